@@ -3,18 +3,22 @@ package episode
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxInvalidActions is the number of actions outside the schema that end an episode: the last of
 // them is answered with done and the outcome failed.
 const MaxInvalidActions = 5
+
+// MaxErrorItems bounds the faults that an answer lists.
+const MaxErrorItems = 16
 
 // maxEcho bounds, in bytes, the input that an error item repeats.
 const maxEcho = 512
@@ -42,8 +46,11 @@ func (a Action) Get(field string) string {
 // Decode reads an action strictly. It returns an *ActionError that lists every fault when the
 // action is outside the form's schema.
 func (f *Form) Decode(raw json.RawMessage) (Action, error) {
-	given := members(raw)
-	if given == nil {
+	given, err := object.Read(raw, object.LastCounts)
+	if errors.Is(err, object.ErrTooMany) {
+		return Action{}, &ActionError{Items: []ErrorItem{item("too_long", []any{}, tooMany("an action"), nil)}}
+	}
+	if err != nil {
 		msg := fmt.Sprintf(`an action is a JSON object with an action_type, for example {"action_type": %q}`,
 			f.variants[0].Type)
 		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, msg, jsontext.Value(raw))}}
@@ -68,75 +75,9 @@ func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 
 type decoder struct {
 	form   *Form
-	given  object
+	given  object.Object
 	action Action
 	items  []ErrorItem
-}
-
-// object lists the members of a JSON object; nil stands for any other value. An action has so few
-// of them that a list is faster than a map.
-type object []member
-
-// member is a name and a value, which is a part of the text that was read.
-type member struct {
-	name  string
-	value jsontext.Value
-}
-
-// members reads a JSON object. The last of duplicate names counts, as in JSON Schema validators.
-func members(raw []byte) object {
-	r := objectReader{raw: raw, members: make(object, 0, 4)}
-	if jsontext.Value(raw).Kind() != '{' || jsonv2.Unmarshal(raw, &r, jsontext.AllowDuplicateNames(true)) != nil {
-		return nil
-	}
-	return r.members
-}
-
-// objectReader reads an object's members without copying the values.
-type objectReader struct {
-	raw     []byte
-	members object
-}
-
-// UnmarshalJSONFrom cuts the values from the text, because the decoder's are valid only until its
-// next call.
-func (r *objectReader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for {
-		token, err := dec.ReadToken()
-		if err != nil || token.Kind() == '}' {
-			return err
-		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		end := int(dec.InputOffset())
-		r.members.set(name, r.raw[end-len(value):end])
-	}
-}
-
-// get returns a member's value, nil if it is missing.
-func (o object) get(name string) jsontext.Value {
-	for i := range o {
-		if o[i].name == name {
-			return o[i].value
-		}
-	}
-	return nil
-}
-
-func (o *object) set(name string, value jsontext.Value) {
-	for i := range *o {
-		if (*o)[i].name == name {
-			(*o)[i].value = value
-			return
-		}
-	}
-	*o = append(*o, member{name, value})
 }
 
 // unquote reads a JSON string that is known to be valid; other values give false.
@@ -167,15 +108,19 @@ func (s spot) name() string {
 
 func (s spot) loc() []any {
 	if s.parent == "" {
-		return []any{s.field}
+		return []any{object.Shown(s.field)}
 	}
-	return []any{s.parent, s.field}
+	return []any{s.parent, object.Shown(s.field)}
 }
 
 // given reports whether a value other than null was sent.
 func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
 
-func (d *decoder) at(field string) spot { return spot{"", field, d.given.get(field)} }
+func (d *decoder) at(field string) spot { return spot{"", field, d.given.Get(field)} }
+
+func tooMany(what string) string {
+	return fmt.Sprintf("%s has at most %d members", what, object.MaxMembers)
+}
 
 func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
@@ -186,6 +131,9 @@ func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 }
 
 func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
+	if len(d.items) == MaxErrorItems {
+		return
+	}
 	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
@@ -208,16 +156,16 @@ func (d *decoder) variant() *Variant {
 func (d *decoder) checkKnown() {
 	known := func(name string) bool { return name == typeField || name == "metadata" || d.form.byField[name] != nil }
 	for _, name := range unknown(d.given, known) {
-		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", name)
+		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", object.Shown(name))
 	}
 }
 
 // unknown lists the unknown names, sorted.
-func unknown(given object, known func(string) bool) []string {
+func unknown(given object.Object, known func(string) bool) []string {
 	var names []string
 	for _, m := range given {
-		if !known(m.name) {
-			names = append(names, m.name)
+		if !known(m.Name) {
+			names = append(names, m.Name)
 		}
 	}
 	slices.Sort(names)
@@ -251,8 +199,12 @@ func (d *decoder) value(field *Field, s spot) {
 }
 
 func (d *decoder) object(field *Field, s spot) {
-	given := members(s.raw)
-	if given == nil {
+	given, err := object.Read(s.raw, object.LastCounts)
+	switch {
+	case errors.Is(err, object.ErrTooMany):
+		d.items = append(d.items, item("too_long", s.loc(), tooMany(s.name()), nil))
+		return
+	case err != nil:
 		d.faultf("dict_type", s, "%s should be a JSON object or null", s.name())
 		return
 	}
@@ -260,12 +212,12 @@ func (d *decoder) object(field *Field, s spot) {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
 	for _, name := range unknown(given, isProperty) {
-		d.faultf("extra_forbidden", spot{s.field, name, given.get(name)}, "%s has no field %q: leave it out",
-			s.name(), name)
+		d.faultf("extra_forbidden", spot{s.field, name, given.Get(name)}, "%s has no field %q: leave it out",
+			s.name(), object.Shown(name))
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
-		if inner := (spot{s.field, property.Name, given.get(property.Name)}); inner.given() {
+		if inner := (spot{s.field, property.Name, given.Get(property.Name)}); inner.given() {
 			d.value(property, inner)
 		}
 	}
@@ -291,8 +243,7 @@ func (d *decoder) anyOf(v *Variant) {
 	if len(v.AnyOf) == 0 || slices.ContainsFunc(v.AnyOf, func(name string) bool { return d.at(name).given() }) {
 		return
 	}
-	msg := fmt.Sprintf("%s needs %s", v.Type, strings.Join(v.AnyOf, " or "))
-	d.items = append(d.items, item("missing", []any{v.AnyOf[0]}, msg, nil))
+	d.faultf("missing", spot{field: v.AnyOf[0]}, "%s needs %s", v.Type, strings.Join(v.AnyOf, " or "))
 }
 
 func quoted(values []string) string { return "'" + strings.Join(values, "', '") + "'" }

@@ -3,6 +3,7 @@ package episode_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,28 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 
 // TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON
 // Schema validator reads it.
+// The members of an action are bounded while it is read, and so are the listed faults.
+func TestDecodeBoundsMembers(t *testing.T) {
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `,"k%d%s":0`, i, strings.Repeat("é", 200))
+	}
+	for name, raw := range map[string]string{
+		"action":  `{"action_type":"stop"` + many.String() + `}`,
+		"payload": `{"action_type":"say","text":"a","payload":{"id":"a"` + many.String() + `}}`,
+		"both":    `{"action_type":"say","payload":{"id":"a"` + many.String()[:40*408] + `}` + many.String()[:40*408] + `}`,
+	} {
+		var invalid *episode.ActionError
+		if n := testing.AllocsPerRun(1, func() { _, _ = testForm().Decode(json.RawMessage(raw)) }); n > 1000 {
+			t.Errorf("%s: %.0f allocations", name, n)
+		}
+		_, err := testForm().Decode(json.RawMessage(raw))
+		if !errors.As(err, &invalid) || len(invalid.Items) > episode.MaxErrorItems || len(err.Error()) > 8<<10 {
+			t.Errorf("%s: %.9000v", name, err)
+		}
+	}
+}
+
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := testkit.CompileSchema(t, testForm().Schema())
 	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`,

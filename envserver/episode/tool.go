@@ -2,9 +2,10 @@ package episode
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -35,14 +36,32 @@ func (f *Form) Tools() ([]Tool, error) {
 	return tools, nil
 }
 
+// readArguments reads a JSON object; no text means no arguments. The error is an *ActionError.
+func readArguments(text json.RawMessage) (map[string]jsontext.Value, error) {
+	given := map[string]jsontext.Value{}
+	if len(text) == 0 {
+		return given, nil
+	}
+	members, err := object.Read(text, object.LastCounts)
+	switch {
+	case errors.Is(err, object.ErrTooMany):
+		return nil, &ActionError{Items: []ErrorItem{item("too_long", []any{}, tooMany("a call of a tool"), nil)}}
+	case err != nil:
+		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object",
+			jsontext.Value(text))}}
+	}
+	for _, m := range members {
+		given[m.Name] = m.Value
+	}
+	return given, nil
+}
+
 // Action is the action that a call of the tool means. The error is an *ActionError when the
 // arguments can't be part of any action; the environment checks everything else.
 func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
-	given := map[string]jsontext.Value{}
-	if len(arguments) > 0 && jsonv2.Unmarshal(arguments, &given, jsontext.AllowDuplicateNames(true)) != nil ||
-		given == nil {
-		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object",
-			jsontext.Value(arguments))}}
+	given, err := readArguments(arguments)
+	if err != nil {
+		return nil, err
 	}
 	if value, ok := given[typeField]; ok && t.Object == "" {
 		return nil, &ActionError{Items: []ErrorItem{item("extra_forbidden", []any{typeField},

@@ -10,9 +10,9 @@ import (
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/websocket"
 )
@@ -37,22 +37,22 @@ type rpcCall struct {
 
 // rpcParams are the params of all methods.
 type rpcParams struct {
-	Name      jsontext.Value `json:"name"`
-	Arguments jsontext.Value `json:"arguments"`
-	SessionID jsontext.Value `json:"session_id"`
+	name, arguments, sessionID jsontext.Value
 }
 
 // namesSession reports whether there is a session_id other than null and "".
 func (p rpcParams) namesSession() bool {
-	return protocol.Given(p.SessionID) && string(p.SessionID) != `""`
+	return protocol.Given(p.sessionID) && string(p.sessionID) != `""`
 }
 
 func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCError) {
 	var p rpcParams
 	if c.params != nil {
-		if err := jsonv2.Unmarshal(c.params, &p); err != nil {
+		members, err := object.Read(c.params, object.Unique)
+		if err != nil {
 			return nil, invalidParams("the params can't be read: " + err.Error())
 		}
+		p = rpcParams{members.Get("name"), members.Get("arguments"), members.Get("session_id")}
 	}
 	switch method {
 	case "tools/list":
@@ -83,7 +83,7 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 	if !p.namesSession() {
 		return c.own, nil
 	}
-	id, ok := protocol.ReadText(p.SessionID)
+	id, ok := protocol.ReadText(p.sessionID)
 	ss := c.server.sessions.find(id)
 	if !ok || ss == nil {
 		return nil, invalidParams("unknown session_id: begin a session with openenv/session/create")
@@ -93,15 +93,15 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 
 // callTool plays a tool in a session, or in an environment that is dropped afterwards.
 func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCError) {
-	name, ok := protocol.ReadText(p.Name)
+	name, ok := protocol.ReadText(p.name)
 	if !ok {
 		return nil, invalidParams("params.name should be the name of a tool")
 	}
-	if protocol.Given(p.Arguments) && p.Arguments.Kind() != '{' {
+	if protocol.Given(p.arguments) && p.arguments.Kind() != '{' {
 		return nil, invalidParams("params.arguments should be a JSON object")
 	}
-	if !protocol.Given(p.Arguments) {
-		p.Arguments = nil
+	if !protocol.Given(p.arguments) {
+		p.arguments = nil
 	}
 	ss, fault := c.session(p)
 	if fault != nil {
@@ -109,7 +109,7 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 	}
 	var r player.Reply
 	err := c.server.playOn(ctx, ss, func(ctx context.Context, player *player.Player) {
-		r = player.Call(ctx, name, json.RawMessage(p.Arguments))
+		r = player.Call(ctx, name, json.RawMessage(p.arguments))
 	})
 	if err = errors.Join(err, r.Err); err != nil {
 		return nil, toolFault(err)

@@ -65,7 +65,7 @@ func TestBadMessagesKeepTheSession(t *testing.T) {
 		{`{bad`, protocol.CodeInvalidJSON},
 		{`{"type":"state"}{}`, protocol.CodeInvalidJSON},
 		{`{"type":"state","type":"reset"}`, protocol.CodeInvalidJSON},
-		{`{"type":"step","data":{"kind":"say","kind":"panic"}}`, protocol.CodeInvalidJSON},
+		{`{"type":"step","type":"state","data":{"kind":"say"}}`, protocol.CodeInvalidJSON},
 		{"{\"type\":\"reset\",\"data\":{\"task\":\"\xff\"}}", protocol.CodeInvalidJSON},
 		{`{"type":"reset","data":{"seed":NaN}}`, protocol.CodeInvalidJSON},
 		{strings.Repeat(`[`, 100_000), protocol.CodeInvalidJSON},

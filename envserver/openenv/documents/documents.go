@@ -20,8 +20,8 @@ type Documents struct {
 	Page []byte
 }
 
-// object is a JSON object; encoding/json orders its members by name.
-type object = map[string]any
+// jsonObject is a JSON object; encoding/json orders its members by name.
+type jsonObject = map[string]any
 
 // New makes the documents of an environment. Only those of simulation mode have /reset, /step and
 // /state, by which OpenEnv clients recognise the mode.
@@ -40,13 +40,13 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 	var d Documents
 	for _, made := range []struct {
 		document *[]byte
-		content  object
+		content  jsonObject
 	}{
-		{&d.Metadata, object{
+		{&d.Metadata, jsonObject{
 			"name": kind.Name(), "description": kind.Description(), "version": cmp.Or(version, "dev"),
 			"author": nil, "readme_content": nil, "documentation_url": nil,
 		}},
-		{&d.Schema, object{
+		{&d.Schema, jsonObject{
 			"action": schemas.Action, "observation": schemas.Observation, "state": schemas.State,
 			"reset_observation": schemas.Observation,
 		}},
@@ -64,16 +64,16 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 var openAPISource []byte
 
 // openAPI completes the OpenAPI document, whose version 1.x OpenEnv clients require.
-func openAPI(kind episode.Kind, simulation bool) (object, error) {
-	var document object
+func openAPI(kind episode.Kind, simulation bool) (jsonObject, error) {
+	var document jsonObject
 	if err := yaml.Unmarshal(openAPISource, &document); err != nil {
 		return nil, fmt.Errorf("parsing openapi.yaml: %w", err)
 	}
-	info := document["info"].(object)
+	info := document["info"].(jsonObject)
 	info["description"] = kind.Description() + " " + info["description"].(string)
-	document["components"].(object)["schemas"].(object)["State"] = kind.Schemas().State
+	document["components"].(jsonObject)["schemas"].(jsonObject)["State"] = kind.Schemas().State
 	if !simulation {
-		paths := document["paths"].(object)
+		paths := document["paths"].(jsonObject)
 		for _, path := range []string{"/reset", "/step", "/state"} {
 			delete(paths, path)
 		}

@@ -22,17 +22,17 @@ type operation struct {
 }
 
 // newPage renders the routes of the OpenAPI document.
-func newPage(kind episode.Kind, openapi object) ([]byte, error) {
+func newPage(kind episode.Kind, openapi jsonObject) ([]byte, error) {
 	layout, err := template.New("page").Parse(pageSource)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the page of routes: %w", err)
 	}
 	var operations []operation
-	paths := openapi["paths"].(object)
+	paths := openapi["paths"].(jsonObject)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		for method, described := range paths[path].(object) {
+		for method, described := range paths[path].(jsonObject) {
 			operations = append(operations, operation{strings.ToUpper(method), path,
-				described.(object)["summary"].(string)})
+				described.(jsonObject)["summary"].(string)})
 		}
 	}
 	schemas := kind.Schemas()

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -148,10 +148,10 @@ type taskRoute struct {
 // taskRoutes has all routes but splits, which has no body.
 var taskRoutes = map[string]taskRoute{
 	"tasks": {answer: func(specs []taskSpec, environment string, _ taskQuery) (any, *httpFault) {
-		return object{"tasks": specs, "env_name": environment}, nil
+		return jsonObject{"tasks": specs, "env_name": environment}, nil
 	}},
 	"num_tasks": {answer: func(specs []taskSpec, _ string, _ taskQuery) (any, *httpFault) {
-		return object{"num_tasks": len(specs)}, nil
+		return jsonObject{"num_tasks": len(specs)}, nil
 	}},
 	"task":       {members: map[string]bool{"index": true}, answer: oneTask},
 	"task_range": {members: map[string]bool{"start": false, "stop": false}, answer: taskRange},
@@ -167,7 +167,7 @@ func oneTask(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
 	if *q.index < 0 || *q.index >= int64(len(specs)) {
 		return nil, &httpFault{http.StatusBadRequest, "Invalid task index"}
 	}
-	return object{"task": specs[*q.index]}, nil
+	return jsonObject{"task": specs[*q.index]}, nil
 }
 
 func taskRange(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
@@ -178,7 +178,7 @@ func taskRange(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
 		return max(0, min(*bound, int64(len(specs))))
 	}
 	start, stop := within(q.start, 0), within(q.stop, int64(len(specs)))
-	return object{"tasks": specs[start:max(start, stop)]}, nil
+	return jsonObject{"tasks": specs[start:max(start, stop)]}, nil
 }
 
 // Routes returns the handlers of the task lists by path and method.
@@ -239,11 +239,11 @@ func (a *Tasks) serve(w http.ResponseWriter, r *http.Request, name string, route
 	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 
-func describeSplits(specs []taskSpec) []object {
+func describeSplits(specs []taskSpec) []jsonObject {
 	names := splits(specs)
-	described := make([]object, len(names))
+	described := make([]jsonObject, len(names))
 	for i, name := range names {
-		described[i] = object{"name": name, "type": splitType(name)}
+		described[i] = jsonObject{"name": name, "type": splitType(name)}
 	}
 	return described
 }
@@ -256,25 +256,30 @@ type taskQuery struct {
 
 func parseTaskQuery(body json.RawMessage, name string,
 	members map[string]bool) (q taskQuery, items []episode.ErrorItem) {
-	var given map[string]jsontext.Value
 	r := protocol.OptionReader{Where: "body"}
-	if err := jsonv2.Unmarshal(body, &given); err != nil {
+	given, err := object.Read(body, object.Unique)
+	if err != nil {
 		r.Faultf("value_error", "body", nil, "the body can't be read: %v", err)
 		return q, r.Items
 	}
-	if given["split"] == nil {
-		r.Faultf("missing", "split", nil, "Field required")
-	} else if q.split = r.Text("split", given["split"]); q.split == "" && len(r.Items) == 0 {
-		r.Faultf("string_type", "split", given["split"], "split should be the name of a split")
+	var split jsontext.Value
+	known := map[string]*jsontext.Value{"split": &split}
+	for member := range members {
+		known[member] = new(jsontext.Value)
 	}
-	delete(given, "split")
-	bounds := map[string]**int64{"index": &q.index, "start": &q.start, "stop": &q.stop}
-	for _, member := range []string{"index", "start", "stop"} {
-		required, known := members[member]
-		if known {
-			*bounds[member] = r.Bound(member, given[member], required)
-			delete(given, member)
+	others := given.Take(known)
+	if split == nil {
+		r.Faultf("missing", "split", nil, "Field required")
+	} else if q.split = r.Text("split", split); q.split == "" && len(r.Items) == 0 {
+		r.Faultf("string_type", "split", split, "split should be the name of a split")
+	}
+	for _, bound := range []struct {
+		member string
+		to     **int64
+	}{{"index", &q.index}, {"start", &q.start}, {"stop", &q.stop}} {
+		if value := known[bound.member]; value != nil {
+			*bound.to = r.Bound(bound.member, *value, members[bound.member])
 		}
 	}
-	return q, append(r.Items, protocol.ExtraItems(protocol.MessageKind(name), given)...)
+	return q, append(r.Items, protocol.ExtraItems(protocol.MessageKind(name), others)...)
 }

@@ -5,9 +5,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/websocket"
 )
 
@@ -79,11 +78,8 @@ func rpcTarget(body []byte) (session string, opens bool) {
 	if fault != nil {
 		return "", false
 	}
-	var params struct {
-		SessionID jsontext.Value `json:"session_id"`
-	}
-	if request.Params != nil && jsonv2.Unmarshal(request.Params, &params) == nil && protocol.Given(params.SessionID) {
-		session, _ = protocol.ReadText(params.SessionID)
+	if params, err := object.Read(request.Params, object.Unique); err == nil {
+		session, _ = protocol.ReadText(params.Get("session_id"))
 	}
 	return session, false
 }

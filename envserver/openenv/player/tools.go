@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -119,40 +119,37 @@ func readMCPAction(data []byte) (mcpAction, bool) {
 	if !bytes.Contains(data, []byte(`tool_name"`)) && !bytes.Contains(data, []byte(`"list_tools"`)) {
 		return mcpAction{}, false
 	}
-	var d struct {
-		Type      jsontext.Value            `json:"type"`
-		ToolName  jsontext.Value            `json:"tool_name"`
-		Arguments jsontext.Value            `json:"arguments"`
-		Metadata  jsontext.Value            `json:"metadata"`
-		Extra     map[string]jsontext.Value `json:",embed"`
-	}
-	if jsonv2.Unmarshal(data, &d) != nil {
+	members, err := object.Read(data, object.LastCounts)
+	if err != nil {
 		return mcpAction{}, false
 	}
-	kind, _ := protocol.ReadText(d.Type)
-	if kind == "" && d.Type == nil && d.ToolName != nil {
+	var kindText, toolName, arguments, metadata jsontext.Value
+	extra := members.Take(map[string]*jsontext.Value{"type": &kindText, "tool_name": &toolName,
+		"arguments": &arguments, "metadata": &metadata})
+	kind, _ := protocol.ReadText(kindText)
+	if kind == "" && kindText == nil && toolName != nil {
 		kind = "call_tool"
 	}
 	if kind != "list_tools" && kind != "call_tool" {
 		return mcpAction{}, false
 	}
-	items := protocol.ExtraItems(protocol.MessageKind(kind), d.Extra)
+	items := protocol.ExtraItems(protocol.MessageKind(kind), extra)
 	if kind == "list_tools" {
 		return newMCPAction("", nil, items), true
 	}
-	name, ok := protocol.ReadText(d.ToolName)
+	name, ok := protocol.ReadText(toolName)
 	if !ok || name == "" {
-		items = append(items, protocol.NewErrorItem("string_type", d.ToolName, "tool_name should be the name of a tool",
+		items = append(items, protocol.NewErrorItem("string_type", toolName, "tool_name should be the name of a tool",
 			"tool_name"))
 	}
-	if protocol.Given(d.Arguments) && d.Arguments.Kind() != '{' {
-		items = append(items, protocol.NewErrorItem("dict_type", d.Arguments, "arguments should be a JSON object",
+	if protocol.Given(arguments) && arguments.Kind() != '{' {
+		items = append(items, protocol.NewErrorItem("dict_type", arguments, "arguments should be a JSON object",
 			"arguments"))
 	}
-	if !protocol.Given(d.Arguments) {
-		d.Arguments = nil
+	if !protocol.Given(arguments) {
+		arguments = nil
 	}
-	return newMCPAction(name, d.Arguments, items), true
+	return newMCPAction(name, arguments, items), true
 }
 
 func newMCPAction(tool string, arguments jsontext.Value, items []episode.ErrorItem) mcpAction {

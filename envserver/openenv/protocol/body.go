@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/episode"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -65,22 +65,26 @@ func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, 
 		WriteItems(w, []episode.ErrorItem{NewErrorItem("missing", nil, "Field required", "body")})
 		return nil, false
 	}
-	var probe jsontext.Value
-	if err := jsonv2.Unmarshal(body, &probe); err != nil {
-		offset := int64(0)
-		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-			offset = syntax.ByteOffset
-		}
-		WriteItems(w, []episode.ErrorItem{NewErrorItem("json_invalid", jsontext.Value("{}"),
-			"JSON decode error: "+err.Error(), "body", offset)})
-		return nil, false
-	}
-	if probe.Kind() != '{' {
-		WriteItems(w, []episode.ErrorItem{NewErrorItem("model_attributes_type", probe,
-			"the body should be a JSON object", "body")})
+	if _, err := object.Read(body, object.Unique); err != nil {
+		WriteItems(w, []episode.ErrorItem{bodyItem(body, err)})
 		return nil, false
 	}
 	return body, true
+}
+
+// bodyItem describes why a body is not an object that can be read.
+func bodyItem(body []byte, err error) episode.ErrorItem {
+	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case errors.Is(err, object.ErrNoObject):
+		return NewErrorItem("model_attributes_type", body, "the body should be a JSON object", "body")
+	case errors.Is(err, object.ErrTooMany):
+		return NewErrorItem("too_long", nil, fmt.Sprintf("a body has at most %d members", object.MaxMembers), "body")
+	case isSyntax:
+		return NewErrorItem("json_invalid", jsontext.Value("{}"), Cut("JSON decode error: "+err.Error()), "body",
+			syntax.ByteOffset)
+	}
+	return NewErrorItem("json_invalid", jsontext.Value("{}"), Cut("JSON decode error: "+err.Error()), "body", 0)
 }
 
 // SessionHeader names the session of a plain HTTP request, and of a WebSocket in the answer to its
@@ -97,12 +101,9 @@ func SessionIDOf(r *http.Request) string {
 
 // SessionIDIn returns the session that a body names, "" for none.
 func SessionIDIn(body []byte) (string, []episode.ErrorItem) {
-	var d struct {
-		SessionID jsontext.Value `json:"session_id"`
-	}
 	r := OptionReader{Where: "body"}
-	if len(body) > 0 && jsonv2.Unmarshal(body, &d) == nil {
-		return r.Text("session_id", d.SessionID), r.Items
+	if members, err := object.Read(body, object.Unique); err == nil {
+		return r.Text("session_id", members.Get("session_id")), r.Items
 	}
 	return "", nil
 }

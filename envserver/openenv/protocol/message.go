@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -34,35 +35,27 @@ type Message struct {
 	Data jsontext.Value
 }
 
-// envelope splits a message without decoding the data.
-type envelope struct {
-	Type  jsontext.Value            `json:"type"`
-	Data  jsontext.Value            `json:"data"`
-	Extra map[string]jsontext.Value `json:",embed"`
-}
-
 // DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
 // and data are allowed. The server answers with its error.
 func DecodeMessage(raw []byte) (Message, *Error) {
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil
 	}
-	var e envelope
-	if err := jsonv2.Unmarshal(raw, &e); err != nil {
-		return Message{}, envelopeError(raw, err)
+	members, err := object.Read(raw, object.Unique)
+	if err != nil {
+		return Message{}, envelopeError(err)
 	}
-	// null is the only value that is not an object and decodes without an error.
-	if e.Type == nil && e.Data == nil && e.Extra == nil && jsontext.Value(raw).Kind() == 'n' {
-		return Message{}, notAnObject()
-	}
-	m := Message{Kind: readKind(e.Type)}
+	var kind, data jsontext.Value
+	extra := members.Take(map[string]*jsontext.Value{"type": &kind, "data": &data})
+	m := Message{Kind: readKind(kind)}
 	if m.Kind == "" {
 		return Message{}, &Error{Code: CodeUnknownType,
-			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(e.Type))}
+			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(kind))}
 	}
-	if items := append(m.takeData(e.Data), ExtraItems(m.Kind, e.Extra)...); len(items) > 0 {
+	if items := append(m.takeData(data), ExtraItems(m.Kind, extra)...); len(items) > 0 {
 		return Message{}, validationError(items)
 	}
+	m.Data = m.Data.Clone()
 	return m, nil
 }
 
@@ -78,28 +71,37 @@ func stepData(raw []byte) jsontext.Value {
 	}
 	inner, ok := bytes.CutSuffix(raw, []byte("}"))
 	// With further members the rest is not one value.
-	if data := jsontext.Value(bytes.Trim(inner, " ")); ok && data.Kind() == '{' && data.IsValid() {
+	if data := jsontext.Value(bytes.Trim(inner, " ")); ok && data.Kind() == '{' &&
+		data.IsValid(jsontext.AllowDuplicateNames(true)) {
 		return data.Clone()
 	}
 	return nil
 }
 
-// ExtraItems returns an error item for each unknown member, ordered by name.
-func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
-	items := make([]episode.ErrorItem, 0, len(extra))
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		msg := fmt.Sprintf("a %s message has no %q", kind, name)
-		items = append(items, NewErrorItem("extra_forbidden", extra[name], msg, name))
+// ExtraItems returns an error item for each unknown member, ordered by name, and at most
+// episode.MaxErrorItems of them.
+func ExtraItems(kind MessageKind, extra object.Object) []episode.ErrorItem {
+	sorted := slices.SortedFunc(slices.Values(extra),
+		func(a, b object.Member) int { return strings.Compare(a.Name, b.Name) })
+	items := make([]episode.ErrorItem, 0, min(len(extra), episode.MaxErrorItems))
+	for _, m := range sorted[:cap(items)] {
+		name := object.Shown(m.Name)
+		items = append(items, NewErrorItem("extra_forbidden", m.Value, fmt.Sprintf("a %s message has no %q", kind, name),
+			name))
 	}
 	return items
 }
 
-// envelopeError distinguishes text that is not JSON from JSON that is not an object.
-func envelopeError(raw []byte, err error) *Error {
-	if _, semantic := errors.AsType[*jsonv2.SemanticError](err); semantic && jsontext.Value(raw).IsValid() {
+// envelopeError distinguishes text that is not JSON from JSON that is not a message.
+func envelopeError(err error) *Error {
+	switch {
+	case errors.Is(err, object.ErrNoObject):
 		return notAnObject()
+	case errors.Is(err, object.ErrTooMany):
+		return validationError([]episode.ErrorItem{NewErrorItem("too_long", nil,
+			fmt.Sprintf("a message has at most %d members", object.MaxMembers))})
 	}
-	return &Error{Code: CodeInvalidJSON, Message: "the message is not JSON: " + err.Error()}
+	return &Error{Code: CodeInvalidJSON, Message: "the message is not JSON: " + Cut(err.Error())}
 }
 
 func notAnObject() *Error {

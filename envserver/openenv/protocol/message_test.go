@@ -3,10 +3,13 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -104,7 +107,7 @@ func TestStepData(t *testing.T) {
 		` { "type" : "step" , "data" : {} }`:            `{}`,
 		`{"type":"step","data":{"a":1},"data":{}}`:      "",
 		`{"type":"step","data":{"a":1},"b":{}}`:         "",
-		`{"type":"step","data":{"a":1,"a":2}}`:          "",
+		`{"type":"step","data":{"a":1,"a":2}}`:          `{"a":1,"a":2}`,
 		`{"type":"step","data":{"a":1}`:                 "",
 		`{"type":"step","data":[1]}`:                    "",
 		`{"type":"step","data":{"a":"` + "\xff" + `"}}`: "",
@@ -128,10 +131,43 @@ func FuzzStepData(f *testing.F) {
 		if data == nil {
 			return
 		}
-		var e envelope
-		if err := jsonv2.Unmarshal(raw, &e); err != nil || string(e.Type) != `"step"` ||
-			string(e.Data) != string(data) || len(e.Extra) != 0 {
-			t.Errorf("%q: %q in short, %q %q %v in full", raw, data, e.Type, e.Data, err)
+		var kind, full jsontext.Value
+		members, err := object.Read(raw, object.Unique)
+		extra := members.Take(map[string]*jsontext.Value{"type": &kind, "data": &full})
+		if err != nil || string(kind) != `"step"` || string(full) != string(data) || len(extra) != 0 {
+			t.Errorf("%q: %q in short, %q %q %v in full", raw, data, kind, full, err)
 		}
 	})
+}
+
+// The members of an object are bounded while it is read, and so is the answer.
+func TestManyMembers(t *testing.T) {
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `,"k%d":0`, i)
+	}
+	for raw, code := range map[string]string{
+		`{"type":"state"` + many.String() + `}`:                           CodeValidation,
+		`{"type":"step","data":{}` + many.String() + `}`:                  CodeValidation,
+		`{"type":"state"` + many.String()[:len(`,"k0":0`)*10] + `}`:       CodeValidation,
+		`{"type":"reset","data":{"row":{"a":0` + many.String() + `}}}`:    "",
+		`{"` + strings.Repeat("x", 1<<20) + `":0,"type":"reset","a":[[]}`: CodeInvalidJSON,
+		`{"` + strings.Repeat("é", 1<<20) + `":0,"type":"reset"}`:         CodeValidation,
+	} {
+		allocated := testing.AllocsPerRun(1, func() { _, _ = DecodeMessage([]byte(raw)) })
+		_, fault := DecodeMessage([]byte(raw))
+		if fault == nil {
+			fault = &Error{}
+		}
+		var out bytes.Buffer
+		WriteError(&out, *fault)
+		if fault.Code != code || len(fault.Errors) > episode.MaxErrorItems || out.Len() > 16<<10 || allocated > 500 {
+			t.Errorf("%.60s: %s, %d faults, %d bytes, %.0f allocations", raw, fault.Code, len(fault.Errors), out.Len(),
+				allocated)
+		}
+	}
+	_, items := ParseReset([]byte(`{"seed":1`+many.String()+`}`), LenientSeed, "data")
+	if len(items) != 1 {
+		t.Errorf("a reset with many members: %v", items)
+	}
 }

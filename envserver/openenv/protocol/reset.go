@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/score"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,19 +63,16 @@ type ResetOptions struct {
 // resetData has the known members of a reset's data. Others are ignored, because trainers pass
 // whole rows of a data set.
 type resetData struct {
-	Seed       jsontext.Value `json:"seed"`
-	EpisodeID  jsontext.Value `json:"episode_id"`
-	Task       jsontext.Value `json:"task"`
-	Scenario   jsontext.Value `json:"scenario"`
-	TaskID     jsontext.Value `json:"task_id"`
-	RewardMode jsontext.Value `json:"reward_mode"`
-	Split      jsontext.Value `json:"split"`
-	Index      jsontext.Value `json:"index"`
-	Pressure   jsontext.Value `json:"pressure"`
-	Run        jsontext.Value `json:"run"`
-	Shard      jsontext.Value `json:"shard"`
-	Episode    jsontext.Value `json:"episode"`
-	PassScore  jsontext.Value `json:"pass_score"`
+	seed, episodeID, task, scenario, taskID, rewardMode, split, index, pressure, run, shard, episode,
+	passScore jsontext.Value
+}
+
+func (d *resetData) read(members object.Object) {
+	members.Take(map[string]*jsontext.Value{
+		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
+		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
+		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore,
+	})
 }
 
 // OptionReader collects the faults of options, whose locations begin with Where.
@@ -89,26 +87,28 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 	var d resetData
 	r := OptionReader{Where: where}
 	if len(data) > 0 {
-		if err := jsonv2.Unmarshal(data, &d); err != nil {
+		members, err := object.Read(data, object.Unique)
+		if err != nil {
 			r.Faultf("value_error", where, nil, "the options can't be read: %v", err)
 			return ResetOptions{}, r.Items
 		}
+		d.read(members)
 	}
 	o := ResetOptions{Options: episode.Options{
-		Seed: r.seed(d.Seed, rule), EpisodeID: r.Text("episode_id", d.EpisodeID), Task: r.Text("task", d.Task),
-		Scenario: r.Text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode),
-		Pressure: r.flag("pressure", d.Pressure),
+		Seed: r.seed(d.seed, rule), EpisodeID: r.Text("episode_id", d.episodeID), Task: r.Text("task", d.task),
+		Scenario: r.Text("scenario", d.scenario), RewardMode: r.rewardMode(d.rewardMode),
+		Pressure: r.flag("pressure", d.pressure),
 	}}
-	if taskID := r.Text("task_id", d.TaskID); o.Scenario == "" {
+	if taskID := r.Text("task_id", d.taskID); o.Scenario == "" {
 		o.Scenario = taskID
 	}
-	if o.Split = r.Text("split", d.Split); o.Split != "" && Given(d.Index) {
-		o.Index = new(r.Integer("index", d.Index, math.MaxInt32))
+	if o.Split = r.Text("split", d.split); o.Split != "" && Given(d.index) {
+		o.Index = new(r.Integer("index", d.index, math.MaxInt32))
 	}
 	if o.EpisodeID == "" {
 		o.EpisodeID = uuid.NewString()
 	}
-	if Given(d.Run) {
+	if Given(d.run) {
 		o.Tag = r.tag(d)
 	}
 	return o, r.Items
@@ -123,7 +123,7 @@ func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format st
 	if name != r.Where {
 		loc = append(loc, name)
 	}
-	r.Items = append(r.Items, NewErrorItem(kind, value, fmt.Sprintf(format, args...), loc...))
+	r.Items = append(r.Items, NewErrorItem(kind, value, Cut(fmt.Sprintf(format, args...)), loc...))
 }
 
 // Text reads an optional text, "" by default.
@@ -192,18 +192,18 @@ func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) in
 }
 
 func (r *OptionReader) tag(d resetData) *RunTag {
-	if !Given(d.Shard) && !Given(d.Episode) {
-		return r.rolloutTag(d.Run)
+	if !Given(d.shard) && !Given(d.episode) {
+		return r.rolloutTag(d.run)
 	}
 	tag := &RunTag{
-		Run: r.Text("run", d.Run), Shard: int(r.Integer("shard", d.Shard, math.MaxInt32)),
-		Episode: r.Integer("episode", d.Episode, math.MaxInt32), PassScore: defaultPassScore,
+		Run: r.Text("run", d.run), Shard: int(r.Integer("shard", d.shard, math.MaxInt32)),
+		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: defaultPassScore,
 	}
-	if Given(d.PassScore) {
-		tag.PassScore = r.Integer("pass_score", d.PassScore, score.One)
+	if Given(d.passScore) {
+		tag.PassScore = r.Integer("pass_score", d.passScore, score.One)
 	}
 	if tag.Run == "" || len(tag.Run) > MaxRunID {
-		r.Faultf("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", MaxRunID)
+		r.Faultf("value_error", "run", d.run, "run should be the UID of an evaluation run, at most %d bytes", MaxRunID)
 	}
 	return tag
 }

@@ -3,12 +3,11 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,11 +36,8 @@ type RPCRequest struct {
 }
 
 type rpcEnvelope struct {
-	JSONRPC jsontext.Value            `json:"jsonrpc"`
-	Method  jsontext.Value            `json:"method"`
-	Params  jsontext.Value            `json:"params"`
-	ID      jsontext.Value            `json:"id"`
-	Extra   map[string]jsontext.Value `json:",embed"`
+	jsonrpc, method, params, id jsontext.Value
+	extra                       object.Object
 }
 
 // NullID answers a request whose id can't be read.
@@ -50,40 +46,46 @@ var NullID = jsontext.Value("null")
 // DecodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids
 // that are strings, integers or null.
 func DecodeRPC(raw []byte) (RPCRequest, *RPCError) {
-	var e rpcEnvelope
 	r := RPCRequest{ID: NullID}
-	if kind := jsontext.Value(raw).Kind(); kind != '{' {
+	members, err := object.Read(raw, object.Unique)
+	switch {
+	case err != nil && jsontext.Value(raw).Kind() != '{':
 		return r, &RPCError{Code: RPCParse, Message: "a request is one JSON object"}
-	}
-	if err := jsonv2.Unmarshal(raw, &e); err != nil {
+	case errors.Is(err, object.ErrTooMany):
+		return r, &RPCError{Code: RPCInvalidRequest, Message: fmt.Sprintf("Invalid request: it has at most %d members",
+			object.MaxMembers)}
+	case err != nil:
 		return r, &RPCError{Code: RPCParse, Message: "the request is not JSON: " + err.Error()}
 	}
-	if e.ID != nil && isRPCID(e.ID) {
-		r.ID = e.ID
+	var e rpcEnvelope
+	e.extra = members.Take(map[string]*jsontext.Value{"jsonrpc": &e.jsonrpc, "method": &e.method, "params": &e.params,
+		"id": &e.id})
+	if e.id != nil && isRPCID(e.id) {
+		r.ID = e.id
 	}
 	if fault := e.fault(); fault != "" {
 		return r, &RPCError{Code: RPCInvalidRequest, Message: "Invalid request: " + fault}
 	}
-	r.Method, _ = ReadText(e.Method)
-	r.Params = e.Params
+	r.Method, _ = ReadText(e.method)
+	r.Params = e.params
 	return r, nil
 }
 
 // fault describes the envelope's fault, "" for none.
 func (e *rpcEnvelope) fault() string {
-	version, _ := ReadText(e.JSONRPC)
-	_, isText := ReadText(e.Method)
+	version, _ := ReadText(e.jsonrpc)
+	_, isText := ReadText(e.method)
 	switch {
 	case version != "2.0":
 		return `jsonrpc should be "2.0"`
 	case !isText:
 		return "method should be a string"
-	case e.Params != nil && e.Params.Kind() != '{':
+	case e.params != nil && e.params.Kind() != '{':
 		return "params should be a JSON object"
-	case e.ID != nil && !isRPCID(e.ID):
+	case e.id != nil && !isRPCID(e.id):
 		return "id should be a string, an integer or null"
-	case len(e.Extra) > 0:
-		return fmt.Sprintf("unknown member %q", slices.Sorted(maps.Keys(e.Extra))[0])
+	case len(e.extra) > 0:
+		return fmt.Sprintf("unknown member %q", object.Shown(e.extra[0].Name))
 	}
 	return ""
 }

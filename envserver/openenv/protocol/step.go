@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -20,23 +20,20 @@ type StepRequest struct {
 
 // ParseStep reads the body of POST /step.
 func ParseStep(body []byte) (StepRequest, []episode.ErrorItem) {
-	var d struct {
-		Action    jsontext.Value `json:"action"`
-		TimeoutS  jsontext.Value `json:"timeout_s"`
-		RequestID jsontext.Value `json:"request_id"`
-	}
 	r := OptionReader{Where: "body"}
-	if err := jsonv2.Unmarshal(body, &d); err != nil {
+	members, err := object.Read(body, object.Unique)
+	if err != nil {
 		r.Faultf("value_error", "body", nil, "the body can't be read: %v", err)
 		return StepRequest{}, r.Items
 	}
-	request := StepRequest{Action: json.RawMessage(d.Action), Timeout: r.timeout(d.TimeoutS)}
-	r.Text("request_id", d.RequestID)
+	action := members.Get("action")
+	request := StepRequest{Action: json.RawMessage(action), Timeout: r.timeout(members.Get("timeout_s"))}
+	r.Text("request_id", members.Get("request_id"))
 	switch {
-	case d.Action == nil:
+	case action == nil:
 		r.Faultf("missing", "action", nil, "Field required")
-	case d.Action.Kind() != '{':
-		r.Faultf("dict_type", "action", d.Action, "action should be a JSON object")
+	case action.Kind() != '{':
+		r.Faultf("dict_type", "action", action, "action should be a JSON object")
 	}
 	return request, r.Items
 }

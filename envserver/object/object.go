@@ -1,0 +1,147 @@
+// Package object reads JSON objects that clients send. The work is linear in the text and the
+// memory is bounded, whatever the objects contain.
+package object
+
+import (
+	"errors"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxMembers bounds the members of an object that is read. Objects inside it may have more, because
+// they are not read.
+const MaxMembers = 64
+
+// maxShown bounds a name in a message, in bytes.
+const maxShown = 64
+
+// Repeats is what happens to repeated names.
+type Repeats bool
+
+const (
+	// LastCounts takes the last of repeated names, as JSON Schema validators do.
+	LastCounts Repeats = false
+	// Unique refuses repeated names.
+	Unique Repeats = true
+)
+
+// The faults of an object besides its syntax.
+var (
+	ErrNoObject = errors.New("the text should be a JSON object")
+	ErrTooMany  = fmt.Errorf("a JSON object may have at most %d members here", MaxMembers)
+	ErrRepeated = errors.New("a name is repeated in a JSON object")
+)
+
+// Object lists the members of a JSON object in their order; nil stands for any other value. A list
+// of so few members is faster than a map.
+type Object []Member
+
+// Member is a name and a value, which is a part of the text that was read.
+type Member struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Read reads a JSON object. The error is, or wraps, one of the errors above or a syntactic error.
+func Read(raw []byte, repeats Repeats) (Object, error) {
+	if jsontext.Value(raw).Kind() != '{' {
+		if err := jsonv2.Unmarshal(raw, new(skipped), jsontext.AllowDuplicateNames(true)); err != nil {
+			return nil, err
+		}
+		return nil, ErrNoObject
+	}
+	r := reader{raw: raw, repeats: repeats, members: make(Object, 0, 4)}
+	if err := jsonv2.Unmarshal(raw, &r, jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, err
+	}
+	return r.members, nil
+}
+
+// Get returns a member's value, nil if it is missing.
+func (o Object) Get(name string) jsontext.Value {
+	for i := range o {
+		if o[i].Name == name {
+			return o[i].Value
+		}
+	}
+	return nil
+}
+
+// Take stores the values of the given names and returns the other members.
+func (o Object) Take(into map[string]*jsontext.Value) (others Object) {
+	for _, m := range o {
+		if to := into[m.Name]; to != nil {
+			*to = m.Value
+		} else {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// Shown shortens a name for a message.
+func Shown(name string) string {
+	if len(name) <= maxShown {
+		return name
+	}
+	cut := maxShown
+	for cut > 0 && name[cut]&0xC0 == 0x80 { // inside a character
+		cut--
+	}
+	return name[:cut] + "…"
+}
+
+// skipped is a value that is not stored.
+type skipped struct{}
+
+// UnmarshalJSONFrom checks the syntax.
+func (*skipped) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return dec.SkipValue() }
+
+// reader reads an object's members without copying the values.
+type reader struct {
+	raw     []byte
+	repeats Repeats
+	members Object
+}
+
+// UnmarshalJSONFrom cuts the values from the text, because the decoder's are valid only until its
+// next call.
+func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for {
+		token, err := dec.ReadToken()
+		if err != nil || token.Kind() == '}' {
+			return err
+		}
+		name := token.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		end := int(dec.InputOffset())
+		if err := r.set(name, r.raw[end-len(value):end]); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) set(name string, value jsontext.Value) error {
+	for i := range r.members {
+		if r.members[i].Name == name {
+			if r.repeats == Unique {
+				return fmt.Errorf("%w: %q", ErrRepeated, Shown(name))
+			}
+			r.members[i].Value = value
+			return nil
+		}
+	}
+	if len(r.members) == MaxMembers {
+		return ErrTooMany
+	}
+	r.members = append(r.members, Member{name, value})
+	return nil
+}

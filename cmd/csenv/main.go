@@ -116,7 +116,7 @@ Exit codes:
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
 			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
-		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), newVersionCommand()}},
+		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), authoring.NewJudgeCommand(), newVersionCommand()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -82,7 +82,7 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 		c = c.Only(func(p pack.Info) bool { return slices.Contains(dirs, p.Folder) })
 	}
 	r := &report{Tickets: len(c.Tickets()), Workflows: len(c.Workflows()), Findings: []finding{}}
-	faulty, err := c.Lint(ctx, progressBar(progress))
+	faulty, err := c.Lint(ctx, progressBar(progress, "linting"))
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +123,16 @@ func faults(err error) []finding {
 	})
 }
 
-// progressBar returns a function that draws a progress bar, nil if w isn't a terminal.
-func progressBar(w io.Writer) func(done, total int) {
+// progressBar returns a function that draws a progress bar. It draws nothing if w isn't a terminal.
+func progressBar(w io.Writer, what string) func(done, total int) {
 	if !view.IsTerminal(w) {
-		return nil
+		return func(int, int) {}
 	}
 	var bar *progressbar.ProgressBar
 	return func(done, total int) {
 		if bar == nil {
 			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w),
-				progressbar.OptionSetDescription("linting"), progressbar.OptionShowCount(),
+				progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
 				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 		}
 		_ = bar.Set(done) // a bar that can't be drawn is no failure

@@ -1,0 +1,194 @@
+package authoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/agreement"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+)
+
+// NewJudgeCommand returns the command with the subcommands about judges.
+func NewJudgeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "judge", Short: "Check judges of replies"}
+	return cli.Group(cmd, newAgreementCommand())
+}
+
+// defaultPassLine is three quarters of the points of a reply.
+const defaultPassLine = 0.75 * agreement.MaxLabel
+
+func newAgreementCommand() *cobra.Command {
+	judge := judgeflags.Default()
+	cmd := &cobra.Command{
+		Use:   "agreement FILE",
+		Short: "Compare a judge's points with the labels of people",
+		Args:  cli.Arguments("FILE"),
+	}
+	cli.Help(cmd, "agreement")
+	flags := cmd.Flags()
+	packs, output := cli.PackFlag(flags), view.FormatFlag(flags, "text", "markdown", "json")
+	judge.AddFlags(flags)
+	passLine := flags.Float64("pass-line", defaultPassLine, "minimum points of a passed reply")
+	worst := flags.Int("worst", 5, "number of worst disagreements to show")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *passLine <= 0 || *passLine > agreement.MaxLabel {
+			return fmt.Errorf("--pass-line is %g: give more than 0 and at most %g", *passLine, agreement.MaxLabel)
+		}
+		judge.FromEnvironment(os.LookupEnv)
+		if err := judge.Validate("ticket"); err != nil {
+			return err
+		}
+		replies, err := readLabelled(cmd.InOrStdin(), args[0])
+		if err != nil {
+			return err
+		}
+		catalog, err := cli.LoadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		j, _, err := judge.New()
+		if err != nil {
+			return err
+		}
+		g, err := agreement.NewGrader(catalog, j)
+		if err != nil {
+			return err
+		}
+		graded, err := gradeAll(cmd.Context(), g, replies, judge.Model.MaxConcurrency, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		f := agreement.Measure(j.Name(), graded, *passLine, *worst)
+		if output.Name == "json" {
+			err = output.Encode(cmd.OutOrStdout(), f)
+		} else {
+			agreementDocument(f).Print(cmd.OutOrStdout(), output.Name)
+		}
+		if err == nil && f.Errored > 0 {
+			err = cli.ErrOutcome
+		}
+		return err
+	}
+	return cmd
+}
+
+func readLabelled(stdin io.Reader, path string) ([]agreement.Reply, error) {
+	if path == "-" {
+		return agreement.Read(stdin)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	replies, err := agreement.Read(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return replies, nil
+}
+
+// gradeAll grades the replies in parallel and returns them in their order.
+func gradeAll(ctx context.Context, g *agreement.Grader, replies []agreement.Reply, concurrency int,
+	progress io.Writer) ([]agreement.Graded, error) {
+	show := progressBar(progress, "grading")
+	graded := make([]agreement.Graded, len(replies))
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for i, r := range replies {
+		group.Go(func() error {
+			var err error
+			if graded[i], err = g.Grade(ctx, r); err != nil {
+				return fmt.Errorf("reply %d: %w", i+1, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			show(done, len(replies))
+			return nil
+		})
+	}
+	return graded, group.Wait()
+}
+
+func agreementDocument(f agreement.Figures) view.Document {
+	scored := view.Section{
+		Heading: fmt.Sprintf("Agreement of %s with %s, pass line %.3f", f.Judge, view.Count(f.Replies, "label"),
+			f.PassLine),
+		Header: []string{"replies", "n", "label", "points", "MAE", "within .10", "> .10 above", "> .05 below",
+			"Spearman", "kappa"},
+		Rows: [][]string{agreementRow("all", f.All)},
+	}
+	confusion := view.Section{Heading: "Passed and failed",
+		Header: []string{"replies", "both pass", "judge only", "label only", "neither"},
+		Rows:   [][]string{confusionRow("all", f.All)}}
+	for _, groups := range [][]agreement.Group{f.Classes, f.Languages} {
+		for _, g := range groups {
+			name := view.OrDash(g.Name)
+			scored.Rows = append(scored.Rows, agreementRow(name, g))
+			confusion.Rows = append(confusion.Rows, confusionRow(name, g))
+		}
+	}
+	if f.Errored > 0 {
+		scored.Note = fmt.Sprintf("%d errored (excluded)", f.Errored)
+	}
+	worst := view.Section{Heading: "Worst disagreements",
+		Header: []string{"scenario", "seed", "class", "label", "points", "reply", "reader", "judge"}}
+	for _, g := range f.Worst {
+		worst.Rows = append(worst.Rows, []string{g.Scenario, strconv.FormatInt(g.Seed, 10), g.Class, points(g.Label),
+			points(g.Points), view.Printable(g.Text), view.Printable(g.Why), explanation(g.Verdict)})
+	}
+	return view.Document{Sections: []view.Section{scored, confusion, worst}}
+}
+
+func agreementRow(name string, g agreement.Group) []string {
+	return []string{name, strconv.Itoa(g.Replies), points(g.Label), points(g.Points), points(g.MAE), points(g.Within),
+		points(g.Lenient), points(g.Strict), optional(g.Spearman), optional(g.Kappa)}
+}
+
+func confusionRow(name string, g agreement.Group) []string {
+	c := g.Confusion
+	return []string{name, strconv.Itoa(c.BothPass), strconv.Itoa(c.JudgePass), strconv.Itoa(c.LabelPass),
+		strconv.Itoa(c.Neither)}
+}
+
+func points(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+
+func optional(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return points(*x)
+}
+
+// explanation names the criteria that lost points and the gates of a verdict.
+func explanation(v *grader.Verdict) string {
+	if v == nil {
+		return ""
+	}
+	text := ""
+	for _, c := range v.Criteria {
+		if c.Earned < c.Offered {
+			text += fmt.Sprintf("%s %d of %d: %s. ", c.ID, c.Earned, c.Offered, c.Reason)
+		}
+	}
+	for _, g := range v.Gates {
+		text += fmt.Sprintf("%s at most %d: %s. ", g.ID, g.Cap, g.Reason)
+	}
+	for _, value := range v.Invented {
+		text += fmt.Sprintf("invented %s. ", value)
+	}
+	return view.Printable(text)
+}

@@ -24,8 +24,8 @@ type Figures struct {
 	Worst []Graded `json:"worst,omitempty"`
 }
 
-// Group is the agreement on a group of replies. A figure that the group doesn't determine, such as a
-// correlation of equal labels, is null.
+// Group is the agreement on a group of replies. A figure that the group doesn't determine, such as
+// a correlation of equal labels, is null.
 type Group struct {
 	Name    string  `json:"name,omitempty"`
 	Replies int     `json:"replies"`

@@ -9,6 +9,7 @@ package endpoint
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -58,25 +59,55 @@ func (c Class) Outage() bool {
 	return c == ServerError || c == Broken || c == TimedOut || c == Unauthorised
 }
 
-// Error is a request that didn't complete. Its text has nothing of the endpoint's reply.
+// Error is a request that didn't complete.
 type Error struct {
 	Class Class
 	// Status is the response's, 0 without one.
 	Status int
+	// URL is where the request went, without a user, a password or a query, and Model the model
+	// that it named. Both are "" if unknown.
+	URL, Model string
+	// Words are the endpoint's own, readable and without the key, at most MaxWords bytes. They may
+	// repeat the request's text.
+	Words string
 	// After is the wait that the endpoint requests.
 	After time.Duration
-	// Complaint is the endpoint's reason for rejecting a request. It may repeat the request's text.
+	// Complaint is the part of a request that the endpoint rejects, or its reason. It may repeat
+	// the request's text.
 	Complaint string
 	// Anew means that the next attempt sends another request: it is sent at once, and not counted.
 	Anew bool
 	Err  error
 }
 
+// Error is Public and the endpoint's words.
 func (e *Error) Error() string {
-	if e.Status != 0 {
-		return strings.TrimSpace(fmt.Sprintf("the endpoint answered %d %s", e.Status, http.StatusText(e.Status)))
+	if e.Words == "" {
+		return e.Public()
 	}
-	return fmt.Sprintf("asking the endpoint (%s): %v", e.Class, e.Err)
+	return e.Public() + ": " + e.Words
+}
+
+// Public is the error without the endpoint's words, for readers who may not see the request.
+func (e *Error) Public() string {
+	where, model := "the endpoint", ""
+	if e.URL != "" {
+		where += " " + e.URL
+	}
+	if e.Model != "" {
+		model = " for model " + e.Model
+	}
+	if e.Status != 0 {
+		return strings.TrimSpace(fmt.Sprintf("%s answered %d %s", where, e.Status, http.StatusText(e.Status))) + model
+	}
+	return fmt.Sprintf("asking %s%s (%s): %v", where, model, e.Class, e.Err)
+}
+
+// Permanent reports whether a request whose content can't be the cause fails until somebody changes
+// the key, the model's name, the address or the endpoint.
+func (e *Error) Permanent() bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
+	return untrusted || e.Class == Unauthorised || e.Class == Rejected || e.Class == Unparsable
 }
 
 // Unwrap returns the cause.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -28,7 +29,8 @@ type Service struct {
 // once; a Caller repeats it.
 type Completions struct {
 	service openai.ChatCompletionService
-	now     func() time.Time
+	about   Service
+	url     string
 }
 
 // NewCompletions makes the client.
@@ -48,7 +50,8 @@ func NewCompletions(s Service) *Completions {
 	if s.Key != "" {
 		options = append(options, option.WithAPIKey(s.Key))
 	}
-	return &Completions{openai.NewChatCompletionService(options...), s.Now}
+	return &Completions{openai.NewChatCompletionService(options...), s,
+		WithoutSecrets(strings.TrimSuffix(s.BaseURL, "/") + "/chat/completions")}
 }
 
 // Send makes one request. Its error is an *Error, with a Complaint where the endpoint rejects the
@@ -56,13 +59,16 @@ func NewCompletions(s Service) *Completions {
 func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams,
 	options ...option.RequestOption) (*openai.ChatCompletion, error) {
 	var response *http.Response
-	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response))...)
+	var body []byte
+	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response),
+		option.WithMiddleware(copyError(&body)))...)
 	if err == nil && response != nil && response.StatusCode >= http.StatusMultipleChoices {
 		err = http.ErrNotSupported // a redirect is no completion, even if its body is JSON
 	}
 	if err != nil {
-		e := NewError(ctx, err, response, c.now())
-		e.Complaint = complaint(err, e.Status)
+		e := NewError(ctx, err, response, c.about.Now())
+		e.URL, e.Model, e.Complaint = c.url, params.Model, complaint(err, e.Status)
+		e.Words = Words(body, c.about.Key)
 		return nil, e
 	}
 	return answer, nil

@@ -90,8 +90,8 @@ type Final struct {
 	// and reasons, so agents see them at the end of an episode only.
 	Verdicts []json.RawMessage
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout";
-	// "" for every other outcome.
-	Cause string
+	// "" for every other outcome. Detail describes it as JudgeError.Detail does.
+	Cause, Detail string
 	// Receipt is the signed proof that the server adds to an episode of a run; "" for others.
 	Receipt string
 }
@@ -148,9 +148,23 @@ type JudgeError struct {
 	Err error
 }
 
-// Error leaves the failure's text out.
+// Error is the cause and the detail.
 func (e *JudgeError) Error() string {
-	return "the reply could not be judged (" + e.Cause + "): the step was not taken, send the same action again"
+	what := e.Cause
+	if detail := e.Detail(); detail != "" {
+		what += ": " + detail
+	}
+	return "the reply could not be judged (" + what + "): the step was not taken, send the same action again"
+}
+
+// Detail is the part of the failure that quotes neither a reply nor an answer, "" if it has none:
+// the status and the address of the judge's endpoint, for example.
+func (e *JudgeError) Detail() string {
+	var public interface{ Public() string }
+	if errors.As(e.Err, &public) {
+		return public.Public()
+	}
+	return ""
 }
 
 func (e *JudgeError) Unwrap() error { return e.Err }

@@ -20,13 +20,29 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	if wire.CodeOf(t, answer) != protocol.CodeExecution || wire.Decoded(t, answer, "data", "cause") != "judge_timeout" {
 		t.Errorf("the step was answered with %s, want EXECUTION_ERROR and the cause", answer)
 	}
-	if !strings.Contains(log.String(), "judge_timeout") {
-		t.Errorf("the log doesn't name the cause: %s", log.String())
+	for what, text := range map[string]string{"answer": answer, "log": log.String()} {
+		if !strings.Contains(text, "judge_timeout") || !strings.Contains(text, "answered 401 Unauthorized") {
+			t.Errorf("the %s doesn't name the cause and the status: %s", what, text)
+		}
 	}
 	if got := s.report().JudgeFailures; got != 1 {
 		t.Errorf("the report counts %d failures to judge, want 1", got)
 	}
 	if strings.Contains(answer+log.String(), "secret") {
 		t.Errorf("the reply was told: %s %s", answer, log.String())
+	}
+}
+
+// A judge that fails for all sessions doesn't fill the log.
+func TestJudgeFailuresAreLoggedNowAndThen(t *testing.T) {
+	var log bytes.Buffer
+	_, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset"}`)
+	for range 30 {
+		p.Ask(`{"type":"step","data":{"kind":"unjudged","text":"a"}}`)
+	}
+	if n := strings.Count(log.String(), "The judge failed"); n < 1 || n > 12 {
+		t.Errorf("%d lines of 30 failures: %s", n, log.String())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -279,20 +280,45 @@ func New(c Config, o Options) (Factory, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	switch c.Type {
-	case TypeBuiltin:
+	if c.Type == TypeBuiltin {
 		return Builtin(c.Builtin.Policy, o.Environment, o.Catalog)
+	}
+	e, err := newExternal(c, o)
+	if err != nil {
+		return nil, err
+	}
+	return e.play, nil
+}
+
+// external is an agent behind an endpoint.
+type external interface {
+	play(planned score.PlannedEpisode) (Policy, error)
+	try(ctx context.Context) error
+}
+
+func newExternal(c Config, o Options) (external, error) {
+	switch c.Type {
 	case TypeOpenAI:
-		m, err := newModel(c.OpenAI, c.timeout(), o)
-		if err != nil {
-			return nil, err
-		}
-		return m.play, nil
+		return newModel(c.OpenAI, c.timeout(), o)
 	case TypeHTTP:
-		return newRemote(c.HTTP.URL, c.timeout(), o).play, nil
+		return newRemote(c.HTTP.URL, c.timeout(), o), nil
 	default:
 		r := newRemote(c.Container.url(), c.timeout(), o)
 		r.startup = &startup{address: c.Container.address()}
-		return r.play, nil
+		return r, nil
 	}
+}
+
+// Try tries the agent's endpoint once, without playing: a model is sent a tiny request, a program
+// behind a URL a GET, and a container is waited for. The error is nil for an agent without an
+// endpoint. An *endpoint.Error that is Permanent means that no episode can be played.
+func Try(ctx context.Context, c Config, o Options) error {
+	if err := c.Validate(); err != nil || c.Type == TypeBuiltin {
+		return err
+	}
+	e, err := newExternal(c, o)
+	if err != nil {
+		return err
+	}
+	return e.try(ctx)
 }

@@ -3,8 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -12,8 +10,8 @@ import (
 )
 
 // EndpointError means that an agent's endpoint gave no action. Such an episode gets no score: it is
-// played again, and errored after the last attempt. The error contains neither the key nor the text
-// of an answer.
+// played again, and errored after the last attempt. The error quotes at most endpoint.MaxWords
+// bytes of an answer, and never the key.
 type EndpointError struct {
 	// Class is one of score's classes of errors. ClassAgentError means that waiting doesn't help: a
 	// wrong key, a wrong model, an answer that violates the protocol.
@@ -93,11 +91,8 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	return total
 }
 
-// maxComplaint bounds, in bytes, what is quoted of an endpoint's error.
-const maxComplaint = 300
-
 // unanswered gives a call's error its class. The end of the context is no failure of the endpoint.
-func unanswered(ctx context.Context, err error, key string) error {
+func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -115,12 +110,6 @@ func unanswered(ctx context.Context, err error, key string) error {
 	case endpoint.ServerError, endpoint.Broken:
 	default:
 		failed.Class = score.ClassAgentError
-	}
-	if complaint := e.Complaint; complaint != "" {
-		if key != "" {
-			complaint = strings.ReplaceAll(complaint, key, "[key]")
-		}
-		failed.Err = fmt.Errorf("%w: %s", err, clip(complaint, maxComplaint))
 	}
 	return failed
 }

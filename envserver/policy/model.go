@@ -77,13 +77,17 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 		return nil, err
 	}
 	return &model{
-		config: *c, key: o.Key, temperature: temperature, extra: extra,
+		config: *c, temperature: temperature, extra: extra,
 		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
 			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
 			Now: time.Now,
 		}),
 	}, nil
+}
+
+func (m *model) try(ctx context.Context) error {
+	return m.completions.Try(ctx, m.config.Model, m.extra)
 }
 
 type modelPlayer struct {
@@ -112,7 +116,7 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 	p.talk.observe(turn)
 	message, err := p.ask(ctx)
 	if err != nil {
-		return nil, unanswered(ctx, err, p.key)
+		return nil, unanswered(ctx, err)
 	}
 	return p.read(message), nil
 }

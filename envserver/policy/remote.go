@@ -18,10 +18,8 @@ import (
 
 // remote is a policy behind a URL: a Request is posted for each action and answered by a Response.
 type remote struct {
-	url, key string
-	timeout  time.Duration
-	client   *http.Client
-	caller   *endpoint.Caller
+	service endpoint.Service
+	caller  *endpoint.Caller
 	// startup is nil for a policy that runs already.
 	startup *startup
 }
@@ -77,11 +75,22 @@ type Response struct {
 const maxResponse = 1 << 20
 
 func newRemote(url string, timeout time.Duration, o Options) *remote {
-	return &remote{url: url, key: o.Key, timeout: timeout, client: httpClient(o), caller: newCaller(0, o)}
+	return &remote{
+		service: endpoint.Service{BaseURL: url, Key: o.Key, Timeout: timeout, HTTPClient: httpClient(o), Now: time.Now},
+		caller:  newCaller(0, o),
+	}
 }
 
 func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
 	return &remotePlayer{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
+}
+
+// try waits for the container, or requests an answer of a program that runs already.
+func (r *remote) try(ctx context.Context) error {
+	if r.startup != nil {
+		return r.startup.await(ctx)
+	}
+	return endpoint.TryURL(ctx, r.service)
 }
 
 type remotePlayer struct {
@@ -111,7 +120,7 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	}
 	var answer Response
 	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
-		return nil, unanswered(ctx, err, p.key)
+		return nil, unanswered(ctx, err)
 	}
 	p.usage.add(answer.Usage.Prompt, answer.Usage.Completion)
 	p.said = clip(answer.Said, maxSaid)
@@ -124,32 +133,33 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
 
 func (r *remote) post(ctx context.Context, body []byte, answer *Response) error {
-	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	limited, cancel := context.WithTimeout(ctx, r.service.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(limited, http.MethodPost, r.url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(limited, http.MethodPost, r.service.BaseURL, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("making the policy's request: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
-	if r.key != "" {
-		request.Header.Set("Authorization", "Bearer "+r.key)
+	if r.service.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+r.service.Key)
 	}
-	response, err := r.client.Do(request)
+	response, err := r.service.HTTPClient.Do(request)
 	if err != nil {
-		return endpoint.NewError(ctx, err, nil, time.Now())
+		return r.service.Failed(ctx, err, nil)
 	}
 	defer response.Body.Close()
-	data, err := io.ReadAll(endpoint.Bound(response.Body, maxResponse))
 	if response.StatusCode != http.StatusOK {
-		return endpoint.NewError(ctx, errNoAnswer, response, time.Now())
+		return r.service.Failed(ctx, errNoAnswer, response)
 	}
+	data, err := io.ReadAll(endpoint.Bound(response.Body, maxResponse))
 	if err != nil {
-		return endpoint.NewError(ctx, fmt.Errorf("reading the policy's answer: %w", err), response, time.Now())
+		return r.service.Failed(ctx, fmt.Errorf("reading the policy's answer: %w", err), response)
 	}
 	*answer = Response{}
 	if err := json.Unmarshal(data, answer); err != nil || answer.Action == nil {
-		return &endpoint.Error{Class: endpoint.Unparsable, Err: errNoAnswer}
+		return &endpoint.Error{Class: endpoint.Unparsable, URL: endpoint.WithoutSecrets(r.service.BaseURL),
+			Err: errNoAnswer}
 	}
 	return nil
 }

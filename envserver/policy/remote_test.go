@@ -126,6 +126,7 @@ func TestHTTPAnswers(t *testing.T) {
 		"nothing":   {status: 200, body: ``, action: "", class: score.ClassAgentError, calls: 1},
 		"too long": {status: 200, body: `{"action": {"a": "` + strings.Repeat("a", 1<<20) + `"}}`, action: "",
 			class: score.ClassAgentError, calls: 1},
+		"bad token": {status: 401, body: token, action: "", class: score.ClassAgentError, calls: 1},
 		"full":      {status: 429, body: ``, action: "", class: score.ClassAgentRateLimited, calls: 5},
 		"broken":    {status: 500, body: ``, action: "", class: score.ClassAgentUnavailable, calls: 5},
 		"not there": {status: 404, body: ``, action: "", class: score.ClassAgentError, calls: 1},

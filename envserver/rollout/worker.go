@@ -268,12 +268,18 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
-		return &failure{class: judgeClass(end.Metadata.Cause),
-			err: errors.New("the environment could not score the episode")}
+		return &failure{class: judgeClass(end.Metadata.Cause), err: unscored(end.Metadata.CauseDetail)}
 	default:
 		return &failure{class: score.ClassEnvironment,
 			err: fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
 	}
+}
+
+func unscored(detail string) error {
+	if detail == "" {
+		return errors.New("the environment could not score the episode")
+	}
+	return fmt.Errorf("the environment could not score the episode: %s", detail)
 }
 
 func (w *worker) reset(ctx context.Context, j job) (client.Observation, error) {

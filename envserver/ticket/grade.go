@@ -172,7 +172,7 @@ func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
 	s.outcome = score.Errored
 	s.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
 	final := s.final()
-	final.Cause = unjudged.Cause
+	final.Cause, final.Detail = unjudged.Cause, unjudged.Detail()
 	return final
 }
 

@@ -3,7 +3,6 @@ package llm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -36,6 +35,8 @@ type client struct {
 	breaker     *gobreaker.CircuitBreaker[*openai.ChatCompletion]
 	metrics     *metrics
 	refused     atomic.Uint32 // the features that the endpoint has refused
+	// last is the latest failure that the breaker counts.
+	last atomic.Pointer[endpoint.Error]
 }
 
 func newClient(c *Config, m *metrics) *client {
@@ -129,17 +130,42 @@ func refusedByBreaker(err error) bool {
 
 // send makes one request, unless the breaker is open.
 func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
-	answer, err := c.breaker.Execute(func() (*openai.ChatCompletion, error) {
-		usage.Calls++
-		began := c.config.Now()
-		answer, err := c.completions.Send(ctx, c.params(p, ^p.refused))
-		c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
-		return answer, err
-	})
+	answer, err := c.breaker.Execute(func() (*openai.ChatCompletion, error) { return c.post(ctx, p, usage) })
 	if refusedByBreaker(err) {
-		return nil, fmt.Errorf("the judge's endpoint has failed too often: %w", err)
+		return nil, &blockedError{last: c.last.Load(), err: err}
 	}
+	return answer, err
+}
+
+// blockedError means that the breaker held a request back.
+type blockedError struct {
+	last *endpoint.Error
+	err  error
+}
+
+func (b *blockedError) Error() string { return b.Public() + ": " + b.err.Error() }
+
+func (b *blockedError) Unwrap() error { return b.err }
+
+// Public names the latest failure.
+func (b *blockedError) Public() string {
+	text := "the judge's endpoint has failed too often"
+	if b.last != nil {
+		text += ", most recently: " + b.last.Public()
+	}
+	return text
+}
+
+// post makes one request. If the endpoint refuses a part of it, the next one is sent without.
+func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
+	usage.Calls++
+	began := c.config.Now()
+	answer, err := c.completions.Send(ctx, c.params(p, ^p.refused))
+	c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
 	if e, ok := errors.AsType[*endpoint.Error](err); ok {
+		if e.Class.Outage() {
+			c.last.Store(e)
+		}
 		if param := named(e.Complaint) &^ p.refused; param != 0 {
 			c.refused.Or(uint32(param))
 			e.Anew = true

@@ -74,6 +74,8 @@ type Metadata struct {
 	Verdicts []json.RawMessage `json:"verdicts"`
 	// Cause is the reason of an errored episode, for example "judge_timeout".
 	Cause string `json:"cause"`
+	// CauseDetail is what the server knows of it, for people; "" for nothing.
+	CauseDetail string `json:"cause_detail"`
 	// Receipt is the signed proof of a run's episode (see score.VerifyReceipt), "" for replayed and
 	// other episodes.
 	Receipt string `json:"receipt"`

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
@@ -26,6 +28,8 @@ type Factory struct {
 	Config
 	Tools     *Tools
 	scenarios map[string]score.Scenario
+	// unjudged bounds the warnings about the judge, which fails for all sessions at once.
+	unjudged *rate.Sometimes
 }
 
 // Config has the dependencies that players share.
@@ -50,13 +54,17 @@ type Metrics interface {
 	Ended(task string, outcome score.Outcome, micro int64)
 }
 
+// judgeWarnings is the least time between two warnings about the judge, after the first few.
+const judgeWarnings = 10 * time.Second
+
 // NewFactory makes a factory. It fails if the names of tools are reserved or not unique.
 func NewFactory(cfg Config) (*Factory, error) {
 	tools, err := newTools(cfg.Kind)
 	if err != nil {
 		return nil, err
 	}
-	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{}}
+	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{},
+		unjudged: &rate.Sometimes{First: 10, Interval: judgeWarnings}}
 	for _, task := range cfg.Kind.Tasks() {
 		for _, scenario := range task.Scenarios {
 			f.scenarios[scenario.ID] = scenario
@@ -243,7 +251,9 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 // logFailure logs an error that is not the client's fault.
 func (p *Player) logFailure(what string, err error) {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
-		p.Log.Warn("The judge failed", "task", p.task, "cause", unjudged.Cause)
+		p.unjudged.Do(func() {
+			p.Log.Warn("The judge failed", "task", p.task, "cause", unjudged.Cause, "detail", unjudged.Detail())
+		})
 		p.Log.Debug("The judge failed", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
 		return
 	}

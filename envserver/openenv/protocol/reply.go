@@ -34,7 +34,9 @@ type final struct {
 	ScenarioDigest string            `json:"scenario_digest"`
 	GraderVersion  string            `json:"grader_version"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"` // of the judge
-	Cause          string            `json:"cause,omitempty"`    // of an errored episode
+	// Cause is the class of an errored episode's failure, and Detail what is known of it.
+	Cause  string `json:"cause,omitempty"`
+	Detail string `json:"cause_detail,omitempty"`
 	// Receipt is a signed score.Receipt, only for a run's episode that was not counted before.
 	Receipt string `json:"receipt,omitempty"`
 }
@@ -49,7 +51,7 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
 		GraderVersion: kind.GraderVersion()}
 	if f.Outcome == score.Errored {
-		m.Cause = f.Cause
+		m.Cause, m.Detail = f.Cause, Cut(f.Detail)
 		return m
 	}
 	m.Verdicts, m.Receipt = f.Verdicts, f.Receipt

@@ -153,7 +153,8 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 	case "fail":
 		return episode.Result{}, errors.New("the backend is gone")
 	case "unjudged":
-		return episode.Result{}, &episode.JudgeError{Cause: "judge_timeout", Err: fmt.Errorf("no answer to %q", a.Text)}
+		return episode.Result{}, &episode.JudgeError{Cause: "judge_timeout",
+			Err: unjudged{fmt.Errorf("no answer to %q", a.Text)}}
 	case "panic":
 		panic("out of ideas")
 	case "unencodable":
@@ -187,3 +188,9 @@ func (e *echo) State() any {
 func Key() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
+
+// unjudged is a failure to judge with a part for clients.
+type unjudged struct{ error }
+
+// Public leaves the text out.
+func (unjudged) Public() string { return "the endpoint answered 401 Unauthorized" }

@@ -1,0 +1,72 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/openai/openai-go/v3"
+)
+
+// trialTokens bounds the answer to a trial, where the endpoint accepts a bound.
+const trialTokens = 16
+
+// Try sends one tiny request that no endpoint refuses for its content, to learn whether the
+// address, the key and the model's name are right. A completion is requested, because gateways need
+// not list their models, and list them without a key. The extra members are those of all requests.
+// The error is an *Error.
+func (c *Completions) Try(ctx context.Context, model string, extra map[string]any) error {
+	params := openai.ChatCompletionNewParams{
+		Model:     model,
+		Messages:  []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Answer with the word: ready")},
+		MaxTokens: openai.Int(trialTokens),
+	}
+	if extra != nil {
+		params.SetExtraFields(extra)
+	}
+	_, err := c.Send(ctx, params)
+	e, ok := errors.AsType[*Error](err)
+	if ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) {
+		// Some models know no max_tokens, others refuse one that their reasoning exceeds.
+		params.MaxTokens = openai.ChatCompletionNewParams{}.MaxTokens
+		_, err = c.Send(ctx, params)
+	}
+	return err
+}
+
+// TryURL learns whether something answers at the service's BaseURL and accepts its key. The request
+// is a GET: only an answer that refuses the key counts as a failure, because nothing is known of
+// how a program answers a GET. The error is an *Error.
+func TryURL(ctx context.Context, s Service) error {
+	limited, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(limited, http.MethodGet, s.BaseURL, http.NoBody)
+	if err != nil {
+		return &Error{Class: Rejected, URL: WithoutSecrets(s.BaseURL), Err: fmt.Errorf("making the request: %w", err)}
+	}
+	if s.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+s.Key)
+	}
+	response, err := s.HTTPClient.Do(request)
+	if err != nil {
+		return s.Failed(ctx, err, nil)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized && response.StatusCode != http.StatusForbidden {
+		return nil
+	}
+	return s.Failed(ctx, errRefused, response)
+}
+
+var errRefused = errors.New("the key was refused")
+
+// Failed is the error of a request to the service's BaseURL. The response is nil if there was none.
+func (s Service) Failed(ctx context.Context, err error, response *http.Response) *Error {
+	e := NewError(ctx, err, response, s.Now())
+	e.URL = WithoutSecrets(s.BaseURL)
+	if e.Status != 0 {
+		e.Words = Words(startOf(response.Body), s.Key)
+	}
+	return e
+}

@@ -1,0 +1,52 @@
+package policy_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/policy"
+)
+
+func TestTry(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no such key: "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		agent policy.Config
+		want  string
+	}{
+		"built in": {policy.Config{Type: policy.TypeBuiltin, Builtin: &policy.BuiltinConfig{Policy: "Random"}}, ""},
+		"a model": {policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}},
+			server.URL + "/chat/completions answered 401 Unauthorized for model m: no such key: [key]"},
+		"a program": {policy.Config{Type: policy.TypeHTTP, HTTP: &policy.HTTPConfig{URL: server.URL}},
+			server.URL + " answered 401 Unauthorized: no such key: [key]"},
+		"a container that listens": {policy.Config{Type: policy.TypeContainer,
+			Container: &policy.ContainerConfig{Port: port}}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := policy.Try(t.Context(), tc.agent, policy.Options{Environment: "ticket", Key: token})
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasSuffix(err.Error(), tc.want)) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+			if e, ok := errors.AsType[*endpoint.Error](err); err != nil && (!ok || !e.Permanent()) {
+				t.Errorf("error = %v, want a permanent one", err)
+			}
+		})
+	}
+}

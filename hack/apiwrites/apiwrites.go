@@ -1,4 +1,4 @@
-// Package apiwrites counts the writes to an API server by the API server's own metrics.
+// Package apiwrites counts the writes that an API server reports in its metrics.
 package apiwrites
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Counts are requests by what they ask for, "PUT customersupportenvs/status".
+// Counts is the number of requests by verb and resource, for example "PUT
+// customersupportenvs/status".
 type Counts map[string]float64
 
-// verbs are those of apiserver_request_total that change something.
+// verbs are the values of the label verb of apiserver_request_total that mean a write.
 var verbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}
 
-// housekeeping are the API groups in which components write without being asked to: Leases, and the
-// API server's own bookkeeping.
+// housekeeping lists API groups that components write to at regular intervals: Leases, and the API
+// server's flow control.
 var housekeeping = []string{"coordination.k8s.io", "flowcontrol.apiserver.k8s.io"}
 
-// Read takes the metrics of an API server, in Prometheus' text format, and returns the writes that
-// it has answered since it started, with any status. Leases and the API server's own bookkeeping
-// are left out.
+// Read parses the metrics of an API server, in Prometheus' text format, and returns the writes
+// since the API server started, with any status. It omits the groups of housekeeping.
 func Read(metrics io.Reader) (Counts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)
@@ -49,7 +49,7 @@ func Read(metrics io.Reader) (Counts, error) {
 	return counts, nil
 }
 
-// Since is what has been added to earlier counts.
+// Since returns the difference to earlier counts.
 func (c Counts) Since(earlier Counts) Counts {
 	added := Counts{}
 	for what, n := range c {
@@ -60,7 +60,7 @@ func (c Counts) Since(earlier Counts) Counts {
 	return added
 }
 
-// Only keeps the counts of some resources, subresources included.
+// Only returns the counts of the given resources and their subresources.
 func (c Counts) Only(resources ...string) Counts {
 	kept := maps.Clone(c)
 	maps.DeleteFunc(kept, func(what string, _ float64) bool {
@@ -71,7 +71,7 @@ func (c Counts) Only(resources ...string) Counts {
 	return kept
 }
 
-// Sum is the number of all writes.
+// Sum returns the number of all writes.
 func (c Counts) Sum() float64 {
 	total := 0.0
 	for _, n := range c {
@@ -80,7 +80,7 @@ func (c Counts) Sum() float64 {
 	return total
 }
 
-// String lists the counts, the greatest first.
+// String lists the counts in descending order.
 func (c Counts) String() string {
 	keys := slices.SortedFunc(maps.Keys(c), func(a, b string) int {
 		switch {

@@ -37,6 +37,6 @@ func TestRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := Read(strings.NewReader("{")); err == nil {
-		t.Error("rubbish is read")
+		t.Error("no error for an invalid input")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// front stands in for a Kubernetes Service: it forwards each connection to the next of several
-// servers, and does not read the traffic.
+// front imitates a Kubernetes Service: it forwards each connection to the next of several servers,
+// without reading the traffic.
 type front struct {
 	listener net.Listener
 	targets  []string
@@ -29,7 +29,7 @@ func newFront(ctx context.Context, targets ...string) (*front, error) {
 
 func (f *front) address() string { return f.listener.Addr().String() }
 
-// serve passes connections on until the front is closed.
+// serve forwards connections until the front is closed.
 func (f *front) serve(ctx context.Context) {
 	for turn := 0; ; turn++ {
 		client, err := f.listener.Accept()
@@ -41,8 +41,8 @@ func (f *front) serve(ctx context.Context) {
 	}
 }
 
-// pass copies in both directions until both have ended. An end is passed on for its direction
-// alone, as a Service does.
+// pass copies in both directions until both have ended. The end of one direction leaves the other
+// open, as in a Service.
 func pass(ctx context.Context, client net.Conn, target string) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)
@@ -64,5 +64,5 @@ func copyUntilEnd(to, from net.Conn) {
 	}
 }
 
-// close ends the front. Connections end with the servers or the run's context.
+// close stops the listener. Open connections end with the servers or the context.
 func (f *front) close() error { return f.listener.Close() }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// upper is a server that answers with its name once the client has ended its half of the
-// connection.
+// upper starts a server that answers with its name after the client has closed its sending half of
+// the connection.
 func upper(t *testing.T, name string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +34,7 @@ func upper(t *testing.T, name string) string {
 	return l.Addr().String()
 }
 
-// say returns the answer, "" if the connection ended without one.
+// say sends a text and returns the answer, or "" if the connection ended without one.
 func say(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -68,8 +68,7 @@ func TestFrontTakesTurns(t *testing.T) {
 	f.running.Wait()
 }
 
-// A target that is gone costs its own connections alone, and the end of the run ends those that are
-// open.
+// If one target stops, only its connections fail. Cancelling the context closes the open ones.
 func TestFrontEnds(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,10 +82,10 @@ func TestFrontEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := say(t, f.address(), "hi"); got != "" {
-		t.Errorf("a server that is gone said %q", got)
+		t.Errorf("a stopped server answered %q", got)
 	}
 	if got := say(t, f.address(), "hi"); got != "b heard hi" {
-		t.Errorf("the next said %q", got)
+		t.Errorf("the next server answered %q", got)
 	}
 	idle, err := net.Dial("tcp", f.address())
 	if err != nil {

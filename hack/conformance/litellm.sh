@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Tries the judge of replies, or the agents, against LiteLLM's proxy: makes a Python environment (once), starts the proxy on a free port of this machine with the models of the
-# folder that is the argument (judge or agent), and runs the tests there. VENV is where the environment is kept; PYTHON and GO are the commands to use.
+# Tests the judge of replies, or the agents, against LiteLLM's proxy. It creates a Python
+# environment (once), starts the proxy on a free port with the models of the folder in the argument
+# (judge or agent), and runs the folder's tests. VENV sets the folder of the Python environment;
+# PYTHON and GO set the commands.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here/$1"
@@ -27,11 +29,11 @@ echo "==> starting $("$venv/bin/pip" list --disable-pip-version-check 2>/dev/nul
 proxy=$!
 for _ in $(seq 120); do
   curl -fs -o /dev/null "http://127.0.0.1:$port/health/liveliness" && break
-  kill -0 "$proxy" 2>/dev/null || { tail -50 "$work/proxy.log"; echo "the proxy ended before it served"; exit 1; }
+  kill -0 "$proxy" 2>/dev/null || { tail -50 "$work/proxy.log"; echo "the proxy exited before it was ready"; exit 1; }
   sleep 1
 done
 
-echo "==> asking it"
+echo "==> running the tests"
 if ! CONFORMANCE_LITELLM_URL="http://127.0.0.1:$port/v1" "${GO:-go}" test -tags conformance -count=1 -v . 2>&1 | tee "$work/test.log" | grep -v -E '^=== '; then
   tail -50 "$work/proxy.log"
   exit 1

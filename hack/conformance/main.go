@@ -1,13 +1,12 @@
-// Command conformance tries csenv's servers with clients that csenv's authors didn't write:
-// OpenEnv's own clients and validator, the official MCP SDK, and LiteLLM's proxy for the judge of
-// replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels, and
-// stores episodes in a bucket of versitygw.
+// Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
+// validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
+// also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a bucket
+// of versitygw.
 //
-// It makes Python environments with pinned packages in the user's cache (once for each list of
-// them), builds the programs that are tried, starts several servers on free ports of the loopback
-// interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with
-// 3 when the packages couldn't be had because the package index can't be reached: nothing was tried
-// then.
+// It creates Python environments with pinned packages in the user's cache (once for each list of
+// requirements), builds the programs under test, starts several servers on free ports of the
+// loopback interface, and runs the suites of the folders below. Its exit status is 1 if a suite
+// failed, and 3 if the package index can't be reached: no suite was run then.
 package main
 
 import (
@@ -57,13 +56,13 @@ func exitCode(err error, stderr io.Writer) int {
 	}
 }
 
-// The suites.
+// Names of the suites.
 const (
 	suiteOpenEnv = "openenv"
 	suiteMCP     = "mcp"
 	suiteJudge   = "judge"
 	suiteAgent   = "agent"
-	// suiteStatistics compares the figures of runs with those of SciPy and statsmodels.
+	// suiteStatistics compares csenv's figures with those of SciPy and statsmodels.
 	suiteStatistics = "statistics"
 	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
 	suiteS3 = "s3"
@@ -99,8 +98,8 @@ func newCommand(stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-// run runs the suites. Every environment is made before the first suite starts, so that nothing is
-// tried when one can't be had.
+// run runs the suites. All environments are made first, so that no suite starts if one of them
+// can't be made.
 func run(ctx context.Context, o options, stdout io.Writer) error {
 	work, err := os.MkdirTemp("", "csenv-conformance-")
 	if err != nil {
@@ -130,7 +129,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	return summarise(reports, stdout)
 }
 
-// runner is one run.
+// runner holds the state of one invocation.
 type runner struct {
 	options
 
@@ -143,7 +142,7 @@ func (r *runner) progressf(format string, args ...any) {
 	fmt.Fprintf(r.stdout, "==> "+format+"\n", args...)
 }
 
-// environments makes each suite's Python environment, and returns their folders.
+// environments makes each suite's Python environment and returns the folders by suite.
 func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	made := map[string]string{}
 	for _, suite := range r.suites {
@@ -160,15 +159,15 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	return made, nil
 }
 
-// wants reports whether one of the suites is to run.
+// wants reports whether at least one of the suites is selected.
 func (r *runner) wants(suites ...string) bool {
 	return slices.ContainsFunc(suites, func(suite string) bool { return slices.Contains(r.suites, suite) })
 }
 
-// programs is the folder of the programs that are tried.
+// programs returns the folder of the programs under test.
 func (r *runner) programs() string { return filepath.Join(r.work, "programs") }
 
-// build builds the programs that the suites play with.
+// build builds the programs under test.
 func (r *runner) build(ctx context.Context) error {
 	var wanted []string
 	if r.wants(suiteOpenEnv, suiteMCP, suiteS3) {
@@ -192,7 +191,7 @@ func (r *runner) build(ctx context.Context) error {
 		return nil
 	}
 	r.progressf("building versitygw (a minute or two, once)")
-	// A module of its own, because it brings more along than all of csenv.
+	// This program is a separate module, because it has more dependencies than all of csenv.
 	if output, err := venv.Run(ctx, "go", "-C", filepath.Join(folder, suiteS3), "build", "-trimpath", "-o",
 		r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
@@ -200,7 +199,7 @@ func (r *runner) build(ctx context.Context) error {
 	return nil
 }
 
-// servers starts what the suites of the official clients play with.
+// servers starts the servers that the suites of the official clients use.
 func (r *runner) servers(ctx context.Context) (*servers, error) {
 	if !r.wants(suiteOpenEnv, suiteMCP) {
 		return &servers{}, nil
@@ -223,13 +222,13 @@ func (r *runner) suite(ctx context.Context, name, environment string, servers *s
 	return result
 }
 
-// pytest runs the suite of a folder. The typed client is installed from the sources for this run
-// alone, and has its own tests played too.
+// pytest runs the suite of a folder. It installs the typed client from the sources for this
+// invocation and also runs that client's own tests.
 func (r *runner) pytest(ctx context.Context, name, environment string, servers *servers) report {
 	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, name+".xml")
 	tests := filepath.Join(folder, name)
-	// The folders are named like the packages that they test: with importlib and a root of their
-	// own they don't stand in for them.
+	// The folders have the names of the packages under test. With the import mode importlib and a
+	// separate root directory they don't shadow these packages.
 	args := []string{
 		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c",
 		os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
@@ -244,7 +243,7 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 		args = append(args, "envserver/openenv/python/tests")
 	}
 	if name == suiteS3 {
-		// Its tests wait for what doesn't answer, most of the time.
+		// Most of the time these tests wait for servers that don't answer.
 		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
 		args = append(args, "--numprocesses", "8", "--maxschedchunk", "1")
 	}
@@ -260,7 +259,8 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	return result
 }
 
-// isolation keeps the clients from the user's caches, from proxies and from the network.
+// isolation returns the variables that hide the user's caches, proxies and the network from the
+// clients.
 func (r *runner) isolation() []string {
 	return []string{
 		"XDG_CACHE_HOME=" + filepath.Join(r.work, "cache"), "HF_HOME=" + filepath.Join(r.work, "huggingface"),
@@ -269,8 +269,8 @@ func (r *runner) isolation() []string {
 	}
 }
 
-// litellm runs a suite with LiteLLM's proxy, which is a Go test that prints a line for each of its
-// tests.
+// litellm runs a suite with LiteLLM's proxy. Such a suite is a Go test, which prints one line per
+// test.
 func (r *runner) litellm(ctx context.Context, name, environment string) report {
 	var lines testLines
 	full := r.stdout
@@ -283,7 +283,7 @@ func (r *runner) litellm(ctx context.Context, name, environment string) report {
 	return result
 }
 
-// stream runs a command whose output is shown as it comes.
+// stream runs a command and shows its output at once.
 func (r *runner) stream(ctx context.Context, variables []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), variables...), r.stdout, r.stdout

@@ -40,7 +40,7 @@ func TestUnknownSuite(t *testing.T) {
 	cmd := newCommand(&bytes.Buffer{})
 	cmd.SetArgs([]string{"--suites", "openenv,java"})
 	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `"java"`) {
-		t.Errorf("error %v, want one that names the suite", err)
+		t.Errorf("error %v does not name the suite", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestSummarise(t *testing.T) {
 		})
 	}
 	if err := summarise([]report{good}, &bytes.Buffer{}); err != nil {
-		t.Errorf("all is well but %v", err)
+		t.Errorf("no suite failed, but got %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ not JSON
 		t.Errorf("%q, %q", address, ops)
 	}
 	if address, _ := addresses(`{"msg":"Serv`); address != "" {
-		t.Errorf("%q of half a line", address)
+		t.Errorf("read %q from half a line", address)
 	}
 }
 

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// report is what came of a suite.
+// report is the result of a suite.
 type report struct {
 	suite                   string
 	passed, failed, skipped int
 	took                    time.Duration
-	// notes are lines for the summary: why tests were skipped.
+	// notes are lines for the summary, for example the reasons of skipped tests.
 	notes []string
-	// failure is why the suite as a whole failed.
+	// failure is set if the suite failed as a whole.
 	failure error
 }
 
 func (r report) ok() bool { return r.failure == nil && r.failed == 0 && r.passed > 0 }
 
-// junit is the part of pytest's results that counts.
+// junit is the used part of pytest's JUnit results.
 type junit struct {
 	Suites []struct {
 		Cases []struct {
@@ -66,10 +66,10 @@ func readJUnit(path string) (report, error) {
 	return r, nil
 }
 
-// testLines collects what `go test -v` prints.
+// testLines collects the output of `go test -v`.
 type testLines struct{ bytes.Buffer }
 
-// testLine is the line of a test or subtest.
+// testLine matches the result line of a test or subtest.
 var testLine = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`)
 
 func (l *testLines) report() report {
@@ -89,7 +89,7 @@ func (l *testLines) report() report {
 	return r
 }
 
-// summarise prints what came of all suites, and returns an error unless all is well.
+// summarise prints the results of all suites, and returns an error if one of them failed.
 func summarise(reports []report, w io.Writer) error {
 	fmt.Fprintln(w, "\n==> summary")
 	var failed []string

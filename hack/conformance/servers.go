@@ -24,20 +24,22 @@ import (
 
 const (
 	startTimeout = time.Minute
-	// quietTimeout is how long sessions may take to end after the last client has gone.
+	// quietTimeout is the maximum time until all sessions have ended after the last client has
+	// closed its connection.
 	quietTimeout = 10 * time.Second
 	stopTimeout  = 10 * time.Second
-	// token is the token of the server that requires one.
+	// token is the value for the server that requires a token.
 	token = "a-token-of-this-run"
 )
 
-// configuration is a server that the suites play with: its name and its flags.
+// configuration is the name and the flags of a server that the suites use.
 type configuration struct {
 	name  string
 	flags []string
 }
 
-// configurations makes those of all servers, and the files that they name.
+// configurations returns the configurations of all servers, and writes the files that they refer
+// to.
 func configurations(ctx context.Context, work string) ([]configuration, error) {
 	tokenFile, keyFile := filepath.Join(work, "tokens"), filepath.Join(work, "ledger.pem")
 	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
@@ -70,10 +72,10 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 	return all, nil
 }
 
-// replica begins the name of each server of the pool.
+// replica is the prefix of the names of the pool's servers.
 const replica = "REPLICA_"
 
-// writeKey makes the key that the servers of a pool share.
+// writeKey creates the key that the servers of a pool share.
 func writeKey(path string) error {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -86,7 +88,7 @@ func writeKey(path string) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
-// servers are the processes that run, and the front of the replicas.
+// servers are the running processes, and the front of the replicas.
 type servers struct {
 	all   []*server
 	front *front
@@ -125,7 +127,7 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	return s, nil
 }
 
-// startServer starts a server and finds its ports in its log.
+// startServer starts a server and reads its ports from its log.
 func startServer(ctx context.Context, binary string, c configuration) (*server, error) {
 	p, err := process.Start("server "+c.name,
 		exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...))
@@ -143,7 +145,7 @@ func startServer(ctx context.Context, binary string, c configuration) (*server, 
 	return s, err
 }
 
-// addresses finds the addresses of a server in its log.
+// addresses reads the addresses of a server from its log.
 func addresses(logs string) (address, ops string) {
 	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
 		var line struct{ Msg, Addr, OpsAddr string }
@@ -163,7 +165,7 @@ func (s *servers) environment() []string {
 	for _, one := range s.all {
 		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.address,
 			"CONFORMANCE_"+one.name+"_OPS=http://"+one.ops)
-		// The typed client's own tests ask for these.
+		// The typed client's own tests use these names.
 		if one.name == "TICKET" || one.name == "WORKFLOW" {
 			variables = append(variables, "CSENV_"+one.name+"_URL=http://"+one.address)
 		}
@@ -171,7 +173,7 @@ func (s *servers) environment() []string {
 	return variables
 }
 
-// end checks that the servers still run, without a session and without an error in their logs, and
+// end checks that the servers still run, have no session and have no error in their logs. It then
 // stops them.
 func (s *servers) end(ctx context.Context) report {
 	started := time.Now()
@@ -232,7 +234,7 @@ func (s *server) sessions(ctx context.Context) (int, error) {
 	return stats.Sessions.Active, nil
 }
 
-// stop ends all servers by SIGTERM, as the kubelet does, also where the run was interrupted.
+// stop stops all servers with SIGTERM, as the kubelet does, even if ctx was cancelled.
 func (s *servers) stop() error {
 	errs := make([]error, len(s.all)+1)
 	var stopping sync.WaitGroup

@@ -26,16 +26,16 @@ import (
 const (
 	// chaosKills is the number of killed processes, unless KILLS sets another.
 	chaosKills = 6
-	// chaosTimeout bounds the disturbed run. A shard that was killed waits for its Job's back-off
-	// before it is played again.
+	// chaosTimeout bounds the disturbed run. The Job's back-off delays a killed shard's next
+	// attempt.
 	chaosTimeout = 8 * time.Minute
 )
 
-// victims are the processes to kill. A kind that is listed twice is killed more often.
+// victims lists the kinds of processes to kill. A kind that is listed twice is killed more often.
 var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
 
-// A run is played twice: undisturbed, and while the processes that play and count it are killed at
-// random. CHAOS_SEED replays the order of the kills, KILLS sets their number.
+// A run is played twice: without failures, and while the processes that play and count it are
+// killed at random. CHAOS_SEED fixes the order of the kills, KILLS their number.
 var _ = Describe("A run under random kills", Label("chaos"), func() {
 	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
 		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
@@ -44,7 +44,7 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 
 		apply(ctx, poolWith("shaken", "replicas: 2"))
 		awaitPool(ctx, "shaken")
-		// Little CPU makes the run last for as long as the kills do.
+		// A low CPU limit makes the run last as long as the kills.
 		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
 		slow := append(slices.Clone(spec), slowly)
@@ -55,7 +55,7 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 		apply(ctx, runManifest("disturbed", "shaken", "Heuristic", tasks, slow...))
 		hits := disturb(ctx, "disturbed", kills, chance)
 		AddReportEntry("killed", hits)
-		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process while the run was going on: %v",
+		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process before the run ended: %v",
 			hits)
 
 		war := awaitEnd(ctx, "disturbed")
@@ -70,7 +70,7 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 	}, SpecTimeout(15*time.Minute))
 })
 
-// setting reads a number from the environment.
+// setting reads a number from an environment variable.
 func setting(name string, otherwise int64) int64 {
 	GinkgoHelper()
 	text := os.Getenv(name)
@@ -82,8 +82,8 @@ func setting(name string, otherwise int64) int64 {
 	return n
 }
 
-// disturb kills processes until the number is reached or the run has ended, and returns what it
-// hit.
+// disturb kills processes until it has killed enough of them or the run has ended. It returns the
+// names of the killed processes.
 func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []string {
 	GinkgoHelper()
 	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(
@@ -103,7 +103,7 @@ func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []st
 	return hits
 }
 
-// strike kills one process of the kind and returns its name, "" if there was none.
+// strike kills one process of the kind and returns its name, or "" if none was running.
 func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 	GinkgoHelper()
 	if kind == "kube-apiserver" {
@@ -127,15 +127,15 @@ func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 		return ""
 	}
 	if kind != "runner" {
-		// Its successor is a pod of its own: a container that is killed again and again is started
-		// later and later.
+		// Deleting the pod gives its successor no back-off: the kubelet delays a container that is
+		// killed repeatedly.
 		_ = k8s.Delete(ctx, &pod, client.GracePeriodSeconds(0))
 	}
 	return kind + " " + pod.Name
 }
 
-// strikeAPIServer kills the API server and starts it again as it was, where it is a process of this
-// machine.
+// strikeAPIServer kills the API server and restarts it with the same arguments, if it is a process
+// of this machine.
 func strikeAPIServer(ctx SpecContext) string {
 	GinkgoHelper()
 	pids := processesIn("", "kube-apiserver")
@@ -160,18 +160,18 @@ func strikeAPIServer(ctx SpecContext) string {
 	again.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 
 	Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
-	// Its port is taken until it is gone.
+	// The port is in use until the process has ended.
 	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(
 		closely).Should(MatchError(syscall.ESRCH))
 	Expect(again.Start()).To(Succeed())
-	go func() { _ = again.Wait() }() // it may be killed again, and needs a parent that waits for it
+	go func() { _ = again.Wait() }() // reaps it: a later strike may kill it
 	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(
 		Succeed())
 	return "kube-apiserver"
 }
 
-// processesIn finds the processes of a program, within a pod of that UID unless that is empty, as
-// far as this machine shows them. Programs of the cluster carry its mark.
+// processesIn finds the processes of a program that belong to the pod with that UID, or, if podUID
+// is empty, to the local cluster. It finds only processes of this machine.
 func processesIn(podUID, program string) []int {
 	GinkgoHelper()
 	var pids []int
@@ -195,8 +195,8 @@ func processesIn(podUID, program string) []int {
 	return pids
 }
 
-// running lists the pods with those labels that run, in any namespace, in the order of their names.
-// It returns none if the API server doesn't answer.
+// running lists the running pods with those labels in all namespaces, sorted by name. It returns
+// none if the API server doesn't answer.
 func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
 	pods := &corev1.PodList{}
 	if err := k8s.List(ctx, pods, client.MatchingLabels(labels)); err != nil {

@@ -97,12 +97,12 @@ var _ = Describe("The content of a pool", Ordered, func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-// poolWith is a pool of one server with more of a spec.
+// poolWith returns the manifest of a pool of one server, with additional fields of its spec.
 func poolWith(name, spec string) string {
 	return poolManifest(name, "Ticket") + "  " + spec + "\n"
 }
 
-// packFiles is a pack of one private ticket, ACME-1, as a flat folder.
+// packFiles returns a pack with one private ticket, ACME-1, as a flat folder.
 func packFiles() map[string]string {
 	GinkgoHelper()
 	read := func(path string) string {

@@ -20,26 +20,26 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// crowd are clients outside the cluster, so many at a time. Each plays an episode slowly, in a
-// session of its own; whose episode is over begins another one in a new session.
+// crowd is a fixed number of clients outside the cluster. Each client plays an episode slowly in
+// its own session, then starts the next one in a new session.
 type crowd struct {
 	url     string
-	run     string        // that the episodes are tagged with, "" for none
+	run     string        // tag of the episodes, or ""
 	think   time.Duration // before each action
 	factory policy.Factory
 	clients sync.WaitGroup
 	enough  chan struct{}
 
-	playing  atomic.Int64 // sessions whose episode has begun and isn't over
-	episodes atomic.Int64 // that ended with a score
-	turned   atomic.Int64 // handshakes that were refused or failed, and were tried again
+	playing  atomic.Int64 // sessions with an unfinished episode
+	episodes atomic.Int64 // episodes that ended with a score
+	turned   atomic.Int64 // refused or failed handshakes, which were retried
 
 	mu   sync.Mutex
-	lost []string // sessions that broke off in the middle of their episode, or ended without a score
-	sum  int64    // of the scores, in micro-points
+	lost []string // sessions that broke off during an episode, or ended without a score
+	sum  int64    // sum of the scores, in micro-points
 }
 
-// gather has clients begin to play, and waits until all of them do.
+// gather starts clients and waits until all of them play.
 func gather(ctx SpecContext, url, run string, clients int, think time.Duration) *crowd {
 	GinkgoHelper()
 	factory, err := policy.Builtin(policy.Heuristic, "ticket", nil)
@@ -59,7 +59,7 @@ func (c *crowd) join(ctx SpecContext, clients int) {
 	Eventually(ctx, c.playing.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", before+int64(clients)*95/100))
 }
 
-// leave lets every client finish its episode, and waits for that.
+// leave lets every client finish its episode, and waits for them.
 func (c *crowd) leave(ctx SpecContext) {
 	GinkgoHelper()
 	close(c.enough)
@@ -82,7 +82,7 @@ func (c *crowd) String() string {
 		len(c.losses()), c.turned.Load())
 }
 
-// play is one client. Its context has nothing to do with a spec's: it plays through many of them.
+// play runs one client. It has its own context, because it outlives a single spec.
 func (c *crowd) play(seed int) {
 	for {
 		select {
@@ -102,10 +102,11 @@ func (c *crowd) play(seed int) {
 	}
 }
 
-// errLost means that an episode ended with an error.
+// errLost means that a session broke off, or its episode ended without a score.
 var errLost = errors.New("session lost")
 
-// episode plays one episode. A server that takes no new session loses none: the client comes again.
+// episode plays one episode. If a server refuses the session, the client tries again, and no
+// session is lost.
 func (c *crowd) episode(ctx context.Context, seed int) error {
 	session, observation, err := c.begin(ctx, seed)
 	if err != nil {
@@ -141,8 +142,8 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 	return nil
 }
 
-// begin opens a session as OpenEnv's own clients do, which lets a server that is full or
-// terminating pass it on.
+// begin opens a session as OpenEnv's own clients do: a server that is full or terminating may
+// forward it to another server.
 func (c *crowd) begin(ctx context.Context, seed int) (*client.Client, client.Observation, error) {
 	session, err := client.Dial(ctx, c.url, client.Options{Spread: true})
 	if err != nil {
@@ -159,7 +160,7 @@ func (c *crowd) begin(ctx context.Context, seed int) (*client.Client, client.Obs
 	return session, observation, err
 }
 
-// pause waits.
+// pause waits for d, or until the context is done.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -169,7 +170,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// statusOf is the HTTP status in an error of the client, 0 for none.
+// statusOf returns the HTTP status in an error of the client, or 0.
 func statusOf(err error) int {
 	if refused, ok := errors.AsType[*client.StatusError](err); ok {
 		return refused.Status
@@ -177,7 +178,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// get asks over HTTP and returns status and body.
+// get sends a GET request and returns the response and its body.
 func get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// closely is how often a spec looks for the moment to kill a manager: counting a shard takes it
-// some 100 ms.
+// closely is the polling interval of specs that wait for the moment to kill a manager, which takes
+// about 100 ms to count a shard.
 const closely = 20 * time.Millisecond
 
-// shards is how many parts the disturbed run has.
+// shards is the number of shards of the disturbed run.
 const shards = 8
 
 var _ = Describe("A manager that is killed repeatedly", Ordered, func() {
@@ -59,9 +59,9 @@ var _ = Describe("A manager that is killed repeatedly", Ordered, func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies
-// while runners play, and its Lease takes its time to run out: no manager counts the shards that
-// end until then. The next two die as soon as they lead, the last as soon as a counted shard shows.
+// killWhileShardsEnd kills managers before and after the write that counts shards. The first is
+// killed while runners play: until its Lease expires, no manager counts the shards that end. The
+// next two are killed when they become leader, the last when a counted shard appears.
 func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
 	k := &killer{dead: map[string]bool{}}
@@ -87,15 +87,15 @@ func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	}
 }
 
-// killer kills managers, each one once.
+// killer kills each manager once.
 type killer struct {
-	dead map[string]bool // names of pods
-	hits int             // SIGKILLs that hit a manager's process
+	dead map[string]bool // by pod name
+	hits int             // number of SIGKILLs that hit a manager's process
 }
 
-// strike kills the next manager that leads, as soon as the moment has come. Its process is looked
-// up before it leads, so that only the signal is left to be sent. It deletes the pod too, so that
-// no back-off delays the next one, and because a node that isn't this machine hides its processes.
+// strike kills the next leading manager when moment returns true. It looks its process up in
+// advance, so that only the signal remains to be sent. It also deletes the pod, to avoid the
+// back-off and because the processes of a remote node can't be signalled.
 func (k *killer) strike(ctx SpecContext, moment func() bool) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
@@ -122,7 +122,7 @@ func (k *killer) strike(ctx SpecContext, moment func() bool) {
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
 }
 
-// leader names the pod that holds the operator's Lease.
+// leader returns the name of the pod that holds the operator's Lease.
 func leader(ctx SpecContext) string {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{}
@@ -131,7 +131,7 @@ func leader(ctx SpecContext) string {
 	return name
 }
 
-// counted lists the shards that are in a run's figures, in the form of its status.
+// counted returns the shards in a run's figures, in the format of its status.
 func counted(ctx SpecContext, evalrun string) string {
 	GinkgoHelper()
 	obj := &v1alpha1.EvaluationRun{}
@@ -139,8 +139,8 @@ func counted(ctx SpecContext, evalrun string) string {
 	return ptr.Deref(obj.Status.Shards, v1alpha1.Shards{}).CompletedIndexes
 }
 
-// uncounted lists the shards of a run whose runners succeeded, whose pods are still held, and which
-// are not in the figures.
+// uncounted lists the run's shards whose runners succeeded and whose pods still have their
+// finalizer, but which are not yet in the figures.
 func uncounted(ctx SpecContext, evalrun string) []string {
 	GinkgoHelper()
 	done, err := score.ParseIndexSet(counted(ctx, evalrun))

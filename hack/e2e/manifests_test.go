@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// poolManifest is a pool of one server.
+// poolManifest returns the manifest of a pool of one server.
 func poolManifest(name, environment string) string {
 	return fmt.Sprintf(`
 apiVersion: csenv.dev/v1alpha1
@@ -28,13 +28,13 @@ spec:
 `, name, environment)
 }
 
-// runManifest is a run of a built-in policy; extra is appended to the spec. The policy is quoted,
-// for a bare Null is no value to YAML.
+// runManifest returns the manifest of a run of a built-in policy, with extra lines in its spec. The
+// policy is quoted because an unquoted Null has no value in YAML.
 func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
 	return agentManifest(name, pool, fmt.Sprintf("{type: Builtin, builtin: {policy: %q}}", policy), tasks, extra...)
 }
 
-// agentManifest is a run of an agent; extra is appended to the spec.
+// agentManifest returns the manifest of a run of an agent, with extra lines in its spec.
 func agentManifest(name, pool, agent string, tasks []string, extra ...string) string {
 	return fmt.Sprintf(`
 apiVersion: csenv.dev/v1alpha1
@@ -52,7 +52,7 @@ func task(name string, trials int) string {
 	return fmt.Sprintf("{name: %s, trials: %d}", name, trials)
 }
 
-// awaitPool waits until the pool of that name accepts sessions and its status lists its tasks.
+// awaitPool waits until the pool accepts sessions and its status lists its tasks.
 func awaitPool(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
@@ -64,7 +64,7 @@ func awaitPool(ctx context.Context, name string) {
 	}).WithTimeout(poolTimeout).Should(Succeed())
 }
 
-// awaitComplete waits until the run of that name is complete.
+// awaitComplete waits until the run is complete.
 func awaitComplete(ctx context.Context, name string) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	evalrun := &v1alpha1.EvaluationRun{}

@@ -27,11 +27,12 @@ import (
 const (
 	// modelKey is the key of the model's endpoint.
 	modelKey = "sk-of-the-scripted-model"
-	// modelTimeout is how long a runner waits for the model, in seconds.
+	// modelTimeout is the runner's timeout for a request to the model, in seconds.
 	modelTimeout = 3
-	// patience is how many requests a runner sends before it gives an attempt at an episode up.
+	// patience is the number of requests that a runner sends before it ends an attempt at an
+	// episode.
 	patience = 5
-	// silence is the time after a suspension in which a run may still call servers and models.
+	// silence is the time during which a suspended run may still call servers and models.
 	silence = 5 * time.Second
 )
 
@@ -68,12 +69,12 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 				asked.Status.CompletionTime.Sub(
 					asked.Status.StartTime.Time), r.model, asked.Status.Errors, asked.Status.Tokens))
 
-			By("comparing what the model earned with what the policy earns that it plays as")
+			By("comparing the model's score with the score of the policy that it imitates")
 			Expect(asked.Status.Episodes.Errored).To(BeZero())
 			Expect(asked.Status.Score).To(Equal(direct.Status.Score))
 			Expect(asked.Status.Tasks).To(Equal(direct.Status.Tasks))
 
-			By("comparing what the status says of the trouble with what the endpoint made of it")
+			By("comparing the errors in the status with the errors that the endpoint caused")
 			limited, hung := r.model.episodesOf(throttledLong), r.model.episodesOf(hungLong)
 			Expect(asked.Status.Errors).To(ConsistOf(
 				v1alpha1.ErrorCount{Class: score.ClassAgentRateLimited, Retried: limited}, v1alpha1.ErrorCount{
@@ -89,7 +90,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 
 	It("gets no request while its run is suspended, and none for finished shards after that",
 		func(ctx SpecContext) {
-			const slow = 2 // shards from this one on are, until they may hurry
+			const slow = 2 // the first slow shard: it waits until hurry is set
 			tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
 			apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
 			calm := awaitComplete(ctx, "calm")
@@ -146,8 +147,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			Expect(again).NotTo(BeEmpty())
 			Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] },
 				BeNumerically("<", slow))), "calls for shards that were finished")
-			// What a server has in its ledger isn't played again either: only the episodes that
-			// were under way begin anew, two of each of two runners.
+			// Episodes in a server's ledger aren't played again. Only the two episodes that each of
+			// the two runners was playing start again.
 			Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v",
 				model.answeredTwice())
 			Expect(paused.Status.Score).To(Equal(calm.Status.Score))
@@ -157,8 +158,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		}, SpecTimeout(5*time.Minute))
 })
 
-// mood is what an episode meets at the endpoint: nothing, trouble that a further request of the
-// same attempt mends, or so much of it that the attempt is given up.
+// mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
+// attempt overcomes, or so many errors that the attempt fails.
 type mood int
 
 const (
@@ -169,7 +170,7 @@ const (
 	hungOnce
 )
 
-// moodOf is drawn by an episode's seed.
+// moodOf draws the mood from an episode's seed.
 func moodOf(seed int64) mood {
 	switch seed % 16 {
 	case 0, 1:
@@ -184,7 +185,7 @@ func moodOf(seed int64) mood {
 	return calmly
 }
 
-// model is a scripted model on this machine's side of the node, and all that it was asked.
+// model is a scripted model on this machine's side of the node, with a record of its requests.
 type model struct {
 	*scripted.Endpoint
 	url string
@@ -202,7 +203,7 @@ type call struct {
 	turns int
 }
 
-// serveModel serves a model that plays as the heuristic policy does, until the spec ends.
+// serveModel serves a model that plays like the heuristic policy, until the spec ends.
 func serveModel(ctx SpecContext) *model {
 	GinkgoHelper()
 	endpoint, err := scripted.New(policy.Heuristic, nil)
@@ -220,10 +221,10 @@ func serveModel(ctx SpecContext) *model {
 	return m
 }
 
-// hereAddress is this machine's address on the node's network, where pods reach it.
+// hereAddress returns this machine's address on the node's network, where pods can reach it.
 func hereAddress(ctx SpecContext) string {
 	GinkgoHelper()
-	// No packet is sent for it.
+	// Connecting a UDP socket sends no packet.
 	conn, err := new(net.Dialer).DialContext(ctx, "udp", net.JoinHostPort(nodeAddress(ctx), "9"))
 	Expect(err).NotTo(HaveOccurred())
 	defer conn.Close()
@@ -232,14 +233,14 @@ func hereAddress(ctx SpecContext) string {
 	return host
 }
 
-// runManifest is a run that the model plays.
+// runManifest returns the manifest of a run that the model plays.
 func (m *model) runManifest(name, pool string, tasks []string, extra ...string) string {
 	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: "+
 		"{name: scripted, key: key}}}", m.url, modelTimeout)
 	return agentManifest(name, pool, agent, tasks, extra...)
 }
 
-// moody throttles and hangs as the episode's mood is.
+// moody throttles or hangs, depending on the episode's mood.
 func (m *model) moody(w http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
 	m.mu.Lock()
 	n := m.before[asked.Seed]
@@ -257,7 +258,7 @@ func (m *model) moody(w http.ResponseWriter, r *http.Request, asked scripted.Req
 	return false
 }
 
-// note remembers a request that is about to be answered.
+// note records a request that is about to be answered.
 func (m *model) note(asked scripted.Request, _ map[string]any) {
 	if asked.Key != modelKey {
 		m.complain("asked without the key")
@@ -273,14 +274,14 @@ func (m *model) complain(what string) {
 	m.faults = append(m.faults, what)
 }
 
-// wrong is what no agent should have sent.
+// wrong lists the requests that no agent should have sent.
 func (m *model) wrong() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.faults)
 }
 
-// since are the requests that were answered from then on.
+// since returns the requests that were answered after that time.
 func (m *model) since(then time.Time) []call {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,7 +290,7 @@ func (m *model) since(then time.Time) []call {
 
 func (m *model) answers() int64 { return int64(len(m.since(time.Time{}))) }
 
-// answeredTwice are the seeds of the episodes of which a turn was answered more than once.
+// answeredTwice returns the seeds of the episodes in which a turn was answered more than once.
 func (m *model) answeredTwice() []int64 {
 	seen, twice := map[[2]int64]bool{}, map[int64]bool{}
 	for _, c := range m.since(time.Time{}) {
@@ -302,7 +303,7 @@ func (m *model) answeredTwice() []int64 {
 	return slices.Sorted(maps.Keys(twice))
 }
 
-// episodesOf is the number of episodes of that mood that the model was asked to play.
+// episodesOf returns the number of episodes of that mood that the model was requested to play.
 func (m *model) episodesOf(is mood) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -322,8 +323,8 @@ func (m *model) String() string {
 			throttledOnce), m.episodesOf(hungOnce))
 }
 
-// shardsBySeed waits for the run's plan and returns the shard of each episode, by the seed that the
-// model is sent.
+// shardsBySeed waits for the run's plan and returns the shard of each episode, keyed by the seed
+// that the model receives.
 func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{}

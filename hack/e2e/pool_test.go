@@ -31,13 +31,12 @@ import (
 )
 
 const (
-	// liveSessions play while servers come and go.
+	// liveSessions is the number of sessions that play while servers come and go.
 	liveSessions = 300
-	// disturbanceTimeout bounds what one disturbance takes, its drains included: an episode of the
-	// crowd lasts some ten seconds.
+	// disturbanceTimeout bounds one disturbance, including its drains. An episode of the crowd
+	// lasts about ten seconds.
 	disturbanceTimeout = 90 * time.Second
-	// thinking is the time before each action of the crowd, which takes three or four for an
-	// episode.
+	// thinking is the time before each action of the crowd. An episode has three or four actions.
 	thinking = 3 * time.Second
 )
 
@@ -57,8 +56,8 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 		began = time.Now()
 	}, NodeTimeout(8*time.Minute))
 
-	// Before each spec the sessions are spread over all servers again: when an episode ends, the
-	// next one may go to any server.
+	// Before each spec the sessions are spread over all servers again: a new session may start on
+	// any server.
 	BeforeEach(func(ctx SpecContext) {
 		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(
 			And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
@@ -73,10 +72,11 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 					time.Second), players, players.episodes.Load()-episodes, players.playing.Load(), sessionsByPod(
 					ctx, "live")))
 		Expect(players.losses()).To(BeEmpty())
-		Expect(players.playing.Load()).To(BeNumerically(">=", liveSessions*9/10), "clients that found no server")
+		Expect(players.playing.Load()).To(BeNumerically(">=", liveSessions*9/10), "clients without a server")
 	}
 
-	// First, because packs are rolled out no sooner than two minutes after the last rollout.
+	// This spec is first because packs are rolled out no sooner than two minutes after the last
+	// rolling update.
 	It("loses none when its image changes", func(ctx SpecContext) {
 		episodes := players.episodes.Load()
 		kubectl(ctx, "-n", namespace, "patch", "cse", "live", "--type=merge", "-p",
@@ -152,7 +152,7 @@ var _ = Describe("A pool that scales itself", Ordered, func() {
 		Consistently(ctx, wanted).WithArguments("elastic").WithTimeout(5*time.Second).Should(BeEquivalentTo(1),
 			"8 free sessions are enough")
 
-		// From here on it takes the sixth client, at most, to leave fewer than 5 free.
+		// After this moment at most six more clients leave fewer than 5 sessions free.
 		joined := time.Now()
 		players.join(ctx, 6)
 		Eventually(ctx, wanted).WithArguments("elastic").WithTimeout(10 * time.Second).Should(BeNumerically(">=", 2))
@@ -209,7 +209,8 @@ var _ = Describe("A pool with access control", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(conn.Close)
 		Expect(conn.SetReadDeadline(time.Now().Add(30 * time.Second))).To(Succeed())
-		// The server hangs up before it has taken all of it, so that the write may fail too.
+		// The server closes the connection before it has read the whole message, so the write may
+		// fail too.
 		_ = conn.WriteMessage(websocket.TextMessage,
 			[]byte(`{"type":"step","data":{"text":"`+strings.Repeat("x", 100<<20)+`"}}`))
 		_, answer, err := conn.ReadMessage()
@@ -269,8 +270,8 @@ var _ = Describe("Ten pools at rest", func() {
 		for _, name := range names {
 			awaitServers(ctx, name, 1)
 		}
-		// What other specs left behind ends first, and events trail behind all of it: a minute
-		// counts from the last write on.
+		// The activity of earlier specs must end first, and events are written late. The minute
+		// starts after the last write.
 		began := time.Now()
 		last, lastAt := writesSoFar(ctx), began
 		Eventually(ctx, func() time.Duration {
@@ -298,14 +299,14 @@ func writesSoFar(ctx SpecContext) apiwrites.Counts {
 		"poddisruptionbudgets", "networkpolicies", "secrets", "configmaps", "events")
 }
 
-// pooled is a pool of tickets with a spec.
+// pooled returns the manifest of a pool of tickets with that spec.
 func pooled(name string, spec ...string) string {
 	return fmt.Sprintf("apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: %s}\nspec:\n  %s\n",
 		name, strings.Join(spec, "\n  "))
 }
 
-// changePack changes the ConfigMap of pool live, and has the kubelet look at it: it does so by
-// itself once a minute, and when a pod changes.
+// changePack changes the ConfigMap of the pool live, and then a pod, because the kubelet reads
+// ConfigMaps only once a minute and when a pod changes.
 func changePack(ctx SpecContext, change func(files map[string]string)) {
 	GinkgoHelper()
 	pack := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()}
@@ -322,7 +323,7 @@ func poolNamed(ctx SpecContext, name string) *v1alpha1.CustomerSupportEnv {
 	return env
 }
 
-// serversOf lists the pool's pods, terminating ones too.
+// serversOf lists the pool's pods, including terminating ones.
 func serversOf(ctx SpecContext, pool string) []corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
@@ -340,8 +341,8 @@ func podNames(pods []corev1.Pod) []string {
 	return names
 }
 
-// awaitServers waits until the pool has exactly so many servers, all of them ready and like that,
-// and none that is going; and until the pool's status says so.
+// awaitServers waits until the pool has exactly n servers, all of them ready and matching, no
+// terminating one, and a status that reports n.
 func awaitServers(ctx SpecContext, pool string, n int, like ...OmegaMatcher) {
 	GinkgoHelper()
 	ready := HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady),
@@ -355,7 +356,7 @@ func awaitServers(ctx SpecContext, pool string, n int, like ...OmegaMatcher) {
 	}).WithTimeout(disturbanceTimeout).Should(Succeed())
 }
 
-// wanted is how many servers the pool's Deployment is to have.
+// wanted returns the replicas of the pool's Deployment.
 func wanted(ctx SpecContext, pool string) int32 {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -363,8 +364,8 @@ func wanted(ctx SpecContext, pool string) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// nodeURL is where the pool's Service listens on the node, which this machine reaches wherever the
-// cluster is.
+// nodeURL returns the URL of the pool's Service on the node, which this machine can reach in every
+// kind of cluster.
 func nodeURL(ctx SpecContext, pool string) string {
 	GinkgoHelper()
 	service := &corev1.Service{}
@@ -372,7 +373,7 @@ func nodeURL(ctx SpecContext, pool string) string {
 	Expect(service.Spec.Ports).NotTo(BeEmpty())
 	Expect(service.Spec.Ports[0].NodePort).NotTo(BeZero())
 	address := net.JoinHostPort(nodeAddress(ctx), strconv.Itoa(int(service.Spec.Ports[0].NodePort)))
-	// The node lets connections through a moment after the server is ready.
+	// The node forwards connections only some time after the server is ready.
 	Eventually(ctx, func() error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -383,7 +384,7 @@ func nodeURL(ctx SpecContext, pool string) string {
 	return "ws://" + address
 }
 
-// nodeAddress is the node's.
+// nodeAddress returns the node's internal address.
 func nodeAddress(ctx SpecContext) string {
 	GinkgoHelper()
 	nodes := &corev1.NodeList{}
@@ -395,7 +396,7 @@ func nodeAddress(ctx SpecContext) string {
 	return addresses[internal].Address
 }
 
-// sessionsByPod asks every server of the pool how many sessions it has, through the API server.
+// sessionsByPod reads the number of sessions of every server of the pool, through the API server.
 func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	GinkgoHelper()
 	sessions := map[string]int64{}

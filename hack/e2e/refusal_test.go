@@ -75,7 +75,7 @@ var _ = Describe("Bad input", Ordered, func() {
 	)
 
 	// The manager is stopped while the runners' pods are replaced by pods with forged summaries:
-	// one with a changed digit, one of another run, and one made by hand.
+	// one with a changed digit, one of another run, and one written without a server.
 	It("rejects forged summaries, reports them, and plays their shards again",
 		func(ctx SpecContext) {
 			tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
@@ -163,10 +163,10 @@ var _ = Describe("Bad input", Ordered, func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// slowly has a run last for some seconds, by the little CPU that its runners have.
+// slowly makes a run last some seconds, by a low CPU limit for its runners.
 const slowly = "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
 
-// scaleManager has the operator run, or not.
+// scaleManager sets the number of the operator's replicas and waits for it.
 func scaleManager(ctx SpecContext, replicas int) {
 	GinkgoHelper()
 	kubectl(ctx, "-n", systemNamespace, "scale", "deployment/csenv-manager", fmt.Sprintf("--replicas=%d", replicas))
@@ -175,7 +175,7 @@ func scaleManager(ctx SpecContext, replicas int) {
 	}).WithTimeout(time.Minute).Should(Succeed())
 }
 
-// runnerOf is the pod that has played a shard.
+// runnerOf returns the pod that has played a shard.
 func runnerOf(ctx SpecContext, evalrun, shard string) *corev1.Pod {
 	GinkgoHelper()
 	pods := podsOf(ctx, evalrun)
@@ -186,7 +186,7 @@ func runnerOf(ctx SpecContext, evalrun, shard string) *corev1.Pod {
 	return &pods[i]
 }
 
-// wordsOf is what the runner of a shard left.
+// wordsOf returns the termination message of a shard's runner.
 func wordsOf(ctx SpecContext, evalrun, shard string) string {
 	GinkgoHelper()
 	words := runnerOf(ctx, evalrun, shard).Status.ContainerStatuses[0].State.Terminated.Message
@@ -194,7 +194,7 @@ func wordsOf(ctx SpecContext, evalrun, shard string) string {
 	return words
 }
 
-// changedDigit is a summary with another digit in its ledger.
+// changedDigit changes one digit of the ledger in a summary.
 func changedDigit(words string) string {
 	GinkgoHelper()
 	at := strings.Index(words, `"payload":"`) + len(`"payload":"`)
@@ -207,8 +207,8 @@ func changedDigit(words string) string {
 	return words[:digit] + other + words[digit+1:]
 }
 
-// exchange removes a runner's pod by force and puts another one in its place that says something
-// else. It has no node, so that no kubelet puts its status right.
+// exchange force-deletes a runner's pod and creates another one in its place with a different
+// termination message. The new pod has no node, so no kubelet corrects its status.
 func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 	GinkgoHelper()
 	kubectl(ctx, "-n", namespace, "patch", "pod", pod.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
@@ -245,11 +245,11 @@ func serverPod(ctx context.Context, pool string) corev1.Pod {
 	return pods.Items[0]
 }
 
-// forward lets this machine reach a pod's port until the spec ends, wherever the node is, and
-// returns the address here.
+// forward makes a pod's port reachable from this machine until the spec ends, and returns the local
+// address.
 func forward(pod corev1.Pod, port string) string {
 	GinkgoHelper()
-	// Not the spec's context: cleanup ends it, after what uses it.
+	// The spec's context is not used: it is cancelled before the cleanup that uses the port.
 	cmd := exec.CommandContext(context.Background(), clusterTool, "kubectl", "--", "-n", pod.Namespace, "port-forward",
 		"pod/"+pod.Name, ":"+port, "--address", "127.0.0.1")
 	cmd.Stderr = GinkgoWriter
@@ -262,7 +262,7 @@ func forward(pod corev1.Pod, port string) string {
 	})
 	said := make(chan string, 1)
 	go func() {
-		// A first line always comes: the end of the program is an empty one.
+		// If the program exits, the line is empty.
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		said <- line
 	}()

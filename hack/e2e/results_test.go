@@ -23,11 +23,11 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Runs store their episodes in a bucket of versitygw, which pods reach on this machine.
+// Runs store their episodes in a bucket of versitygw on this machine, which pods can reach.
 var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	var s3 *s3Server
 	tasks := []string{task("ticket-resolve", 20)}
-	// Little CPU makes a run last for as long as it is disturbed.
+	// A low CPU limit makes a run last as long as the disturbance.
 	slow := "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
 	stored := func(name, credentials string, extra ...string) string {
 		results := fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)
@@ -77,8 +77,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		Expect(killed.Status.Score).To(Equal(peace.Status.Score))
 		Expect(killed.Status.Tasks).To(Equal(peace.Status.Tasks))
 		Expect(killed.Status.Episodes.Scored + killed.Status.Episodes.Failed).To(BeEquivalentTo(800))
-		// The lines of the last seconds before the kill are what a crash may cost, and the run says
-		// how many they are.
+		// A crash may lose the lines of the last seconds before it, and the run reports their
+		// number.
 		there := len(s3.episodes(ctx, "killed"))
 		Expect(s3.lines("killed")).To(Equal(there), "an episode was played twice")
 		condition := meta.FindStatusCondition(killed.Status.Conditions, v1alpha1.ConditionResultsStored)
@@ -107,17 +107,18 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	}, SpecTimeout(10*time.Minute))
 })
 
-// s3Server is versitygw on this machine, over a folder that has a bucket.
+// s3Server is versitygw on this machine, on a folder with one bucket.
 type s3Server struct {
 	address, folder, password string
 	process                   *exec.Cmd
 }
 
-// startS3 builds versitygw, which takes a minute the first time, and starts it where pods reach it.
+// startS3 builds versitygw, which takes a minute the first time, and starts it where pods can reach
+// it.
 func startS3(ctx SpecContext) *s3Server {
 	GinkgoHelper()
 	programs := GinkgoT().TempDir()
-	// The port is free once the listener is closed.
+	// The port is free after the listener is closed.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(hereAddress(ctx), "0"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(listener.Close()).To(Succeed())
@@ -160,7 +161,7 @@ stringData: {AWS_ACCESS_KEY_ID: runs, AWS_SECRET_ACCESS_KEY: %q}
 `, name, password)
 }
 
-// episodes are the indexes that csenv lists of a run in the cluster.
+// episodes returns the indexes of a run in the cluster that csenv lists.
 func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, csenvTool, "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig",
@@ -181,7 +182,7 @@ func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool 
 	return indexes
 }
 
-// lines counts the records in the server's own folder.
+// lines counts the records in the server's folder.
 func (s *s3Server) lines(evalrun string) int {
 	GinkgoHelper()
 	segments, err := filepath.Glob(filepath.Join(s.folder, "evals", "runs", namespace, evalrun+"-*", "shard-*",

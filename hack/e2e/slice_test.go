@@ -139,7 +139,7 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// number reads one of the API's decimal strings.
+// number parses a decimal string of the API.
 func number(decimal string) float64 {
 	GinkgoHelper()
 	value, err := strconv.ParseFloat(decimal, 64)
@@ -170,7 +170,7 @@ func expectGone(ctx SpecContext, name string, obj client.Object) {
 	}).WithTimeout(time.Minute).Should(BeTrue(), "%T %s should be gone", obj, name)
 }
 
-// conditionsOf returns a run's conditions as they are now.
+// conditionsOf returns a run's current conditions.
 func conditionsOf(ctx SpecContext, evalrun string) []metav1.Condition {
 	GinkgoHelper()
 	obj := &v1alpha1.EvaluationRun{}

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package e2e plays csenv on a real node: it brings up the local cluster, installs the operator as
-// a user would and looks at what comes of the objects that are applied.
+// Package e2e tests csenv on a real node: it brings up the local cluster, installs the operator as
+// a user would, applies objects and checks the results.
 package e2e
 
 import (
@@ -31,8 +31,7 @@ import (
 const (
 	// systemNamespace is where config/default installs the operator.
 	systemNamespace = "csenv-system"
-	// namespace is where the suite's pools and runs live. It enforces the restricted Pod Security
-	// level.
+	// namespace contains the suite's pools and runs. It enforces the restricted Pod Security level.
 	namespace = "csenv-e2e"
 	// poolTimeout bounds the wait for a pool's first server.
 	poolTimeout = 90 * time.Second
@@ -62,8 +61,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	clusterTool, csenvTool = filepath.Join(tools, "cluster"), filepath.Join(tools, "csenv")
 	By("building the cluster tool")
 	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
-	// The last moment when the tool is there to ask, and reports of specs don't cover these two
-	// nodes.
+	// The cluster tool is deleted after this cleanup. ReportAfterEach doesn't run for failures of
+	// BeforeSuite and AfterSuite.
 	DeferCleanup(func() {
 		if !installed || !removed {
 			explain(os.Stdout)
@@ -88,7 +87,7 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	if k8s == nil {
 		return
 	}
-	By("deleting the namespace: nothing may hold it back")
+	By("deleting the namespace: no finalizer may block it")
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
 	Eventually(ctx, func() error {
@@ -98,13 +97,13 @@ var _ = AfterSuite(func(ctx SpecContext) {
 }, NodeTimeout(3*time.Minute))
 
 var _ = ReportAfterEach(func(report SpecReport) {
-	// No spec runs, and none fails, before the cluster tool is there.
+	// If a spec failed, the cluster tool has been built.
 	if report.Failed() {
 		explain(GinkgoWriter)
 	}
 })
 
-// explain prints what a person would look at first after a failure.
+// explain prints the first things to look at after a failure.
 func explain(out io.Writer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -139,7 +138,7 @@ func connect(ctx context.Context) {
 	kubeconfig := strings.TrimSpace(run(ctx, clusterTool, "kubeconfig"))
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
-	// Specs poll closely to catch the manager at its work.
+	// Specs poll at short intervals to observe the manager between two writes.
 	config.QPS = -1
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
 	k8s, err = client.New(config, client.Options{Scheme: scheme.Scheme})
@@ -158,19 +157,19 @@ func createNamespace(ctx context.Context) {
 		Succeed())
 }
 
-// kubectl runs the cluster's kubectl and returns what it printed; it must succeed.
+// kubectl runs the cluster's kubectl, which must succeed, and returns its output.
 func kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return run(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...)
 }
 
-// kubectlRefused runs kubectl, which must fail, and returns what it said.
+// kubectlRefused runs kubectl, which must fail, and returns its output.
 func kubectlRefused(ctx context.Context, stdin string, args ...string) string {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
-	Expect(err).To(HaveOccurred(), "kubectl %s should have been refused and said: %s", args, out)
+	Expect(err).To(HaveOccurred(), "kubectl %s should have been refused, output: %s", args, out)
 	return string(out)
 }
 
@@ -190,7 +189,7 @@ func run(ctx context.Context, name string, args ...string) string {
 	return string(out)
 }
 
-// stream runs a long command and lets its progress through.
+// stream runs a long command and shows its output.
 func stream(ctx context.Context, name string, args ...string) {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// trainedEpisodes is how many episodes trainers bring, at least.
+// trainedEpisodes is the minimum number of episodes that the trainers play.
 const trainedEpisodes = 100
 
 var _ = Describe("A run that collects episodes of trainers", func() {
@@ -49,7 +49,7 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(data)).To(BeNumerically("<", 16<<10))
 
-		By("ending it by hand")
+		By("ending the run by its deadline")
 		kubectl(ctx, "-n", namespace, "patch", "evalrun", "grpo-7", "--type=merge", "-p",
 			`{"spec":{"activeDeadlineSeconds":1}}`)
 		run := awaitComplete(ctx, "grpo-7")
@@ -57,7 +57,7 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 			v1alpha1.ReasonCollectionEnded)))
 		Expect(run.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
 		Expect(run.Status.Score.Mean).To(Equal(score.Decimal((players.sum+ended/2)/ended)),
-			"the mean of what the clients were told")
+			"the mean of the scores that the clients received")
 		Expect(run.Status.Rollouts.Dropped).To(BeZero())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), &batchv1.Job{})).To(
 			MatchError(ContainSubstring("not found")))
@@ -67,7 +67,7 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// trained returns the run that collects them.
+// trained returns the run that collects the trainers' episodes.
 func trained(ctx SpecContext) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	run := &v1alpha1.EvaluationRun{}
@@ -75,7 +75,7 @@ func trained(ctx SpecContext) *v1alpha1.EvaluationRun {
 	return run
 }
 
-// collected is the number of episodes in its figures.
+// collected returns the number of episodes in the run's figures.
 func collected(ctx SpecContext) int64 {
 	GinkgoHelper()
 	e := trained(ctx).Status.Episodes

@@ -1,4 +1,4 @@
-// Package process starts and stops the programs that the tools below hack measure and test.
+// Package process starts and stops the programs that the tools in hack measure and test.
 package process
 
 import (
@@ -38,7 +38,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// Start starts a program. The name is used in errors.
+// Start starts a program. Errors contain the name.
 func Start(name string, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{name: name, cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.logs, &p.logs
@@ -90,8 +90,8 @@ func (p *Process) exited() error {
 	return fmt.Errorf("%s exited with status %d:\n%s", p.name, p.cmd.ProcessState.ExitCode(), p.tail())
 }
 
-// Stop ends the program with SIGTERM, and kills it after the timeout. It returns an error if the
-// program had exited before, or was killed.
+// Stop stops the program with SIGTERM, and kills it after the timeout. It returns an error if the
+// program had exited before, or had to be killed.
 func (p *Process) Stop(timeout time.Duration) error {
 	select {
 	case <-p.done:
@@ -110,7 +110,7 @@ func (p *Process) Stop(timeout time.Duration) error {
 	}
 }
 
-// StopCleanly is Stop, and returns an error too if the exit status isn't 0.
+// StopCleanly is like Stop, but also returns an error if the exit status isn't 0.
 func (p *Process) StopCleanly(timeout time.Duration) error {
 	if err := p.Stop(timeout); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (p *Process) StopCleanly(timeout time.Duration) error {
 	return nil
 }
 
-// Kill kills the program, with its process group if it leads one, and waits until it has ended.
+// Kill kills the program, or its process group if it leads one, and waits until it has ended.
 func (p *Process) Kill() {
 	pid := p.PID()
 	if attributes := p.cmd.SysProcAttr; attributes != nil && attributes.Setpgid {
@@ -131,7 +131,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// FreeAddresses returns different free addresses of the loopback interface.
+// FreeAddresses returns n different free addresses of the loopback interface.
 func FreeAddresses(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -139,7 +139,7 @@ func FreeAddresses(ctx context.Context, n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding a free port: %w", err)
 		}
-		defer l.Close() // at the end, so that no port is found twice
+		defer l.Close() // closed at the end, so that no port is returned twice
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses, nil

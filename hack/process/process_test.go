@@ -57,7 +57,7 @@ func TestAwait(t *testing.T) {
 	}
 	if err := shell(t, "exec sleep 60").Await(t.Context(), time.Millisecond, never); err == nil ||
 		!strings.Contains(err.Error(), "not ready") {
-		t.Errorf("error %v, want one of the timeout", err)
+		t.Errorf("error %v, want a timeout", err)
 	}
 }
 

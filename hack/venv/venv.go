@@ -1,5 +1,5 @@
-// Package venv makes Python environments for what this repository compares itself with and is tried
-// with: one for each list of requirements, in the user's cache.
+// Package venv creates Python environments for comparisons and conformance tests, one for each list
+// of requirements, in the user's cache.
 package venv
 
 import (
@@ -19,15 +19,15 @@ import (
 // ErrOffline means that packages are missing and the package index can't be reached.
 var ErrOffline = errors.New("the Python package index can't be reached")
 
-// probe is a small package: where it can't be had either, the index can't be reached.
+// probe is a small package. If it can't be downloaded either, the index can't be reached.
 const probe = "iniconfig"
 
 // heartbeat is the time between two progress messages of a long installation.
 const heartbeat = 15 * time.Second
 
-// Maker makes environments.
+// Maker creates environments.
 type Maker struct {
-	// Command is the interpreter that they are made with.
+	// Command is the Python interpreter that creates them.
 	Command string
 	// Progress receives a message before each long step.
 	Progress io.Writer
@@ -35,13 +35,13 @@ type Maker struct {
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 }
 
-// Run runs a command of this machine.
+// Run runs a command on this machine.
 func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, name, args...).CombinedOutput()
 }
 
-// Environment returns the folder of an environment that has the packages of a list of requirements.
-// They are in the user's cache, a folder for each list.
+// Environment returns the folder of an environment with the packages of a list of requirements. The
+// environments are in the user's cache, one folder for each list.
 func (m Maker) Environment(ctx context.Context, name, requirements string) (string, error) {
 	wanted, err := os.ReadFile(requirements)
 	if err != nil {
@@ -58,11 +58,11 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 		return "", err
 	}
 	defer unlock()
-	// The copy of the list is written last: it marks the environment as complete.
+	// The copy of the list is written last. It marks the environment as complete.
 	stamp, interpreter := filepath.Join(path, "requirements.txt"), filepath.Join(path, "bin", "python")
 	have, err := os.ReadFile(stamp) //nolint:gosec // a folder of the user's cache
-	// The interpreter is a link, which ends nowhere when the Python that made the environment has
-	// gone.
+	// The interpreter is a link. It is broken if the Python that created the environment was
+	// removed.
 	_, gone := os.Stat(interpreter) //nolint:gosec // a folder of the user's cache
 	if err == nil && gone == nil && string(have) == string(wanted) {
 		return path, nil
@@ -77,7 +77,7 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 	return path, os.WriteFile(stamp, wanted, 0o600) //nolint:gosec // as above
 }
 
-// create makes an environment without packages.
+// create creates an environment without packages.
 func (m Maker) create(ctx context.Context, path string) error {
 	if output, err := m.Run(ctx, m.Command, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
 		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", m.Command, err,
@@ -90,8 +90,8 @@ func (m Maker) create(ctx context.Context, path string) error {
 	return nil
 }
 
-// fill installs the packages. Where that fails, a small download tells an index that can't be
-// reached from a list that can't be met.
+// fill installs the packages. If that fails, it downloads a small package to distinguish an index
+// that can't be reached from a list that can't be satisfied.
 func (m Maker) fill(ctx context.Context, interpreter, requirements string) error {
 	stop := m.beat()
 	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
@@ -112,8 +112,8 @@ func (m Maker) fill(ctx context.Context, interpreter, requirements string) error
 	return fmt.Errorf("pip install -r %s: %w\n%s", requirements, err, output)
 }
 
-// Install installs a package of this checkout into a folder. What builds it is among the
-// environment's packages, so that this needs no index.
+// Install installs a package of this checkout into a folder. The build tools are among the
+// environment's packages, so it needs no index.
 func (m Maker) Install(ctx context.Context, interpreter, source, into string) error {
 	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
 		"--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
@@ -142,7 +142,7 @@ func (m Maker) beat() (stop func()) {
 	return func() { close(ended); <-done }
 }
 
-// lock keeps two runs from filling the same environment at a time.
+// lock prevents two processes from filling the same environment at the same time.
 func lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil { //nolint:gosec // a folder of the user's cache
 		return nil, fmt.Errorf("making the cache folder: %w", err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commands records the commands that making an environment runs, and fails those that hold a word.
+// commands records the commands that are run, and fails those that contain a given word.
 type commands struct {
 	ran   []string
 	fails []string
@@ -58,20 +58,20 @@ func TestEnvironment(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			if !strings.Contains(progress.String(), "installing") {
-				t.Errorf("nothing said of a long step: %q", progress)
+				t.Errorf("no message before a long step: %q", progress)
 			}
 			again, err := p.Environment(t.Context(), "openenv", requirements)
 			if c.ran == 3 && (again != first || len(fake.ran) != 3 || err != nil) {
 				t.Errorf("the second time: %q, %v, %q", again, err, fake.ran)
 			}
 			if c.ran != 3 && err == nil {
-				t.Error("an environment that failed was taken for a complete one")
+				t.Error("an incomplete environment was reused")
 			}
 		})
 	}
 }
 
-func TestEnvironmentOfOtherRequirementsIsAnother(t *testing.T) {
+func TestEnvironmentPerRequirements(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	requirements := filepath.Join(t.TempDir(), "requirements.txt")
 	p := Maker{Command: "python3", Progress: &bytes.Buffer{}, Run: new(commands).run}
@@ -89,8 +89,8 @@ func TestEnvironmentOfOtherRequirementsIsAnother(t *testing.T) {
 	}
 }
 
-// The Python that an environment was made with may have gone since.
-func TestEnvironmentWithoutItsInterpreterIsMadeAnew(t *testing.T) {
+// The Python that created an environment may have been removed since.
+func TestEnvironmentWithoutInterpreterIsRecreated(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	requirements := filepath.Join(t.TempDir(), "requirements.txt")
 	writeFile(t, requirements, "openenv==0.10.0\n")

@@ -23,19 +23,19 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// settings are what litellm.sh passes on.
+// settings returns the variables that litellm.sh sets.
 func settings(t *testing.T) (url, key string) {
 	t.Helper()
 	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
 	if url == "" || key == "" {
-		t.Fatal("no proxy: start this with hack/conformance/litellm.sh agent")
+		t.Fatal("no proxy is running: start this test with hack/conformance/litellm.sh agent")
 	}
 	return url, key
 }
 
 var ledgerKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
-// kindOf is the environment of a task.
+// kindOf returns the environment of a task.
 func kindOf(t *testing.T, task string) episode.Kind {
 	t.Helper()
 	catalog, err := scenarios.Public()
@@ -54,7 +54,7 @@ func kindOf(t *testing.T, task string) episode.Kind {
 	return kind
 }
 
-// play plays two scenarios of the task on a server of its own, with the model.
+// play plays two scenarios of the task with the model, on a new server.
 func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *policy.Options)) (*score.Ledger,
 	score.Summary) {
 	t.Helper()
@@ -115,8 +115,8 @@ func planOf(t *testing.T, kind episode.Kind, task string) score.Plan {
 	return plan
 }
 
-// A model plays to the end: with tools, without them, through failures, and with more than one call
-// at a time.
+// A model completes its episodes with tools, without tools, after failures and with several tool
+// calls in one answer.
 func TestModelsPlay(t *testing.T) {
 	for _, task := range []string{"ticket-resolve", "queue-management", "payment-exception"} {
 		for _, model := range []string{"player", "toolless", "flaky", "twice"} {
@@ -136,7 +136,7 @@ func TestModelsPlay(t *testing.T) {
 	}
 }
 
-// In the mode JSON no tool is offered.
+// In the mode JSON no tools are offered.
 func TestModeJSON(t *testing.T) {
 	ledger, summary := play(t, "ticket-resolve", "player",
 		func(c *policy.OpenAIConfig, _ *policy.Options) { c.Mode = policy.ModeJSON })
@@ -145,8 +145,8 @@ func TestModeJSON(t *testing.T) {
 	}
 }
 
-// What the model does badly is scored, and what the endpoint does badly is not.
-func TestWhoseFaultItIs(t *testing.T) {
+// Mistakes of the model are scored; failures of its endpoint are not.
+func TestModelAndEndpointFailures(t *testing.T) {
 	tests := map[string]struct {
 		failed, scored int64
 		class          string

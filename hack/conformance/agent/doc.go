@@ -1,3 +1,3 @@
-// Package agent tests agents with a language model against LiteLLM's proxy, a third-party server of
-// the OpenAI protocol. litellm.sh starts the proxy and runs the tests.
+// Package agent tests agents with a language model against LiteLLM's proxy, a third-party
+// implementation of the OpenAI protocol. litellm.sh starts the proxy and runs the tests.
 package agent

@@ -1,4 +1,4 @@
-"""A model for LiteLLM's proxy that plays by script: how it behaves is its name.
+"""A scripted model for LiteLLM's proxy. Its name selects its behaviour.
 
 It reads the conversation as a model would: the task, the observations, and how often it has acted.
 """

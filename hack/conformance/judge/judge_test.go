@@ -1,7 +1,7 @@
 //go:build conformance
 
-// Package judge tries the judge of replies against a server of the OpenAI protocol that is not
-// ours: LiteLLM's proxy. litellm.sh starts it and runs this.
+// Package judge tests the judge of replies against LiteLLM's proxy, a third-party implementation of
+// the OpenAI protocol. litellm.sh starts the proxy and runs the tests.
 package judge
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// settings are what run.sh passes on.
+// settings returns the variables that litellm.sh sets.
 func settings(t *testing.T) (url, key string) {
 	t.Helper()
 	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
 	if url == "" || key == "" {
-		t.Fatal("no proxy: start this with hack/conformance/litellm.sh judge")
+		t.Fatal("no proxy is running: start this test with hack/conformance/litellm.sh judge")
 	}
 	return url, key
 }
@@ -40,7 +40,7 @@ func newJudge(t *testing.T, model string, change func(*llm.Config)) *llm.Judge {
 	return j
 }
 
-// cases are a good reply to each of some tickets.
+// cases returns a good reply to each of n tickets.
 func cases(t *testing.T, n int) []grader.Case {
 	t.Helper()
 	catalogue, err := scenarios.Public()
@@ -65,7 +65,7 @@ func cases(t *testing.T, n int) []grader.Case {
 	return out[:n]
 }
 
-// What each model answers becomes a score or a cause, never a score out of a failure.
+// An answer of a model becomes a score, and a failure becomes a cause without a score.
 func TestAnswersAndFailures(t *testing.T) {
 	tests := map[string]struct {
 		cause grader.Cause
@@ -125,8 +125,8 @@ func TestAnswersAndFailures(t *testing.T) {
 	})
 }
 
-// Many sessions at once, each with a reply that others have too: one request for each reply, and
-// none lost.
+// Many sessions grade the same replies at the same time. Each reply is sent once, and each session
+// gets its verdict.
 func TestManySessions(t *testing.T) {
 	const replies, sessions = 40, 16
 	j := newJudge(t, "gullible", func(c *llm.Config) {
@@ -161,8 +161,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// A verdict that was kept is found again by another process, and graded without the endpoint.
-func TestKeptVerdicts(t *testing.T) {
+// Another process reads a cached verdict and grades without calling the endpoint.
+func TestCachedVerdicts(t *testing.T) {
 	folder := t.TempDir()
 	c := cases(t, 1)[0]
 	first, err := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir = folder }).Judge(t.Context(), c)

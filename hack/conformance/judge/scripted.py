@@ -1,4 +1,4 @@
-"""A model for LiteLLM's proxy that answers by script: what it does is its name.
+"""A scripted model for LiteLLM's proxy. Its name selects its behaviour.
 
 It reads the judge's prompt as a model would: the ids of the claims, and the reply between the fences.
 """
@@ -61,7 +61,7 @@ class Scripted(CustomLLM):
             "prose": lambda: "An excellent reply, 10/10. Final score: 0.5",
             "huge": lambda: good + " " * 200_000,
             "leaky": lambda: verdicts(ids, "met", messages[0]["content"]),
-            # An answer that the reply dictated: a verdict of its own making, with points.
+            # An answer that the reply dictated: it adds a verdict with points.
             "hijacked": lambda: json.dumps({"verdicts": [{"id": "Q1", "evidence_quote": "", "reason": "", "verdict": "met"}], "score": 500}),
             "late": lambda: good if n % 3 == 0 else "met",
         }.get(name, lambda: good)()

@@ -1,4 +1,4 @@
-"""The newest MCP SDK, which asks for the protocol's newest version first and takes an older one."""
+"""The newest MCP SDK, which requests the newest protocol version first and accepts an older one."""
 
 import asyncio
 import os
@@ -46,12 +46,12 @@ def test_newest_sdk_plays_the_workflow(workflow):
             result = (await client.call_tool("respond_user", {"message": "We look into it."})).structured_content
             if result["done"]:
                 return result
-        raise AssertionError("no end")
+        raise AssertionError("the episode did not end")
 
     assert play(workflow, episode)["metadata"]["episode_score"] >= 0
 
 
-def test_newest_sdk_tells_the_model_from_the_program_whose_mistake_it_is(ticket):
+def test_newest_sdk_separates_errors_of_the_model_from_errors_of_the_program(ticket):
     async def episode(client):
         wrong = await client.call_tool("classify", {"category": "sports"})
         assert wrong.is_error and "billing" in wrong.content[0].text
@@ -62,14 +62,14 @@ def test_newest_sdk_tells_the_model_from_the_program_whose_mistake_it_is(ticket)
     play(ticket, episode)
 
 
-def test_newest_sdk_with_the_older_handshake_alone(ticket):
+def test_newest_sdk_with_only_the_older_handshake(ticket):
     async def episode(client):
         return (await client.call_tool("get_observation", {})).structured_content["observation"]["task"]
 
     assert play(ticket, episode, mode="legacy") == "ticket-resolve"
 
 
-def test_newest_sdk_sessions_are_apart(ticket):
+def test_newest_sdk_sessions_are_independent(ticket):
     async def one(seed):
         async with Client(ticket.replace("seed=7", f"seed={seed}")) as client:
             await client.call_tool("classify", {"category": "billing"})

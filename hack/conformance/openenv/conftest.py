@@ -1,4 +1,4 @@
-"""The servers that the tests play with. hack/conformance starts them and says where they are."""
+"""The servers under test. hack/conformance starts them and passes their addresses in variables."""
 
 import asyncio
 import concurrent.futures
@@ -22,7 +22,7 @@ def address(name):
 
 
 class Server:
-    """A running server: its URL for clients, and helpers that speak to it without any client."""
+    """A running server: its URL for clients, and helpers that send requests without a client library."""
 
     def __init__(self, name):
         self.url = address(name)
@@ -40,7 +40,7 @@ class Server:
             return error.code, json.loads(text) if text.startswith(b"{") else text
 
     def rpc(self, method, **params):
-        """Posts a call of OpenEnv's MCP dialect and returns the response."""
+        """Posts a call in OpenEnv's MCP dialect and returns the response."""
         status, answer = self.http("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         assert status == 200 and answer["jsonrpc"] == "2.0" and answer["id"] == 1, answer
         return answer
@@ -62,7 +62,7 @@ class Server:
         return self.operations("/stats")["sessions"]["active"]
 
     def rollouts(self, tag, instance="", ack=0):
-        """Asks as the operator does for what was tagged."""
+        """Requests a run's segment as the operator does."""
         query = {"tag": tag, "run": "00000000-0000-0000-0000-000000000007", "pass_score": 800000, "instance": instance, "ack": ack}
         return self.operations("/rollouts?" + urllib.parse.urlencode(query))
 
@@ -74,7 +74,7 @@ class Server:
 
 
 class Socket:
-    """A WebSocket without a client around it."""
+    """A plain WebSocket without a client library."""
 
     def __init__(self, ws):
         self.ws = ws
@@ -87,7 +87,7 @@ class Socket:
         return json.loads(self.text({"type": kind} if data is None else {"type": kind, "data": data}))
 
     def code(self, kind, data=None):
-        """Returns the code of the error that a message is answered with, "" for none."""
+        """Sends a message and returns the code of the error in the answer, or ""."""
         answer = self.ask(kind, data)
         return answer["data"]["code"] if answer["type"] == "error" else ""
 
@@ -113,7 +113,7 @@ def replicas():
 
 @pytest.fixture(scope="session", autouse=True)
 def blocked_trainer(request, workflow_twin):
-    """A trainer's loop while its model generates, in a thread beside the other tests: for two minutes no ping is answered and none is sent."""
+    """A trainer whose event loop is blocked for two minutes by its model, in a separate thread: it neither answers nor sends pings."""
     if not any("blocked_trainer" in item.function.__code__.co_varnames for item in request.session.items):
         yield None
         return
@@ -121,7 +121,7 @@ def blocked_trainer(request, workflow_twin):
     async def play():
         async with GenericEnvClient(base_url=workflow_twin.url) as env:
             await env.reset(seed=7, task="refund")
-            time.sleep(120)  # noqa: ASYNC251, which is the point
+            time.sleep(120)  # noqa: ASYNC251, blocking is intended
             assert not (await env.step({"action_type": "check_payment", "payload": {}})).done
             return await env.state()
 
@@ -136,7 +136,7 @@ def token_headers():
 
 REPLY = "Hello, thank you for your message. We look into it today and write again tomorrow."
 
-# One episode of each task, as a client plays it that knows nothing of the right answers.
+# One episode of each task, as a client plays it that has no access to the expected answers.
 EPISODES = {
     "ticket-classify": [{"action_type": "classify", "category": "billing", "priority": "high"}],
     "ticket-resolve": [

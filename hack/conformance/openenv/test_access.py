@@ -23,14 +23,14 @@ def test_health_needs_no_token(token):
 
 
 @pytest.mark.parametrize("headers", [None, {"Authorization": "Bearer another"}])
-def test_clients_without_the_token_are_told_401(token, headers):
+def test_clients_without_the_token_get_401(token, headers):
     with pytest.raises(ConnectionError, match="401"):
         GenericEnvClient(base_url=token.url, headers=headers).sync().connect()
     with pytest.raises(Exception, match="401"):
         MCPToolClient(base_url=token.url, headers=headers).sync().connect()
 
 
-def test_clients_with_the_token_play(token, token_headers):
+def test_clients_with_the_token_can_play(token, token_headers):
     with GenericEnvClient(base_url=token.url, headers=token_headers).sync() as env:
         assert env.reset(seed=7).observation["ticket_id"]
         assert env.new_session().reset(seed=7).observation["ticket_id"]

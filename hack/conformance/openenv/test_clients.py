@@ -1,4 +1,4 @@
-"""The clients that trainers and scripts use: generic, typed, and found by AutoEnv."""
+"""The clients of trainers and scripts: generic, typed, and found by AutoEnv."""
 
 import asyncio
 import uuid
@@ -21,11 +21,11 @@ def test_generic_client_plays_every_task_to_the_end_async(server_of_task, task, 
                 assert isinstance(result.reward, (int, float)) and (await env.state())["step_count"] == steps
                 if result.done:
                     return result
-            raise AssertionError("no end")
+            raise AssertionError("the episode did not end")
 
     last = asyncio.run(play())
     assert 0 <= last.metadata["episode_score"] <= 1 and last.metadata["outcome"] in ("scored", "failed")
-    assert last.observation["metadata"] == last.metadata, "metadata is where old clients and where new ones look"
+    assert last.observation["metadata"] == last.metadata, "old and new clients read metadata in different places"
 
 
 def test_generic_client_plays_every_task_to_the_end_sync(server_of_task, task, episodes):
@@ -51,7 +51,7 @@ def test_episode_id_is_used_as_given(ticket):
         assert env.state()["episode_id"] not in (given, None, "")
 
 
-def test_text_in_any_script_arrives_as_it_was_sent(ticket):
+def test_text_in_any_script_arrives_unchanged(ticket):
     text = 'Zoë, 你好, "ça va?" \u2028 \U0001f600 \\ </script>\t\n'
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         env.reset(seed=7, task="ticket-resolve")
@@ -65,8 +65,8 @@ def test_unknown_reset_options_are_ignored(ticket):
         assert env.reset(seed=7, task="ticket-resolve", **row) == env.reset(seed=7, task="ticket-resolve")
 
 
-def test_null_fields_of_an_action_are_as_absent_ones(ticket):
-    """Typed clients of other hands send every field of their model."""
+def test_null_fields_of_an_action_count_as_absent(ticket):
+    """Typed clients of third parties send every field of their model."""
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         env.reset(seed=7, task="ticket-resolve")
         full = {"action_type": "respond", "message": "Hello", "category": None, "priority": None, "team": None, "reason": None, "query": None, "metadata": {}}
@@ -74,7 +74,7 @@ def test_null_fields_of_an_action_are_as_absent_ones(ticket):
 
 
 @pytest.mark.parametrize("action", [{"action_type": "dance"}, {}, {"action_type": "classify", "category": "sports"}, {"action_type": "classify", "mood": "bad"}, {"action_type": 7}])
-def test_action_outside_the_schema_is_a_validation_error_and_the_session_goes_on(ticket, action):
+def test_action_outside_the_schema_is_a_validation_error_and_the_session_continues(ticket, action):
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         env.reset(seed=7, task="ticket-resolve")
         with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
@@ -83,7 +83,7 @@ def test_action_outside_the_schema_is_a_validation_error_and_the_session_goes_on
         assert not env.step({"action_type": "classify", "category": "billing"}).done
 
 
-def test_step_before_reset_is_an_execution_error_and_the_session_goes_on(ticket):
+def test_step_before_reset_is_an_execution_error_and_the_session_continues(ticket):
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         with pytest.raises(RuntimeError, match="EXECUTION_ERROR"):
             env.step({"action_type": "classify", "category": "billing"})
@@ -100,7 +100,7 @@ def test_step_after_the_end_is_answered_as_done(ticket):
         assert again.done and again.reward == 0
 
 
-def test_client_goes_on_in_a_new_session_after_a_deadline_of_its_own(ticket):
+def test_client_continues_in_a_new_session_after_its_own_timeout(ticket):
     async def play():
         async with GenericEnvClient(base_url=ticket.url) as env:
             await env.reset(seed=1)
@@ -112,7 +112,7 @@ def test_client_goes_on_in_a_new_session_after_a_deadline_of_its_own(ticket):
     assert result.observation["task"] == "ticket-resolve" and state["seed"] == 7 and state["step_count"] == 0
 
 
-def test_new_session_is_a_session_of_its_own_async(ticket):
+def test_new_session_is_separate_async(ticket):
     async def play():
         async with GenericEnvClient(base_url=ticket.url) as env:
             await env.reset(seed=1, episode_id="first")
@@ -125,7 +125,7 @@ def test_new_session_is_a_session_of_its_own_async(ticket):
     assert (first["episode_id"], first["step_count"], second["episode_id"], second["step_count"]) == ("first", 0, "second", 1)
 
 
-def test_new_session_is_a_session_of_its_own_sync_and_ends_with_its_parent(ticket):
+def test_new_session_is_separate_sync_and_ends_with_its_parent(ticket):
     before = ticket.sessions()
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         env.reset(seed=1)

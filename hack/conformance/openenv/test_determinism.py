@@ -6,7 +6,7 @@ import pytest
 
 
 def transcript(server, task, seed, actions):
-    """Plays an episode and returns every reply as it came."""
+    """Plays an episode and returns the bytes of every reply."""
     with server.socket() as env:
         replies = [env.text({"type": "reset", "data": {"seed": seed, "episode_id": "episode", "task": task}}), env.text({"type": "state"})]
         for action in actions:
@@ -30,7 +30,7 @@ def test_other_seeds_give_other_tickets(ticket):
     assert len(subjects) == 20
 
 
-def test_replies_are_byte_equal_while_many_play_at_a_time(ticket, episodes):
+def test_replies_are_byte_equal_in_concurrent_episodes(ticket, episodes):
     def play(i):
         return transcript(ticket, "ticket-resolve", i % 4, episodes["ticket-resolve"])
 

@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_one_shot_reset_step_and_state_stand_alone(ticket):
+def test_one_shot_reset_step_and_state_leave_no_session(ticket):
     before = ticket.sessions()
     status, first = ticket.http("POST", "/reset", {"seed": 7, "episode_id": "E", "task": "ticket-resolve"})
     assert status == 200 and first["done"] is False and first["observation"]["task"] == "ticket-resolve"
@@ -11,7 +11,7 @@ def test_one_shot_reset_step_and_state_stand_alone(ticket):
     assert status == 200 and isinstance(stepped["reward"], (int, float)) and isinstance(stepped["done"], bool)
     status, state = ticket.http("GET", "/state")
     assert status == 200 and state["step_count"] == 0
-    assert ticket.sessions() == before, "nothing is left behind"
+    assert ticket.sessions() == before, "no session remains"
 
 
 def test_invalid_one_shot_action_is_422(ticket):
@@ -39,7 +39,7 @@ def test_session_id_makes_http_requests_one_episode(ticket, where):
     state = call("GET", "/state")
     assert (state["episode_id"], state["step_count"], state["seed"]) == ("E", 1, 7)
     with ticket.socket(session) as env:
-        assert env.ask("state")["data"] == state, "a socket sees the same episode"
+        assert env.ask("state")["data"] == state, "a socket has the same episode"
     last = call("POST", "/step", {"action": {"action_type": "resolve", "message": "Hello"}})
     assert last["done"] is True and last["metadata"]["outcome"] == "scored"
     assert ticket.rpc("openenv/session/close", session_id=session)["result"]["closed"] is True
@@ -52,13 +52,13 @@ def test_one_shot_tool_calls_work_without_a_session(ticket):
     assert seen["is_error"] is False and seen["data"]["observation"]["ticket_id"]
 
 
-def test_mcp_answers_200_whatever_is_posted(ticket):
+def test_mcp_answers_200_to_any_body(ticket):
     for body, code in (({}, -32600), ([], -32700), ({"jsonrpc": "2.0", "id": 1, "method": "no/such"}, -32601)):
         status, answer = ticket.http("POST", "/mcp", body)
         assert status == 200 and answer["jsonrpc"] == "2.0" and answer["error"]["code"] == code and "result" not in answer, answer
 
 
-def test_task_api_lists_what_can_be_played(ticket):
+def test_task_api_lists_environments_splits_and_tasks(ticket):
     assert ticket.http("GET", "/list_environments") == (200, ["ticket", "ticket-classify", "ticket-resolve", "queue-management"])
     status, splits = ticket.http("GET", "/ticket-resolve/splits")
     assert status == 200 and {s["name"] for s in splits} == {"train", "validation", "test"} and all(s["type"] == s["name"] for s in splits)
@@ -73,7 +73,7 @@ def test_task_api_lists_what_can_be_played(ticket):
     assert len(set(seen)) == len(seen), "no scenario is in two splits"
 
 
-def test_task_api_refuses_what_is_not_there(ticket):
+def test_task_api_refuses_unknown_environments_and_indexes(ticket):
     assert ticket.http("GET", "/nobody/splits")[0] == 404
     assert ticket.http("POST", "/ticket/task", {"split": "train", "index": 10**6})[0] == 400
     assert ticket.http("POST", "/ticket/task", {"split": "train", "index": 0, "colour": "red"})[0] == 422

@@ -1,4 +1,4 @@
-"""Sessions on replicas behind one address, where each connection may reach another replica."""
+"""Sessions on replicas behind one address, where each connection may reach a different replica."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from openenv.core.mcp_client import MCPToolClient
 
 
 def test_tool_client_plays_on_three_replicas_behind_a_service(front, replicas):
-    """Its session is made by one connection, attached to by a second, and played by others."""
+    """One connection creates the session, a second attaches to it, and others play it."""
     for seed in range(6):
         with MCPToolClient(base_url=front.url).sync() as env:
             first = env.reset(seed=seed, task="ticket-resolve")
@@ -37,7 +37,7 @@ def test_every_kind_of_client_plays_on_three_replicas_behind_a_service(front, re
                 action = {"action_type": "resolve", "message": "Hello"}
                 results.append(playing.step(CustomerSupportAction(**action) if isinstance(env, CustomerSupportEnv) else GenericAction(**action)))
         assert all(result.done for result in results)
-        assert len({json.dumps(result.metadata, sort_keys=True) for result in results}) == 1, "the same seed and action earn the same"
+        assert len({json.dumps(result.metadata, sort_keys=True) for result in results}) == 1, "the same seed and action give the same result"
     for replica in replicas:
         replica.wait_for_sessions(0)
 
@@ -54,7 +54,7 @@ def test_http_requests_of_a_session_reach_its_replica(front, replicas):
         replica.wait_for_sessions(0)
 
 
-def test_session_is_attached_to_through_any_replica_and_once_alone(front, replicas):
+def test_session_can_be_attached_through_any_replica_but_only_once(front, replicas):
     session = replicas[0].create()
     for replica in replicas:
         with replica.socket(session) as env:

@@ -1,4 +1,4 @@
-"""Sessions: made, attached to, refused, closed, idle."""
+"""Sessions: creation, attachment, refusal, close and idle timeout."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def test_session_is_attached_to_by_its_id_and_outlives_the_connection(ticket):
     assert_refused(ticket, session)
 
 
-def test_second_attachment_is_refused_and_the_first_goes_on(ticket):
+def test_second_attachment_is_refused_and_the_first_continues(ticket):
     session = ticket.create()
     with ticket.socket(session) as first:
         first.ask("reset", {"seed": 7})
@@ -54,7 +54,7 @@ def test_close_of_an_attached_session_waits_for_the_connection_to_end(small):
     assert small.rpc("openenv/session/close", session_id=session)["error"]["code"] == -32602
 
 
-def test_session_of_a_socket_is_its_own_and_ends_with_it(ticket):
+def test_socket_has_one_session_that_ends_with_it(ticket):
     before = ticket.sessions()
     with ticket.socket() as owner:
         mine = owner.ask("mcp", {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}})["data"]["result"]["session_id"]
@@ -78,7 +78,7 @@ def test_too_many_sessions_are_refused_with_capacity_reached(small):
 
 
 @pytest.mark.parametrize("wait", [0, 0.5, 3])
-def test_capacity_reached_is_told_to_a_client_that_waits_before_it_sends(small, wait):
+def test_client_that_waits_before_it_sends_gets_capacity_reached(small, wait):
     async def play():
         refused = GenericEnvClient(base_url=small.url)
         await refused.connect()
@@ -99,7 +99,7 @@ def test_capacity_reached_is_told_to_a_client_that_waits_before_it_sends(small, 
     small.wait_for_sessions(0)
 
 
-def test_new_session_beyond_capacity_says_so(small):
+def test_new_session_beyond_capacity_gets_capacity_reached(small):
     async def play():
         async with GenericEnvClient(base_url=small.url) as env:
             await env.reset(seed=1)
@@ -127,7 +127,7 @@ def test_close_then_reopen_at_capacity_one_is_never_refused_sync(small):
             env.reset(seed=seed)
 
 
-def test_slot_of_a_client_that_vanishes_is_free_at_once(small):
+def test_slot_of_a_disconnected_client_is_freed_immediately(small):
     for _ in range(10):
         with small.socket() as gone:
             gone.ask("reset", {"seed": 1})
@@ -149,7 +149,7 @@ def test_idle_session_ends_with_its_connection_and_a_reason(brief):
     brief.wait_for_sessions(0)
 
 
-def test_session_that_nobody_attaches_to_ends_when_idle_and_an_attached_one_stays(brief):
+def test_unattached_session_ends_when_idle_and_an_attached_one_stays(brief):
     lonely, attached = brief.create(), brief.create()
     with brief.socket(attached) as kept:
         kept.ask("reset", {"seed": 1})
@@ -177,8 +177,8 @@ def test_message_of_16_mib_is_accepted_and_a_larger_one_closes_with_1009(ticket)
         assert env.reset(seed=7, prompt="x" * (limit - 1000)).observation["ticket_id"]
 
 
-def test_client_whose_event_loop_is_blocked_for_120_s_goes_on(blocked_trainer):
-    """It has been blocked since the suite began: see the fixture."""
+def test_client_whose_event_loop_is_blocked_for_120_s_continues(blocked_trainer):
+    """The fixture blocks it from the start of the suite."""
     assert blocked_trainer.result()["step_count"] == 1
 
 
@@ -193,7 +193,7 @@ def test_messages_sent_back_to_back_are_answered_in_order(ticket):
 
 
 @pytest.mark.parametrize("text", ["{bad", "", "[]", "7", "null", '{"type":"ping"}', "{}", '{"type":"step"}', '{"type":"state","data":{}}', '{"type":"reset","data":null}', '{"type":"mcp"}'])
-def test_wrong_message_is_one_error_and_the_session_goes_on(ticket, text):
+def test_wrong_message_is_one_error_and_the_session_continues(ticket, text):
     with ticket.socket() as env:
         env.ask("reset", {"seed": 7})
         assert json.loads(env.text(text))["type"] == "error"

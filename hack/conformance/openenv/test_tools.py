@@ -1,4 +1,4 @@
-"""Agents with tools: OpenEnv's MCPToolClient, and the MCP SDK that it is installed with."""
+"""Agents with tools: OpenEnv's MCPToolClient, and the MCP SDK that it depends on."""
 
 import asyncio
 
@@ -51,7 +51,7 @@ def test_tool_client_calls_tools_before_any_reset(ticket):
     asyncio.run(play())
 
 
-def test_tool_client_raises_on_unknown_tools_and_wrong_arguments_and_goes_on(ticket):
+def test_tool_client_raises_on_unknown_tools_and_wrong_arguments_and_continues(ticket):
     async def play():
         async with MCPToolClient(base_url=ticket.url) as env:
             await env.reset(seed=7, task="ticket-resolve")
@@ -64,7 +64,7 @@ def test_tool_client_raises_on_unknown_tools_and_wrong_arguments_and_goes_on(tic
     asyncio.run(play())
 
 
-def test_tool_actions_as_steps_have_the_shapes_that_the_client_is_strict_about(ticket):
+def test_tool_actions_as_steps_have_the_shapes_that_the_client_requires(ticket):
     async def play():
         async with MCPToolClient(base_url=ticket.url) as env:
             await env.reset(seed=7, task="ticket-resolve")
@@ -83,7 +83,7 @@ def test_tool_actions_as_steps_have_the_shapes_that_the_client_is_strict_about(t
 
 
 def test_tool_client_gives_its_slot_back_every_time(small):
-    """It makes a session by POST, attaches to it, leaves the socket, and closes the session by POST."""
+    """The client creates a session by POST, attaches to it, closes the socket, and closes the session by POST."""
     for seed in range(20):
         with MCPToolClient(base_url=small.url).sync() as env:
             env.reset(seed=seed)
@@ -91,7 +91,7 @@ def test_tool_client_gives_its_slot_back_every_time(small):
     assert small.sessions() == 0
 
 
-def test_tool_client_at_capacity_says_so(small):
+def test_tool_client_at_capacity_raises_an_error(small):
     with MCPToolClient(base_url=small.url).sync() as env:
         env.reset(seed=1)
         with pytest.raises(RuntimeError, match="(?i)capacity|session"):
@@ -117,7 +117,7 @@ def test_mcp_sdk_lists_and_calls_tools_to_the_end_of_an_episode(ticket):
         seen = await session.call_tool("get_observation", {})
         assert not seen.isError and seen.structuredContent["observation"]["task"] == "ticket-resolve"
         again = await session.call_tool("get_observation", {})
-        assert again.structuredContent == seen.structuredContent, "looking is no step"
+        assert again.structuredContent == seen.structuredContent, "get_observation is not a step"
         assert not (await session.call_tool("classify", {"category": "billing", "priority": "high"})).isError
         last = await session.call_tool("resolve", {"message": "Hello, thank you for your message."})
         assert last.structuredContent["done"] and 0 <= last.structuredContent["metadata"]["episode_score"] <= 1
@@ -126,7 +126,7 @@ def test_mcp_sdk_lists_and_calls_tools_to_the_end_of_an_episode(ticket):
     ticket.wait_for_sessions(before)
 
 
-def test_mcp_sdk_shows_the_model_what_is_wrong_with_its_arguments(ticket):
+def test_mcp_sdk_returns_argument_errors_to_the_model(ticket):
     async def play(session):
         wrong = await session.call_tool("classify", {"category": "sports"})
         assert wrong.isError and "billing" in wrong.content[0].text
@@ -149,7 +149,7 @@ def test_mcp_sdk_plays_the_workflow(workflow):
     asyncio.run(with_mcp(workflow.url + "/mcp?task=refund&seed=3", play))
 
 
-def test_mcp_sdk_sessions_are_apart(ticket):
+def test_mcp_sdk_sessions_are_independent(ticket):
     async def one(seed):
         async def play(session):
             await session.call_tool("classify", {"category": "billing"})

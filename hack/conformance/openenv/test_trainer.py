@@ -1,4 +1,4 @@
-"""How trainers play: many synchronous clients in threads, and a group of generations for each seed; on one server and on replicas behind a Service. And how a run collects what they play."""
+"""Trainers: many synchronous clients in threads, with a group of generations per seed, on one server and on replicas behind a Service; and the collection of their episodes by a run."""
 
 import threading
 import uuid
@@ -10,7 +10,7 @@ CLIENTS, EPISODES, GROUP = 64, 5, 8
 
 
 def generation(url, client, out):
-    """One generation after the other: connect, reset with a row of the data set, play, close, connect again."""
+    """Plays generations one after another: connect, reset with a row of the data set, play, close."""
     for episode in range(EPISODES):
         env = GenericEnvClient(base_url=url).sync()
         try:
@@ -44,7 +44,7 @@ def train(url):
     assert len(out) == CLIENTS * EPISODES
     groups = {}
     for group, *seen in out.values():
-        assert groups.setdefault(group, seen) == seen, "a group has one task, and the same play earns the same"
+        assert groups.setdefault(group, seen) == seen, "a group has one task, and the same actions give the same result"
     assert len(groups) == EPISODES * CLIENTS // GROUP
 
 
@@ -77,7 +77,7 @@ def test_service_spreads_connections_over_the_replicas(front, replicas):
 
 
 
-def test_episodes_that_are_tagged_with_a_run_are_handed_to_it_and_kept_until_it_has_them(ticket):
+def test_tagged_episodes_are_returned_to_their_run_until_acknowledged(ticket):
     run = f"grpo-{uuid.uuid4().hex[:8]}"
     with GenericEnvClient(base_url=ticket.url).sync() as env:
         for seed in range(3):
@@ -88,6 +88,6 @@ def test_episodes_that_are_tagged_with_a_run_are_handed_to_it_and_kept_until_it_
         collected = ticket.rollouts(run)
         assert collected["segment"] == 1 and collected["active"] == 1 and collected["dropped"] == 0
         assert collected["ledger"]["payload"] and collected["ledger"]["signature"]
-        assert ticket.rollouts(run) == collected, "a segment is handed out again until it is acknowledged"
+        assert ticket.rollouts(run) == collected, "a segment is returned again until it is acknowledged"
     after = ticket.rollouts(run, instance=collected["instance"], ack=1)
-    assert after["ledger"] is None, "an episode that was abandoned is in no segment"
+    assert after["ledger"] is None, "an abandoned episode is in no segment"

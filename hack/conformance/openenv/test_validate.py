@@ -26,7 +26,7 @@ def test_openenv_validate_url_passes_every_criterion(server, mode, request, tmp_
 
 
 def test_openenv_validate_passes_on_the_package(tmp_path):
-    """The package's openenv.yaml, as installed, is a manifest that the validator reads."""
+    """The validator accepts the installed package's openenv.yaml."""
     package, out = Path(customer_support_env.__file__).parent, tmp_path / "report.json"
     manifest = OpenEnvYamlParser().parse(package)
     assert manifest.name == "customer_support_env" and manifest.capabilities.task_api and manifest.network.mode == "no-network"
@@ -36,7 +36,7 @@ def test_openenv_validate_passes_on_the_package(tmp_path):
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
 def test_validators_runtime_graders_pass_on_every_task(server_of_task, task, seed, episodes):
-    """The validator runs them on a container; they read what was said on the wire, so they can grade a running server too."""
+    """The validator runs the graders on a container. They need only the recorded messages, so this test applies them to a running server."""
     plan = RuntimePlan.model_validate(
         {"plan_schema_version": "1", "reset": {"episode_id": "episode-of-the-plan", "seed": seed, "options": {"task": task}}, "actions": episodes[task]}
     )

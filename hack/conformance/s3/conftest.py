@@ -1,4 +1,4 @@
-"""An S3 server over a folder of its own, an agent that stops where it is told to, and csenv's programs. hack/conformance builds what runs here."""
+"""An S3 server on a temporary folder, an agent that can be paused, and csenv's programs. hack/conformance builds the programs."""
 
 import base64
 import contextlib
@@ -53,7 +53,7 @@ def kill(process):
 
 
 class Gateway:
-    """versitygw on a port that it keeps when it is started again, with made-up keys."""
+    """versitygw with test keys, on a port that stays the same after a restart."""
 
     def __init__(self, folder, room=None):
         self.folder, self.room, self.port, self.process = folder, room, free_port(), None
@@ -65,7 +65,8 @@ class Gateway:
     def start(self, *flags):
         command = [program("versitygw"), "--port", f"127.0.0.1:{self.port}", "--health", "/health", *flags, "posix", "--sidecar", str(self.metadata), str(self.folder)]
         if self.room:
-            # The disk is small in the server's own mount namespace, which an ordinary user may make where the kernel lets them.
+            # The disk is small only in the server's mount namespace. Ordinary users may create one
+            # if the kernel permits it.
             command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o "size=$0" tmpfs "$1" && shift && exec "$@"', self.room, str(self.folder), *command]
         environment = os.environ | {"ROOT_ACCESS_KEY": self.key, "ROOT_SECRET_KEY": self.secret}
         with open(self.logs, "ab") as logs:
@@ -83,7 +84,7 @@ class Gateway:
 
     @property
     def s3(self):
-        """The client that no one here wrote."""
+        """AWS's own client."""
         return boto3.client(
             "s3", endpoint_url=f"http://127.0.0.1:{self.port}", region_name=REGION, aws_access_key_id=self.key, aws_secret_access_key=self.secret,
             config=botocore.config.Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, proxies={}),
@@ -104,7 +105,7 @@ class Gateway:
         return self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
     def lines(self, prefix):
-        """The records below a prefix, as text."""
+        """Returns the stored records below a prefix, as text."""
         return [line for key in self.keys(prefix) if key.endswith(".jsonl") for line in self.read(key).decode().splitlines()]
 
     def records(self, prefix):
@@ -115,7 +116,7 @@ class Gateway:
         return json.loads(self.read(key))
 
     def stored(self, prefix):
-        """The indexes of the stored episodes, as often as there are records of them."""
+        """Returns the episode index of every stored record."""
         return sorted(record["index"] for record in self.records(prefix))
 
     def await_stored(self, prefix, episodes):
@@ -131,7 +132,7 @@ class Gateway:
         return done.stdout
 
     def break_down(self, state):
-        """Has the server do what servers do: die, hang, or take nothing more."""
+        """Makes the server fail: it exits, hangs, or refuses writes."""
         if state == "hanging":
             self.process.send_signal(signal.SIGSTOP)
             return
@@ -142,7 +143,7 @@ class Gateway:
 
 @pytest.fixture
 def gateways(tmp_path):
-    """Makes S3 servers that end with the test."""
+    """Starts S3 servers that stop at the end of the test."""
     made = []
 
     def make(**options):
@@ -163,7 +164,7 @@ def gateway(gateways):
 
 
 class Agent:
-    """An agent behind a URL: a function of the episode's index. It answers in as many episodes as it is let, and holds the others."""
+    """An HTTP agent whose answers depend only on the episode's index. It plays a permitted number of episodes and holds the requests of all others."""
 
     def __init__(self, episodes):
         self.asked, self.left, self.changed = [], episodes, threading.Condition()
@@ -177,7 +178,7 @@ class Agent:
                 agent.take(index)
                 action = {"action_type": "classify", "category": ["billing", "technical", "shipping", "general"][index % 4], "priority": ["low", "medium", "high"][index % 3]}
                 answer = json.dumps({"action": action}).encode()
-                with contextlib.suppress(OSError):  # who asked may have been killed
+                with contextlib.suppress(OSError):  # the client may have been killed
                     self.send_response(200)
                     self.send_header("Content-Length", str(len(answer)))
                     self.end_headers()
@@ -202,7 +203,7 @@ class Agent:
             self.changed.notify_all()
 
     def await_held(self, episodes):
-        """Waits until so many episodes wait for an answer."""
+        """Waits until that many episodes wait for an answer."""
         wait_until(lambda: len(self.asked) >= episodes, f"{episodes} episodes wait")
 
     def stop(self):
@@ -225,7 +226,7 @@ def agents():
 
 
 class Run:
-    """What a run of csenv eval came to: its exit code, its object, and what was said beside it."""
+    """The result of csenv eval: its exit code, its object and its standard error."""
 
     def __init__(self, code, out, said, took):
         self.code, self.said, self.took = code, " ".join(said.split()), took
@@ -241,7 +242,7 @@ class Run:
 
 
 class Player:
-    """csenv eval of one manifest, wherever it stores."""
+    """csenv eval of one manifest, with any store."""
 
     def __init__(self, folder, agent=None, trials=2, parallelism=2):
         ids = [f"{letter}{n:02}" for letter in "BT" for n in range(1, 11)]
@@ -277,7 +278,7 @@ def player(tmp_path):
 
 
 class Pool:
-    """A server of environments, with a ledger key that outlives it, and runners that play on it."""
+    """An env server with a ledger key that survives its restarts, and the runners that play on it."""
 
     def __init__(self, folder):
         self.folder, self.key, self.process = folder, ed25519.Ed25519PrivateKey.generate(), None
@@ -297,7 +298,7 @@ class Pool:
             return urllib.request.urlopen(f"http://{self.address}/health", timeout=5).status == 200
 
     def plan(self, plan):
-        """Has runners play a plan as one of a run of its own."""
+        """Starts runners that play the plan of a new run."""
         public = self.key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         (self.folder / "plan.json").write_text(json.dumps(plan | {"run": str(uuid.uuid4()), "ledgerKey": base64.b64encode(public).decode()}))
 
@@ -312,7 +313,7 @@ class Pool:
         return process
 
     def finish(self, runner):
-        """Returns the summary that a runner leaves."""
+        """Returns a runner's summary."""
         assert runner.wait(180) == 0, runner.summary.read_text()
         return json.loads(runner.summary.read_text())
 
@@ -334,4 +335,4 @@ def pool(tmp_path):
 def small_disks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mount")
     if not shutil.which("unshare") or subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
-        pytest.skip("this machine lets nobody mount a small disk in a namespace")
+        pytest.skip("this machine does not permit mounts in a user namespace")

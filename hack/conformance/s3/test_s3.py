@@ -1,4 +1,4 @@
-"""Results in a bucket of versitygw, a server that no one here wrote, read back by AWS's own client."""
+"""Results in a bucket of versitygw, a third-party server, read back with AWS's own client."""
 
 import base64
 import concurrent.futures
@@ -17,7 +17,7 @@ def test_every_episode_is_stored_and_read_back(gateway, player):
     assert (run.code, run.said) == (0, "") and run.condition("ResultsStored").startswith("True/Stored"), run.said
     plan, records = gateway.manifest("support")["plan"], gateway.records("support")
     assert gateway.stored("support") == list(range(p.episodes)) and plan["shards"] == 2
-    # The receipts hold by the words of docs/results.md alone.
+    # The receipts are verified by the procedure of docs/results.md.
     key = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(plan["ledgerKey"]))
     for record in records:
         receipt = base64.b64decode(record["receipt"])
@@ -47,7 +47,7 @@ def test_the_same_run_again_plays_nothing(gateway, player, agents):
     assert f"{p.episodes} episodes reused from" in second.said
 
 
-def test_a_killed_player_goes_on_where_it_was(gateway, player, agents):
+def test_a_killed_player_resumes(gateway, player, agents):
     agent = agents(15)
     p = player(agent)
     killed = p.start(gateway, gateway.url("killed"))
@@ -65,14 +65,14 @@ def test_a_killed_player_goes_on_where_it_was(gateway, player, agents):
     assert resumed.figures == p.play(gateway, gateway.url("undisturbed")).figures
 
 
-def test_a_killed_runner_goes_on_where_it_was(gateway, player, agents, pool):
+def test_a_killed_runner_resumes(gateway, player, agents, pool):
     p = player(agents(), parallelism=1)
     whole = p.play(gateway, gateway.url("whole"))
     pool.plan(gateway.manifest("whole")["plan"])
     agent = agents(15)
     runner = pool.runner(gateway, gateway.url("run"), agent)
     gateway.await_stored("run", 15)
-    # The pod that graded goes too: what it knew is in the bucket alone.
+    # The pod that graded ends too, so its results exist only in the bucket.
     runner.kill()
     pool.process.kill()
     pool.process.wait(30)
@@ -91,7 +91,7 @@ def test_a_killed_runner_goes_on_where_it_was(gateway, player, agents, pool):
 
 
 def test_two_players_of_a_run_overwrite_nothing(gateway, player, agents):
-    """Both have found the bucket empty, so that both write the same segments first."""
+    """Both found the bucket empty, so both write the same segments first."""
     agent = agents(0)
     p = player(agent, parallelism=1)
     both = [p.start(gateway, gateway.url("support")) for _ in range(2)]
@@ -102,7 +102,7 @@ def test_two_players_of_a_run_overwrite_nothing(gateway, player, agents):
     assert gateway.stored("support") == sorted([*range(p.episodes)] * 2)
     listed = json.loads(gateway.csenv("episodes", "probe", "--results", gateway.url("support"), "-o", "json"))
     assert [e["index"] for e in listed] == list(range(p.episodes))
-    # The server has conditional writes.
+    # The server supports conditional writes.
     with pytest.raises(ClientError, match="PreconditionFailed"):
         gateway.s3.put_object(Bucket="evals", Key=gateway.keys("support")[0], Body=b"", IfNoneMatch="*")
 
@@ -134,7 +134,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_a_bucket_that_refuses_is_told_before_anything_is_played(gateway, player, agents, case):
+def test_a_refusing_bucket_is_reported_before_the_first_episode(gateway, player, agents, case):
     place, environment, want = REFUSALS[case]
     agent = agents()
     run = player(agent).play(gateway, gateway.url("support", **place), **environment)
@@ -142,7 +142,7 @@ def test_a_bucket_that_refuses_is_told_before_anything_is_played(gateway, player
     assert gateway.secret not in run.said and "guessed" not in run.said and run.took < 40
 
 
-# How a server is away, and what is said of it.
+# How a server is unavailable, and the expected message.
 AWAY = {
     "dead": "the address does not answer: start the store or correct its address", "hanging": "the store does not answer in time: check whether it hangs",
     "read-only": "the credentials need permission to list, read and create objects",
@@ -150,7 +150,7 @@ AWAY = {
 
 
 @pytest.mark.parametrize("state", AWAY)
-def test_a_server_that_is_away_is_told_before_anything_is_played(gateway, player, agents, state):
+def test_an_unavailable_server_is_reported_before_the_first_episode(gateway, player, agents, state):
     agent = agents()
     gateway.break_down(state)
     run = player(agent).play(gateway, gateway.url("support"))
@@ -158,7 +158,7 @@ def test_a_server_that_is_away_is_told_before_anything_is_played(gateway, player
 
 
 @pytest.mark.parametrize("state", ["dead", "hanging"])
-def test_readers_of_a_server_that_is_away_end(gateway, player, state):
+def test_readers_of_an_unavailable_server_exit(gateway, player, state):
     player().play(gateway, gateway.url("support"))
     gateway.break_down(state)
     done = gateway.command("episodes", "probe", "--results", gateway.url("support"))
@@ -171,7 +171,7 @@ def test_a_runner_keeps_its_score_without_its_bucket(gateway, player, agents, po
     pool.plan(gateway.manifest("whole")["plan"])
     refused = pool.finish(pool.runner(gateway, gateway.url("run"), agents(), AWS_SECRET_ACCESS_KEY="guessed"))
     assert refused["stored"]["error"].startswith("writing the manifest: the store rejects the credentials: correct them: SignatureDoesNotMatch"), refused["stored"]
-    # The pod has counted them, so that nobody plays them again for their lines.
+    # The pod has counted the episodes, so they are not played again for the missing lines.
     late = agents()
     again = pool.finish(pool.runner(gateway, gateway.url("run"), late))
     assert again["ledger"] == refused["ledger"] and not late.asked
@@ -179,7 +179,7 @@ def test_a_runner_keeps_its_score_without_its_bucket(gateway, player, agents, po
 
 
 @pytest.mark.parametrize("state", AWAY)
-def test_a_server_that_breaks_costs_no_score(gateway, player, agents, state):
+def test_a_failing_server_costs_no_score(gateway, player, agents, state):
     agent = agents(15)
     p = player(agent)
     process = p.start(gateway, gateway.url("support"))
@@ -191,7 +191,8 @@ def test_a_server_that_breaks_costs_no_score(gateway, player, agents, state):
     said = run.condition("ResultsStored")
     assert said.startswith("False/StoreFailed: 15 of 40 episodes are stored") and AWAY[state] in said and "The score stands" in said, said
     assert run.took < 120
-    # Once it is there again, the same command stores the rest: each episode once, and the same figures.
+    # When the server is back, the same command stores the remaining episodes once each, with the
+    # same figures.
     gateway.stop()
     gateway.start()
     again = p.play(gateway, gateway.url("support"))
@@ -206,7 +207,7 @@ def test_a_short_outage_costs_nothing(gateway, player, agents):
     gateway.await_stored("support", 15)
     gateway.stop()
     agent.let(15)
-    threading.Event().wait(8)  # for writes that fail
+    threading.Event().wait(8)  # for failing writes
     gateway.start()
     agent.let(1 << 30)
     run = p.finish(process)
@@ -222,5 +223,5 @@ def test_a_full_disk_costs_no_score(small_disks, gateways, player):
     assert run.code == 1 and run.condition("Complete").startswith("True/Completed")
     assert said.startswith("False/StoreFailed: ") and "the store is full: free some space" in said, said
     assert run.status["episodes"]["scored"] + run.status["episodes"]["failed"] == p.episodes and run.took < 120
-    # What is there is whole.
+    # The stored records are complete.
     assert int(said.split(" of ")[0].split()[-1]) == len(gateway.stored("support")) < p.episodes

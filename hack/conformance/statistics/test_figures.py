@@ -1,4 +1,4 @@
-"""csenv's figures against SciPy, NumPy and statsmodels, which share no code with them, over drawn runs. Figures are whole micro-points, so they may differ by their rounding."""
+"""csenv's figures against SciPy, NumPy and statsmodels, which share no code with them, over random runs. Figures are whole micro-points, so they may differ by rounding."""
 
 import itertools
 import json
@@ -12,12 +12,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 ONE = 1_000_000
 PASS = 800_000
-# Half a micro-point of rounding, and what is left of 53 bits.
+# Half a micro-point for rounding, and the error of 53-bit floats.
 ROUNDING = 0.5 + 1e-3
 
 
 def draw(seed):
-    """Two runs of the same catalogue: some tasks, scenarios of several tasks, unequal trials, and scores that lie together within a scenario."""
+    """Draws two runs of the same catalogue: some tasks, scenarios of several tasks, unequal trials, and correlated scores within a scenario."""
     rng = np.random.default_rng(seed)
     tasks = ["classify", "resolve", "queue"][: rng.integers(1, 4)]
     scenarios = rng.integers(2, 40)
@@ -42,7 +42,7 @@ def draw(seed):
 
 
 def extremes():
-    """Runs in which everything passes, nothing does, or all is equal."""
+    """Draws runs in which every episode passes, none passes, or all scores are equal."""
     def run(scores, scenarios, trials):
         return [{"shard": s % 2, "task": "t", "scenario": f"S{s}", "category": "c", "difficulty": "d", "language": "l", "score": scores} for s in range(scenarios) for _ in range(trials)]
 
@@ -59,11 +59,11 @@ def cases():
 
 
 def near(got, want):
-    assert abs(got - want) <= ROUNDING, f"{got} is not {want}"
+    assert abs(got - want) <= ROUNDING, f"got {got}, want {want}"
 
 
 def clustered(values, groups):
-    """The mean and its standard error, clustered, in whatever unit the values have."""
+    """Returns the mean and its clustered standard error, in the unit of the values."""
     fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": np.unique(groups, return_inverse=True)[1]})
     return fit.params[0], fit.bse[0], len(set(groups))
 

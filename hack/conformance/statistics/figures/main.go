@@ -1,5 +1,5 @@
-// Command figures reads episodes as JSON from standard input and prints the figures that csenv
-// makes of them: what the suite compares with an independent computation.
+// Command figures reads episodes as JSON from standard input and prints csenv's figures for them.
+// The suite compares these with an independent computation.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// input are two runs. Scores are in micro-points.
+// input contains two runs. Scores are in micro-points.
 type input struct {
 	PassScore int64     `json:"passScore"`
 	Run       []episode `json:"run"`
@@ -20,7 +20,7 @@ type input struct {
 }
 
 type episode struct {
-	// Shard is where the episode is played. A scenario is in one shard.
+	// Shard is the shard of the episode. All episodes of a scenario are in one shard.
 	Shard      int    `json:"shard"`
 	Task       string `json:"task"`
 	Scenario   string `json:"scenario"`
@@ -67,8 +67,8 @@ func run() error {
 	return nil
 }
 
-// fold does what env pods and the controller do: a ledger for each shard, its text, and sums that
-// are written and read between two shards.
+// fold does the same as env servers and the controller: one encoded ledger for each shard, and sums
+// that are encoded and decoded between two shards.
 func fold(episodes []episode, passScore int64) (*score.Accumulator, *score.ScenarioTable, error) {
 	sums, table := &score.Accumulator{}, &score.ScenarioTable{}
 	slices.SortStableFunc(episodes, func(a, b episode) int { return cmp.Compare(a.Shard, b.Shard) })

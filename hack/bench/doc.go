@@ -1,5 +1,4 @@
-// Package bench compares the WebSocket and JSON libraries that could carry the env server's hot
-// path: one small action in, one observation of about a kilobyte out. It is a module of its own, so
-// that the candidates that lost weigh nothing on the product. README.md holds the figures and the
-// choice.
+// Package bench compares WebSocket and JSON libraries for the env server's hot path: a small action
+// in, an observation of about a kilobyte out. It is a separate module, so that libraries that
+// weren't chosen are no dependencies of csenv. README.md contains the figures and the choice.
 package bench

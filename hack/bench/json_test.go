@@ -29,7 +29,8 @@ func strictStd(frame []byte, v any) error {
 	return d.Decode(v)
 }
 
-// BenchmarkDecodeStep opens the envelope and then the action, as the server and the environment do.
+// BenchmarkDecodeStep decodes the envelope and then the action, as the server and the environment
+// do.
 func BenchmarkDecodeStep(b *testing.B) {
 	frame := []byte(stepFrame)
 	for name, decode := range map[string]func() (string, error){

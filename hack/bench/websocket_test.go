@@ -16,8 +16,8 @@ import (
 	"github.com/lxzan/gws"
 )
 
-// Every server answers each message with the same kilobyte, from a goroutine of its own that no
-// longer belongs to net/http.
+// Every server answers each message with the same kilobyte, from a goroutine that no longer belongs
+// to net/http.
 func servers(tb testing.TB) map[string]http.Handler {
 	reply, err := json.Marshal(sampleObservation())
 	if err != nil {
@@ -53,8 +53,8 @@ func coderServer(reply []byte) http.HandlerFunc {
 	}
 }
 
-// gorillaServer compresses (permessage-deflate without context takeover) if it is asked to, for
-// clients that offer it.
+// gorillaServer compresses if compress is set and the client offers it (permessage-deflate without
+// context takeover).
 func gorillaServer(reply []byte, compress bool, serve func(*websocket.Conn, []byte)) http.HandlerFunc {
 	up := websocket.Upgrader{
 		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,
@@ -79,8 +79,8 @@ func serveInline(c *websocket.Conn, reply []byte) {
 	}
 }
 
-// serveByWorker keeps reading, and so answers pings, while a goroutine that lives for as long as
-// messages are waiting answers them in order.
+// serveByWorker reads in one goroutine, which also answers pings. A second goroutine answers the
+// messages in order, and ends when none is waiting.
 func serveByWorker(c *websocket.Conn, reply []byte) {
 	defer c.Close()
 	var mu sync.Mutex

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// program is one binary that is built from a module.
+// program is a binary that is built from a module.
 type program struct {
 	name       string // name of the binary
 	pkg        string // import path of its main package
 	module     string // folder under hack/cluster whose go.mod pins it
-	firstBuild string // what a first build takes on 2 cores, with those before it built
+	firstBuild string // duration of a first build on 2 cores, including the programs before it
 }
 
-// programs lists every binary in build order: etcd and the API server first,
-// for the envtest suites need no more than those and kubectl.
+// programs lists every binary in build order. etcd, the API server and kubectl are first, because
+// the envtest suites need only these.
 func programs() []program {
 	kubernetes := func(name, firstBuild string) program {
 		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: "kubernetes", firstBuild: firstBuild}
@@ -41,7 +41,7 @@ func programs() []program {
 	}
 }
 
-// pins are the module versions that a pinned go.mod names.
+// pins are the module versions in a go.mod file.
 type pins map[string]string
 
 func readPins(gomod string) (pins, error) {
@@ -60,7 +60,7 @@ func readPins(gomod string) (pins, error) {
 	return versions, nil
 }
 
-// builder builds pinned programs into the cache, once per version.
+// builder builds pinned programs into the cache, once for each version.
 type builder struct {
 	folders
 	progress io.Writer
@@ -97,8 +97,8 @@ func (b builder) versionOf(p program) string {
 	return b.kubernetesVersion()
 }
 
-// folder holds a module's binaries. Its name carries every version in it, so
-// that a version bump builds anew and a fresh clone reuses what is there.
+// folder returns the folder of a module's binaries. Its name contains every version, so that a new
+// version is built and a fresh clone reuses existing binaries.
 func (b builder) folder(module string) string {
 	name := "coredns-" + b.pinned["coredns"]["github.com/coredns/coredns"]
 	if module == "kubernetes" {
@@ -109,7 +109,7 @@ func (b builder) folder(module string) string {
 
 func (b builder) path(p program) string { return filepath.Join(b.folder(p.module), p.name) }
 
-// find returns the path of a program by name, built or not.
+// find returns the path of a program by name, even if it isn't built yet.
 func (b builder) find(name string) string {
 	for _, p := range programs() {
 		if p.name == name {
@@ -119,7 +119,7 @@ func (b builder) find(name string) string {
 	panic("no program is called " + name)
 }
 
-// ensure builds those of the named programs that are missing; no names means all.
+// ensure builds the missing ones of the named programs, or of all programs if none is named.
 func (b builder) ensure(ctx context.Context, names ...string) error {
 	for _, p := range programs() {
 		if len(names) > 0 && !slices.Contains(names, p.name) {
@@ -153,8 +153,8 @@ func (b builder) ensureOne(ctx context.Context, p program) error {
 	return nil
 }
 
-// build compiles into a temporary name beside the final one: a killed build leaves no half-written
-// binary in use.
+// build compiles to a temporary name in the same folder, so that a killed build leaves no
+// incomplete binary.
 func (b builder) build(ctx context.Context, p program) error {
 	if err := os.MkdirAll(b.folder(p.module), 0o750); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (b builder) build(ctx context.Context, p program) error {
 	return os.Rename(temp, b.path(p))
 }
 
-// ldflags strips symbols and stamps the version, without which the API server
-// calls itself v0.0.0 and clients complain.
+// ldflags strips symbols and sets the version. Without a version the API server reports v0.0.0, and
+// clients complain.
 func (b builder) ldflags(p program) string {
 	flags := "-s -w"
 	if !strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
@@ -182,7 +182,7 @@ func (b builder) ldflags(p program) string {
 	return flags + stamp + "gitVersion=" + version + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
 }
 
-// runGo runs the go command in dir for a static build, and shows that it lives.
+// runGo runs the go command in dir for a static build, and prints progress messages.
 func runGo(ctx context.Context, progress io.Writer, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -197,7 +197,7 @@ func runGo(ctx context.Context, progress io.Writer, dir string, args ...string) 
 	return nil
 }
 
-// showLife prints a progress message every 20 seconds until it is stopped.
+// showLife prints a progress message every 20 seconds until stop is called.
 func showLife(progress io.Writer, what string) (stop func()) {
 	done, start := make(chan struct{}), time.Now()
 	ticker := time.NewTicker(20 * time.Second)
@@ -215,7 +215,7 @@ func showLife(progress io.Writer, what string) (stop func()) {
 	return func() { close(done) }
 }
 
-// print writes the paths that the binaries command promises.
+// print prints the paths for the command binaries.
 func (b builder) print(ctx context.Context, out io.Writer, names []string) error {
 	for _, name := range names {
 		if !knownProgram(name) {

@@ -35,7 +35,7 @@ func TestPinnedStagingModulesFollowKubernetes(t *testing.T) {
 	want := "v0" + strings.TrimPrefix(b.kubernetesVersion(), "v1")
 	for _, r := range file.Replace {
 		if r.Old.Path != r.New.Path || r.New.Version != want {
-			t.Errorf("%s is replaced by %s %s, not by its own %s", r.Old.Path, r.New.Path, r.New.Version, want)
+			t.Errorf("%s is replaced by %s %s, not by %s", r.Old.Path, r.New.Path, r.New.Version, want)
 		}
 	}
 	if len(file.Replace) != 33 {
@@ -63,7 +63,7 @@ func TestEveryProgramIsAPinnedTool(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(data), p.pkg+"\n") {
-			t.Errorf("%s is no tool of %s", p.pkg, b.pinFile(p.module))
+			t.Errorf("%s is not a tool of %s", p.pkg, b.pinFile(p.module))
 		}
 		if b.versionOf(p) == "" || !strings.Contains(b.path(p), b.versionOf(p)) {
 			t.Errorf("%s has version %q and path %s", p.name, b.versionOf(p), b.path(p))
@@ -71,7 +71,7 @@ func TestEveryProgramIsAPinnedTool(t *testing.T) {
 	}
 }
 
-// sampleBuilder builds into a scratch folder, with versions that exist nowhere.
+// sampleBuilder builds into a temporary folder, with versions that don't exist.
 func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestLdflagsStampKubernetesOnly(t *testing.T) {
 	}
 }
 
-// fakeGo writes its arguments to the log and a file to where -o points.
+// fakeGo appends its arguments to the log and writes a file at the path of -o.
 const fakeGo = `echo "$CGO_ENABLED $(basename "$PWD") $*" >> "$LOG"
 while [ $# -gt 1 ]; do [ "$1" = -o ] && echo program > "$2"; shift; done`
 
@@ -142,7 +142,7 @@ func TestFailedBuildLeavesNoBinary(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if built(b.find("coredns")) {
-		t.Error("a failed build counts as built")
+		t.Error("a failed build was not repeated")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestPrintPaths(t *testing.T) {
 		t.Errorf("all: %q", all.String())
 	}
 	if err := b.print(t.Context(), io.Discard, []string{"docker"}); err == nil {
-		t.Error("an unknown name is accepted")
+		t.Error("no error for an unknown name")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestEnvtestVersion(t *testing.T) {
 	}
 }
 
-// fakeDownload stands in for the go command, whose setup-envtest either answers or fails.
+// fakeDownload imitates the go command. Its setup-envtest succeeds or fails.
 const fakeDownload = `case "$*" in
 *" use "*) echo "use $*" >> "$LOG"; [ -n "$OFFLINE" ] && { echo "no route to host" >&2; exit 1; }; echo /downloaded;;
 tool*) ;;
@@ -186,7 +186,7 @@ esac`
 func TestEnvtestAssets(t *testing.T) {
 	tests := map[string]struct {
 		offline, have bool
-		want          string // "" means the folder of built binaries
+		want          string // "" is the folder of built binaries
 		downloads     int
 	}{
 		"built already":         {have: true},
@@ -214,8 +214,7 @@ func TestEnvtestAssets(t *testing.T) {
 			if want == "" {
 				want = b.folder("kubernetes")
 			}
-			// The second time a failed download is remembered: losing a built binary asks for no
-			// other.
+			// The second call doesn't repeat a failed download, even if a built binary is missing.
 			for range 2 {
 				got, err := envtestAssets(t.Context(), b)
 				if err != nil || got != want {

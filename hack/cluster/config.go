@@ -14,18 +14,18 @@ import (
 //go:embed config
 var configFiles embed.FS
 
-// settings is what the files in config are filled in with.
+// settings are the values that the templates in config use.
 type settings struct {
 	folders
 	Snapshotter string
-	Upstreams   string // name servers for names outside the cluster, blank when there are none
-	User        string // whose kubeconfig is rendered
+	Upstreams   string // name servers for names outside the cluster, or ""
+	User        string // user of the kubeconfig
 
 	Program       func(name string) string // path of a built program, for command lines
 	ContainerdPID int                      // for the kubelet's command line
 }
 
-// covering is one fixed path and the folder of the state that covers it.
+// covering is a fixed path and the folder in the state that is mounted over it.
 type covering struct{ Path, Behind string }
 
 func (s settings) At(parts ...string) string     { return s.at(parts...) }
@@ -50,7 +50,7 @@ func (s settings) Covered() []covering {
 	return all
 }
 
-// Base64 reads a file of the PKI for a kubeconfig.
+// Base64 returns a file of the PKI in base64, for a kubeconfig.
 func (s settings) Base64(file string) (string, error) {
 	data, err := os.ReadFile(s.at("pki", file))
 	return base64.StdEncoding.EncodeToString(data), err
@@ -58,7 +58,7 @@ func (s settings) Base64(file string) (string, error) {
 
 func (f folders) containerdSocket() string { return f.at("containerd", "containerd.sock") }
 
-// machineSettings reads from this machine what the configuration depends on.
+// machineSettings reads the settings that depend on this machine.
 func machineSettings(f folders) (settings, error) {
 	mounts, err := procfs.GetMounts()
 	if err != nil {
@@ -75,8 +75,8 @@ func machineSettings(f folders) (settings, error) {
 	}, nil
 }
 
-// snapshotterOn picks containerd's snapshotter: overlays can't lie on an
-// overlay, as the root of a container is one.
+// snapshotterOn chooses containerd's snapshotter. An overlay can't be mounted on another overlay,
+// and the root of a container is one.
 func snapshotterOn(filesystem string) string {
 	if filesystem == "overlay" {
 		return "native"
@@ -84,7 +84,7 @@ func snapshotterOn(filesystem string) string {
 	return "overlayfs"
 }
 
-// nameServers lists the servers in resolv.conf, without the cluster's own.
+// nameServers lists the servers in resolv.conf, except the cluster's own.
 func nameServers(resolv string) []string {
 	var servers []string
 	for line := range strings.Lines(resolv) {
@@ -96,7 +96,7 @@ func nameServers(resolv string) []string {
 	return servers
 }
 
-// render fills in one file of config.
+// render executes one template of config.
 func (s settings) render(name string) ([]byte, error) {
 	parsed, err := template.ParseFS(configFiles, "config/"+name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s settings) render(name string) ([]byte, error) {
 	return []byte(text.String()), nil
 }
 
-// writeConfig writes every component's configuration and kubeconfig.
+// writeConfig writes the configuration and kubeconfig of every component.
 func writeConfig(s settings) error {
 	files := map[string]string{
 		"containerd.toml": s.at("config", "containerd.toml"),
@@ -150,7 +150,7 @@ const (
 )
 
 // commandLine renders a component's command line from config/components. Only the kubelet's depends
-// on the process of containerd.
+// on containerd's process id.
 func (b builder) commandLine(component string, containerdPID int) ([]string, error) {
 	text, err := settings{folders: b.folders, Program: b.find, ContainerdPID: containerdPID}.render("components")
 	if err != nil {
@@ -174,7 +174,7 @@ func (b builder) commandLine(component string, containerdPID int) ([]string, err
 	return argv, nil
 }
 
-// componentNames lists every component in the order they start.
+// componentNames lists the components in the order of their start.
 func componentNames() []string {
 	return []string{
 		"etcd", "containerd", "kube-apiserver", "kube-controller-manager",

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// rendered writes all configuration into a scratch folder and returns its settings.
+// rendered writes all configuration into a temporary folder and returns its settings.
 func rendered(t *testing.T) settings {
 	t.Helper()
 	b := sampleBuilder(t, io.Discard)
@@ -57,7 +57,7 @@ func TestKubeletConfigIsCompleteYAML(t *testing.T) {
 		t.Errorf("DNS (-want +got):\n%s", diff)
 	}
 	if !built(config.TLSCertFile) {
-		t.Errorf("there is no certificate %s", config.TLSCertFile)
+		t.Errorf("the certificate %s does not exist", config.TLSCertFile)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestKubeconfigsHoldTheirUsersCertificate(t *testing.T) {
 	}
 	s.User = "nobody"
 	if _, err := s.render("kubeconfig"); err == nil {
-		t.Error("a kubeconfig without a certificate is rendered")
+		t.Error("no error for a kubeconfig without a certificate")
 	}
 }
 
-// Every file that a component's command line names must exist once configuration is written.
+// Every file in a component's command line exists after the configuration is written.
 func TestComponentsNameOnlyFilesThatExist(t *testing.T) {
 	s := rendered(t)
 	b := builder{folders: s.folders, pinned: sampleBuilder(t, io.Discard).pinned}
@@ -161,7 +161,7 @@ func TestComponentsNameOnlyFilesThatExist(t *testing.T) {
 			}
 			inConfig := strings.HasPrefix(value, s.at("config")+"/") || strings.HasPrefix(value, s.at("pki")+"/")
 			if inConfig && !built(value) {
-				t.Errorf("%s names %s, which is not there", name, value)
+				t.Errorf("%s names %s, which does not exist", name, value)
 			}
 		}
 	}

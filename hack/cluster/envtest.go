@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// downloadTimeout bounds setup-envtest's download; where it can't work it fails much sooner.
+// downloadTimeout bounds setup-envtest's download. Without network access the download fails much
+// earlier.
 const downloadTimeout = time.Minute
 
-// retryDownloadAfter is how long a failed download is remembered, so that
-// machines without GitHub don't pay for a new attempt on every test run.
+// retryDownloadAfter is the time until a failed download is repeated, so that machines without
+// access to GitHub don't wait for it in every test run.
 const retryDownloadAfter = 24 * time.Hour
 
-// envtestAssets returns a folder with etcd, kube-apiserver and kubectl:
-// built ones when they are there, else downloaded ones, else it builds them.
+// envtestAssets returns a folder with etcd, kube-apiserver and kubectl. It prefers built binaries,
+// then downloads them, and builds them if the download fails.
 func envtestAssets(ctx context.Context, b builder) (string, error) {
 	dir := b.folder("kubernetes")
 	names := []string{"etcd", "kube-apiserver", "kubectl"}
@@ -75,7 +76,7 @@ func downloadEnvtest(ctx context.Context, b builder) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// envtestVersion turns the version of k8s.io/api, such as v0.37.2, into setup-envtest's selector
+// envtestVersion converts the version of k8s.io/api, such as v0.37.2, to setup-envtest's selector
 // 1.37.x.
 func envtestVersion(api string) string {
 	parts := strings.Split(api, ".")

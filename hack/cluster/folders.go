@@ -14,15 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// folders are the folders of the tool. It writes nothing outside them, apart
-// from the empty mount points that the node's mount namespace covers.
+// folders are the folders of the tool. It writes nothing outside them, except the empty mount
+// points that the node's mount namespace uses.
 type folders struct {
 	repo  string // checkout of the main module
-	cache string // built binaries and notes; survives down
-	state string // one cluster; removed by down
+	cache string // built binaries and notes; down keeps it
+	state string // one cluster; down removes it
 }
 
-// maxStatePath keeps containerd's longest socket name under the kernel's 108 bytes.
+// maxStatePath keeps containerd's longest socket name under the kernel's limit of 108 bytes.
 const maxStatePath = 70
 
 func findFolders() (folders, error) {
@@ -48,7 +48,7 @@ func findFolders() (folders, error) {
 	return f, nil
 }
 
-// repoRoot walks up from the working folder to the main module's go.mod.
+// repoRoot searches for the main module's go.mod, from the working folder upwards.
 func repoRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -67,21 +67,21 @@ func repoRoot() (string, error) {
 	}
 }
 
-// at names a file or folder of the cluster's state.
+// at returns the path of a file or folder of the cluster's state.
 func (f folders) at(parts ...string) string {
 	return filepath.Join(append([]string{f.state}, parts...)...)
 }
 
 func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock") }
 
-// stateEntries is everything a cluster may hold directly in its state folder.
-// Removal goes by this list: CSENV_CLUSTER_DIR may point at a folder with other things in it.
+// stateEntries lists everything that a cluster creates directly in its state folder. Only these are
+// removed, because CSENV_CLUSTER_DIR may be a folder with other files.
 func stateEntries() []string {
 	return []string{"provider", "kubeconfig", "host.json", "pki", "config", "etcd", "containerd", "node", "logs",
 		"images"}
 }
 
-// remove deletes the cluster's state, and the folder itself when nothing else is in it.
+// remove deletes the cluster's state, and the folder itself if it is empty after that.
 func (f folders) remove() error {
 	for _, entry := range stateEntries() {
 		if err := os.RemoveAll(f.at(entry)); err != nil {
@@ -94,8 +94,8 @@ func (f folders) remove() error {
 	return nil
 }
 
-// lock waits for the lock file, so that two commands never work on the same thing.
-// The kernel drops the lock with the process: a killed command leaves none behind.
+// lock waits for the lock file, so that two commands never change the same files. The kernel
+// releases the lock when the process ends.
 func lock(ctx context.Context, path string, progress io.Writer) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the cache folder: %w", err)
@@ -123,12 +123,13 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 	return func() { _ = file.Close() }, nil
 }
 
-// sayf writes one line of progress. Losing progress output is not worth failing for.
+// sayf prints one line of progress and ignores errors.
 func sayf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "==> "+format+"\n", args...)
 }
 
-// writeFile puts content in place under its final name only when it is complete.
+// writeFile writes a temporary file and renames it, so that the final name never has partial
+// content.
 func writeFile(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakes are shell scripts that stand in for programs. What a script appends to $LOG can be read
-// back.
+// fakes are shell scripts that replace programs. The test can read the lines that a script appends
+// to $LOG.
 type fakes struct{ logPath string }
 
 func fakePrograms(t *testing.T, scripts map[string]string) fakes {
@@ -65,7 +65,7 @@ func TestRepoRoot(t *testing.T) {
 	if _, err := repoRoot(); err == nil || !strings.Contains(err.Error(), "checkout") {
 		t.Errorf("outside a checkout: %v", err)
 	}
-	// The pinned modules inside the checkout have a go.mod of their own; they are not the root.
+	// The modules inside the checkout have their own go.mod, but are not its root.
 	root := t.TempDir()
 	inner := filepath.Join(root, "hack", "cluster", "kubernetes")
 	for path, module := range map[string]string{root: "github.com/csenv/csenv",
@@ -122,7 +122,7 @@ func TestLockIsExclusive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := lock(ctx, path, &told); err == nil {
-		t.Error("the lock was given twice")
+		t.Error("two commands hold the lock")
 	}
 	if strings.Count(told.String(), path) != 1 {
 		t.Errorf("said %q", told.String())

@@ -20,12 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// deadAfter is how many looks in a row must miss a process. While the kernel
-// replaces a process's program, as launchers do, its environment reads as empty.
+// deadAfter is the number of consecutive checks that must miss a process. During exec, which
+// launchers use, a process's environment reads as empty.
 const deadAfter = 5
 
-// await polls until check passes. It gives up early when the component's process,
-// or that of one it depends on, has ended, and shows the log of the one that failed.
+// await polls until check passes. It fails early if the process of the component or of a dependency
+// has ended, and then returns the end of that process's log.
 func (l local) await(ctx context.Context, name string, timeout time.Duration, check func(context.Context) error,
 	dependencies ...string) error {
 	var last error
@@ -54,7 +54,7 @@ func (l local) await(ctx context.Context, name string, timeout time.Duration, ch
 	return nil
 }
 
-// firstDead names the first of the components that has no process.
+// firstDead returns the first of the components that has no process.
 func (l local) firstDead(names []string) (string, error) {
 	found, err := findProcesses(l.state)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l local) firstDead(names []string) (string, error) {
 	return "", nil
 }
 
-// mainProcess finds a component's own process.
+// mainProcess finds a component's main process.
 func (l local) mainProcess(name string) (process, bool) {
 	found, err := findProcesses(l.state)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l local) mainProcess(name string) (process, bool) {
 }
 
 // settles reports whether the cluster is healthy, or becomes healthy while all its processes run.
-// Checks time out on a busy machine: that alone must not restart the cluster.
+// On a busy machine checks may time out, which is no reason to restart the cluster.
 func (l local) settles(ctx context.Context) bool {
 	told := false
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true,
@@ -104,7 +104,7 @@ func (l local) settles(ctx context.Context) bool {
 	return err == nil
 }
 
-// pinnedProcesses returns which component does not run as it should, or nil.
+// pinnedProcesses returns an error if a component doesn't run or isn't the pinned version.
 func (l local) pinnedProcesses() error {
 	for _, name := range componentNames() {
 		p, running := l.mainProcess(name)
@@ -118,7 +118,7 @@ func (l local) pinnedProcesses() error {
 	return nil
 }
 
-// healthy returns the first failed check of the cluster, nil for none.
+// healthy returns the first failed check of the cluster, or nil.
 func (l local) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -135,12 +135,12 @@ func (l local) healthy(ctx context.Context) error {
 	return nil
 }
 
-// run runs kubectl as the admin.
+// run runs kubectl as the administrator.
 func (l local) run(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, l.find("kubectl"), append([]string{"--kubeconfig=" + l.kubeconfig()}, args...)...)
 }
 
-// ctr talks to the node's containerd, in the namespace of the kubelet's images.
+// ctr runs containerd's command ctr in the namespace of the kubelet's images.
 func (l local) ctr(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", l.containerdSocket(), "--namespace", "k8s.io"},
 		args...)...)
@@ -161,7 +161,7 @@ func (l local) containerdAnswers(ctx context.Context) error {
 	return err
 }
 
-// apiReady calls the API server's readiness endpoint, which needs no credentials, and trusts only
+// apiReady calls the API server's readiness endpoint, which needs no credentials. It trusts only
 // the cluster's CA.
 func (l local) apiReady(ctx context.Context) error {
 	ca, err := os.ReadFile(l.at("pki", "ca.crt"))
@@ -188,7 +188,7 @@ func (l local) apiReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready: %s", strings.TrimSpace(string(body)))
 }
 
-// nodeReady passes if the kubelet has reported Ready at or after since.
+// nodeReady checks that the kubelet has reported Ready at or after since.
 func (l local) nodeReady(ctx context.Context, since time.Time) error {
 	out, err := l.run(ctx, "get", "node", nodeName, "-o", "json")
 	if err != nil {
@@ -197,7 +197,7 @@ func (l local) nodeReady(ctx context.Context, since time.Time) error {
 	return readyCondition([]byte(out), since)
 }
 
-// readyCondition reads a node's JSON.
+// readyCondition checks the Ready condition in a node's JSON.
 func readyCondition(node []byte, since time.Time) error {
 	var parsed struct {
 		Status struct {
@@ -229,7 +229,7 @@ func (l local) defaultAccount(ctx context.Context) error {
 	return err
 }
 
-// proxyForwards connects to the API server by its Service address, which only works through
+// proxyForwards connects to the API server at its Service address, which works only with
 // kube-proxy's rules.
 func proxyForwards(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: time.Second}
@@ -240,7 +240,7 @@ func proxyForwards(ctx context.Context) error {
 	return connection.Close()
 }
 
-// dnsAnswers asks CoreDNS for the one Service that every cluster has.
+// dnsAnswers queries CoreDNS for the Service kubernetes.default, which every cluster has.
 func dnsAnswers(ctx context.Context) error {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: time.Second}

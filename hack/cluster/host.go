@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// hostRecord is what the machine looked like before the cluster changed it, so
-// that down can put it back. It is written before the first change.
+// hostRecord contains the machine's settings before the cluster changed them, so that down can
+// restore them. It is written before the first change.
 type hostRecord struct {
 	// Sysctls maps a path below /proc/sys to its value.
 	Sysctls map[string]string `json:"sysctls"`
 	// Chains are iptables chains of other clusters, as "table chain".
 	Chains []string `json:"chains"`
-	// MadeFolders are the empty mount points that were missing.
+	// MadeFolders are the empty mount points that the cluster created.
 	MadeFolders []string `json:"madeFolders"`
 }
 
@@ -35,20 +35,20 @@ func touchedSysctls() []string {
 	}
 }
 
-// coveredFolders are the fixed paths that containerd, the CNI plugins and the
-// kubelet insist on. The node's mount namespace covers each with a folder of the
-// state, so nothing on the machine outside is written.
+// coveredFolders are fixed paths of containerd, the CNI plugins and the kubelet. In the node's
+// mount namespace a folder of the state is mounted over each, so that nothing is written outside
+// the state.
 func coveredFolders() []string {
 	return []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers",
 		"/var/log/pods"}
 }
 
-// behind is the folder in the state that covers path inside the node's mount namespace.
+// behind returns the folder in the state that is mounted over path.
 func (f folders) behind(path string) string {
 	return f.at("node", strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "-"))
 }
 
-// recordHost notes the machine's state once per cluster.
+// recordHost records the machine's settings once per cluster.
 func recordHost(ctx context.Context, f folders) error {
 	if built(f.at("host.json")) {
 		return nil
@@ -91,7 +91,7 @@ func readHostRecord(f folders) (hostRecord, error) {
 	return record, nil
 }
 
-// restoreHost puts back what recordHost noted.
+// restoreHost restores the recorded settings.
 func restoreHost(record hostRecord) error {
 	var failures []error
 	for _, name := range touchedSysctls() {
@@ -100,7 +100,7 @@ func restoreHost(record hostRecord) error {
 		}
 	}
 	for _, path := range slices.Backward(record.MadeFolders) {
-		// Remove refuses a folder that someone filled meanwhile, and that is right.
+		// Remove fails for a folder that contains files by now, which is kept.
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 			failures = append(failures, err)
 		}
@@ -111,7 +111,7 @@ func restoreHost(record hostRecord) error {
 	return nil
 }
 
-// prepareHost makes the mount points and turns on routing for pods.
+// prepareHost creates the mount points and turns on routing for pods.
 func prepareHost(ctx context.Context, f folders) error {
 	if err := recordHost(ctx, f); err != nil {
 		return fmt.Errorf("noting the machine's settings: %w", err)
@@ -121,7 +121,8 @@ func prepareHost(ctx context.Context, f folders) error {
 			return fmt.Errorf("making the node's folders: %w", err)
 		}
 	}
-	// Where overlay is a module that isn't loaded yet; elsewhere modprobe fails and that is fine.
+	// This loads overlay if it is a module that isn't loaded yet. An error of modprobe doesn't
+	// matter.
 	_, _ = run(ctx, "modprobe", "overlay")
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("turning on IP forwarding: %w", err)
@@ -129,7 +130,7 @@ func prepareHost(ctx context.Context, f folders) error {
 	return nil
 }
 
-// mountsBelow lists mount points in or at dir, deepest first.
+// mountsBelow lists the mount points at or below dir, deepest first.
 func mountsBelow(mounts []*procfs.MountInfo, dir string) []string {
 	var below []string
 	for _, m := range mounts {
@@ -142,12 +143,12 @@ func mountsBelow(mounts []*procfs.MountInfo, dir string) []string {
 	return below
 }
 
-// unescapeMount undoes the octal escapes that proc(5) puts for blanks in paths.
+// unescapeMount decodes the octal escapes of proc(5) for blanks in paths.
 func unescapeMount(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// filesystemAt names the type of the filesystem that holds dir.
+// filesystemAt returns the type of the filesystem that contains dir.
 func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
 	longest, kind := -1, ""
 	for _, m := range mounts {
@@ -160,7 +161,7 @@ func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
 	return kind
 }
 
-// unmountState unmounts everything inside the state folder before files are removed. The node's own
+// unmountState unmounts everything in the state folder before files are removed. The node's own
 // mounts ended with its namespace.
 func unmountState(f folders) error {
 	mounts, err := procfs.GetMounts()
@@ -169,7 +170,7 @@ func unmountState(f folders) error {
 	}
 	for _, point := range mountsBelow(mounts, f.state) {
 		if point == f.state {
-			continue // the user may have put the whole folder on a disk of its own
+			continue // the user may have mounted a disk at the folder itself
 		}
 		if err := syscall.Unmount(point, 0); err != nil {
 			return fmt.Errorf("unmounting %s: %w", point, err)
@@ -178,9 +179,9 @@ func unmountState(f folders) error {
 	return nil
 }
 
-// holdsOurRoot reports whether a process with these mounts is in a container of
-// this cluster: its root then is a snapshot in containerd's folder in the state,
-// as an overlay's upper folder or, with the native snapshotter, bound in place.
+// holdsOurRoot reports whether a process with these mounts is in a container of this cluster. Its
+// root is then a snapshot in containerd's folder in the state: an overlay's upper folder or, with
+// the native snapshotter, a bind mount.
 func holdsOurRoot(mounts []*procfs.MountInfo, snapshots string) bool {
 	for _, m := range mounts {
 		if m.MountPoint != "/" {
@@ -198,8 +199,8 @@ func (f folders) owns(pid int) bool {
 	return err == nil && holdsOurRoot(mounts, f.at("containerd", "root"))
 }
 
-// containerProcesses lists the processes in containers of this cluster, found by
-// the files they run on: a killed containerd leaves no other trace of whose they are.
+// containerProcesses lists the processes in containers of this cluster. It recognises them by their
+// mounts, because a killed containerd leaves no other record of them.
 func (f folders) containerProcesses() ([]int, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -214,8 +215,8 @@ func (f folders) containerProcesses() ([]int, error) {
 	return found, nil
 }
 
-// killContainers ends every process in a container of this cluster. Each handle
-// is taken before the second look, so an id reused in between is never hit.
+// killContainers kills every process in a container of this cluster. It opens a handle before it
+// checks the process again, so that a reused process id is never signalled.
 func killContainers(ctx context.Context, f folders) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true,
 		func(context.Context) (bool, error) {
@@ -242,9 +243,8 @@ func (f folders) killContainerProcess(pid int) {
 	}
 }
 
-// removePodGroups removes the kubelet's cgroups, deepest first, in every cgroup
-// v1 hierarchy and in v2's, whichever the machine mounts. The kernel refuses a
-// group that holds a process, so none in use is ever lost.
+// removePodGroups removes the kubelet's cgroups, deepest first, in every cgroup v1 hierarchy and in
+// v2's. The kernel refuses to remove a cgroup with a process.
 func removePodGroups() {
 	for _, pattern := range []string{"/sys/fs/cgroup/kubepods", "/sys/fs/cgroup/*/kubepods"} {
 		roots, _ := filepath.Glob(pattern)
@@ -256,7 +256,7 @@ func removePodGroups() {
 	}
 }
 
-// foldersBelow lists root and the folders inside, outer before inner.
+// foldersBelow lists root and the folders inside, parents first.
 func foldersBelow(root string) []string {
 	var all []string
 	_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
@@ -268,8 +268,8 @@ func foldersBelow(root string) []string {
 	return all
 }
 
-// foreignKubelet names a kubelet on this machine that isn't the cluster's: two
-// would fight over the same cgroups and iptables chains.
+// foreignKubelet returns an error if this machine runs a kubelet of another cluster. The two would
+// change the same cgroups and iptables chains.
 func foreignKubelet(state string) error {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -283,7 +283,7 @@ func foreignKubelet(state string) error {
 		if _, ours := inspect(p, state); ours {
 			continue
 		}
-		// A kubelet that is on its way out keeps its name, but no program and no environment.
+		// A kubelet that is exiting still has its name, but no executable and no environment.
 		if executable, err := p.Executable(); err == nil && executable != "" {
 			return fmt.Errorf("another kubelet runs on this machine (process %d): stop that one, or use kind", p.PID)
 		}

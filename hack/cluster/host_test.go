@@ -44,7 +44,7 @@ func TestFilesystemAt(t *testing.T) {
 	table := mounts([2]string{"/", "overlay"}, [2]string{"/root", "ext4"}, [2]string{"/root/.cache", "xfs"},
 		[2]string{"/root/.cache", "tmpfs"})
 	tests := map[string]string{
-		"/root/.cache/csenv": "tmpfs", // the later mount covers the earlier
+		"/root/.cache/csenv": "tmpfs", // the later mount hides the earlier one
 		"/root/.cached":      "ext4",
 		"/rooted":            "overlay",
 		"/root":              "ext4",
@@ -107,7 +107,7 @@ func TestFoldersBelowListsOuterBeforeInner(t *testing.T) {
 		t.Errorf("folders (-want +got):\n%s", diff)
 	}
 	if got := foldersBelow(filepath.Join(root, "gone")); got != nil {
-		t.Errorf("of a folder that is gone: %v", got)
+		t.Errorf("of a missing folder: %v", got)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestHostRecordIsWrittenOnce(t *testing.T) {
 	if diff := cmp.Diff(chainsIn(savedRules), first.Chains); diff != "" {
 		t.Errorf("chains (-want +got):\n%s", diff)
 	}
-	// By the time of a repair the chains are the cluster's own: the first record must stand.
+	// At a repair the chains are the cluster's own, so the first record must be kept.
 	fakePrograms(t, map[string]string{"iptables-save": "exit 1", "ip6tables-save": "exit 1"})
 	if err := recordHost(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestReadHostRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readHostRecord(f); err == nil {
-		t.Error("a damaged record is taken for a good one")
+		t.Error("no error for a damaged record")
 	}
 }
 
@@ -170,6 +170,6 @@ func TestRestoreHostRemovesOnlyEmptyFolders(t *testing.T) {
 		t.Errorf("the empty folder is still there: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(full, "theirs")); err != nil {
-		t.Errorf("someone's file is gone: %v", err)
+		t.Errorf("another program's file was removed: %v", err)
 	}
 }

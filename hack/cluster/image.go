@@ -23,8 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// pauseImage is the pod sandbox's image. Its registry exists nowhere: the image only ever is
-// loaded.
+// pauseImage is the image of pod sandboxes. Its registry doesn't exist: the image is always loaded.
 const pauseImage = "csenv.local/pause:1"
 
 const (
@@ -33,16 +32,15 @@ const (
 	nonroot           = "65532:65532" // user and group that every image runs as
 )
 
-// imageFile is one file of an image, in a layer of its own.
+// imageFile is a file of an image, in its own layer.
 type imageFile struct {
 	path    string // without a leading slash
 	content []byte
 	mode    int64
 }
 
-// makeImage puts files into an otherwise empty image. The same files give the
-// same digest: there are no times, and layers are not compressed, so that no
-// compressor's version shows.
+// makeImage creates an image that contains only files. The same files give the same digest: there
+// are no times, and layers are not compressed, because compressors differ between versions.
 func makeImage(files []imageFile, entrypoint string) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	files = slices.SortedFunc(slices.Values(files), func(a, b imageFile) int { return strings.Compare(a.path, b.path) })
@@ -96,8 +94,8 @@ func parents(path string) func(func(string) bool) {
 	}
 }
 
-// fullName spells an image's name as containerd stores it: csenv:dev is
-// docker.io/library/csenv:dev.
+// fullName returns an image's name as containerd stores it: docker.io/library/csenv:dev for
+// csenv:dev.
 func fullName(image string) (string, error) {
 	reference, err := name.ParseReference(image)
 	if err != nil {
@@ -106,7 +104,7 @@ func fullName(image string) (string, error) {
 	return strings.Replace(reference.Name(), name.DefaultRegistry, "docker.io", 1), nil
 }
 
-// writeArchive writes image as a tarred OCI layout, which keeps its digest through an import.
+// writeArchive writes image as a tarred OCI layout. Importing it keeps the digest.
 func writeArchive(w io.Writer, image v1.Image, fullName string) error {
 	dir, err := os.MkdirTemp("", "csenv-image-")
 	if err != nil {
@@ -128,7 +126,7 @@ func writeArchive(w io.Writer, image v1.Image, fullName string) error {
 	return archive.Close()
 }
 
-// mainPackages lists the folders below cmd that hold a program.
+// mainPackages lists the folders below cmd that contain a program.
 func mainPackages(repo string) ([]string, error) {
 	mains, err := filepath.Glob(filepath.Join(repo, "cmd", "*", "main.go"))
 	if err != nil {
@@ -191,7 +189,7 @@ func buildPrograms(ctx context.Context, repo string, progress io.Writer, package
 	return files, nil
 }
 
-// revision names the checkout that is built, "dev" where git can't tell.
+// revision returns git's description of the checkout, or "dev" if git fails.
 func revision(ctx context.Context, repo string) string {
 	out, err := exec.CommandContext(ctx, "git", "-C", repo, "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {

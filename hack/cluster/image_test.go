@@ -57,7 +57,7 @@ func TestImageIsValidAndConfigured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Layers are not compressed, so what is stored is what is unpacked.
+	// Layers are not compressed, so both digests are equal.
 	for i, layer := range manifest.Layers {
 		if layer.Digest != config.RootFS.DiffIDs[i] || layer.MediaType != types.OCIUncompressedLayer {
 			t.Errorf("layer %d is %s of type %s, unpacked %s", i, layer.Digest, layer.MediaType,
@@ -72,7 +72,7 @@ func TestImageIsValidAndConfigured(t *testing.T) {
 	}
 }
 
-// The digest depends on the files alone: neither on their order nor on when it was made.
+// The digest depends only on the files, not on their order or the time.
 func TestImageIsReproducible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) imageFile {
@@ -152,7 +152,7 @@ func TestFullName(t *testing.T) {
 		}
 	}
 	if _, err := fullName("Not A Name"); err == nil {
-		t.Error("an impossible name is accepted")
+		t.Error("no error for an invalid name")
 	}
 }
 
@@ -240,7 +240,7 @@ func TestBuiltProgramsAreStatic(t *testing.T) {
 	if len(files) != 1 || files[0].path != "pause" || files[0].mode != 0o755 {
 		t.Fatalf("%d files, first %s mode %o", len(files), files[0].path, files[0].mode)
 	}
-	// A dynamic program names its loader, which the image hasn't got.
+	// A dynamic program contains the name of its loader, which the image doesn't contain.
 	if bytes.Contains(files[0].content, []byte("ld-linux")) {
 		t.Error("the program is linked dynamically")
 	}
@@ -249,7 +249,7 @@ func TestBuiltProgramsAreStatic(t *testing.T) {
 	}
 }
 
-// The image is also built by Docker, where only what the Dockerfile copies is there to be built.
+// Docker builds the image too, from the files that the Dockerfile copies.
 func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
 		"{{if and .Module .Module.Main}}{{.Dir}}{{end}}", "../../cmd/...").Output()
@@ -269,13 +269,13 @@ func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
 		}
 		within := func(top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") }
 		if !slices.ContainsFunc(copied, within) || !slices.ContainsFunc(admitted, within) {
-			t.Errorf("%s is built, and Docker doesn't have it: the Dockerfile copies %q, .dockerignore admits %q",
+			t.Errorf("%s is built, but Docker doesn't get it: the Dockerfile copies %q, .dockerignore admits %q",
 				folder, copied, admitted)
 		}
 	}
 }
 
-// foldersAfter are the first words of the lines with that prefix.
+// foldersAfter returns the first word after the prefix, of every line with that prefix.
 func foldersAfter(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -10,10 +10,10 @@ import (
 	"text/tabwriter"
 )
 
-// kindName is the name of the cluster that kind makes.
+// kindName is the name of the cluster that kind creates.
 const kindName = "csenv"
 
-// kind drives the kind command, for machines with Docker.
+// kind runs the kind command, on machines with Docker.
 type kind struct {
 	builder
 	reason string
@@ -29,11 +29,11 @@ func (k kind) kubectl(ctx context.Context) (string, error) {
 	return k.find("kubectl"), k.ensure(ctx, "kubectl")
 }
 
-// exists reports whether kind has the cluster.
+// exists reports whether the cluster exists in kind.
 func (k kind) exists(ctx context.Context) (bool, error) {
 	names, err := run(ctx, "kind", "get", "clusters")
 	if err != nil {
-		return false, fmt.Errorf("asking kind for its clusters: %w", err)
+		return false, fmt.Errorf("listing kind's clusters: %w", err)
 	}
 	return slices.Contains(strings.Fields(names), kindName), nil
 }
@@ -101,11 +101,11 @@ func (k kind) status(ctx context.Context, out io.Writer) error {
 	return table.Flush()
 }
 
-// show runs a program whose own output is the progress.
+// show runs a program and shows its output as progress.
 func (k kind) show(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = k.progress, k.progress
-	// KIND_EXPERIMENTAL_PROVIDER and the like pass through; a KUBECONFIG of the shell must not.
+	// Variables such as KIND_EXPERIMENTAL_PROVIDER are passed on; the shell's KUBECONFIG is not.
 	cmd.Env = environWithoutKubeconfig()
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("running %s %s: %w", name, args[0], err)

@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// local runs the node straight on this machine.
+// local runs the node directly on this machine.
 type local struct {
 	builder
 	reason string
@@ -28,9 +28,8 @@ func (l local) kubectl(ctx context.Context) (string, error) {
 	return l.find("kubectl"), l.ensure(ctx, "kubectl")
 }
 
-// up starts the node. A healthy one is left alone. Anything less is taken for a
-// machine that lost power: what runs is stopped, runtime leftovers are cleared,
-// and API objects, images and certificates are kept.
+// up starts the node, unless it is healthy. Otherwise it assumes that the machine lost power: it
+// stops all processes and clears runtime files, but keeps API objects, images and certificates.
 func (l local) up(ctx context.Context) error {
 	if err := checkMachine(); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (l local) up(ctx context.Context) error {
 	return nil
 }
 
-// prepare does everything that comes before the first process.
+// prepare does everything that must precede the first process.
 func (l local) prepare(ctx context.Context) error {
 	if err := foreignKubelet(l.state); err != nil {
 		return err
@@ -96,8 +95,8 @@ func (l local) writeFiles(ctx context.Context) error {
 	return writeConfig(s)
 }
 
-// clearRuntime stops every process of the cluster and removes what only a
-// running node has: pods, their network, containerd's runtime state, the bridge.
+// clearRuntime stops every process of the cluster and removes the objects that only a running node
+// needs: pods, their network, containerd's runtime state and the bridge.
 func (l local) clearRuntime(ctx context.Context) error {
 	found, err := findProcesses(l.state)
 	if err != nil {
@@ -130,7 +129,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the processes: clients before servers, etcd last.
+// stop stops the processes, clients before servers, etcd last.
 func (l local) stop(ctx context.Context) error {
 	components := func(names ...string) func(process) bool {
 		return func(p process) bool { return slices.Contains(names, p.component) }
@@ -142,7 +141,7 @@ func (l local) stop(ctx context.Context) error {
 	if err := killContainers(ctx, l.folders); err != nil {
 		return err
 	}
-	// The shims are killed at once: without their containers they have no state to save.
+	// The shims are killed immediately: without their containers they have no state to save.
 	shim := func(p process) bool { return p.component == "containerd" && !p.main() }
 	if err := stopProcesses(ctx, l.state, 0, shim); err != nil {
 		return err
@@ -155,17 +154,17 @@ func (l local) stop(ctx context.Context) error {
 	if err := stopProcesses(ctx, l.state, time.Second, func(process) bool { return true }); err != nil {
 		return err
 	}
-	// Again, for containers that were starting during the first call.
+	// A second call kills containers that were starting during the first one.
 	return killContainers(ctx, l.folders)
 }
 
-// started reports whether this cluster ever ran: its record of the machine is
-// there, or, should someone have removed its folder, its processes are.
+// started reports whether this cluster was ever started: its record of the machine exists or, if
+// the folder was removed, its processes exist.
 func (l local) started(found []process) bool {
 	return built(l.at("host.json")) || len(found) > 0
 }
 
-// start brings up every component, each as soon as what it needs answers.
+// start starts every component after its dependencies are ready.
 func (l local) start(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second)
 	sayf(l.progress, "starting etcd, containerd and kube-apiserver")
@@ -191,7 +190,7 @@ func (l local) startServers(ctx context.Context) error {
 	if err := l.loadPause(ctx); err != nil {
 		return err
 	}
-	// The API server is the one to ask about etcd too: it isn't ready without.
+	// The API server's readiness includes etcd's.
 	return l.await(ctx, "kube-apiserver", 90*time.Second, l.apiReady, "etcd")
 }
 
@@ -220,8 +219,8 @@ func (l local) startComponents(containerdPID int, names ...string) error {
 	return nil
 }
 
-// awaitClients waits until the node is what up promises. A Ready condition older
-// than begin was written by a kubelet that is no more.
+// awaitClients waits until the node is usable. A Ready condition older than begin comes from a
+// previous kubelet.
 func (l local) awaitClients(ctx context.Context, begin time.Time) error {
 	ready := func(ctx context.Context) error { return l.nodeReady(ctx, begin) }
 	if err := l.await(ctx, "kubelet", time.Minute, ready, "containerd", "kube-apiserver"); err != nil {
@@ -270,7 +269,7 @@ func (l local) load(ctx context.Context, image string) (string, error) {
 	return digest, nil
 }
 
-// importImage imports an image into containerd, unless containerd has it.
+// importImage imports an image into containerd, unless containerd already has it.
 func (l local) importImage(ctx context.Context, image v1.Image, full string) (string, error) {
 	digest, err := image.Digest()
 	if err != nil {
@@ -291,7 +290,7 @@ func (l local) importImage(ctx context.Context, image v1.Image, full string) (st
 	return digest.String(), err
 }
 
-// down stops the cluster and removes all it made, except built binaries.
+// down stops the cluster and removes everything that it created, except built binaries.
 func (l local) down(ctx context.Context) error {
 	if err := checkMachine(); err != nil {
 		return err

@@ -1,13 +1,13 @@
-// Command cluster runs a one-node Kubernetes on this machine for the demo and
-// the end-to-end suite, and finds the binaries the envtest suites need.
+// Command cluster runs a one-node Kubernetes cluster on this machine for the demo and the
+// end-to-end suite, and finds the binaries that the envtest suites need.
 //
-// It needs no Docker, no image registry and no downloads from GitHub: the
-// Kubernetes programs are built from Go modules, the container runtime comes
-// from Debian packages, and the images are put together from static binaries.
-// Where Docker and kind exist it drives kind instead, behind the same commands.
+// It needs no Docker, no image registry and no downloads from GitHub: the Kubernetes programs are
+// built from Go modules, the container runtime is installed from Debian packages, and the images
+// are built from static binaries. If Docker and kind are installed, the same commands use kind
+// instead.
 //
-// Everything it makes lives in one folder, and the node's mounts live in a
-// mount namespace of their own, so that stopping the node takes them along.
+// All files are in one folder. The node's mounts are in a separate mount namespace, so that they
+// end with the node.
 package main
 
 import (
@@ -57,7 +57,7 @@ Environment:
 	return root
 }
 
-// withProvider adapts a function over the chosen provider to a cobra command.
+// withProvider adapts a function that uses the chosen provider to a cobra command.
 func withProvider(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		p, err := chooseProvider(cmd.Context(), cmd.ErrOrStderr())
@@ -68,7 +68,7 @@ func withProvider(run func(cmd *cobra.Command, p provider) error) func(*cobra.Co
 	}
 }
 
-// exclusively is withProvider for commands that change the cluster: one at a time.
+// exclusively is like withProvider, for commands that change the cluster: they run one at a time.
 func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
 	return withProvider(func(cmd *cobra.Command, p provider) error {
 		release, err := lock(cmd.Context(), p.where().lockFile(), cmd.ErrOrStderr())
@@ -168,8 +168,8 @@ func kubectlCommand() *cobra.Command {
 	}
 }
 
-// environWithoutKubeconfig is the shell's environment without its own cluster.
-// Of two entries of a name the first one counts, so adding ours doesn't do.
+// environWithoutKubeconfig returns the environment without KUBECONFIG. Adding ours isn't enough,
+// because some programs use the first of two entries.
 func environWithoutKubeconfig() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
 }
@@ -180,7 +180,7 @@ func binariesCommand() *cobra.Command {
 		Short: "Build the Kubernetes binaries from modules and print their paths",
 		Long: `Build the Kubernetes binaries from modules and print their paths.
 
-Without names: all of them, one "name<TAB>path" a line. With names: those, a path a line.`,
+Without names, prints all binaries, one "name<TAB>path" per line. With names, prints one path per line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := newBuilder(cmd.ErrOrStderr())
 			if err != nil {

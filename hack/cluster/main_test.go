@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestMain lets the test program stand in for the command, which replaces its own process by
-// kubectl.
+// TestMain lets the test program act as the command, which replaces its own process by kubectl.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_CLUSTER_COMMAND") != "" {
 		os.Exit(execute())
@@ -24,8 +23,8 @@ func TestKubectlActsOnTheClusterAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A shell keeps the last entry of a name and a Go program the first, so the block itself is
-	// looked at.
+	// A shell uses the last entry of a name and a Go program the first, so the test reads the
+	// environment itself.
 	fakePrograms(t, map[string]string{"kubectl": `tr '\0' '\n' </proc/$$/environ | grep ^KUBECONFIG=; echo $*`})
 	state := t.TempDir()
 	if err := os.WriteFile(filepath.Join(state, "provider"), []byte(providerKind), 0o600); err != nil {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// All addresses come out of one /16, so that one check finds a clash
-// with a network of the machine.
+// All addresses are in one /16, so that one check finds a conflict with a network of the machine.
 const (
 	clusterNetwork = "10.97.0.0/16"
 	bridge         = "csenv0"
@@ -24,18 +23,18 @@ const (
 	clusterDomain  = "cluster.local"
 )
 
-// address is one network address of the machine and the interface that has it.
+// address is a network address of the machine and its interface.
 type address struct {
 	device string
 	prefix netip.Prefix
 }
 
-// clash names an address that overlaps the cluster's network on a device that isn't the cluster's.
+// clash returns an error if an address of another device overlaps the cluster's network.
 func clash(addresses []address) error {
 	ours := netip.MustParsePrefix(clusterNetwork)
 	for _, a := range addresses {
-		// Pod devices carry the gateway address, bridges the node's: both are leftovers that up
-		// replaces.
+		// Pod devices have the gateway's address and bridges the node's. Both are leftovers, which
+		// up replaces.
 		if a.device == bridge || strings.HasPrefix(a.device, "veth") || !a.prefix.Overlaps(ours) {
 			continue
 		}
@@ -54,7 +53,7 @@ func machineAddresses() ([]address, error) {
 	for _, device := range devices {
 		addresses, err := device.Addrs()
 		if err != nil {
-			continue // the device went away meanwhile
+			continue // the device was removed since
 		}
 		for _, a := range addresses {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
@@ -65,8 +64,8 @@ func machineAddresses() ([]address, error) {
 	return all, nil
 }
 
-// makeBridge gives the node its address. A bridge without ports works as a
-// dummy device does, and exists on kernels built without dummies.
+// makeBridge gives the node its address. A bridge without ports works like a dummy device, and
+// exists in kernels without dummy devices.
 func makeBridge(ctx context.Context) error {
 	addresses, err := machineAddresses()
 	if err != nil {
@@ -102,8 +101,7 @@ func bridgeExists() bool {
 	return err == nil
 }
 
-// checkPorts finds out before anything starts whether another program holds a port of the
-// cluster's.
+// checkPorts checks before anything starts that no other program uses a port of the cluster.
 func checkPorts(ctx context.Context) error {
 	for _, a := range []string{
 		nodeIP + ":53", apiAddress, etcdAddress, etcdPeerAddress,
@@ -119,17 +117,17 @@ func checkPorts(ctx context.Context) error {
 	return nil
 }
 
-// filterTools are the two families of iptables programs: what saves and restores them.
+// filterTools lists the iptables programs of both address families: one saves, one restores.
 func filterTools() [][2]string {
 	return [][2]string{{"iptables-save", "iptables-restore"}, {"ip6tables-save", "ip6tables-restore"}}
 }
 
-// ownChain reports whether a chain is of a kind that kube-proxy and the CNI plugins make.
+// ownChain reports whether kube-proxy or the CNI plugins create chains with such a name.
 func ownChain(name string) bool {
 	return strings.HasPrefix(name, "KUBE-") || strings.HasPrefix(name, "CNI-")
 }
 
-// chainsIn lists the chains of such kinds in iptables-save output, as "table chain".
+// chainsIn lists those chains in iptables-save output, as "table chain".
 func chainsIn(save string) []string {
 	var chains []string
 	table := ""
@@ -146,10 +144,9 @@ func chainsIn(save string) []string {
 	return chains
 }
 
-// cleanupScript turns iptables-save output into iptables-restore --noflush input
-// that removes the chains of kube-proxy and of the cluster's CNI network and every
-// rule that jumps to one. Chains in keep ("table chain") were there before the cluster.
-// It returns "" when there is nothing to remove.
+// cleanupScript converts iptables-save output to iptables-restore --noflush input that removes the
+// chains of kube-proxy and of the cluster's CNI network, and every rule that jumps to them. Chains
+// in keep ("table chain") existed before the cluster. It returns "" if nothing is to be removed.
 func cleanupScript(save string, keep []string) string {
 	var script strings.Builder
 	for table := range strings.SplitSeq(save, "\n*") {
@@ -166,13 +163,13 @@ func cleanupScript(save string, keep []string) string {
 	return script.String()
 }
 
-// cniNetwork is how the CNI plugins' comments name the cluster's network, as iptables-save quotes
-// them.
+// cniNetwork is the name of the cluster's network in the comments of the CNI plugins, as
+// iptables-save quotes them.
 const cniNetwork = `name: \"csenv\" id: `
 
-// ofCluster reports whether a chain of such a kind is the cluster's. Another tool
-// may have started to use CNI plugins meanwhile: a chain of theirs has to hold a
-// rule of the cluster's network, or be the aim of one, and hold none of another.
+// ofCluster reports whether a chain belongs to the cluster. Other tools may use CNI plugins too, so
+// a chain of the plugins must contain or be the target of a rule of the cluster's network, and
+// contain no rule of another one.
 func ofCluster(table, chain string) bool {
 	if !strings.HasPrefix(chain, "CNI-") {
 		return true
@@ -192,8 +189,8 @@ func ofCluster(table, chain string) bool {
 	return ours
 }
 
-// removal lists the commands that empty one table of its doomed chains: jumps
-// into them first, then their rules, then the chains, which by then nothing refers to.
+// removal lists the commands that remove the doomed chains of a table: first the jumps to them,
+// then their rules, then the chains.
 func removal(table string, doomed map[string]bool) []string {
 	var jumps, flushes, deletions []string
 	for line := range strings.Lines(table) {
@@ -219,12 +216,12 @@ func jumpTarget(rule []string) string {
 	return ""
 }
 
-// cleanFilters removes the iptables chains that the cluster caused.
+// cleanFilters removes the iptables chains that the cluster created.
 func cleanFilters(ctx context.Context, keep []string) error {
 	for _, tools := range filterTools() {
 		save, err := run(ctx, tools[0])
 		if err != nil {
-			continue // no such tool or no such family in this kernel: nothing was added either
+			continue // the tool or the address family doesn't exist, so nothing was added
 		}
 		script := cleanupScript(save, keep)
 		if script == "" {
@@ -237,7 +234,7 @@ func cleanFilters(ctx context.Context, keep []string) error {
 	return nil
 }
 
-// run runs a program and returns what it prints; its error holds what it complains about.
+// run runs a program and returns its output. An error contains the program's standard error.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	return runWith(ctx, "", name, args...)
 }

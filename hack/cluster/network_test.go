@@ -82,7 +82,7 @@ COMMIT
 COMMIT
 `
 
-// sharedRules are of two networks, as the ptp and portmap plugins write them.
+// sharedRules belong to two networks, in the form that the ptp and portmap plugins write.
 const sharedRules = `*nat
 :POSTROUTING ACCEPT [0:0]
 :CNI-ours - [0:0]
@@ -159,7 +159,7 @@ COMMIT
 	}
 }
 
-// Whatever the rules, cleaning names only chains of ours, and every chain of ours once.
+// Cleaning removes only the cluster's chains, each of them once, for any rules.
 func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chains := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"DOCKER", "LIBVIRT", "KUBE-A", "KUBE-B", "CNI-C",
@@ -178,7 +178,7 @@ func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 		script := cleanupScript(save.String(), nil)
 		for _, chain := range chains {
 			removed := strings.Count(script, "-X "+chain+"\n")
-			// A chain of the CNI plugins is another network's as long as no rule of ours is about
+			// A chain of the CNI plugins belongs to another network if no rule of ours refers to
 			// it.
 			if want := map[bool]int{true: 1}[strings.HasPrefix(chain, "KUBE-")]; removed != want {
 				t.Fatalf("%s removed %d times by\n%s\nfrom\n%s", chain, removed, script, save.String())
@@ -187,7 +187,7 @@ func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 		for line := range strings.Lines(script) {
 			fields := strings.Fields(line)
 			if fields[0] == "-D" && !strings.HasPrefix(jumpTarget(fields), "KUBE-") {
-				t.Fatalf("removes a stranger's rule: %s", line)
+				t.Fatalf("removes another network's rule: %s", line)
 			}
 		}
 	})

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// cniFolder is where Debian and Ubuntu put the CNI plugins.
+// cniFolder is the folder of the CNI plugins in Debian and Ubuntu.
 const cniFolder = "/usr/lib/cni"
 
-// requirement is one file that the node needs and the package that has it.
+// requirement is a file that the node needs and the package that contains it.
 type requirement struct{ file, pkg string }
 
-// requirements lists what doesn't come from Go modules. A bare name is looked up in PATH.
+// requirements lists the programs that aren't Go modules. A bare name is looked up in PATH.
 func requirements() []requirement {
 	return []requirement{
 		{"containerd", "containerd"},
@@ -36,7 +36,7 @@ func requirements() []requirement {
 	}
 }
 
-// missingPackages names the packages whose files lookup doesn't find, each once.
+// missingPackages lists the packages whose files lookup doesn't find, without duplicates.
 func missingPackages(lookup func(file string) bool) []string {
 	var missing []string
 	for _, r := range requirements() {
@@ -47,7 +47,7 @@ func missingPackages(lookup func(file string) bool) []string {
 	return missing
 }
 
-// onMachine looks where root's shell would, even when this shell lacks the sbin folders.
+// onMachine also searches the sbin folders, which a user's PATH may lack.
 func onMachine(file string) bool {
 	if _, err := exec.LookPath(file); err == nil {
 		return true
@@ -72,9 +72,9 @@ func checkMachine() error {
 	return nil
 }
 
-// ensurePackages installs the packages that are missing, where that is Debian's or Ubuntu's way.
+// ensurePackages installs missing packages on Debian and Ubuntu.
 func ensurePackages(ctx context.Context, progress io.Writer) error {
-	// First, for a killed run may have left its policy, with nothing missing any more.
+	// This is first because a killed run may have left its policy after installing everything.
 	if err := releaseServices(servicePolicy); err != nil {
 		return err
 	}
@@ -117,31 +117,31 @@ func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
 	return nil
 }
 
-// servicePolicy is the program that Debian's package scripts ask before they start a service.
+// servicePolicy is the program that decides whether Debian's package scripts may start a service.
 const servicePolicy = "/usr/sbin/policy-rc.d"
 
 // heldServices forbids every start. Its second line distinguishes it from a policy of the machine,
 // so that the next run removes the file that a killed run left.
 const heldServices = "#!/bin/sh\n# Made by csenv's hack/cluster while it installs packages.\nexit 101\n"
 
-// holdServices keeps the packages' own services, containerd above all, from
-// starting while they install. A policy that is there already is left alone.
+// holdServices prevents the packages' services, above all containerd, from starting during the
+// installation. It keeps an existing policy.
 func holdServices(policy string) error {
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) //nolint:gosec // scripts run it
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("keeping services from starting: %w", err)
+		return fmt.Errorf("preventing services from starting: %w", err)
 	}
 	_, err = file.WriteString(heldServices)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("keeping services from starting: %w", err)
+		return fmt.Errorf("preventing services from starting: %w", err)
 	}
 	return nil
 }
 
-// releaseServices removes the policy if it is one of holdServices.
+// releaseServices removes the policy if holdServices created it.
 func releaseServices(policy string) error {
 	content, err := os.ReadFile(policy)
 	if errors.Is(err, os.ErrNotExist) || err == nil && string(content) != heldServices {
@@ -151,7 +151,7 @@ func releaseServices(policy string) error {
 		err = os.Remove(policy)
 	}
 	if err != nil {
-		return fmt.Errorf("letting services start again: %w", err)
+		return fmt.Errorf("allowing services to start again: %w", err)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 func TestServicesAreHeldAndReleased(t *testing.T) {
 	const own = "#!/bin/sh\nexit 101\n"
 	tests := map[string]struct {
-		before, held, after string // content of the policy, "" for none
+		before, held, after string // content of the policy, or ""
 	}{
 		"no policy":               {held: heldServices},
 		"left by a killed run":    {before: heldServices, held: heldServices},

@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// validity is how long certificates hold: longer than any local cluster lives.
+// validity is the validity of certificates, longer than the life of any local cluster.
 const validity = 10 * 365 * 24 * time.Hour
 
-// identity is one certificate: a server when it has names, a client always.
+// identity is a certificate: always for a client, and for a server too if it has names.
 type identity struct {
 	file   string // file name without ending
 	user   string // common name: the Kubernetes user
 	groups []string
-	names  []string // DNS names and addresses it serves under
+	names  []string // DNS names and addresses of the server
 }
 
-// identities lists every certificate below the one CA. The names of users and
-// groups are the ones Kubernetes' default RBAC roles are bound to.
+// identities lists every certificate that the CA issues. Users and groups have the names to which
+// Kubernetes' default RBAC roles are bound.
 func identities() []identity {
 	return []identity{
 		{file: "admin", user: "csenv-admin", groups: []string{"system:masters"}},
@@ -48,14 +48,14 @@ func identities() []identity {
 	}
 }
 
-// authority signs certificates.
+// authority issues certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// ensurePKI writes the CA, every certificate and the service-account key into dir.
-// The CA's certificate is written last: without it, a half-written folder is made anew.
+// ensurePKI writes the CA, every certificate and the service-account key into dir. The CA's
+// certificate is written last: if it is missing, everything is created again.
 func ensurePKI(dir string) error {
 	if built(filepath.Join(dir, "ca.crt")) {
 		return nil
@@ -113,7 +113,7 @@ func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	}, nil
 }
 
-// issue writes id's certificate and key.
+// issue writes the certificate and key of id.
 func (ca authority) issue(dir string, id identity) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -142,7 +142,7 @@ func (ca authority) issue(dir string, id identity) error {
 	return errors.Join(writeKey(base+".key", key), writePEM(base+".crt", "CERTIFICATE", der, 0o644))
 }
 
-// writeServiceAccountKey makes the key pair that signs service-account tokens.
+// writeServiceAccountKey creates the key pair that signs service-account tokens.
 func writeServiceAccountKey(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -57,7 +57,7 @@ func verifyAs(t *testing.T, certificate *x509.Certificate, id identity, roots *x
 		}
 	}
 	if len(id.names) == 0 && slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
-		t.Error("a client's certificate serves")
+		t.Error("a client's certificate is valid for a server")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestPKIIsKeptWhenCompleteAndRemadeWhenNot(t *testing.T) {
 	if seen[0] != seen[1] {
 		t.Error("a complete PKI was replaced")
 	}
-	// What a command killed halfway leaves: everything but the file written last.
+	// A killed command leaves everything but the last file.
 	if err := os.Remove(ca); err != nil {
 		t.Fatal(err)
 	}

@@ -17,24 +17,24 @@ import (
 )
 
 // Every process of the cluster has these two variables in its environment. Unlike recorded process
-// ids, they can't go stale, and another process that reuses an id lacks them.
+// ids, they are never outdated, and a process that reuses an id lacks them.
 const (
 	stateVariable     = "CSENV_CLUSTER_STATE"
 	componentVariable = "CSENV_CLUSTER_COMPONENT"
 )
 
-// process is one living process of the cluster.
+// process is a running process of the cluster.
 type process struct {
 	pid        int
-	component  string // what it was started as; containerd's children inherit it
+	component  string // the component that was started; containerd's children inherit it
 	executable string
 	started    time.Time
 }
 
-// main reports whether this is a component's own process and not a child (a shim of containerd).
+// main reports whether this is a component's main process and not a child (a shim of containerd).
 func (p process) main() bool { return p.component == filepath.Base(p.executable) }
 
-// ownership returns the component in an environment that belongs to the state folder.
+// ownership returns the component that an environment names, if it belongs to the state folder.
 func ownership(environ []string, state string) (component string, ours bool) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -48,7 +48,7 @@ func ownership(environ []string, state string) (component string, ours bool) {
 	return component, ours
 }
 
-// findProcesses lists the cluster's living processes by reading every environment in /proc.
+// findProcesses lists the cluster's running processes by reading every environment in /proc.
 func findProcesses(state string) ([]process, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -63,7 +63,7 @@ func findProcesses(state string) ([]process, error) {
 	return found, nil
 }
 
-// inspect reads one process. Processes come and go: one that can't be read is not ours.
+// inspect reads one process. A process that can't be read has ended or isn't ours.
 func inspect(candidate procfs.Proc, state string) (process, bool) {
 	environ, err := candidate.Environ()
 	if err != nil {
@@ -85,8 +85,8 @@ func inspect(candidate procfs.Proc, state string) (process, bool) {
 	return p, true
 }
 
-// signal sends sig to the process if it still is what it was. The handle is
-// taken before the second look, so an id reused in between is never hit.
+// signal sends sig if the process is still the same one. It opens a handle before it checks that,
+// so that a reused process id is never signalled.
 func (p process) signal(state string, sig syscall.Signal) {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {
@@ -102,8 +102,8 @@ func (p process) signal(state string, sig syscall.Signal) {
 	}
 }
 
-// stopProcesses ends the cluster's processes that match: politely first, by
-// force after grace. It returns an error when one outlives even that.
+// stopProcesses stops the matching processes of the cluster: with SIGTERM, and after grace with
+// SIGKILL. It returns an error if one remains.
 func stopProcesses(ctx context.Context, state string, grace time.Duration, match func(process) bool) error {
 	if gone, err := signalMatching(state, syscall.SIGTERM, match); gone || err != nil {
 		return err
@@ -114,12 +114,12 @@ func stopProcesses(ctx context.Context, state string, grace time.Duration, match
 	}
 	force := func(context.Context) (bool, error) { return signalMatching(state, syscall.SIGKILL, match) }
 	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Second, true, force); err != nil {
-		return fmt.Errorf("ending processes by force: %w", err)
+		return fmt.Errorf("killing processes: %w", err)
 	}
 	return nil
 }
 
-// signalMatching signals every match and reports whether there was none.
+// signalMatching signals every matching process and reports whether there was none.
 func signalMatching(state string, sig syscall.Signal, match func(process) bool) (gone bool, err error) {
 	found, err := findProcesses(state)
 	if err != nil {
@@ -132,14 +132,14 @@ func signalMatching(state string, sig syscall.Signal, match func(process) bool) 
 	return len(found) == 0, nil
 }
 
-// startProcess starts a component in a session of its own, so that it outlives this command.
+// startProcess starts a component in a new session, so that it outlives this command.
 func startProcess(f folders, component string, argv []string) error {
 	log, err := openLog(f.logFile(component))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	// Not the command's context: the component outlives the command.
+	// The command's context is not used, because the component outlives the command.
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Dir = f.state
 	cmd.Env = componentEnviron(f.state, component)
@@ -151,8 +151,8 @@ func startProcess(f folders, component string, argv []string) error {
 	return cmd.Process.Release()
 }
 
-// componentEnviron is small on purpose: a proxy or a KUBECONFIG of the shell
-// must not lead the components astray. Only containerd talks to the outside.
+// componentEnviron leaves out most variables of the shell, because a proxy or KUBECONFIG would
+// misdirect the components. Only containerd makes connections to other machines.
 func componentEnviron(state, component string) []string {
 	environ := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -173,7 +173,7 @@ func componentEnviron(state, component string) []string {
 
 func (f folders) logFile(component string) string { return f.at("logs", component+".log") }
 
-// openLog starts a component's log afresh and keeps the one before.
+// openLog starts a new log for a component and keeps the previous one.
 func openLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the log folder: %w", err)

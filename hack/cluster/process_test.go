@@ -64,7 +64,7 @@ func startSleeper(t *testing.T, environ ...string) (cmd *exec.Cmd, ended <-chan 
 	return startProgram(t, []string{"sleep", "60"}, environ...)
 }
 
-// startProgram starts a program whose environment can be read, and collects it when it ends.
+// startProgram starts a program whose environment is readable, and reaps it when it ends.
 func startProgram(t *testing.T, argv []string, environ ...string) (cmd *exec.Cmd, ended <-chan struct{}) {
 	t.Helper()
 	requireProc(t)
@@ -82,7 +82,7 @@ func startProgram(t *testing.T, argv []string, environ ...string) (cmd *exec.Cmd
 		_ = cmd.Process.Kill()
 		<-done
 	})
-	// Just after a start the kernel may not have put the environment in place.
+	// Shortly after a start, the environment may still be empty.
 	path := fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)
 	if !eventually(func() bool { data, err := os.ReadFile(path); return err == nil && len(data) > 0 }) {
 		t.Fatalf("%s stays empty", path)
@@ -151,16 +151,16 @@ func TestSignalSparesAReusedID(t *testing.T) {
 	if !eventually(func() bool { return built(marker) }) {
 		t.Fatal("the process did not start")
 	}
-	// The id of a process that was ours, now a stranger's.
+	// The id belonged to one of our processes and now belongs to another program.
 	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), syscall.SIGUSR1)
-	// Traps run in the order of their signals' numbers, so had the first signal come, it would
+	// Traps run in the order of their signals' numbers. If the first signal had arrived, it would
 	// decide the exit code.
 	if err := cmd.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("a stranger's process was signalled: exit code %d", code)
+		t.Errorf("another program's process was signalled: exit code %d", code)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestStartedProcessIsFoundAndLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The test never waits for it, so it stays a zombie: it counts as gone.
+		// The test doesn't wait for the process, so it remains as a zombie, which counts as ended.
 		_ = stopProcesses(t.Context(), f.state, time.Second, func(process) bool { return true })
 	})
 	if !eventually(func() bool { return strings.Contains(tail(f, "sleep"), "hello") }) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// provider makes a cluster: straight on this machine, or by kind.
+// provider runs a cluster, either directly on this machine or with kind.
 type provider interface {
 	where() folders
 	up(ctx context.Context) error
@@ -18,9 +18,9 @@ type provider interface {
 	// load puts the csenv image on the node under the given name and returns its digest.
 	load(ctx context.Context, image string) (digest string, err error)
 	status(ctx context.Context, out io.Writer) error
-	// kubeconfig is the path of the cluster's own kubeconfig; the user's is never touched.
+	// kubeconfig returns the path of the cluster's kubeconfig. The user's own is never changed.
 	kubeconfig() string
-	// kubectl is the path of a kubectl that fits the cluster.
+	// kubectl returns the path of a kubectl that fits the cluster.
 	kubectl(ctx context.Context) (string, error)
 }
 
@@ -29,17 +29,17 @@ const (
 	providerKind  = "kind"
 )
 
-// choice is a provider's name and why it was taken.
+// choice is a provider's name and the reason for choosing it.
 type choice struct{ name, reason string }
 
-// choose decides between the providers. A cluster that was made already wins
-// over what the machine looks like now. An order that differs from it is refused:
-// the other provider would take the state folder for its own and remove it.
+// choose chooses a provider. The provider of an existing cluster has precedence over the state of
+// the machine. An order that contradicts it is refused, because the other provider would remove the
+// state folder.
 func choose(order, recorded string, kindProblem func() string) (choice, error) {
 	made := recorded == providerLocal || recorded == providerKind
 	switch {
 	case made && order != "" && order != recorded:
-		return choice{}, fmt.Errorf("CSENV_CLUSTER=%[1]s, but the cluster that is there was made by %[2]s: "+
+		return choice{}, fmt.Errorf("CSENV_CLUSTER=%[1]s, but the existing cluster was created by %[2]s: "+
 			"unset CSENV_CLUSTER to use it, or remove it with CSENV_CLUSTER=%[2]s go run ./hack/cluster down",
 			order, recorded)
 	case order == providerLocal || order == providerKind:
@@ -47,7 +47,7 @@ func choose(order, recorded string, kindProblem func() string) (choice, error) {
 	case order != "":
 		return choice{}, fmt.Errorf("CSENV_CLUSTER=%s: it must be %s, %s or empty", order, providerLocal, providerKind)
 	case made:
-		return choice{recorded, "the cluster that is there was made by it"}, nil
+		return choice{recorded, "the existing cluster was created by it"}, nil
 	}
 	if problem := kindProblem(); problem != "" {
 		return choice{providerLocal, problem}, nil

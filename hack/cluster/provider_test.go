@@ -174,7 +174,7 @@ func TestKindStatus(t *testing.T) {
 
 func TestMissingPackages(t *testing.T) {
 	if got := missingPackages(func(string) bool { return true }); got != nil {
-		t.Errorf("with everything there: %v", got)
+		t.Errorf("with every file present: %v", got)
 	}
 	lacks := []string{"containerd", "ctr", "iptables-restore"}
 	here := func(file string) bool { return !slices.Contains(lacks, file) }

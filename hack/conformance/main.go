@@ -47,8 +47,8 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, venv.ErrOffline):
 		fmt.Fprintln(stderr, "error:", err)
-		fmt.Fprintln(stderr, "Nothing was tried. Give pip a package index that can be reached (PIP_INDEX_URL, "+
-			"PIP_PROXY or pip's configuration), and start this again.")
+		fmt.Fprintln(stderr, "No suite was run. Set a package index that can be reached (PIP_INDEX_URL, "+
+			"PIP_PROXY or pip's configuration), and run the command again.")
 		return exitOffline
 	default:
 		fmt.Fprintln(stderr, "error:", err)

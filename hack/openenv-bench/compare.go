@@ -13,21 +13,21 @@ import (
 	"github.com/csenv/csenv/envserver/load"
 )
 
-// row is one server under one number of sessions.
+// row is the result of one server with one number of sessions.
 type row struct {
 	server string
 	asked  int
 	load.Result
-	// idle and memory are resident bytes before the first session and the most while it was
-	// measured.
+	// idle and memory are resident bytes: before the first session, and the maximum during the
+	// measurement.
 	idle, memory int64
-	// cpu is the server's processor time for a step.
+	// cpu is the server's processor time per step.
 	cpu time.Duration
 	err error
 }
 
-// compare measures every server under every number of sessions. A server that fails under a load
-// has its error in its row: that is a result too.
+// compare measures every server with every number of sessions. If a server fails, its row contains
+// the error.
 func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([]row, error) {
 	var rows []row
 	total, began := len(sizes)*len(o.servers), time.Now()
@@ -46,8 +46,7 @@ func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([
 	return rows, nil
 }
 
-// progressEvery is how many reports of the load, of a second each, are left out between two that
-// are shown.
+// progressEvery is the number of progress reports, one per second, for each one that is printed.
 const progressEvery = 5
 
 func measure(ctx context.Context, server string, sessions int, duration time.Duration,
@@ -71,13 +70,13 @@ func measure(ctx context.Context, server string, sessions int, duration time.Dur
 	return w.row, nil
 }
 
-// watcher looks at the server while it is measured.
+// watcher reads a server's resource usage while it is measured.
 type watcher struct {
 	row
 	process  *server
 	progress io.Writer
 	looks    int
-	// steps and spent are those of the first look at the steps.
+	// steps and spent are the values of the first reading during the steps.
 	steps int64
 	spent time.Duration
 }
@@ -89,7 +88,7 @@ func (w *watcher) look(now load.Progress) {
 	}
 	u, err := w.process.usage()
 	if err != nil {
-		return // no usage to record
+		return // usage is not available
 	}
 	w.memory = max(w.memory, u.memory)
 	switch {
@@ -101,8 +100,8 @@ func (w *watcher) look(now load.Progress) {
 	}
 }
 
-// actionsFor are the steps of an episode: a short sentence for the echoes, a look into the
-// knowledge base for the tickets.
+// actionsFor returns the steps of an episode: a short sentence for the echo servers, a search of
+// the knowledge base for the tickets.
 func actionsFor(server string) []json.RawMessage {
 	switch server {
 	case csenvTicket:
@@ -123,10 +122,11 @@ func summary(r row) string {
 		r.StepsPerSecond(), r.Step.P50, r.Step.P99, r.cpu, r.Connect.P99, r.memoryOfOne(), causes(r.Failures))
 }
 
-// manySessions is from how many on the memory of a session can be told from the garbage of all.
+// manySessions is the minimum number of sessions at which the memory of a session exceeds the noise
+// of garbage collection.
 const manySessions = 1000
 
-// memoryOfOne is perSession as text.
+// memoryOfOne returns perSession as text.
 func (r row) memoryOfOne() string {
 	if r.asked < manySessions {
 		return "–"
@@ -134,7 +134,7 @@ func (r row) memoryOfOne() string {
 	return fmt.Sprintf("%.1f KiB", r.perSession())
 }
 
-// perSession is what a session adds to the resident memory, in KiB.
+// perSession returns the resident memory per session, in KiB.
 func (r row) perSession() float64 {
 	return float64(r.memory-r.idle) / 1024 / float64(max(r.Sessions, 1))
 }
@@ -163,7 +163,7 @@ func line(r row, rows []row) string {
 			r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
 }
 
-// find is the row of a server under so many sessions, nil if there is none or nothing was measured.
+// find returns the row of a server with that number of sessions, or nil if it wasn't measured.
 func find(rows []row, server string, asked int) *row {
 	i := slices.IndexFunc(rows, func(r row) bool {
 		return r.server == server && r.asked == asked && r.err == nil &&

@@ -23,13 +23,13 @@ func TestParseSizes(t *testing.T) {
 	}
 	for _, bad := range []string{"", "0", "-1", "many", "1;2"} {
 		if _, err := parseSizes(bad); err == nil {
-			t.Errorf("--sessions %q is taken", bad)
+			t.Errorf("no error for --sessions %q", bad)
 		}
 	}
 }
 
-// The ratio is to the official server under the same number of sessions, and a server that failed
-// under a load says so.
+// The ratio is relative to the official server with the same number of sessions. The row of a
+// failed server contains the error.
 func TestLine(t *testing.T) {
 	result := func(steps int64, failures map[string]int) load.Result {
 		return load.Result{
@@ -85,7 +85,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// The page names the machine and the versions, and has both tables.
+// The page contains the machine, the versions and both tables.
 func TestDocument(t *testing.T) {
 	t.Chdir("../..")
 	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1,
@@ -121,7 +121,7 @@ func TestUsageSumsUpTheGroup(t *testing.T) {
 			t.Fatal(err, usageErr)
 		}
 		if u.memory > int64(stat.ResidentMemory()) && stat.ResidentMemory() > 0 {
-			return // the children's memory counts as well
+			return // the children's memory is included
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// documentText is the document with places for what was measured.
+// documentText is the template of the page.
 //
 //go:embed benchmark.md.tmpl
 var documentText string
 
-// document is what the comparison came to, in Markdown.
+// document renders the results as Markdown.
 func document(rows []row, duration time.Duration, command string) (string, error) {
 	requirements, err := os.ReadFile(filepath.Join(upstreamFolder, "requirements.txt"))
 	if err != nil {
@@ -36,7 +36,7 @@ func document(rows []row, duration time.Duration, command string) (string, error
 	return out.String(), err
 }
 
-// packages lists the requirements in a line.
+// packages lists the requirements in one line.
 func packages(requirements string) string {
 	var names []string
 	for line := range strings.Lines(requirements) {
@@ -62,17 +62,17 @@ func machine() string {
 	return fmt.Sprintf("%s, %d processors, Linux %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)))
 }
 
-// target is what csenv promises of itself.
+// target is a performance target of csenv.
 type target struct {
 	name, wanted string
-	// servers and sessions are the rows that it needs.
+	// servers and sessions select the rows that it needs.
 	servers  []string
 	sessions int
 	// judge returns the measured value and reports whether it meets the target.
 	judge func(rows []*row) (string, bool)
 }
 
-// atLeast compares the steps per second of the first row to those of the second.
+// atLeast compares the steps per second of the first row with those of the second.
 func atLeast(least float64, format string, scale float64) func([]*row) (string, bool) {
 	return func(rows []*row) (string, bool) {
 		ratio := rows[0].StepsPerSecond() / rows[1].StepsPerSecond()

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// echoKind is an environment that says what it was told: next to no work of its own, so that what
-// is measured is the server.
+// echoKind is an environment that returns the message of each step. It does almost no work, so that
+// the measurement shows the cost of the server.
 type echoKind struct{ form *episode.Form }
 
 func newEchoKind() echoKind {
@@ -34,7 +34,7 @@ func (echoKind) Tasks() []score.Task {
 func (k echoKind) Schemas() episode.Schemas {
 	action, err := json.Marshal(k.form.Schema())
 	if err != nil {
-		panic(err) // the schema is this file's own
+		panic(err) // the schema is in this file
 	}
 	object := json.RawMessage(`{"type":"object"}`)
 	return episode.Schemas{Action: action, Observation: object, State: object}
@@ -75,8 +75,8 @@ func (e *echo) State() any {
 	}{e.id, e.steps}
 }
 
-// bareEcho is the ceiling: the same WebSocket library answering every message with the same bytes,
-// without reading it.
+// bareEcho is the upper bound: the same WebSocket library, which answers every message with the
+// same bytes without parsing it.
 func bareEcho() http.Handler {
 	up := websocket.Upgrader{
 		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,

@@ -1,11 +1,11 @@
 // Command openenv-bench compares csenv's environment server with the official Python one, on this
 // machine and under the same load.
 //
-// It runs five servers one after the other, each in a process of its own: a bare echo on csenv's
-// WebSocket library (the ceiling), csenv's server with an echo environment, csenv's server with the
+// It runs five servers one after another, each in its own process: a bare echo on csenv's WebSocket
+// library (the upper bound), csenv's server with an echo environment, csenv's server with the
 // ticket environment, and the official server from PyPI with an echo environment and the C speedups
-// of its HTTP stack, once with one worker and once with a worker for each processor. The load is
-// package load's: every session has one message in flight. The result is a page in Markdown:
+// of its HTTP stack, once with one worker and once with one worker per processor. Package load
+// generates the load: every session has one message in flight. The result is the page
 // docs/benchmark.md.
 package main
 
@@ -68,7 +68,8 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a "+
 		"process here may have 20,000 open files")
-	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, "how long steps are measured for each of them")
+	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, 
+		"duration of the measurement of steps, for each number of sessions")
 	cmd.Flags().StringSliceVar(&o.servers, "servers", o.servers, "servers to measure")
 	cmd.Flags().StringVar(&o.out, "out", "", "file to write the page to instead of standard output")
 	cmd.AddCommand(newServeCommand())

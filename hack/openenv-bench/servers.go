@@ -29,7 +29,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// The servers that are compared.
+// Names of the servers.
 const (
 	bare            = "bare-echo"
 	csenvEcho       = "csenv-echo"
@@ -40,8 +40,8 @@ const (
 
 const upstreamFolder = "hack/openenv-bench/upstream"
 
-// newServeCommand serves one of the Go servers: the comparison starts itself again for each, so
-// that every server has a process to itself.
+// newServeCommand serves one of the Go servers. The comparison starts this program again for each,
+// so that every server has its own process.
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve SERVER ADDRESS", Args: cobra.ExactArgs(2), Hidden: true,
@@ -107,7 +107,7 @@ func start(ctx context.Context, name string, progress io.Writer) (*server, error
 	if err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its workers are measured and end with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its workers are measured and stopped with it
 	p, err := process.Start(name, cmd)
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func commandOf(ctx context.Context, name, address string, progress io.Writer) (*
 	return exec.CommandContext(ctx, self, "serve", name, address), nil
 }
 
-// upstreamPython returns the interpreter of the official server's environment, which it makes if
-// need be.
+// upstreamPython returns the interpreter of the official server's environment, and creates the
+// environment if necessary.
 func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.Run}
 	folder, err := maker.Environment(ctx, "openenv-bench", filepath.Join(upstreamFolder, "requirements.txt"))
@@ -160,11 +160,11 @@ func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 
 const startTimeout = 60 * time.Second
 
-// usage is what the server's processes use.
+// usage is the resource usage of the server's processes.
 type usage struct {
 	// memory is resident, in bytes.
 	memory int64
-	// cpu is the processor time since they began.
+	// cpu is the total processor time.
 	cpu time.Duration
 }
 
@@ -177,7 +177,7 @@ func (s *server) usage() (usage, error) {
 	var sum usage
 	for _, candidate := range all {
 		stat, err := candidate.Stat()
-		if err == nil && stat.PGRP == s.PID() { // a process that ended meanwhile has no stat
+		if err == nil && stat.PGRP == s.PID() { // an error means that the process has ended since
 			sum.memory += int64(stat.ResidentMemory())
 			sum.cpu += time.Duration(stat.CPUTime() * float64(time.Second))
 		}

@@ -26,7 +26,7 @@ func read(t *testing.T, name string, into any) {
 	}
 }
 
-// promtool runs the tool: the one on the PATH, else the one that go.mod pins.
+// promtool runs promtool: the one on PATH, otherwise the version that go.mod pins.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	command := append([]string{"go", "tool", "promtool"}, args...)
@@ -86,7 +86,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// dashboard is the part of Grafana's model that holds queries.
+// dashboard is the part of Grafana's model that contains queries.
 type dashboard struct {
 	Panels []struct {
 		Title   string `json:"title"`
@@ -96,7 +96,7 @@ type dashboard struct {
 	} `json:"panels"`
 }
 
-// Grafana's variables stand for text, so they are filled in as Grafana would.
+// Grafana replaces variables by text before it sends a query.
 var variables = strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*")
 
 func TestDashboard(t *testing.T) {
@@ -108,7 +108,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		t.Fatal(err)
 	}
-	// promtool checks no single queries, but recording rules.
+	// promtool checks recording rules but no single queries.
 	group := monitoringv1.RuleGroup{Name: "dashboard"}
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
@@ -129,7 +129,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	if len(group.Rules) == 0 {
-		t.Fatal("the dashboard asks nothing")
+		t.Fatal("the dashboard has no queries")
 	}
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "queries.yaml"),

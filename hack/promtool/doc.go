@@ -1,7 +1,7 @@
-// Package promtool holds what config/prometheus says to the programs that read it: the kinds of the
-// Prometheus operator, promtool's check of every query, and alerts_test.yaml, in which promtool
-// plays series and looks at which alerts fire.
+// Package promtool tests config/prometheus with the programs that read it: it decodes the objects
+// of the Prometheus operator, checks every query with promtool, and runs the alert tests in
+// alerts_test.yaml.
 //
-// It is a module of its own, because promtool brings all of Prometheus along: its first build takes
+// It is a separate module, because promtool depends on all of Prometheus: its first build takes
 // some minutes.
 package promtool

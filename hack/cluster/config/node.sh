@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs containerd in a mount namespace of its own, where the fixed paths that it,
-# the CNI plugins and the kubelet insist on are folders of the cluster's state.
-# The kubelet joins this namespace. When its last process ends, every mount goes with it.
+# Runs containerd in a separate mount namespace, where the fixed paths of containerd, the CNI
+# plugins and the kubelet are folders of the cluster's state. The kubelet joins this namespace. All
+# mounts end with its last process.
 set -e
 {{- range .Covered}}
 mount --bind '{{.Behind}}' {{.Path}}
 {{- end}}
-# Shared from here on, so that mount propagation works between pods; the machine sees none of it.
+# Shared, so that mounts propagate between pods. The machine doesn't see them.
 mount --make-rshared /
 exec containerd --config '{{.At "config" "containerd.toml"}}'

@@ -1,5 +1,5 @@
-// Command pause is the first process of every pod: it holds the pod's
-// namespaces, collects orphaned processes, and ends on SIGTERM.
+// Command pause is the first process of every pod: it keeps the pod's namespaces open, reaps
+// orphaned processes, and exits on SIGTERM.
 package main
 
 import (
@@ -19,8 +19,8 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended: in a pod whose containers share a
-// process namespace, orphans become this process's children.
+// reap reaps every child that has ended. In a pod with a shared process namespace, orphans become
+// this process's children.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

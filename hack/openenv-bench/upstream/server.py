@@ -1,4 +1,4 @@
-"""The official OpenEnv server with an environment that does as little as the Go echo does: it says what it was told."""
+"""The official OpenEnv server with an environment that returns each message, like the Go echo."""
 
 import sys
 from uuid import uuid4

@@ -13,8 +13,8 @@ type Schedule struct {
 	WeightedScore int64
 }
 
-// Best returns the best of the 240 schedules with perfect answers. Its weighted score is the
-// optimum that scores are measured by. Of equal schedules it returns the first.
+// Best returns the best of the 240 schedules with perfect answers, or the first of several equal
+// ones. Its weighted score is the optimum of the task's scores.
 func Best(cases [Size]Case) Schedule {
 	best := Schedule{WeightedScore: -1}
 	acts := make([]Act, 0, 4*Size)
@@ -28,11 +28,11 @@ func Best(cases [Size]Case) Schedule {
 	return best
 }
 
-// Optima caches the weighted scores of the best schedules: there are 32,768 of them at most, and
-// each takes a search. The zero value is ready, and safe for concurrent use.
+// Optima caches the weighted scores of the best schedules, at most 32,768 of them, because each
+// requires a search. The zero value is ready, and safe for concurrent use.
 type Optima struct{ byCases sync.Map }
 
-// Of is the weighted score of the best schedule.
+// Of returns the weighted score of the best schedule.
 func (o *Optima) Of(cases [Size]Case) int64 {
 	if known, ok := o.byCases.Load(cases); ok {
 		return known.(int64)
@@ -82,13 +82,13 @@ func finish(acts []Act, ticket int, c Case) []Act {
 
 func perfect(ticket int, kind Kind) Act { return Act{ticket, kind, kind.Perfect()} }
 
-// orders yields the 120 orders of five tickets, beginning with that of their arrival. Best takes
-// the first of equal schedules, so that this sequence must not change.
+// orders yields the 120 orders of five tickets, starting with the order of their arrival. Best
+// returns the first of equal schedules, so this sequence must not change.
 func orders() iter.Seq[[Size]int] {
 	return func(yield func([Size]int) bool) { permute([Size]int{0, 1, 2, 3, 4}, 0, yield) }
 }
 
-// permute yields every order of the places from at on; it reports whether the caller wants more.
+// permute yields every order of the places from at on. It returns false if yield did.
 func permute(order [Size]int, at int, yield func([Size]int) bool) bool {
 	if at == Size {
 		return yield(order)

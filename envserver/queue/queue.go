@@ -22,7 +22,7 @@ type Queue struct {
 	Language string
 }
 
-// splitQueues are the queues of a split: their first number, and how many there are at most.
+// splitQueues describes the queues of a split: their first number and their maximum count.
 type splitQueues struct {
 	split        string
 	first, count int
@@ -32,14 +32,14 @@ func allSplits() []splitQueues {
 	return []splitQueues{{"public-train", 1, 60}, {"public-dev", 61, 20}, {"public-test", 81, 20}, {"private", 101, 40}}
 }
 
-// maxTries bounds the search for a valid composition that is new.
+// maxTries bounds the search for a new valid composition.
 const maxTries = 200
 
 // Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
-// By their gold at seed 0, at least one is urgent, one low or medium, two or three have to be
-// escalated, and there are three categories or more; other seeds may change that. No two queues of
-// a split contain the same tickets. A queue's tickets depend on the ids of the split's tickets
-// alone.
+// By their gold at seed 0, at least one is urgent, one low or medium, two or three must be
+// escalated, and there are three or more categories; other seeds may change that. No two queues of
+// a split contain the same tickets. A queue's tickets depend only on the ids of the split's
+// tickets.
 func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {

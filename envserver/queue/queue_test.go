@@ -49,7 +49,7 @@ func TestFactorFalls(t *testing.T) {
 	}
 }
 
-// TestPerfectIsWhatTheGraderOffers keeps the oracle's arithmetic and the grader's together.
+// TestPerfectIsWhatTheGraderOffers compares the points of perfect acts with the grader's rubric.
 func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
 	dims, err := grader.GradeTicket(&scenarios.Ticket{}, grader.TaskResolve, grader.Decisions{},
 		grader.Verdict{Status: grader.StatusOK})
@@ -116,8 +116,8 @@ func casesGen() *rapid.Generator[[queue.Size]queue.Case] {
 	})
 }
 
-// TestBestIsBest compares it with any order in both ways, wants its acts to be worth what it says,
-// and wants the order of arrival not to matter.
+// TestBestIsBest compares the best schedule with all others of any order, replays its acts, and
+// checks that the order of arrival doesn't matter.
 func TestBestIsBest(t *testing.T) {
 	var optima queue.Optima
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,13 +125,13 @@ func TestBestIsBest(t *testing.T) {
 		best := queue.Best(cases)
 		if weighted, played := queue.Play(cases, best.Acts); weighted != best.WeightedScore ||
 			len(played) != len(best.Acts) {
-			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", weighted, len(played), len(best.Acts),
+			t.Fatalf("its acts earn %d and %d of %d fit, want %d", weighted, len(played), len(best.Acts),
 				best.WeightedScore)
 		}
 		order := [queue.Size]int(rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "order"))
 		for _, acts := range [][]queue.Act{queue.OneByOne(cases, order), queue.LabelsFirst(cases, order)} {
 			if weighted, _ := queue.Play(cases, acts); weighted > best.WeightedScore {
-				t.Fatalf("order %v is worth %d, the best %d", order, weighted, best.WeightedScore)
+				t.Fatalf("order %v earns %d, the best %d", order, weighted, best.WeightedScore)
 			}
 		}
 		var moved [queue.Size]queue.Case
@@ -139,7 +139,7 @@ func TestBestIsBest(t *testing.T) {
 			moved[i] = cases[from]
 		}
 		if got := optima.Of(moved); got != best.WeightedScore || optima.Of(moved) != got {
-			t.Fatalf("in another order of arrival the best is worth %d, not %d", got, best.WeightedScore)
+			t.Fatalf("in another order of arrival the best earns %d, not %d", got, best.WeightedScore)
 		}
 	})
 }
@@ -194,13 +194,12 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 	}
 	if count["urgent"] < 1 || count["low"]+count["medium"] < 1 || count["escalate"] < 2 || count["escalate"] > 3 ||
 		count["categories"] < 3 {
-		t.Errorf("%s is not sound: %v", q.ID, count)
+		t.Errorf("%s is not valid: %v", q.ID, count)
 	}
 }
 
-// TestQueuesOfASplit must be those of the whole catalogue: a pool that serves one split serves the
-// same queues.
-func TestQueuesOfASplit(t *testing.T) {
+// A pool that serves one split has the same queues of that split as the whole catalogue.
+func TestQueuesOfOneSplit(t *testing.T) {
 	catalog := testkit.Catalog(t)
 	all, err := queue.Compose(catalog)
 	if err != nil {

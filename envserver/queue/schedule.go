@@ -1,14 +1,16 @@
-// Package queue is the arithmetic of a shift: five tickets that have all come in, 36 simulated
+// Package queue computes the scores of a shift: five tickets that have all arrived, 36 simulated
 // minutes, which are too few to do everything, and two escalations.
 //
-// A ticket's points are weighted by its true priority, and count in full if its first reply came in
-// time. The score of a shift is what was earned over what the best of 240 schedules earns with
-// perfect answers: every order of the tickets, each taken one by one or all labelled before the
-// first reply. So the score measures the use of the minutes and not the difficulty of the tickets.
-// A schedule of another kind can earn more than that, which counts as the full score.
+// A ticket's points are weighted by its true priority, and count in full if its first reply was
+// sent in time. The score of a shift is its weighted score divided by that of the best of 240
+// schedules with perfect answers: every order of the tickets, each finished before the next or all
+// labelled before the first reply. So the score measures the use of the minutes and not the
+// difficulty of the tickets. A schedule of another form can earn more, which counts as the full
+// score.
 //
-// All numbers are integers: points and factors are thousandths, a weighted score is their product
-// times the weight. The environment, the oracle and the checks of the catalogue share this package.
+// All numbers are integers: points and factors are thousandths, and a weighted score is their
+// product times the weight. The environment, the oracle and the linter of the catalogue use this
+// package.
 package queue
 
 import "slices"
@@ -42,26 +44,26 @@ const (
 	Escalate
 )
 
-// By kind, the minutes that an act takes and the milli-points of a perfect one, which are the
+// The minutes that each kind of act takes, and the milli-points of a perfect act, which are the
 // grader's.
 var (
 	minutesOf = [...]int{Category: 1, Priority: 1, Reply: 5, Resolve: 1, Escalate: 2}
 	pointsOf  = [...]int64{Category: 200, Priority: 100, Reply: 500, Resolve: 200, Escalate: 200}
 )
 
-// Minutes is what the act takes.
+// Minutes returns the minutes that the act takes.
 func (k Kind) Minutes() int { return minutesOf[k] }
 
-// Perfect is what a perfect act earns, in milli-points.
+// Perfect returns the milli-points of a perfect act.
 func (k Kind) Perfect() int64 { return pointsOf[k] }
 
-// Weight is how much a ticket of the priority counts.
+// Weight returns the weight of a ticket with that priority.
 func Weight(priority string) int64 {
 	weight, _ := terms(priority)
 	return weight
 }
 
-// Limit is the minute by which a ticket of the priority should have its first reply.
+// Limit returns the minute by which a ticket of that priority must have its first reply.
 func Limit(priority string) int {
 	_, limit := terms(priority)
 	return limit
@@ -82,17 +84,18 @@ func terms(priority string) (weight int64, limit int) {
 
 // The factors of a ticket's points, in thousandths.
 const (
-	// InTime is that of a ticket whose first reply came within the limit.
+	// InTime is the factor of a ticket whose first reply was sent within the limit.
 	InTime = 1000
-	// TooLate is that of a ticket whose first reply came after twice the limit or never.
+	// TooLate is the factor of a ticket whose first reply was sent after twice the limit or not at
+	// all.
 	TooLate = 400
 )
 
-// Never is the minute of a first reply that wasn't sent.
+// Never is the minute of a reply that wasn't sent.
 const Never = -1
 
-// Factor multiplies a ticket's points by the minute of its first reply, in thousandths, rounded
-// half up: it falls linearly from InTime at the limit to TooLate at twice the limit.
+// Factor returns the factor of a ticket's points for the minute of its first reply, in thousandths,
+// rounded half up: it falls linearly from InTime at the limit to TooLate at twice the limit.
 func Factor(priority string, answered int) int64 {
 	limit := Limit(priority)
 	switch {
@@ -105,12 +108,12 @@ func Factor(priority string, answered int) int64 {
 	return InTime - (2*(InTime-TooLate)*late+over)/(2*over)
 }
 
-// WeightedScore is what a ticket adds to a shift: the product of weight, milli-points and factor.
+// WeightedScore returns a ticket's part of a shift's score: weight times milli-points times factor.
 func WeightedScore(priority string, points int64, answered int) int64 {
 	return Weight(priority) * points * Factor(priority, answered)
 }
 
-// Case are the properties that a ticket's weighted score depends on.
+// Case contains the properties on which a ticket's weighted score depends.
 type Case struct {
 	Priority string
 	Escalate bool
@@ -130,7 +133,7 @@ func Play(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
 	return play(&cases, slices.Clone(acts))
 }
 
-// play reuses acts for the list of acts that were played.
+// play appends the played acts to acts[:0], so it allocates no list.
 func play(cases *[Size]Case, acts []Act) (weighted int64, played []Act) {
 	clock, slots := 0, Slots
 	var points [Size]int64

@@ -10,12 +10,12 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Accumulator is the sums of a run from which its figures follow, of a size that depends on its
-// tasks and categories alone. Folding a ledger is exact integer addition, so the order of shards
-// leaves no trace. The zero value is empty. It is not safe for concurrent use.
+// Accumulator contains the sums from which a run's figures follow. Its size depends only on the
+// run's tasks and categories. Folding a ledger is exact integer addition, so the order of shards
+// doesn't matter. The zero value is empty. It is not safe for concurrent use.
 type Accumulator struct {
-	// Plan is the fingerprint of the plan whose ledgers are folded, for a controller that resumes
-	// from the text. No sum depends on it.
+	// Plan is the fingerprint of the plan whose ledgers are folded. A controller that resumes from
+	// the text reads it; no sum depends on it.
 	Plan string
 	// Scored and Failed are the ledgers' counts.
 	Scored, Failed int64
@@ -46,13 +46,13 @@ func (c *classSums) merge(o *classSums) {
 	c.errored += o.errored
 }
 
-// storeError is why some of a shard's episodes are not stored; text is "" for none.
+// storeError describes why some of a shard's episodes are not stored; text is "" if all are.
 type storeError struct {
 	shard int64
 	text  string
 }
 
-// merge keeps the error of the lower shard, in whatever order they come.
+// merge keeps the error of the lower shard, in any order of the calls.
 func (e *storeError) merge(o storeError) {
 	if o.text != "" && (e.text == "" || o.shard < e.shard || o.shard == e.shard && o.text < e.text) {
 		*e = o
@@ -66,8 +66,8 @@ type taskFold struct {
 	passHatK stats.PassSums
 }
 
-// Fold adds the ledger of one shard. A scenario must not be in two of the ledgers: the plan puts
-// all its episodes into one shard.
+// Fold adds the ledger of one shard. A scenario must not be in two ledgers: the plan puts all
+// episodes of a scenario into one shard.
 func (a *Accumulator) Fold(l *Ledger) {
 	a.Scored += l.Scored
 	a.Failed += l.Failed
@@ -80,7 +80,7 @@ func (a *Accumulator) Fold(l *Ledger) {
 	a.table.AddSet(tableDigest(l.rows))
 }
 
-// FoldSummary adds the ledger of one shard and the counts that its runner reported beside it.
+// FoldSummary adds the ledger of one shard and the counts that its runner reported with it.
 func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 	a.Fold(l)
 	a.Errored += s.ErroredEpisodes()
@@ -113,7 +113,7 @@ func (a *Accumulator) foldScenario(s *ScenarioSums) {
 	}
 }
 
-// As many groups as a run's status lists.
+// The numbers of groups that a run's status lists.
 const (
 	maxCategories   = 32
 	maxDifficulties = 16
@@ -145,7 +145,7 @@ func (t *taskFold) merge(o *taskFold) {
 
 const accumulatorVersion = 2
 
-// MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal
+// MarshalText encodes the accumulator in base64 (a few kilobytes), or as "" if it is empty. Equal
 // accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {
 	if a.empty() {
@@ -168,8 +168,8 @@ func (a *Accumulator) counts() []*int64 {
 	return []*int64{&a.Scored, &a.Failed, &a.Errored, &a.Retried, &a.Tokens.Prompt, &a.Tokens.Completion, &a.Stored}
 }
 
-// UnmarshalText reads what MarshalText wrote. The text comes from a status that others may edit, so
-// it must be a well-formed accumulator, not only decodable.
+// UnmarshalText decodes the text of MarshalText. Others may edit the status that contains the text,
+// so it must be a valid accumulator, not only decodable.
 func (a *Accumulator) UnmarshalText(text []byte) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(string(text))
 	var got Accumulator
@@ -220,8 +220,8 @@ func codeDimensions(s *bitstream.Stream, list *[]Dimension) {
 	})
 }
 
-// maxTotal bounds the counts that runners report of a run: more than all of its shards can report,
-// and nothing that overflows.
+// maxTotal bounds the counts that runners report for a run. It is more than all shards can report,
+// and small enough to avoid an overflow.
 const maxTotal = 1 << 62
 
 // validate refuses sums with which the figures would overflow or divide by zero.

@@ -41,7 +41,7 @@ func TestFoldingInAnyOrder(t *testing.T) {
 		}
 		var shuffled Accumulator
 		for _, i := range rapid.Permutation(order).Draw(t, "order") {
-			// Between folds the controller keeps the text alone.
+			// Between folds the controller keeps only the text.
 			saved := text(t, &shuffled)
 			shuffled = Accumulator{}
 			if err := shuffled.UnmarshalText([]byte(saved)); err != nil {
@@ -58,7 +58,7 @@ func TestFoldingInAnyOrder(t *testing.T) {
 	})
 }
 
-// drawSummary reports more classes of errors, over a run, than figures list.
+// drawSummary draws more classes of errors, over a run, than figures list.
 func drawSummary(t *rapid.T, shard int) Summary {
 	s := Summary{
 		Retried: 100, RetriedBy: map[string]int64{},
@@ -126,7 +126,7 @@ func TestFiguresOfRunners(t *testing.T) {
 	}
 }
 
-func TestShardsLeaveNoTraceInTheFigures(t *testing.T) {
+func TestFiguresDoNotDependOnShards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draft := drawPlan(t)
 		scores := map[int64]Episode{}
@@ -216,7 +216,7 @@ func TestAccumulatorRefusesOtherText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := Accumulator{Scored: 77}
 			if err := got.UnmarshalText([]byte(text)); err == nil {
-				t.Error("it is read")
+				t.Error("no error")
 			}
 			if got.Scored != 77 {
 				t.Error("a refused text changed the accumulator")
@@ -237,7 +237,7 @@ func FuzzAccumulatorText(f *testing.F) {
 			return
 		}
 		if got := text(t, &a); got != data {
-			t.Errorf("%q is read as %q", data, got)
+			t.Errorf("%q decodes to %q", data, got)
 		}
 		figures := a.Figures()
 		if figures.StandardError != nil && *figures.StandardError < 0 {

@@ -6,32 +6,32 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the
-// largest ledger, bounded below, to fit beside the summary's other parts.
+// A summary must fit into MaxSummaryBytes. So a plan has as many shards as necessary to fit its
+// largest ledger, bounded below, and the summary's other parts.
 const (
-	// summaryFrame is the JSON around the parts, and the numbers in it.
+	// summaryFrame is the size of the JSON around the parts, and of its numbers.
 	summaryFrame = 120
-	// signatureText is the base64 of an Ed25519 signature.
+	// signatureText is the size of an Ed25519 signature in base64.
 	signatureText = 88
-	// durationsText is the base64 of durationBins columns of 18 bits, for 144,000 episodes in one
-	// bin and as many in another.
+	// durationsText is the size in base64 of durationBins columns of 18 bits, for 144,000 episodes
+	// in each of two bins.
 	durationsText = 148
-	// erroredText leaves room for six classes of errors with some thirty ranges in all.
+	// erroredText is room for six classes of errors with about thirty ranges in total.
 	erroredText = 560
-	// retriedText leaves room for ten classes with a thousand attempts each.
+	// retriedText is room for ten classes with a thousand attempts each.
 	retriedText = 260
-	// tokensText and storedText are the JSON of 14 digits each, and of a store's error.
+	// tokensText and storedText are room for JSON with numbers of 14 digits, and a store's error.
 	tokensText = 72
 	storedText = 44 + MaxStoreError
 
-	// maxPlannedLedgerBytes leaves room for the other parts; a ledger is sent as base64.
+	// maxPlannedLedgerBytes is the room for the ledger, which is sent as base64.
 	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText -
 		retriedText - tokensText - storedText) / 4 * 3
 )
 
 // Allowances for the parts of a ledger that don't follow from its plan, with a margin over the
-// catalogue: eight dimensions a task, twelve names in all, and tables of eight categories, three
-// difficulties and six languages.
+// catalogue: eight dimensions per task, twelve names in total, and tables of eight categories,
+// three difficulties and six languages.
 const (
 	allowedDimensions     = 8
 	allowedDimensionNames = 12

@@ -51,8 +51,8 @@ func (p Plan) checkEpisodes(shard int, l *Ledger, s Summary) error {
 		return fmt.Errorf("%w: %d errored episodes are reported, %d of them belong to the shard", ErrEpisodes, claimed,
 			errored)
 	}
-	// For an honest ledger the digest is enough. The counts keep a forger of digests from moving
-	// episodes between scenarios.
+	// For an honest ledger the digest is sufficient. The counts prevent a forger of digests from
+	// moving episodes between scenarios.
 	for _, sc := range l.Scenarios {
 		for _, row := range sc.Tasks {
 			of := pair{row.Task, sc.ID}

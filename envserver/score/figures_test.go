@@ -14,7 +14,7 @@ type played struct {
 	scores                   []int64
 }
 
-// fold plays rows, each the trials of one scenario in one task.
+// fold plays rows. Each row contains the trials of one scenario in one task.
 func fold(t *testing.T, passScore int64, rows []played) *Accumulator {
 	t.Helper()
 	var index int64
@@ -34,8 +34,8 @@ func fold(t *testing.T, passScore int64, rows []played) *Accumulator {
 	return a
 }
 
-// estimateOf abbreviates an stats.Estimate in micro-points; low and high are -1 where there is no
-// interval.
+// estimateOf returns an stats.Estimate in micro-points as a short list. low and high are -1 without
+// an interval.
 func estimateOf(e stats.Estimate) [4]int64 {
 	if e.CI95 == nil {
 		return [4]int64{e.Mean, -1, -1, -1}
@@ -68,9 +68,9 @@ func TestPassRateInterval(t *testing.T) {
 	}
 }
 
-// The expected numbers come from a Python script that shares nothing with this package: Fractions
-// over single episodes grouped by scenario, math.comb for pass^k, and the t quantile by bisection
-// on a Simpson integral of the density.
+// The expected numbers come from an independent Python script: Fractions over single episodes
+// grouped by scenario, math.comb for pass^k, and the t quantile by bisection on a Simpson integral
+// of the density.
 func TestFiguresAgainstReference(t *testing.T) {
 	cases := map[string]struct {
 		passScore  int64

@@ -35,7 +35,7 @@ func TestParseIndexSetRefuses(t *testing.T) {
 	for _, text := range []string{"-", "a", "1-", "-1", "2-1", "1-1", "0,1", "0-3,2", "3,1", "01", "+1", " 1", "1,",
 		"9007199254740992", "1-2-3", "99999999999999999999"} {
 		if s, err := ParseIndexSet(text); err == nil {
-			t.Errorf("%q is read as %v", text, s)
+			t.Errorf("%q decodes to %v", text, s)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func FuzzParseIndexSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ParseIndexSet(text)
 		if err == nil && s.String() != text {
-			t.Errorf("%q is read as %q", text, s)
+			t.Errorf("%q decodes to %q", text, s)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestIndexSetAt(t *testing.T) {
 	}
 	for _, n := range []int64{-1, 6} {
 		if got, ok := s.At(n); ok {
-			t.Errorf("At(%d) = %d, and there is none", n, got)
+			t.Errorf("At(%d) = %d, want none", n, got)
 		}
 	}
 }

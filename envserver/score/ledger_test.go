@@ -22,13 +22,13 @@ func testKey() ed25519.PrivateKey {
 
 func publicKey() ed25519.PublicKey { return testKey().Public().(ed25519.PublicKey) }
 
-// newLedger is an empty ledger of a plan's shard.
+// newLedger returns an empty ledger of a plan's shard.
 func newLedger(p Plan, shard int) *Ledger {
 	return &Ledger{Run: p.Run, Shard: shard, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
 		GraderVersion: p.GraderVersion, Judge: p.Judge}
 }
 
-// drawLedger plays a shard of a plan with drawn scores. Attributes follow from the scenario's id.
+// drawLedger plays a shard of a plan with random scores. Attributes follow from the scenario's id.
 func drawLedger(t *rapid.T, p Plan, shard int) *Ledger {
 	l := newLedger(p, shard)
 	for ep := range p.Shard(shard) {
@@ -99,7 +99,7 @@ func TestLedgerAddRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(plan(), 0)
 			if err := l.Add(PlannedEpisode{Task: "t", Scenario: "s"}, e); err == nil {
-				t.Error("it is counted")
+				t.Error("no error")
 			}
 			if diff := cmp.Diff(newLedger(plan(), 0), l); diff != "" {
 				t.Errorf("a refused episode changed the ledger: %s", diff)
@@ -132,7 +132,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 	})
 }
 
-func TestLedgerKeepsTextsOfAnyKind(t *testing.T) {
+func TestLedgerKeepsAnyText(t *testing.T) {
 	for _, text := range []string{"", "offline-v1", "gpt 5 → judge", "sha256:" + strings.Repeat("0f", 32),
 		"sha256:" + strings.Repeat("0F", 32), "sha256:00", strings.Repeat("x", bitstream.MaxText)} {
 		l := newLedger(plan(), 0)
@@ -184,13 +184,13 @@ func TestMarshalRefusesImpossibleLedgers(t *testing.T) {
 			}
 			change(l)
 			if _, err := l.MarshalBinary(); err == nil {
-				t.Error("it is encoded")
+				t.Error("no error")
 			}
 		})
 	}
 }
 
-// playedLedger is the only shard of plan(), played with a score of one half throughout.
+// playedLedger plays the only shard of plan() with a score of one half in every episode.
 func playedLedger(t testing.TB) *Ledger {
 	t.Helper()
 	p := mustPlan(t, plan(), 1)
@@ -234,7 +234,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func TestVerifyRefusesForeignKeysAndSignedRubbish(t *testing.T) {
+func TestVerifyRefusesForeignKeysAndInvalidLedgers(t *testing.T) {
 	signed, err := playedLedger(t).Sign(testKey())
 	if err != nil {
 		t.Fatal(err)
@@ -265,13 +265,13 @@ func TestPublicKeyText(t *testing.T) {
 	}
 	for _, text := range []string{"", "AAAA", "not base64"} {
 		if _, err := ParsePublicKey(text); err == nil {
-			t.Errorf("%q is read as a key", text)
+			t.Errorf("no error for the key %q", text)
 		}
 	}
 }
 
-// A decoder must not allocate for what a few bytes merely claim to hold.
-func TestUnmarshalOfClaimsIsCheap(t *testing.T) {
+// A decoder must not allocate memory for lengths that exceed its input.
+func TestUnmarshalDoesNotAllocateForExcessiveLengths(t *testing.T) {
 	claims := bitstream.Encode(ledgerVersion, func(s *bitstream.Stream) {
 		for range 5 {
 			s.Text(new("x"))
@@ -317,8 +317,7 @@ func FuzzLedgerUnmarshal(f *testing.F) {
 	})
 }
 
-// fullLedger is a ledger of 40 scenarios of the kinds that the catalogue has, played with random
-// scores.
+// fullLedger is a ledger of 40 scenarios like those of the catalogue, with random scores.
 func fullLedger(t testing.TB, trials int) *Ledger {
 	t.Helper()
 	draft := plan()
@@ -334,7 +333,7 @@ func fullLedger(t testing.TB, trials int) *Ledger {
 	return randomLedger(t, p, 0)
 }
 
-// randomLedger plays a shard with as much entropy as scores can have.
+// randomLedger plays a shard with scores of maximum entropy.
 func randomLedger(t testing.TB, p Plan, shard int) *Ledger {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -13,9 +13,9 @@ const MaxLedgerBytes = 64 << 10
 
 const ledgerVersion = 1
 
-// maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder
-// makes overflows. maxTasks and maxDims are as many as a run's status lists, and maxName bounds the
-// names that it shows, in bytes.
+// maxCount bounds counts of episodes, and maxPoints sums of points, so that a decoder's sums don't
+// overflow. maxTasks and maxDims are the numbers that a run's status lists, and maxName bounds the
+// names in it, in bytes.
 const (
 	maxCount  = 1 << 31
 	maxPoints = 1 << 53
@@ -28,8 +28,8 @@ const (
 // each other.
 var ErrMalformed = errors.New("malformed ledger")
 
-// MarshalBinary writes the ledger as a bit stream: a header, tables of texts, then a column for
-// each field. The figures of tasks that follow from those of scenarios are left out. Equal ledgers
+// MarshalBinary encodes the ledger as a bit stream: a header, tables of texts, then a column for
+// each field. The figures of tasks that follow from those of scenarios are omitted. Equal ledgers
 // have equal bytes.
 func (l *Ledger) MarshalBinary() ([]byte, error) {
 	if err := l.validate(); err != nil {
@@ -43,8 +43,8 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	return data, nil
 }
 
-// UnmarshalBinary reads an encoded ledger from untrusted bytes. An error wraps ErrMalformed, and
-// the ledger is consistent when there is none.
+// UnmarshalBinary decodes a ledger from untrusted bytes. Without an error, the ledger is
+// consistent. An error wraps ErrMalformed.
 func (l *Ledger) UnmarshalBinary(data []byte) error {
 	if len(data) > MaxLedgerBytes {
 		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)
@@ -162,7 +162,7 @@ func (l *Ledger) codeTasks(s *bitstream.Stream) {
 	}
 }
 
-// code describes what is coded of a task but its dimensions and rows.
+// code describes the encoding of a task, without its dimensions and rows.
 func (t *TaskSums) code(s *bitstream.Stream) {
 	s.Text(&t.Name)
 	s.Numbers(&t.Min, &t.Max)
@@ -170,7 +170,7 @@ func (t *TaskSums) code(s *bitstream.Stream) {
 }
 
 // codeRows codes which scenarios have the task, and their sums. Episodes are coded as the
-// difference from the largest number, which is 0 as a rule.
+// difference from the largest number, which is usually 0.
 func (l *Ledger) codeRows(s *bitstream.Stream, t *TaskSums) {
 	var most int64
 	var scenarios []*ScenarioSums

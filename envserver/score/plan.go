@@ -186,7 +186,7 @@ func (p Plan) Episodes() int64 {
 
 // Shard yields the episodes of shard i, from 0 to Shards-1, in the order of their index. Scenario j
 // of the sorted union belongs to shard j mod Shards with all its tasks and trials, so that every
-// cluster of the statistics lies in one shard.
+// cluster of the statistics is in one shard.
 func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 	return func(yield func(PlannedEpisode) bool) {
 		var index int64
@@ -210,16 +210,16 @@ func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 }
 
 // EpisodeSeed derives an episode's seed: the first 53 bits of SHA-256 over the run's seed, the
-// task, the scenario and the trial, integers as 8 bytes big-endian and strings prefixed by their
-// length as such an integer. It doesn't depend on the other episodes, so that adding a scenario to
-// a run leaves the rest as it was.
+// task, the scenario and the trial. Integers are encoded as 8 bytes big-endian, and strings are
+// prefixed by their length. The seed doesn't depend on other episodes, so adding a scenario to a
+// run leaves the other episodes unchanged.
 func EpisodeSeed(runSeed int64, task, scenario string, trial int) int64 {
 	sum := sha256.Sum256(appendFields(nil, runSeed, task, scenario, int64(trial)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
-// appendFields appends integers as 8 bytes big-endian and strings with their length before them, so
-// that no two lists of fields share an encoding.
+// appendFields appends integers as 8 bytes big-endian and strings prefixed by their length, so that
+// different lists of fields have different encodings.
 func appendFields(b []byte, fields ...any) []byte {
 	for _, f := range fields {
 		switch f := f.(type) {
@@ -234,14 +234,14 @@ func appendFields(b []byte, fields ...any) []byte {
 }
 
 // PlanDigest is a fingerprint of a set of episodes that doesn't depend on their order: the sum
-// modulo 2^256 of SHA-256 over each episode's index, task, scenario and seed, and of the word
-// pressure where it is played under that (an additive multiset hash: Bellare and Micciancio, "A new
-// paradigm for collision-free hashing", 1997). The zero value is the empty set. With it the
-// controller checks that a ledger holds exactly the planned episodes, although it lists none.
+// modulo 2^256 of SHA-256 over each episode's index, task, scenario and seed, and the word pressure
+// if it is played under pressure (an additive multiset hash: Bellare and Micciancio, "A new
+// paradigm for collision-free hashing", 1997). The zero value is the empty set. The controller uses
+// it to check that a ledger, which lists no episodes, contains exactly the planned ones.
 type PlanDigest [32]byte
 
-// Add adds an episode to the set. The trial is left out: the server that grades doesn't have it,
-// and it follows from the index.
+// Add adds an episode to the set. The trial is omitted: the grading server doesn't have it, and it
+// follows from the index.
 func (d *PlanDigest) Add(ep PlannedEpisode) { d.AddSet(ep.digest()) }
 
 // AddSet adds the episodes of another, disjoint set.

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plan is a small valid plan: A is in both tasks, B and C in one.
+// plan returns a small valid plan: A is in both tasks, B and C in one.
 func plan() Plan {
 	return Plan{
 		Run: "0b5bb1a5-5a1c-4f0e-9e38-5d1f3a1f2c11", Seed: 42, PassScore: 800_000,
@@ -100,7 +100,7 @@ func TestNewPlanRefuses(t *testing.T) {
 			tc.change(&p)
 			_, err := NewPlan(p, 1)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want one with %q", err, tc.want)
+				t.Errorf("error %v, want it to contain %q", err, tc.want)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
-func TestFingerprintTellsPlansApart(t *testing.T) {
+func TestFingerprintDistinguishesPlans(t *testing.T) {
 	fingerprint := func(change func(*Plan)) string {
 		p := mustPlan(t, plan(), 2)
 		change(&p)
@@ -154,7 +154,7 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 		"scenario": func(p *Plan) { p.Tasks[0].Scenarios[0] = "Z" },
 	} {
 		if fingerprint(change) == original {
-			t.Errorf("a change of %s doesn't show", name)
+			t.Errorf("a change of %s doesn't change the fingerprint", name)
 		}
 	}
 }
@@ -192,8 +192,8 @@ func TestShardCount(t *testing.T) {
 	}
 }
 
-// Vectors made with Python's hashlib and struct: sha256(pack(">QQ", run, len(task)) + task +
-// pack(">Q", len(scenario)) + scenario + pack(">Q", trial)) >> 203.
+// The vectors were computed with Python's hashlib and struct: sha256(pack(">QQ", run, len(task)) +
+// task + pack(">Q", len(scenario)) + scenario + pack(">Q", trial)) >> 203.
 func TestEpisodeSeedVectors(t *testing.T) {
 	cases := []struct {
 		run            int64
@@ -213,8 +213,8 @@ func TestEpisodeSeedVectors(t *testing.T) {
 	}
 }
 
-// The vector was made with Python's hashlib as for seeds, fields index, task, scenario, seed, added
-// modulo 2^256.
+// The vector was computed with Python's hashlib like those of seeds, over index, task, scenario and
+// seed, and added modulo 2^256.
 func TestPlanDigestVector(t *testing.T) {
 	var d PlanDigest
 	d.Add(PlannedEpisode{Index: 0, Task: "ticket-resolve", Scenario: "B07", Seed: 11})
@@ -226,7 +226,7 @@ func TestPlanDigestVector(t *testing.T) {
 	}
 }
 
-func TestPlanDigestIsThatOfASet(t *testing.T) {
+func TestPlanDigestDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		episodes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlannedEpisode {
 			return PlannedEpisode{Index: rapid.Int64Range(0, 1<<40).Draw(t, "index"), Task: "t", Scenario: "s",
@@ -248,7 +248,7 @@ func TestPlanDigestIsThatOfASet(t *testing.T) {
 		}
 		left.AddSet(right)
 		if !left.Equal(want) {
-			t.Fatal("order or partition shows in the digest")
+			t.Fatal("the digest depends on the order or the partition")
 		}
 	})
 }
@@ -297,8 +297,8 @@ func drawPlan(t *rapid.T) Plan {
 	return p
 }
 
-// A pod that played an episode without the pressure that was planned has another fingerprint.
-func TestPressureShowsInTheDigest(t *testing.T) {
+// A server that played an episode without the planned pressure has another fingerprint.
+func TestDigestDependsOnPressure(t *testing.T) {
 	at := PlannedEpisode{Index: 3, Task: "ticket-resolve", Scenario: "B07", Seed: 5}
 	var relaxed, pressed PlanDigest
 	relaxed.Add(at)

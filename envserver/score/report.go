@@ -10,8 +10,8 @@ type Report struct {
 	Sessions       Sessions `json:"sessions"`
 	Episodes       Episodes `json:"episodes"`
 	Tasks          []Task   `json:"tasks"`
-	// JudgeFailures counts the replies that could not be judged, and Cut the sessions that the
-	// timeout of a drain ended, since the server started.
+	// Counts since the server started. JudgeFailures counts the replies that could not be judged,
+	// and Cut the sessions that were closed by the drain timeout.
 	JudgeFailures int64 `json:"judgeFailures"`
 	Cut           int64 `json:"cut"`
 	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
@@ -31,11 +31,11 @@ type Packs struct {
 // DrainReport is the result of the drain of a server. Its JSON is the container's termination
 // message, because the server can't be queried afterwards.
 type DrainReport struct {
-	// Sessions is how many were open when the drain began, and Cut how many of those its timeout
-	// ended.
+	// Sessions is the number of open sessions when the drain began. Cut is the number of them that
+	// the drain timeout closed.
 	Sessions int64 `json:"sessions"`
 	Cut      int64 `json:"cut"`
-	// Seconds is how long the drain took.
+	// Seconds is the duration of the drain.
 	Seconds int64 `json:"seconds"`
 }
 

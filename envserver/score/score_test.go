@@ -41,7 +41,7 @@ func TestParseDecimalReadsDecimal(t *testing.T) {
 		micro := 100 * rapid.Int64Range(0, One/100).Draw(t, "ten-thousandths")
 		got, err := ParseDecimal(Decimal(micro))
 		if err != nil || got != micro {
-			t.Fatalf("%s is read as %d (%v), want %d", Decimal(micro), got, err, micro)
+			t.Fatalf("%s decodes to %d (%v), want %d", Decimal(micro), got, err, micro)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawRollout is an episode that a trainer brings.
+// drawRollout draws an episode that a trainer plays.
 func drawRollout(t *rapid.T) (PlannedEpisode, Episode) {
 	ep := PlannedEpisode{
 		Task:     rapid.SampledFrom([]string{"classify", "queue", "resolve"}).Draw(t, "task"),
@@ -23,8 +23,8 @@ func graded() Ledger {
 	return Ledger{Run: "uid", PassScore: 700_000, ScenarioDigest: "sha256:00", GraderVersion: "1", Judge: "offline-v1"}
 }
 
-// However episodes are spread over ledgers, whether those know the pass score or learn it last, and
-// in whatever order they are merged, the sums are those of one ledger of all.
+// The sums are those of one ledger of all episodes, for any partition into ledgers, any order of
+// merging, and a pass score that is known first or last.
 func TestMergingInAnyOrderAndPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := graded()
@@ -51,7 +51,7 @@ func TestMergingInAnyOrderAndPartition(t *testing.T) {
 			identity := graded()
 			identity.PassScore = all.PassScore
 			if diff := cmp.Diff(ledgers[i], tallies[i].Ledger(identity)); diff != "" {
-				t.Fatalf("a tally that learns the pass score last (-want +got)\n%s", diff)
+				t.Fatalf("a tally whose pass score is known last (-want +got)\n%s", diff)
 			}
 		}
 		merged := [2]Ledger{graded(), graded()}
@@ -69,7 +69,7 @@ func TestMergingInAnyOrderAndPartition(t *testing.T) {
 	})
 }
 
-// A ledger that is merged is not touched by what is merged later.
+// Merging more ledgers doesn't change a merged one.
 func TestMergeSharesNothing(t *testing.T) {
 	part := graded()
 	e := Episode{Outcome: Scored, Score: One / 2, Dimensions: []Dimension{{"reply", 200, 500}}}
@@ -83,7 +83,7 @@ func TestMergeSharesNothing(t *testing.T) {
 		}
 	}
 	if got := part.Tasks[0].Dimensions[0]; got != before || part.Scenarios[0].Tasks[0].Episodes != 1 {
-		t.Errorf("what was merged has changed to %+v", part)
+		t.Errorf("the merged ledger has changed to %+v", part)
 	}
 	if got := sums.Tasks[0].Dimensions[0].Earned; got != 400 {
 		t.Errorf("%d points earned, want 400", got)
@@ -114,7 +114,7 @@ func TestMergeRefusesOtherGraders(t *testing.T) {
 func TestTallyLeavesErroredOut(t *testing.T) {
 	var tally Tally
 	if !tally.Empty() {
-		t.Error("an empty tally says it isn't")
+		t.Error("an empty tally reports that it isn't empty")
 	}
 	if err := tally.Add(PlannedEpisode{Task: "t", Scenario: "s"}, Episode{Outcome: Errored, Score: One}); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestTallyLeavesErroredOut(t *testing.T) {
 		t.Error(diff)
 	}
 	if !tally.Empty() {
-		t.Error("the tally has its sums still")
+		t.Error("the tally still has its sums")
 	}
 	if err := tally.Add(PlannedEpisode{Task: "t", Scenario: "s"},
 		Episode{Outcome: Scored, Score: One + 1}); err == nil || !tally.Empty() {
@@ -136,7 +136,7 @@ func TestTallyLeavesErroredOut(t *testing.T) {
 	}
 }
 
-// segmentOf is a segment with one episode that errored.
+// segmentOf returns a segment with one errored episode.
 func segmentOf(t *testing.T, run, pod string, number int) Segment {
 	t.Helper()
 	l := graded()
@@ -187,8 +187,7 @@ func TestSegmentVerify(t *testing.T) {
 	}
 }
 
-// The figures of trainers' episodes are those of a plan's: the accumulator doesn't mind who has
-// played.
+// The figures of trainers' episodes are the same as those of a plan with the same episodes.
 func TestMergedLedgerMakesFigures(t *testing.T) {
 	sums := graded()
 	for i := range 8 {

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// The prefixes of signed messages keep a signature over one kind of message from passing for
+// The prefixes of signed messages prevent a signature over one kind of message from being valid for
 // another.
 const (
 	ledgerPrefix  = "csenv ledger v1\n"
@@ -81,8 +81,8 @@ func (s SignedLedger) Verify(pub ed25519.PublicKey) (*Ledger, error) {
 	return l, nil
 }
 
-// Receipt is the signed proof of one graded episode, with everything that a ledger adds up. If the
-// server that graded it is lost, another server with the same key can so add the episode to its own
+// Receipt is the signed proof of one graded episode, with everything that a ledger sums up. If the
+// server that graded it is lost, another server with the same key can add the episode to its
 // ledger. A server issues one receipt for each episode of a run, at its first end.
 type Receipt struct {
 	// Run, Shard and PassScore are those of the ledger that counted the episode.
@@ -93,7 +93,7 @@ type Receipt struct {
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string
-	// Planned leaves the trial out, which the server doesn't have.
+	// Planned has no trial, because the server doesn't have it.
 	Planned PlannedEpisode
 	Episode Episode
 }

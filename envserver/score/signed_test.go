@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// receiptOf is the receipt of the plan's first episode.
+// receiptOf returns the receipt of the plan's first episode.
 func receiptOf(p Plan) Receipt {
 	e := Episode{
 		Outcome: Failed, Score: 333_333, Category: "billing", Difficulty: "hard", Language: "de",
@@ -56,7 +56,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 	}
 }
 
-// A ledger of receipts is the ledger of the episodes, byte by byte.
+// A ledger made from receipts has the same bytes as the ledger of the episodes.
 func TestLedgerOfReceipts(t *testing.T) {
 	p := mustPlan(t, plan(), 1)
 	want, got := newLedger(p, 0), newLedger(p, 0)
@@ -129,7 +129,7 @@ func TestSignRefusesImpossibleReceipts(t *testing.T) {
 			r := receiptOf(mustPlan(t, plan(), 1))
 			change(&r)
 			if _, err := r.Sign(testKey()); err == nil {
-				t.Error("it is signed")
+				t.Error("no error")
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 		l := &Ledger{Run: r.Run, Shard: r.Shard, PassScore: r.PassScore, ScenarioDigest: r.ScenarioDigest,
 			GraderVersion: r.GraderVersion, Judge: r.Judge}
 		if err := errors.Join(l.Accepts(r), l.Add(r.Planned, r.Episode)); err != nil {
-			t.Errorf("a receipt that holds can't be counted: %v", err)
+			t.Errorf("a valid receipt can't be counted: %v", err)
 		}
 	})
 }

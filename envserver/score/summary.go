@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// MaxSummaryBytes is the most that Kubernetes keeps of a container's termination message.
+// MaxSummaryBytes is the size at which Kubernetes cuts a container's termination message.
 const MaxSummaryBytes = 4096
 
 const summaryVersion = 2
@@ -25,8 +25,8 @@ type Summary struct {
 	Ledger  SignedLedger `json:"ledger"`
 	// Errored are the episodes without a score, by class of error. They are in no ledger.
 	Errored []ErrorClass `json:"errored,omitempty"`
-	// Retried counts attempts at an episode after its first, RetriedBy those of them that followed
-	// a failure of a class.
+	// Retried counts the attempts after an episode's first one. RetriedBy counts them by the class
+	// of the failure before them.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
 	Durations stats.Durations  `json:"durations"`
@@ -35,7 +35,7 @@ type Summary struct {
 	Stored Stored `json:"stored,omitzero"`
 }
 
-// Tokens counts what a model read and wrote, as reported by its endpoint.
+// Tokens counts a model's input and output, as reported by its endpoint.
 type Tokens struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
@@ -47,12 +47,12 @@ func (t *Tokens) Add(o Tokens) {
 	t.Completion += o.Completion
 }
 
-// Stored is the number of the shard's episodes, errored ones included, in the result store, and why
-// some are not there.
+// Stored is the number of the shard's episodes in the result store, including errored ones, and the
+// reason if some are missing.
 type Stored struct {
 	Episodes int64 `json:"episodes"`
-	// Error has at most MaxStoreError bytes. It is "" where all episodes are stored or none has to
-	// be.
+	// Error has at most MaxStoreError bytes. It is "" if all episodes are stored or no store is
+	// configured.
 	Error string `json:"error,omitempty"`
 }
 
@@ -99,10 +99,10 @@ func ErrorClasses() []string {
 	}
 }
 
-// Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
-// If the JSON takes more than MaxSummaryBytes, it merges classes into OtherClass, those of retries
-// before those of errored episodes, and the smallest first. If that isn't enough, it fails. Plans
-// rule this out except for very many scattered errored episodes.
+// Encode encodes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
+// If the JSON exceeds MaxSummaryBytes, it merges classes into OtherClass, first those of retries,
+// then those of errored episodes, the smallest first. If that isn't enough, it fails. Plans prevent
+// this except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
 	s.Stored.Error = plain(s.Stored.Error)
@@ -164,7 +164,8 @@ func (s *Summary) mergeErrored() bool {
 	return true
 }
 
-// plain is the text on one line in characters that JSON doesn't escape, cut to MaxStoreError bytes.
+// plain returns the text as one line without characters that JSON escapes, cut to MaxStoreError
+// bytes.
 func plain(text string) string {
 	ascii := func(r rune) rune {
 		switch {

@@ -18,9 +18,9 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// The worst case of the catalogue's limits: ids of 32 random characters, three tasks with eight
-// dimensions each from a dozen names, eight categories, errors of every class, and durations all
-// over. NewPlan must have split the run so that every shard's summary fits.
+// The worst case within the catalogue's limits: ids of 32 random characters, three tasks with eight
+// dimensions each from a dozen names, eight categories, errors of every class, and durations in all
+// bins. NewPlan must have split the run so that every shard's summary fits.
 func TestSummaryOfAnyPlanFits(t *testing.T) {
 	for _, trials := range []int{1, 4, 1000} {
 		for _, scenarios := range []int{1, 48, 96} {
@@ -101,12 +101,12 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 		s.Errored[0].Episodes.Add(3 * i)
 	}
 	if _, err := s.Encode(); err == nil || !strings.Contains(err.Error(), "2000 episodes errored") {
-		t.Errorf("error %v, want one that counts the errored episodes", err)
+		t.Errorf("error %v, want the number of errored episodes", err)
 	}
 }
 
-// No class of errors keeps a shard from being told that was played in full: what is too much goes
-// into one class, and counts as before.
+// Too many classes of errors don't prevent a complete shard from being counted: they are merged
+// into one class, with the same total.
 func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 	p := mustPlan(t, plan(), 1)
 	for name, tc := range map[string]struct {
@@ -142,7 +142,7 @@ func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := p.Check(0, l, got); err != nil || len(s.RetriedBy) != 13 || len(s.Errored) != 13 {
-				t.Errorf("the shard doesn't hold any more: %v; or the summary was changed", err)
+				t.Errorf("the shard is not valid any more: %v; or the summary was changed", err)
 			}
 			var retried int64
 			for _, n := range got.RetriedBy {
@@ -249,7 +249,7 @@ func FuzzDecodeSummary(f *testing.F) {
 			return
 		}
 		if err := p.Check(0, newLedger(p, 0), s); err == nil {
-			t.Error("a ledger without episodes passes as the whole shard")
+			t.Error("a ledger without episodes is accepted for the whole shard")
 		}
 		if again, err := s.Encode(); err == nil {
 			if _, err := DecodeSummary(again); err != nil {
@@ -326,7 +326,7 @@ func ledgerWithout(t *testing.T, p Plan, index int64) *Ledger {
 	return l
 }
 
-// A class that is declared but not listed would get no metric and no choice in commands.
+// A class that is declared but not listed would have no metric and no choice in commands.
 func TestErrorClassesListsEveryClass(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "summary.go", nil, 0)
 	if err != nil {

@@ -31,12 +31,12 @@ type ScenarioScore struct {
 	Mean                           int64
 }
 
-// ScenarioTable holds the score of every (task, scenario) pair of some shards. The zero value is
+// ScenarioTable contains the score of every (task, scenario) pair of some shards. The zero value is
 // empty. It is not safe for concurrent use.
 //
-// It is far larger than an Accumulator, so it is stored apart and written separately. With the
-// table's fingerprint in the accumulator, Accumulator.Holds detects a table that lacks a shard, has
-// one too many or was changed.
+// It is far larger than an Accumulator, so it is stored separately and written separately. The
+// accumulator contains the table's fingerprint, with which Accumulator.Holds detects a table that
+// lacks a shard, has one too many or was changed.
 type ScenarioTable struct {
 	rows map[pair]ScenarioScore
 }
@@ -72,8 +72,7 @@ func (t *ScenarioTable) Put(row ScenarioScore) {
 	t.rows[pair{row.Task, row.Scenario}] = row
 }
 
-// Keep drops the rows of other shards than those given: rows are written before the sums of their
-// shard.
+// Keep drops the rows of all other shards: rows are written before the sums of their shard.
 func (t *ScenarioTable) Keep(p Plan, shards IndexSet) {
 	kept := map[string]bool{}
 	for j, id := range p.scenarios() {

@@ -35,9 +35,9 @@ func TestScenarioTableText(t *testing.T) {
 	}
 }
 
-// The table is written before the sums of the same shards, and whoever writes may stop between the
-// two and begin again from what is written. Whatever the order and the stops, the table ends up as
-// that of the sums, and is told from every other.
+// The table is written before the sums of the same shards. A writer may crash between the two
+// writes and resume from the written values. For any order and any crashes, the final table matches
+// the sums, and no other table does.
 func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := NewPlan(drawPlan(t), rapid.IntRange(1, 8).Draw(t, "parallelism"))
@@ -61,10 +61,10 @@ func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 			}
 			table.Keep(p, written.done)
 			if !sums.Holds(&table) {
-				t.Fatalf("after shards %s the table isn't that of the sums", written.done)
+				t.Fatalf("after shards %s the table doesn't match the sums", written.done)
 			}
 			done := written.done.Clone()
-			// A shard that crashed out is played again, with other scores.
+			// A shard that was lost in a crash is played again, with other scores.
 			shard := rapid.IntRange(0, p.Shards-1).Filter(func(i int) bool { return !done.Contains(int64(i)) }).Draw(t,
 				"shard")
 			l := drawLedger(t, p, shard)
@@ -85,13 +85,13 @@ func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 		var sums Accumulator
 		if err := errors.Join(table.UnmarshalText([]byte(written.table)),
 			sums.UnmarshalText([]byte(written.sums))); err != nil || !sums.Holds(&table) {
-			t.Fatalf("the table isn't that of the sums in the end (%v)", err)
+			t.Fatalf("the final table doesn't match the sums (%v)", err)
 		}
 		row := table.Rows()[0]
 		row.Episodes++
 		table.Put(row)
 		if sums.Holds(&table) {
-			t.Fatal("a changed table passes for that of the sums")
+			t.Fatal("a changed table matches the sums")
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestScenarioTableRefuses(t *testing.T) {
 			var table ScenarioTable
 			table.Put(ScenarioScore{Task: "kept"})
 			if err := table.UnmarshalText([]byte(text)); err == nil {
-				t.Error("it is read")
+				t.Error("no error")
 			}
 			if len(table.Rows()) != 1 {
 				t.Error("a refused text changed the table")
@@ -147,7 +147,7 @@ func FuzzScenarioTable(f *testing.F) {
 			return
 		}
 		if err != nil || again.UnmarshalText(written) != nil {
-			t.Fatalf("%q is written as %q (%v), which isn't read", text, written, err)
+			t.Fatalf("%q is written as %q (%v), which can't be decoded", text, written, err)
 		}
 		if diff := cmp.Diff(table.Rows(), again.Rows()); diff != "" {
 			t.Error(diff)

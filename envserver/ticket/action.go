@@ -17,7 +17,7 @@ const (
 	selectTicket = "select_ticket"
 )
 
-// The longest texts that an action may hold, in characters.
+// The maximum lengths of an action's texts, in characters.
 const (
 	maxMessage = 4000
 	maxReason  = 2000

@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 )
 
-// BenchmarkStep labels a ticket over and over: a step without an end.
+// BenchmarkStep labels a ticket repeatedly, without ending the episode.
 func BenchmarkStep(b *testing.B) {
 	for _, task := range []string{"ticket-resolve", queue.Task} {
 		b.Run(task, func(b *testing.B) {
@@ -25,7 +25,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkEnd takes the last step of an episode, judge excluded.
+// BenchmarkEnd measures the last step of an episode, without the judge.
 func BenchmarkEnd(b *testing.B) {
 	for task, actions := range map[string][]string{"ticket-resolve": {classifyRight, say(respond, goodReply)},
 		queue.Task: upToLast(perfectShift())} {

@@ -8,34 +8,34 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// patience is the simulated minutes after which a customer resents waiting for the first reply. It
-// is the same for all, so that a mood doesn't reveal a ticket's priority.
+// patience is the number of simulated minutes after which a customer is annoyed by waiting for the
+// first reply. It is the same for all, so that a mood doesn't reveal a ticket's priority.
 const patience = 20
 
-// maxAnswers is the number of answers that a customer remembers: the bits of customer.told.
+// maxAnswers bounds the number of different answers, one bit each in customer.told.
 const maxAnswers = 64
 
-// messageReader is how a scripted customer understands the agent's messages.
+// messageReader interprets the agent's messages for a scripted customer.
 type messageReader interface {
 	Interpret(t *scenarios.Ticket, message string) grader.Interpretation
 	Settled(t *scenarios.Ticket, messages string) grader.Settled
 }
 
-// moods are in the order of rising anger; a customer's mood is an index.
+// moods are ordered by rising anger; a customer's mood is an index.
 var moods = [...]string{"calm", "uneasy", "annoyed", "angry"}
 
-// customer plays a ticket's script. Its messages and moods depend on gold in one case: it falls
-// silent once the agent has stated the outcome. That reveals that the reply was right, so it is
-// limited to dense rewards.
+// customer plays a ticket's script. Its messages and moods depend on gold in one case: it is silent
+// after the agent has stated the outcome. That reveals that the reply was right, so it happens only
+// with dense rewards.
 type customer struct {
 	script *scenarios.UserSim
 	mood   int
-	// turns counts the messages sent, said those that were lines of a mood.
+	// turns counts the messages sent, said those of them that were lines of a mood.
 	turns, said int
 	// told are the answers given, one bit each.
 	told uint64
-	// soothed is set once the agent has acknowledged the situation, silent once there is nothing
-	// to add.
+	// soothed is set after the agent has acknowledged the situation, silent when the customer has
+	// nothing to add.
 	soothed, silent bool
 }
 
@@ -51,8 +51,8 @@ func (c *customer) feels() string {
 	return moods[c.mood]
 }
 
-// answer is the customer's message after the agent's last one, "" for none. Late means that the
-// customer waited too long for it; content allows it to fall silent.
+// answer returns the customer's message after the agent's last one, or "". late means that the
+// customer waited too long for it; content permits silence.
 func (c *customer) answer(r messageReader, t *ticketState, late, content bool) string {
 	if c.script == nil {
 		return ""
@@ -76,12 +76,12 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) s
 	return lines[min(c.said, len(lines))-1]
 }
 
-// again reports whether a question was asked that the customer has answered already.
+// again reports whether the agent asked a question that the customer has already answered.
 func (c *customer) again(asked []int) bool {
 	return slices.ContainsFunc(asked, func(i int) bool { return c.script.Answers[i].Told || c.told&(1<<i) != 0 })
 }
 
-// tell answers everything that was asked, in the script's order.
+// tell answers all questions, in the script's order.
 func (c *customer) tell(asked []int) string {
 	texts := make([]string, len(asked))
 	for k, i := range asked {
@@ -91,7 +91,7 @@ func (c *customer) tell(asked []int) string {
 	return strings.Join(texts, " ")
 }
 
-// feel changes the mood by the manner of a message and by time, not by whether it is right.
+// feel changes the mood by the tone of a message and by time, not by whether the message is right.
 func (c *customer) feel(message grader.Interpretation, again, late bool) {
 	for _, annoying := range []bool{message.Blames, again, late} {
 		if annoying {

@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// talkative is testTicket with a customer who answers.
+// talkative returns testTicket with a customer who answers.
 func talkative() *scenarios.Ticket {
 	t := testTicket()
 	t.Tone = "worried"
@@ -35,7 +35,7 @@ func talkative() *scenarios.Ticket {
 	return t
 }
 
-// talk sends messages and returns what the customer said and felt after each.
+// talk sends messages and returns the customer's message and mood after each.
 func talk(t testing.TB, opts episode.Options, ticket *scenarios.Ticket, messages ...string) (said, moods []string) {
 	t.Helper()
 	e := startOn("ticket-resolve", opts, goodJudge, ticket)
@@ -100,7 +100,7 @@ func TestCustomerAnswers(t *testing.T) {
 	}
 }
 
-func TestMoodBeginsWithTheTone(t *testing.T) {
+func TestFirstMoodFollowsTheTone(t *testing.T) {
 	for tone, want := range map[string]string{"angry": "angry", "worried": "uneasy", "calm": "calm",
 		"neutral": "calm"} {
 		ticket := talkative()
@@ -115,8 +115,7 @@ func TestMoodBeginsWithTheTone(t *testing.T) {
 	}
 }
 
-// TestWaitingAnnoys makes the first reply later than the customer's patience, whatever the ticket's
-// priority.
+// TestWaitingAnnoys sends the first reply after the customer's patience, at every priority.
 func TestWaitingAnnoys(t *testing.T) {
 	for _, priority := range []string{"low", "urgent"} {
 		ticket := talkative()
@@ -132,9 +131,9 @@ func TestWaitingAnnoys(t *testing.T) {
 	}
 }
 
-// TestCustomersTellNoGold plays any messages to customers whose tickets differ in gold alone: what
-// they say is the same, but for having nothing to add once the matter is settled.
-func TestCustomersTellNoGold(t *testing.T) {
+// TestCustomersTellNoGold sends random messages to customers whose tickets differ only in gold.
+// Their messages are the same, except for the silence after the matter is settled.
+func TestCustomersDoNotRevealGold(t *testing.T) {
 	other := talkative()
 	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}
 	messages := []string{"Which invoice is it?", "How many seats?", "This is your own fault.",
@@ -145,14 +144,14 @@ func TestCustomersTellNoGold(t *testing.T) {
 		said, moods := talk(t, episode.Options{Seed: 7}, talkative(), sent...)
 		again, felt := talk(t, episode.Options{Seed: 7}, other, sent...)
 		if diff := cmp.Diff([][]string{said, moods}, [][]string{again, felt}); diff != "" {
-			rt.Errorf("gold shows in the customer (-one +other):\n%s", diff)
+			rt.Errorf("the customer reveals gold (-one +other):\n%s", diff)
 		}
 	})
 }
 
-// TestSilenceTellsNothingWithTerminalRewards plays any messages to customers whose tickets differ
-// in what settles them alone.
-func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
+// TestSilenceRevealsNothingWithTerminalRewards sends random messages to customers whose tickets
+// differ only in the outcome that settles them.
+func TestSilenceRevealsNothingWithTerminalRewards(t *testing.T) {
 	other := talkative()
 	other.UserSim.StopWhen = []string{"facts_stated", "outcome_stated"}
 	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Seeded: true}}
@@ -165,7 +164,7 @@ func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 		said, moods := talk(t, opts, talkative(), sent...)
 		again, felt := talk(t, opts, other, sent...)
 		if diff := cmp.Diff([][]string{said, moods}, [][]string{again, felt}); diff != "" {
-			rt.Errorf("what settles a ticket shows in the customer (-one +other):\n%s", diff)
+			rt.Errorf("the customer reveals the outcome (-one +other):\n%s", diff)
 		}
 		if spoke := slices.DeleteFunc(said, func(s string) bool { return s == "" }); len(spoke) != min(len(sent), 4) {
 			rt.Errorf("the customer spoke %d times after %d messages, want each time up to 4", len(spoke), len(sent))
@@ -173,9 +172,9 @@ func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 	})
 }
 
-// TestRepliesThatAskNothingLoseNothing compares the scores of tickets with and without a customer
-// who answers.
-func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
+// TestRepliesWithoutQuestionsScoreTheSame compares the scores of tickets with and without a
+// customer who answers.
+func TestRepliesWithoutQuestionsScoreTheSame(t *testing.T) {
 	actions := []string{classifyRight, say(respond, goodReply), escalateFinance}
 	_, silent := play(t, start("ticket-resolve", episode.Terminal, goodJudge), actions...)
 	_, talking := play(t, startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal}, goodJudge,
@@ -185,8 +184,8 @@ func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
 	}
 }
 
-// TestPublicCustomers plays the public scripts with every question that they know: they answer it,
-// and what they say holds no gold.
+// TestPublicCustomers plays the public scripts with every question that they recognise. They answer
+// each, and the answers contain no gold.
 func TestPublicCustomers(t *testing.T) {
 	catalog := testkit.Catalog(t)
 	reader := sharedReader()
@@ -205,7 +204,7 @@ func TestPublicCustomers(t *testing.T) {
 				}
 			}
 			if code := ticket.Gold.ReasonCode; code != "" && strings.Contains(a.Text, code) {
-				t.Errorf("%s: the answer %s tells the reason code", s.ID, a.ID)
+				t.Errorf("%s: the answer %s contains the reason code", s.ID, a.ID)
 			}
 		}
 		for _, good := range ticket.References.Good {

@@ -10,12 +10,12 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// environment is one session's. Its state is nil before the first reset.
+// environment belongs to one session. Its state is nil before the first reset.
 type environment struct {
 	kind  *Kind
 	opts  episode.Options
 	state *state
-	// unjudged counts the failures to judge since the last verdict.
+	// unjudged counts the judge's failures since the last verdict.
 	unjudged int
 }
 

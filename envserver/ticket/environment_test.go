@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-func TestJudgeFailureIsNoScore(t *testing.T) {
+func TestJudgeFailureIsNotScored(t *testing.T) {
 	failing := func(context.Context, grader.Case) (int64, error) {
 		return 0, errors.New("connection refused at judge.example")
 	}
@@ -27,10 +27,10 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 		_, err := e.Step(t.Context(), json.RawMessage(escalateFinance))
 		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" ||
 			strings.Contains(err.Error(), "judge.example") {
-			t.Fatalf("Step() error = %v, want a JudgeError of cause test_away that tells nothing of our insides", err)
+			t.Fatalf("Step() error = %v, want a JudgeError with cause test_away and without internal details", err)
 		}
 		if after := testkit.JSON(e.State()); after != before {
-			t.Fatalf("the step was taken: %s, before %s", after, before)
+			t.Fatalf("the step had an effect: %s, before %s", after, before)
 		}
 	}
 	last := step(t, e, escalateFinance)
@@ -44,12 +44,12 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 		t.Errorf("done %v reward %d score %v, want true, 0, null", last.Done, last.Reward, obs.Score)
 	}
 	if strings.Contains(obs.Feedback, "judge.example") {
-		t.Errorf("feedback tells of our insides: %q", obs.Feedback)
+		t.Errorf("feedback contains internal details: %q", obs.Feedback)
 	}
 }
 
-// TestOtherStepsForgiveNoFailure does something else, or replies differently, between the failures.
-func TestOtherStepsForgiveNoFailure(t *testing.T) {
+// TestOtherStepsKeepTheCountOfFailures sends other actions, or another reply, between the failures.
+func TestOtherStepsKeepTheCountOfFailures(t *testing.T) {
 	e := start("ticket-resolve", episode.Dense, func(context.Context, grader.Case) (int64, error) {
 		return 0,
 			errors.New("busy")
@@ -65,8 +65,8 @@ func TestOtherStepsForgiveNoFailure(t *testing.T) {
 	}
 }
 
-// TestAnotherReplyAfterAFailure: nothing of the failed reply stands, so the judge reads the other
-// one alone.
+// TestAnotherReplyAfterAFailure checks that the failed reply has no effect: the judge receives only
+// the second one.
 func TestAnotherReplyAfterAFailure(t *testing.T) {
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
 		if c.Reply == "Hm." {
@@ -104,7 +104,7 @@ func TestJudgeThatRecoversLosesNothing(t *testing.T) {
 	}
 }
 
-func TestCancelledStepLeavesNoTrace(t *testing.T) {
+func TestCancelledStepHasNoEffect(t *testing.T) {
 	waiting := func(ctx context.Context, _ grader.Case) (int64, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
@@ -140,11 +140,11 @@ func TestInvalidActionsEndTheEpisode(t *testing.T) {
 	}
 	last := step(t, e, `{"action_type":"refund"}`)
 	if !last.Done || last.Final == nil || last.Final.Outcome != score.Failed || last.Final.Score != 300_000 {
-		t.Errorf("fifth invalid action: %+v, want done, failed, scored as it stands", last)
+		t.Errorf("fifth invalid action: %+v, want done, failed, scored in its current state", last)
 	}
 }
 
-func TestStepAfterTheEndPaysNothing(t *testing.T) {
+func TestStepAfterTheEndHasNoReward(t *testing.T) {
 	e := start("ticket-resolve", episode.Dense, goodJudge)
 	_, last := play(t, e, classifyRight, say(respond, goodReply), escalateFinance)
 	state := e.State()
@@ -160,6 +160,6 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(state, e.State()); diff != "" {
-		t.Errorf("the state moved (-want +got):\n%s", diff)
+		t.Errorf("the state changed (-want +got):\n%s", diff)
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// dimensionTimeliness measures how soon the first replies came, in thousandths of their factor.
+// dimensionTimeliness measures the delay of the first replies, in thousandths of their factor.
 const dimensionTimeliness = "timeliness"
 
-// noReply is the verdict on a ticket without a reply.
+// noReply is the verdict for a ticket without a reply.
 var noReply = grader.Verdict{Status: grader.StatusOK}
 
-// offered is what a rubric offers for a ticket, in milli-points.
+// offered returns the maximum milli-points of a rubric.
 func offered(rubric string) (points int64, err error) {
 	parts, err := grader.GradeTicket(&scenarios.Ticket{}, rubric, grader.Decisions{}, noReply)
 	if err != nil {
@@ -39,8 +39,8 @@ func earned(parts []score.Dimension) (points int64) {
 	return points
 }
 
-// fullScore is the weighted score that earns 1: in a queue that of the best schedule, otherwise all
-// that the task offers.
+// fullScore returns the weighted score that gives the score 1: in a queue that of the best
+// schedule, otherwise the maximum of the task.
 func (s *state) fullScore(optima *queue.Optima) int64 {
 	if !s.task.queue {
 		return s.task.offered * queue.InTime
@@ -52,8 +52,8 @@ func (s *state) fullScore(optima *queue.Optima) int64 {
 	return optima.Of(cases)
 }
 
-// weightedScore is what a ticket adds to the episode: its milli-points times the factor of its
-// first reply and, in a queue, its weight.
+// weightedScore returns a ticket's part of the episode's score: its milli-points times the factor
+// of its first reply and, in a queue, its weight.
 func (s *state) weightedScore(t *ticketState, points int64) int64 {
 	if s.task.queue {
 		return queue.WeightedScore(t.ticket.Gold.Priority, points, t.answered)
@@ -68,9 +68,9 @@ func (s *state) factor(t *ticketState) int64 {
 	return queue.Factor(t.ticket.Gold.Priority, t.answered)
 }
 
-// pay sets paid to the weighted score over the optimum, in milli-points, and returns the
-// difference, the reward. So an episode's rewards add up to its score in spite of rounding. A
-// schedule that isn't among the documented ones can exceed the optimum, and is paid as the optimum.
+// pay sets paid to the weighted score divided by the optimum, in milli-points, and returns the
+// increase as the reward, so that the rewards of an episode add up to its score despite rounding. A
+// schedule outside the documented ones can exceed the optimum, which counts as the optimum.
 func (s *state) pay(weighted int64) int64 {
 	due := min((2*1000*weighted+s.optimum)/(2*s.optimum), 1000)
 	reward := due - s.paid
@@ -78,8 +78,8 @@ func (s *state) pay(weighted int64) int64 {
 	return reward
 }
 
-// grade returns the reward of a step and, when the episode is over, its final figures. The error is
-// ctx's, an *episode.JudgeError, or that of a broken rubric.
+// grade returns the reward of a step and, if the episode has ended, its final figures. An error is
+// ctx's, an *episode.JudgeError, or the error of an invalid rubric.
 func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
 	if err := s.judge(ctx, judge); err != nil {
 		return 0, nil, err
@@ -107,16 +107,16 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 	return reward, final, err
 }
 
-// withheld reports whether a ticket's rewards are held back. Where minutes count, rewards depend on
-// the true priority and would reveal it, so they are paid once both labels are set or the ticket is
-// over.
+// withheld reports whether a ticket's rewards are held back. If actions take minutes, rewards
+// depend on the true priority and would reveal it, so they are paid after both labels are set or
+// the ticket is closed.
 func (s *state) withheld(t *ticketState) bool { return s.timed() && !s.over(t) && !t.labelled() }
 
-// over reports whether a ticket is closed, so that it is graded as a whole.
+// over reports whether a ticket is closed, so that all of it is graded.
 func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() }
 
-// parts grades a ticket: while it is open by its labels alone, because the actions that a reply may
-// mention are known at the end only.
+// parts grades a ticket. An open ticket is graded only by its labels, because the actions that a
+// reply may mention are known only at the end.
 func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	rubric, verdict := grader.TaskClassify, noReply
 	if s.over(t) {
@@ -128,8 +128,8 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	return grader.GradeTicket(t.ticket, rubric, t.decisions(), verdict)
 }
 
-// judge asks the judge about the replies of every ticket that is over and not yet judged. A verdict
-// without a score is a failure to judge.
+// judge calls the judge for the replies of every closed ticket without a verdict. A verdict without
+// a score is a failure of the judge.
 func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	for i := range s.tickets {
 		t := &s.tickets[i]
@@ -176,7 +176,7 @@ func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
 	return final
 }
 
-// scored is the end of an episode whose tickets earned the parts.
+// scored returns the final figures of an episode whose tickets earned the parts.
 func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final := s.final()
 	final.Score = s.paid * score.One / 1000
@@ -199,7 +199,8 @@ type ticketVerdict struct {
 	grader.Verdict
 }
 
-// dimensions are the weighted means of the tickets' parts and, where time counts, timeliness.
+// dimensions returns the weighted means of the tickets' parts and, if actions take minutes, the
+// timeliness.
 func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 	means := slices.Clone(parts[0])
 	for k := range means {

@@ -30,7 +30,7 @@ func (f judgeFunc) Judge(ctx context.Context, c grader.Case) (grader.Verdict, er
 	return grader.Verdict{Judge: "test-judge", Status: grader.StatusOK, PostGate: points}, nil
 }
 
-// goodReply is the text that goodJudge pays in full; it pays 100 for any other.
+// goodReply is the text for which goodJudge gives full points; it gives 100 for any other.
 const goodReply = "Dear Ada, our finance team will refund $300.00."
 
 func goodJudge(_ context.Context, c grader.Case) (int64, error) {
@@ -66,7 +66,7 @@ func testTicket() *scenarios.Ticket {
 // sharedReader is loaded once, because loading takes longer than most tests.
 var sharedReader = sync.OnceValue(offline.New)
 
-// one is the choice of testTicket in the task.
+// one returns the choice of testTicket in the task.
 func (k *Kind) one(name string) *choice {
 	at := slices.IndexFunc(k.tasks, func(t *task) bool { return t.name == name })
 	return &choice{task: k.tasks[at], reader: k.reader, optima: &k.optima, scenario: "B99"}
@@ -138,7 +138,7 @@ func sum(values []int64) int64 {
 	return total
 }
 
-// step plays an action and checks the one answer.
+// step plays an action and checks its result.
 func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (episode.Result, error) {
 	r, err := w.env.Step(context.Background(), json.RawMessage(action))
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever this package's rules can give another score for the same episode.
+// rulesVersion must change if this package's rules can give another score for the same episode.
 const rulesVersion = "ticket.2"
 
 //go:embed schemas
@@ -56,8 +56,8 @@ type task struct {
 	offered int64
 }
 
-// New makes the environment's kind. The catalogue must contain at least one ticket. The task
-// queue-management is offered if the tickets make up a queue.
+// New makes the environment's kind. The catalogue must contain at least one ticket. It offers the
+// task queue-management if the tickets are sufficient for a queue.
 func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
@@ -96,7 +96,7 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 	return tasks, nil
 }
 
-// What the kind reports about itself, as documented by episode.Kind.
+// The methods below implement episode.Kind.
 
 func (k *Kind) Name() string             { return "ticket" }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
@@ -109,11 +109,11 @@ func (k *Kind) Description() string {
 		"customer, and resolve or escalate it."
 }
 
-// categoryQueue is what the scores of queues are filed under.
+// categoryQueue is the category of the scores of queues.
 const categoryQueue = "queue"
 
-// Tasks are ticket-classify, the default, ticket-resolve, both with every ticket, and
-// queue-management with the queues that the tickets make up.
+// Tasks are ticket-classify, the default, and ticket-resolve, both with every ticket, and
+// queue-management with the queues that can be made of the tickets.
 func (k *Kind) Tasks() []score.Task {
 	catalog := k.catalog.Tickets()
 	tickets, queues := make([]score.Scenario, 0, len(catalog)), make([]score.Scenario, 0, len(k.queues))

@@ -117,7 +117,7 @@ func TestResetRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := env.Reset(tc.opts)
 			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
-				t.Errorf("Reset() error = %v, want %v that says %q", err, tc.want, tc.text)
+				t.Errorf("Reset() error = %v, want %v that contains %q", err, tc.want, tc.text)
 			}
 			if diff := cmp.Diff(before, env.State()); diff != "" {
 				t.Errorf("a refused reset changed the episode:\n%s", diff)
@@ -153,9 +153,9 @@ func TestSeedDrawsTheScenario(t *testing.T) {
 	}
 }
 
-// TestNothingShowsItsGold looks, in the observations of all tickets and queues, for what only the
-// gold holds: scenario ids, reason codes, teams and drawn facts that nothing served says.
-func TestNothingShowsItsGold(t *testing.T) {
+// TestNothingShowsItsGold searches the observations of all tickets and queues for texts that only
+// gold contains: scenario ids, reason codes, teams, and drawn facts that no served text states.
+func TestObservationsDoNotRevealGold(t *testing.T) {
 	const seeds = 20
 	catalog, kind := publicKind(t)
 	for _, s := range catalog.Tickets() {
@@ -168,7 +168,8 @@ func TestNothingShowsItsGold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range int64(seeds) {
-		// Each seed has some of the queues, and each queue one seed: their tickets have all.
+		// Each seed plays some of the queues, and each queue has one seed, so that all tickets are
+		// covered.
 		for i := seed; i < int64(len(queues)); i += seeds {
 			checkSilence(t, kind, queue.Task, queues[i].ID, seed, instances(t, catalog, seed, queues[i].Tickets[:]...))
 		}
@@ -188,7 +189,7 @@ func instances(t *testing.T, catalog *scenarios.Catalog, seed int64, ids ...stri
 	return tickets
 }
 
-// checkSilence turns to every ticket of an episode and searches all that is told.
+// checkSilence selects every ticket of an episode and searches everything that the agent receives.
 func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed int64, tickets []*scenarios.Ticket) {
 	t.Helper()
 	env := kind.New()
@@ -212,16 +213,16 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 		t.Errorf("%s seed %d is named: %s", scenario, seed, told)
 	}
 	for _, secret := range secrets(t, tickets) {
-		// The rules of a shift are the same for all tickets: a value that is their own number is
-		// not told by them.
+		// The rules of a shift are the same for all tickets, so a number in them doesn't reveal a
+		// secret of the same value.
 		if tells(told, secret) && (first.QueueStatus == nil || !tells(first.Feedback, secret)) {
 			t.Errorf("%s seed %d tells %q: %s", scenario, seed, secret, told)
 		}
 	}
 }
 
-// tells reports whether the text holds the secret, and not only as the end of a longer number: "36
-// minutes" doesn't tell "6 minutes".
+// tells reports whether the text contains the secret, other than as the end of a longer number: "36
+// minutes" doesn't contain "6 minutes".
 func tells(text, secret string) bool {
 	for {
 		i := strings.Index(text, secret)
@@ -237,8 +238,8 @@ func tells(text, secret string) bool {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// secrets are what only the gold of the tickets says, as JSON writes it. What is short is in every
-// text.
+// secrets lists the texts that only the gold of the tickets contains, encoded as in JSON. It omits
+// short texts, which occur everywhere.
 func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {
 	t.Helper()
 	const short = 4
@@ -269,7 +270,8 @@ func marshal(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestInterleavedSessions plays two episodes of each task with a clock turn by turn and alone.
+// TestInterleavedSessions plays two episodes of each task with a clock, first alternately and then
+// alone.
 func TestInterleavedSessions(t *testing.T) {
 	for _, task := range []string{"ticket-resolve", queue.Task} {
 		t.Run(task, func(t *testing.T) { interleave(t, task) })
@@ -307,7 +309,7 @@ func interleave(t *testing.T, task string) {
 		own = append(own, step(alone, action))
 	}
 	if diff := cmp.Diff(own, mixed); diff != "" {
-		t.Errorf("a session feels another one (-alone +mixed):\n%s", diff)
+		t.Errorf("one session affects another (-alone +mixed):\n%s", diff)
 	}
 	if final := own[3].Final; task != queue.Task && final.Outcome != score.Scored {
 		t.Errorf("outcome = %s", final.Outcome)

@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Observation is what the agent sees. Later steps don't change it. It contains no gold label, and
-// not the promised time of the first reply either, which follows from the priority.
+// Observation is the observation that the agent receives. Later steps don't change it. It contains
+// no gold label, and no time limit of the first reply, because that follows from the priority.
 type Observation struct {
 	Task                string       `json:"task"`
 	TicketID            string       `json:"ticket_id"`
@@ -26,8 +26,8 @@ type Observation struct {
 	Attachments         []Attachment `json:"attachments"`
 	ConversationHistory []Message    `json:"conversation_history"`
 	Status              string       `json:"status"`
-	// Score is the part of the episode's score earned so far, null while rewards are held back and
-	// in an errored episode.
+	// Score is the part of the episode's score earned so far. It is null while rewards are held
+	// back and in an errored episode.
 	Score          *float64  `json:"score"`
 	Step           int       `json:"step"`
 	MaxSteps       int       `json:"max_steps"`
@@ -56,12 +56,12 @@ type QueuedTicket struct {
 	Status       string `json:"status"`
 	// WaitingMinutes are the minutes without a first reply.
 	WaitingMinutes int `json:"waiting_minutes"`
-	// MinutesToSLA are left for the first reply by the priority that the agent has set; null before
-	// that and after the reply.
+	// MinutesToSLA is the time left for the first reply, by the priority that the agent has set. It
+	// is null without a priority and after the reply.
 	MinutesToSLA *int `json:"minutes_to_sla"`
 }
 
-// Message is one entry of the conversation. Role is customer or agent.
+// Message is an entry of the conversation. Role is customer or agent.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
@@ -80,7 +80,7 @@ type Article struct {
 	Body  string `json:"body"`
 }
 
-// State is what the state message reports.
+// State is the reply to the message "state".
 type State struct {
 	EpisodeID      *string            `json:"episode_id"`
 	StepCount      int                `json:"step_count"`

@@ -74,9 +74,9 @@ func TestObservationsFollowTheTicket(t *testing.T) {
 	}
 }
 
-// TestNothingTellsGold looks for the labels in all that a session is told before the end when the
-// agent named none of them.
-func TestNothingTellsGold(t *testing.T) {
+// TestNothingTellsGold searches everything that a session receives before the end for labels that
+// the agent has not named.
+func TestSessionDoesNotRevealGold(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	var told strings.Builder
 	for _, a := range []string{classifyWrong, say(respond, "Hm."),
@@ -86,7 +86,7 @@ func TestNothingTellsGold(t *testing.T) {
 	}
 	for _, secret := range []string{"billing", "high", "finance", "OVER_LIMIT", "B99", "240"} {
 		if strings.Contains(told.String(), secret) {
-			t.Errorf("the session was told %q: %s", secret, told.String())
+			t.Errorf("the session received %q: %s", secret, told.String())
 		}
 	}
 }

@@ -53,9 +53,10 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestRewardsTellNoPriority plays tickets that differ in their true priority alone: what is paid
-// before both labels stand must be the same, and what is held back then comes.
-func TestRewardsTellNoPriority(t *testing.T) {
+// TestRewardsTellNoPriority plays tickets that differ only in their true priority. The rewards
+// before both labels are set must be the same, and the rewards that were held back are paid after
+// that.
+func TestRewardsDoNotRevealPriority(t *testing.T) {
 	category, late := `{"action_type":"classify","category":"billing"}`, append(searches(6), say(respond, goodReply))
 	tests := map[string]struct {
 		task    string
@@ -81,14 +82,14 @@ func TestRewardsTellNoPriority(t *testing.T) {
 					t.Errorf("%s: rewards %v before the priority is set", priority, rewards)
 				}
 				if r := step(t, e, `{"action_type":"classify","priority":"`+priority+`"}`); r.Reward <= 0 {
-					t.Errorf("%s: both labels stand and pay %d", priority, r.Reward)
+					t.Errorf("%s: both labels are set and pay %d", priority, r.Reward)
 				}
 			}
 		})
 	}
 }
 
-// TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has one label alone.
+// TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has only one label.
 func TestClosedTicketPaysItsOnlyLabel(t *testing.T) {
 	for _, label := range []string{`{"action_type":"classify","category":"billing"}`,
 		`{"action_type":"classify","priority":"low"}`} {
@@ -105,7 +106,7 @@ func searches(n int) []string {
 	return slices.Repeat([]string{`{"action_type":"search_knowledge_base","query":"refund"}`}, n)
 }
 
-func TestNoPressureUnlessAskedFor(t *testing.T) {
+func TestNoPressureByDefault(t *testing.T) {
 	for task, opts := range map[string]episode.Options{"ticket-resolve": {Seed: 7},
 		"ticket-classify": {Seed: 7, Pressure: true}} {
 		e := startOn(task, opts, goodJudge, testTicket())

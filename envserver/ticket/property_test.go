@@ -27,8 +27,8 @@ func actionsGen() *rapid.Generator[string] {
 	})
 }
 
-// watched is a random episode: what it paid, how it ended, and what its observations were when they
-// came.
+// watched is a random episode with its total reward, its final figures and the observations at the
+// time of each step.
 type watched struct {
 	env   *environment
 	mode  episode.RewardMode
@@ -39,8 +39,8 @@ type watched struct {
 }
 
 // TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold,
-// rewards add up to the score, every observation is of the served schema, the same actions give the
-// same bytes, and neither later steps nor a client that writes into an observation change anything.
+// rewards add up to the score, every observation matches the served schema, the same actions give
+// the same bytes, and neither later steps nor changes to an observation affect the episode.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	schema := testkit.CompileSchema(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -77,7 +77,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	})
 }
 
-// TestRepeatsNeverPay plays gold with every action k times over.
+// TestRepeatsNeverPay plays gold with every action repeated k times.
 func TestRepeatsNeverPay(t *testing.T) {
 	for _, mode := range []episode.RewardMode{episode.Dense, episode.Terminal} {
 		once := []string{classifyRight, say(respond, "Hm."), escalateFinance}

@@ -19,8 +19,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// testQueue are five tickets, three of which would have to be escalated. All go to finance and are
-// about billing.
+// testQueue returns five tickets, three of which should be escalated. All are about billing and for
+// the team finance.
 func testQueue() []*scenarios.Ticket {
 	cases := []queue.Case{{Priority: "low"}, {Priority: "urgent", Escalate: true}, {Priority: "high"},
 		{Priority: "medium", Escalate: true}, {Priority: "high", Escalate: true}}
@@ -45,7 +45,7 @@ func testCases() [queue.Size]queue.Case {
 	return cases
 }
 
-// turnTo selects a ticket of a queue that began with seed 7.
+// turnTo selects a ticket of a queue with seed 7.
 func turnTo(place int) string {
 	return `{"action_type":"select_ticket","ticket_id":"` + ticketID(7, place) + `"}`
 }
@@ -54,7 +54,7 @@ func labels(category, priority string) string {
 	return fmt.Sprintf(`{"action_type":"classify","category":%q,"priority":%q}`, category, priority)
 }
 
-// actionsOf are the actions of a schedule with perfect answers.
+// actionsOf returns the actions of a schedule with perfect answers.
 func actionsOf(tickets []*scenarios.Ticket, acts []queue.Act) []string {
 	var actions []string
 	for _, a := range acts {
@@ -76,8 +76,8 @@ func actionsOf(tickets []*scenarios.Ticket, acts []queue.Act) []string {
 	return actions
 }
 
-// perfectShift is the best schedule and then the resolution of what it leaves, up to the end of the
-// shift.
+// perfectShift is the best schedule, followed by the resolution of the remaining tickets until the
+// end of the shift.
 func perfectShift() []string {
 	acts := queue.Best(testCases()).Acts
 	actions := actionsOf(testQueue(), acts)
@@ -113,8 +113,8 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 	}
 }
 
-// TestShiftFollowsItsSchedule plays many schedules in the environment, whose worth must be what
-// package queue says.
+// TestShiftFollowsItsSchedule plays many schedules in the environment and compares the rewards with
+// package queue.
 func TestShiftFollowsItsSchedule(t *testing.T) {
 	cases := testCases()
 	par := queue.Best(cases).WeightedScore
@@ -133,7 +133,7 @@ func TestShiftFollowsItsSchedule(t *testing.T) {
 	}
 }
 
-// roomy is the task with steps enough for a selection before every act.
+// roomy returns the task with enough steps for a selection before every act.
 func roomy(t *task) *task {
 	c := *t
 	c.maxSteps = 200
@@ -255,7 +255,8 @@ func TestShiftEnds(t *testing.T) {
 	}
 }
 
-// TestMinutesToSLAFollowsTheAgentsLabel must not follow gold: the first ticket's is low.
+// TestMinutesToSLAFollowsTheAgentsLabel checks that it doesn't follow gold: the first ticket's
+// priority is low.
 func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 	e := start(queue.Task, episode.Terminal, goodJudge)
 	see := func(action string) string {
@@ -279,8 +280,8 @@ func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 }
 
 func TestShiftDimensions(t *testing.T) {
-	// The urgent ticket (weight 4 of 13) is done perfectly and in time; the low one (1 of 13) gets
-	// a wrong label and a late decision without a reply.
+	// The urgent ticket (weight 4 of 13) is handled perfectly and in time; the low one (1 of 13)
+	// gets a wrong label and a late decision without a reply.
 	actions := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(0),
 		labels("general", "urgent"), justResolve}
 	e := start(queue.Task, episode.Terminal, goodJudge)
@@ -299,7 +300,7 @@ func TestShiftDimensions(t *testing.T) {
 	}
 }
 
-// TestRepeatsNeverPayInAQueue repeats every action of a shift, in its place.
+// TestRepeatsNeverPayInAQueue repeats every action of a shift.
 func TestRepeatsNeverPayInAQueue(t *testing.T) {
 	once := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(2),
 		say(respond, goodReply), justResolve}
@@ -319,14 +320,14 @@ func TestRepeatsNeverPayInAQueue(t *testing.T) {
 	for i, a := range once {
 		for k := 1; k <= 3; k++ {
 			if got := earned(slices.Insert(slices.Clone(once), i, slices.Repeat([]string{a}, k)...)); got > most {
-				t.Errorf("%d times more %s pays %d, without %d", k, a, got, most)
+				t.Errorf("%d more %s pays %d, without them %d", k, a, got, most)
 			}
 		}
 	}
 }
 
-// TestUnjudgedTicketOfAQueue fails the judge when a ticket is closed: the closing isn't taken, and
-// nothing judged is judged twice.
+// TestUnjudgedTicketOfAQueue has the judge fail when a ticket is closed: the action has no effect,
+// and no reply is judged twice.
 func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	calls, failures := 0, 0
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
@@ -347,13 +348,13 @@ func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	}
 	play(t, e, turnTo(1), justResolve, turnTo(3), justResolve, turnTo(4), justResolve)
 	if calls != 3 || failures != 1 {
-		t.Errorf("the judge was asked %d times, want 3: once a ticket with a reply, and once more", calls)
+		t.Errorf("the judge was called %d times, want 3: once for each ticket with a reply, and one repetition", calls)
 	}
 }
 
-// TestVerdictForgivesFailures: the failures that end an episode are those since a verdict last
-// stood, in a queue too.
-func TestVerdictForgivesFailures(t *testing.T) {
+// TestVerdictForgivesFailures checks that only failures since the last verdict count towards the
+// end of an episode, also in a queue.
+func TestVerdictResetsTheCountOfFailures(t *testing.T) {
 	failing := true
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
 		if failing {

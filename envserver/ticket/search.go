@@ -13,13 +13,12 @@ import (
 const (
 	// maxFound bounds the articles that a search returns.
 	maxFound = 3
-	// minTerm is the shortest word that a search looks for, in bytes: shorter ones are in every
-	// text.
+	// minTerm is the minimum length of a search term, in bytes: shorter words are in every text.
 	minTerm = 3
 )
 
-// findArticles ranks the articles by how many different words of the query they contain, a word of
-// the title counting twice, and returns the best. Equal ones keep their order.
+// findArticles ranks the articles by the number of different words of the query that they contain,
+// a word of the title counting twice, and returns the best. Equal ones keep their order.
 func findArticles(articles []scenarios.Article, query string) []Article {
 	terms := terms(query)
 	type hit struct{ article, weight int }
@@ -37,7 +36,7 @@ func findArticles(articles []scenarios.Article, query string) []Article {
 	return found
 }
 
-// terms lists the different words that a search looks for, in lower case.
+// terms lists the different words of a query that are searched, in lower case.
 func terms(query string) []string {
 	var terms []string
 	for w := range strings.FieldsFuncSeq(strings.ToLower(query), isGap) {

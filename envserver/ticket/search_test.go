@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A text holds exactly those terms that are among its words.
+// A text contains exactly the terms that are among its words.
 func TestOverlap(t *testing.T) {
 	pieces := rapid.SampledFrom([]string{"refund", "refunds", "Refund", "re", "fund", "zoë", "ZOË", "überweisung",
 		"42", "a", " ", "-", "\u0301", "\xff", "İ", "ſ", "世界", "."})

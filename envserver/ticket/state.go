@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// searchMinutes is what a search takes under pressure. In a queue it takes no time, because the
-// best schedules need no search.
+// searchMinutes is the time of a search under pressure. In a queue a search takes no time, because
+// the best schedules need none.
 const searchMinutes = 1
 
 // state is an episode: one ticket, or those of a queue. An action changes a clone of it.
@@ -22,7 +22,7 @@ type state struct {
 	// scenario is the id of the ticket or the queue, category that of its score.
 	scenario, category string
 	mode               episode.RewardMode
-	// pressure makes every action take simulated minutes in a task without a clock of its own.
+	// pressure makes every action take simulated minutes in a task without a clock.
 	pressure bool
 	reader   messageReader
 
@@ -34,9 +34,9 @@ type state struct {
 
 	step, invalid int
 	feedback      string
-	// found are the articles that the last action found, nil if it was no search.
+	// found are the articles that the last action found, nil if it wasn't a search.
 	found []Article
-	// clock counts the simulated minutes, slots the escalations that are left in a queue.
+	// clock counts the simulated minutes, slots the remaining escalations of a queue.
 	clock, slots int
 
 	// outcome is "" until the episode has ended.
@@ -63,7 +63,7 @@ func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *sta
 	return s
 }
 
-// ticketID draws the wire id of the ticket at a place from the seed alone.
+// ticketID derives the wire id of the ticket at a place from the seed.
 func ticketID(seed int64, place int) string {
 	if place > 0 {
 		seed = score.EpisodeSeed(seed, queue.Task, "", place)
@@ -89,7 +89,7 @@ func (s *state) timed() bool { return s.pressure || s.task.queue }
 
 func (s *state) minutesLeft() int { return queue.Minutes - s.clock }
 
-// allowed are the actions that can still change something.
+// allowed returns the actions that can still change something.
 func (s *state) allowed() []string {
 	allowed := []string{}
 	if s.outcome != "" {
@@ -143,7 +143,8 @@ func (s *state) apply(a episode.Action) {
 	}
 }
 
-// refusal is why the rules don't allow an action, "" if they do. A refused action takes no minutes.
+// refusal returns the reason why the rules don't permit an action, or "". A refused action takes no
+// minutes.
 func (s *state) refusal(a episode.Action) string {
 	t := s.selected()
 	switch {
@@ -170,7 +171,7 @@ func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("deci
 
 func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
 
-// minutes adds up what the parts of an action take.
+// minutes adds up the minutes of the parts of an action.
 func (s *state) minutes(a episode.Action) int {
 	if !s.timed() {
 		return 0
@@ -190,7 +191,7 @@ func (s *state) minutes(a episode.Action) int {
 	return total
 }
 
-// place is the index of the ticket with the id, -1 if it is missing.
+// place returns the index of the ticket with the id, or -1.
 func (s *state) place(id string) int {
 	return slices.IndexFunc(s.tickets, func(t ticketState) bool { return t.id == id })
 }
@@ -260,7 +261,7 @@ func (s *state) respond(t *ticketState, message string) {
 		"to end it."
 }
 
-// end closes a ticket; in a queue the episode goes on with the others.
+// end closes a ticket; in a queue the episode continues with the others.
 func (s *state) end(t *ticketState, status string) {
 	t.status = status
 	s.feedback = "The ticket is " + status + "."

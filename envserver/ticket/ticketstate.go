@@ -19,10 +19,10 @@ const (
 	statusEscalated  = "escalated"
 )
 
-// ticketState is a ticket and what was done about it.
+// ticketState is a ticket and the actions on it so far.
 type ticketState struct {
 	ticket *scenarios.Ticket
-	// id is the ticket's on the wire.
+	// id is the ticket's id on the wire.
 	id           string
 	status       string
 	conversation []Message
@@ -31,9 +31,9 @@ type ticketState struct {
 	category, priority string
 	replies            []string
 	team               string
-	// answered is the simulated minute of the first reply, queue.Never before it.
+	// answered is the simulated minute of the first reply, or queue.Never.
 	answered int
-	// verdict is the judge's on the replies, nil until they are judged.
+	// verdict is the judge's verdict on the replies, nil until they are judged.
 	verdict *grader.Verdict
 }
 
@@ -48,7 +48,7 @@ func newTicketState(ticket *scenarios.Ticket, id string) ticketState {
 	return t
 }
 
-// open reports whether the agent may still do something about the ticket.
+// open reports whether the agent may still act on the ticket.
 func (t *ticketState) open() bool { return t.status != statusResolved && t.status != statusEscalated }
 
 // begin marks an open ticket as in progress; a ticket that waits for the customer stays pending.
@@ -60,7 +60,7 @@ func (t *ticketState) begin() {
 
 func (t *ticketState) labelled() bool { return t.category != "" && t.priority != "" }
 
-// relabels reports whether the action sets a label again.
+// relabels reports whether the action sets a label that is already set.
 func (t *ticketState) relabels(a episode.Action) bool {
 	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
 }
@@ -84,7 +84,8 @@ func (t *ticketState) reply(message string, clock int) {
 
 func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
 
-// judged is what the judge reads: every reply, because a promise stays one.
+// judged returns the case for the judge. It contains every reply, because a promise in an earlier
+// reply remains valid.
 func (t *ticketState) judged() grader.Case {
 	return grader.Case{Ticket: t.ticket, Reply: t.written(), Actions: grader.Actions{Ending: t.ending(), Team: t.team}}
 }

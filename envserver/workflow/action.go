@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// The longest texts that a payload may hold, in characters.
+// The maximum lengths of a payload's texts, in characters.
 const (
 	maxMessage = 4000
 	maxReason  = 2000
@@ -21,7 +21,7 @@ const (
 const maxDollars = 1e9
 
 // actionForm is the shape of the environment's actions. Every payload field is optional, so that an
-// action without a needed one is wrong and not malformed.
+// action without a required field is a wrong action and not a malformed one.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
 		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},

@@ -44,7 +44,7 @@ func freeze(value any) (document, error) {
 	return document(text), nil
 }
 
-// call carries out an action on the backend, replies aside. Wrong actions are carried out too: a
+// call executes an action, other than a reply, on the backend. Wrong actions are executed too: a
 // refund that is too large is still a refund.
 func (s *state) call(action string, args map[string]any) result {
 	switch action {
@@ -84,7 +84,7 @@ func (s *state) lookUpPayments(args map[string]any) result {
 	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
-// statuses joins the different statuses of the payments.
+// statuses joins the distinct statuses of the payments.
 func statuses(payments []scenarios.Payment) string {
 	var different []string
 	for _, p := range payments {
@@ -110,8 +110,8 @@ func (s *state) refund(args map[string]any) result {
 	return result{OK: true, Refund: &refund}
 }
 
-// unpayable is why a refund can't be assigned to one payment, "" if it can. The payment's status
-// and the amount are not checked: judging them is the agent's job.
+// unpayable returns the reason why a refund can't be assigned to one payment, or "". It doesn't
+// check the payment's status and the amount: judging them is the agent's task.
 func (s *state) unpayable(refund scenarios.Refund) string {
 	id := cmp.Or(refund.PaymentID, refund.OrderID)
 	payments := s.backend.PaymentsOf(id)

@@ -58,7 +58,7 @@ func TestToolsAnswer(t *testing.T) {
 	}
 }
 
-func TestTheClockRunsByTheScenario(t *testing.T) {
+func TestClockFollowsTheScenario(t *testing.T) {
 	w := calm()
 	w.StepMinutes = map[string]int{scenarios.CheckOrderStatus: 1, scenarios.InitiateRefund: 3, scenarios.RespondUser: 4}
 	e := start(w, episode.Dense)
@@ -72,7 +72,7 @@ func TestTheClockRunsByTheScenario(t *testing.T) {
 	}
 }
 
-func TestBackendOfTheScenarioIsLeftAlone(t *testing.T) {
+func TestEpisodeDoesNotChangeTheScenario(t *testing.T) {
 	w := calm()
 	before := w.State.Clone()
 	play(t, start(w, episode.Dense), order, payment, refundGood, escalate, reply)
@@ -81,7 +81,7 @@ func TestBackendOfTheScenarioIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestRefundsAreBookedToOnePayment(t *testing.T) {
+func TestRefundsAreAssignedToOnePayment(t *testing.T) {
 	w := calm()
 	w.State.Orders = append(w.State.Orders, scenarios.Order{ID: "LD-3"})
 	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured",
@@ -115,7 +115,7 @@ func TestRefundsAreBookedToOnePayment(t *testing.T) {
 	}
 }
 
-func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
+func TestBlockedActionsAreNotExecuted(t *testing.T) {
 	for _, action := range []string{refundGood, refundMore, `{"action_type":"initiate_refund","payload":{}}`} {
 		e := start(calm(), episode.Dense)
 		r := step(t, e, action)
@@ -128,7 +128,7 @@ func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
 	}
 }
 
-// TestTwoRefundsAreMadeTwice repeats the refund, which the backend makes twice.
+// TestTwoRefundsAreMadeTwice repeats the refund, which the backend then makes twice.
 func TestTwoRefundsAreMadeTwice(t *testing.T) {
 	e := start(calm(), episode.Dense)
 	play(t, e, order, payment, refundGood, refundGood)

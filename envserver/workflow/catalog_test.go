@@ -27,7 +27,7 @@ func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 	return catalog, kind
 }
 
-// goldAction is an action that does the step.
+// goldAction returns an action that fulfils the step.
 func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 	payload := map[string]any{}
 	for _, arg := range step.Args {
@@ -68,8 +68,7 @@ func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield
 	}
 }
 
-// playAll plays the steps on a fresh episode, each faulty call once more, until the episode is
-// over.
+// playAll plays the steps in a new episode, repeating each call that fails, until the episode ends.
 func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.WorkflowStep) *episode.Final {
 	t.Helper()
 	e := &environment{kind: kind}
@@ -82,7 +81,7 @@ func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.
 			if total += r.Reward; r.Final != nil {
 				if booked := r.Final.Dimensions[0].Earned + r.Final.Dimensions[1].Earned +
 					r.Final.Dimensions[2].Earned; booked != total {
-					t.Errorf("%s: rewards add up to %d, the books to %d", w.ScenarioID, total, booked)
+					t.Errorf("%s: rewards add up to %d, the state has %d", w.ScenarioID, total, booked)
 				}
 				return r.Final
 			}
@@ -94,10 +93,10 @@ func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.
 	return nil
 }
 
-// fewSeeds and manySeeds are how many instances of each workflow a test looks at.
+// fewSeeds and manySeeds are numbers of instances of each workflow for a test.
 const fewSeeds, manySeeds = 6, 20
 
-// instances are those of every workflow of the public catalogue, for all tests.
+// instances contains instances of every workflow of the public catalogue, for all tests.
 var instances = sync.OnceValues(func() ([]*scenarios.Workflow, error) {
 	catalog, err := scenarios.Public()
 	if err != nil {
@@ -137,7 +136,7 @@ func eachOf(t *testing.T, seeds int64, f func(t *testing.T, kind *Kind, w *scena
 	}
 }
 
-// mostOrders is the most orders that gold may have, so that all of them can be played.
+// mostOrders bounds the orders of gold, so that all of them can be played.
 const mostOrders = 8
 
 func TestEveryOrderOfGoldScoresAll(t *testing.T) {
@@ -159,7 +158,7 @@ func TestEveryOrderOfGoldScoresAll(t *testing.T) {
 	})
 }
 
-func TestAMissingStepIsNoResolution(t *testing.T) {
+func TestMissingStepPreventsResolution(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		var gold []scenarios.WorkflowStep
 		orders(w.Steps, nil, func(steps []scenarios.WorkflowStep) { gold = slices.Clone(steps) })
@@ -175,9 +174,9 @@ func TestAMissingStepIsNoResolution(t *testing.T) {
 	})
 }
 
-// TestAWrongEndIsNoResolution refunds twice what may be refunded once: every step is done, and the
-// backend is not as it should be.
-func TestAWrongEndIsNoResolution(t *testing.T) {
+// TestWrongFinalStatePreventsResolution makes a refund twice: every step is done, but the backend's
+// final state is wrong.
+func TestWrongFinalStatePreventsResolution(t *testing.T) {
 	refunded := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		i := slices.IndexFunc(w.Steps,
@@ -207,8 +206,8 @@ func TestReversedGoldIsWorthLess(t *testing.T) {
 	})
 }
 
-// TestForbiddenActionsCost plays gold with the plainest forbidden action before the reply: a refund
-// of a dollar, or an escalation.
+// TestForbiddenActionsCost plays gold with a simple forbidden action before the reply: a refund of
+// a dollar, or an escalation.
 func TestForbiddenActionsCost(t *testing.T) {
 	forbidden := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
@@ -284,9 +283,9 @@ func BenchmarkReset(b *testing.B) {
 	}
 }
 
-// TestTryingTellsNoArguments tries each escalation and refund before anything was looked up: where
-// the case needs one, what comes back doesn't tell which.
-func TestTryingTellsNoArguments(t *testing.T) {
+// TestTryingTellsNoArguments tries each escalation and refund before any look-up. If the case
+// requires one of them, the result doesn't reveal which.
+func TestTrialsDoNotRevealArguments(t *testing.T) {
 	all, err := instances()
 	if err != nil {
 		t.Fatal(err)
@@ -318,8 +317,8 @@ func TestTryingTellsNoArguments(t *testing.T) {
 	}
 }
 
-// firstAnswer is the answer and the reward of an episode's first action, which leaves the backend
-// as it was.
+// firstAnswer returns the answer and the reward of an episode's first action, which must not change
+// the backend.
 func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string) (document, int64) {
 	t.Helper()
 	e := &environment{kind: kind}

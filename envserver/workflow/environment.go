@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// environment is one session's. Its state is nil before the first reset.
+// environment belongs to one session. Its state is nil before the first reset.
 type environment struct {
 	kind  *Kind
 	opts  episode.Options

@@ -10,16 +10,15 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// plainReader takes a fact as stated when its value is in the reply, and a verb as a promise when
-// that is.
+// plainReader counts a fact as stated if its value is in the reply, and a verb as a promise if the
+// verb is.
 type plainReader struct{}
 
 // theOrder constrains an action to the order that the issue is about.
 func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }
 
-// testWorkflow needs the order and the payment looked up, a refund of 12.50, and a reply that
-// states it. Its payments and the escalation are out of the ordinary: the first look-up of a
-// payment fails, and any escalation is forbidden.
+// testWorkflow requires the order and the payment to be looked up, a refund of 12.50, and a reply
+// that states it. The first look-up of a payment fails, and any escalation is forbidden.
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
@@ -47,7 +46,7 @@ func testWorkflow() *scenarios.Workflow {
 	}
 }
 
-// calm is testWorkflow without faults.
+// calm returns testWorkflow without faults.
 func calm() *scenarios.Workflow {
 	w := testWorkflow()
 	w.Faults = nil

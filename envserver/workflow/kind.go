@@ -21,13 +21,13 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever this package's rules can give another score for the same episode.
+// rulesVersion must change if this package's rules can give another score for the same episode.
 const rulesVersion = "workflow.3"
 
 const (
-	// scale is the environment's judge: rules alone grade, replies included.
+	// scale is the environment's judge: only rules grade, including replies.
 	scale = "rules"
-	// category is that of every workflow in the statistics.
+	// category is the category of every workflow in the statistics.
 	category = "workflow"
 )
 
@@ -83,7 +83,7 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	return k, err
 }
 
-// What the kind reports about itself, as documented by episode.Kind.
+// The methods below implement episode.Kind.
 
 func (k *Kind) Name() string             { return "workflow" }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }

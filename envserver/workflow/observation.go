@@ -6,7 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 )
 
-// Observation is what the agent sees. Later steps don't change it.
+// Observation is the observation that the agent receives. Later steps don't change it.
 type Observation struct {
 	Task         string    `json:"task"`
 	Now          time.Time `json:"now"`
@@ -21,7 +21,7 @@ type Observation struct {
 	LastResult    document `json:"last_result"`
 	Step          int      `json:"step"`
 	MaxSteps      int      `json:"max_steps"`
-	// MinutesUsed are the simulated minutes that the actions took. They are not graded.
+	// MinutesUsed is the sum of the actions' simulated minutes. It is not graded.
 	MinutesUsed int `json:"minutes_used"`
 }
 
@@ -33,7 +33,7 @@ type Entry struct {
 	Result     document `json:"result"`
 }
 
-// State is what the state message reports.
+// State is the reply to the message "state".
 type State struct {
 	EpisodeID      *string            `json:"episode_id"`
 	StepCount      int                `json:"step_count"`

@@ -10,9 +10,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// paraphrases are right replies in other words than the references', by scenario. {slot} stands for
-// the value of a fact, {slot:form} for a date in another form. A text is sent where the instance
-// has all of its slots.
+// paraphrases are correct replies in other words than the references, by scenario. {slot} is
+// replaced by the value of a fact, {slot:form} by a date in another form. A text is sent if the
+// instance has all of its slots.
 var paraphrases = map[string][]string{
 	"C01": {
 		"Hi! Quick check done: {carrier} has your parcel and expects to hand it over on {eta:eu}. Safe to swap the " +
@@ -154,7 +154,7 @@ var paraphrases = map[string][]string{
 
 var slotForm = regexp.MustCompile(`\{([a-z_]+)(?::([a-z]+))?\}`)
 
-// fill puts the facts' values into a text; it fails where the instance lacks one.
+// fill inserts the facts' values into a text. It returns false if the instance lacks one.
 func fill(text string, w *scenarios.Workflow) (string, bool) {
 	complete := true
 	filled := slotForm.ReplaceAllStringFunc(text, func(found string) string {
@@ -196,7 +196,7 @@ func ordinal(day int) string {
 	return "th"
 }
 
-// TestParaphrases sends right replies that nobody wrote the facts for.
+// TestParaphrases sends correct replies that were written independently of the facts.
 func TestParaphrases(t *testing.T) {
 	sent := map[string]bool{}
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {

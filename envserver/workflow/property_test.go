@@ -26,7 +26,7 @@ func begin(kind *Kind, w *scenarios.Workflow, mode episode.RewardMode) *environm
 	return e
 }
 
-// run plays actions to their end or to that of the episode. Refused actions are played like others.
+// run plays actions until their end or the episode's. It continues after refused actions.
 func run(tb rapid.TB, e *environment, actions []string) (total int64, final *episode.Final) {
 	tb.Helper()
 	for _, a := range actions {
@@ -42,7 +42,7 @@ func run(tb rapid.TB, e *environment, actions []string) (total int64, final *epi
 	return total, final
 }
 
-// candidates are what an agent may try on an instance: all that gold does, and what comes near it.
+// candidates returns actions that an agent may try on an instance: those of gold, and similar ones.
 func candidates(w *scenarios.Workflow) []string {
 	var out []string
 	for _, s := range w.Steps {
@@ -65,15 +65,15 @@ func candidates(w *scenarios.Workflow) []string {
 	return append(out, `{"action_type":"dance"}`, `{}`)
 }
 
-// goldReturn is what all steps and the resolution pay.
+// goldReturn is the sum of the rewards of all steps and the resolution.
 func goldReturn(w *scenarios.Workflow) int64 {
 	return stepPoints*int64(len(w.Steps)) + resolutionPoints
 }
 
-// TestNoSequenceBeatsGold plays what comes near gold in any order, and checks that an action done
-// again at once never raises the return, however often. A call that failed by the script and is
-// retried isn't done again, so those instances are left out there; so are sequences that the steps
-// are too few for, of which only the beginning would be played.
+// TestNoSequenceBeatsGold plays actions like those of gold in random orders, and checks that
+// immediate repetitions of an action never raise the return. It leaves out instances with a
+// scripted failure, because retrying a failed call isn't a repetition, and sequences that exceed
+// the step limit.
 func TestNoSequenceBeatsGold(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -104,8 +104,8 @@ func TestNoSequenceBeatsGold(t *testing.T) {
 	})
 }
 
-// TestGoldAndNullAreTheEnds looks at both ends of the scale: gold is all of it, and doing nothing
-// of use none of it.
+// TestGoldAndNullAreTheEnds checks both ends of the scale: gold scores 1, and useless actions score
+// 0.
 func TestGoldAndNullAreTheEnds(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		null := slices.Repeat([]string{`{"action_type":"respond_user","payload":{}}`}, w.MaxSteps)
@@ -129,8 +129,8 @@ func TestGoldAndNullAreTheEnds(t *testing.T) {
 	})
 }
 
-// TestGivingUpIsNoRetry plays gold with every call that fails by the script left at that.
-func TestGivingUpIsNoRetry(t *testing.T) {
+// TestGivingUpIsNoRetry plays gold without repeating the calls that fail by the script.
+func TestMissingRetryPreventsResolution(t *testing.T) {
 	faulty := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		if len(w.Faults) == 0 {
@@ -151,8 +151,8 @@ func TestGivingUpIsNoRetry(t *testing.T) {
 	}
 }
 
-// hidden lists what an agent must look up: the teams that take issues over, and the facts that the
-// customer doesn't tell.
+// hidden lists what an agent must look up: the teams that handle the issues, and the facts that the
+// customer doesn't state.
 func hidden(w *scenarios.Workflow) []string {
 	var tokens []string
 	for _, s := range w.Steps {
@@ -181,9 +181,9 @@ func hidden(w *scenarios.Workflow) []string {
 	return tokens
 }
 
-// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and one after a look-up of
-// what isn't there, for what stands in the records alone.
-func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
+// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and the one after a look-up
+// of a missing record, for texts that only the records contain.
+func TestRecordsAreHiddenBeforeLookUps(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
 		seen := testkit.JSON(e.state.observation())
@@ -192,15 +192,15 @@ func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 			testkit.JSON(e.State())
 		for _, token := range hidden(w) {
 			if strings.Contains(strings.ToLower(seen), strings.ToLower(token)) {
-				t.Errorf("%q is known without a look-up: %s", token, seen)
+				t.Errorf("%q is visible without a look-up: %s", token, seen)
 			}
 		}
 	})
 }
 
-// TestALookUpTellsSomething wants every required look-up to show a record that the observation
-// before it didn't.
-func TestALookUpTellsSomething(t *testing.T) {
+// TestALookUpTellsSomething checks that every required look-up returns a record that earlier
+// observations don't contain.
+func TestLookUpsReturnNewRecords(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		w = withoutFaults(w)
 		e := begin(kind, w, episode.Dense)
@@ -209,13 +209,13 @@ func TestALookUpTellsSomething(t *testing.T) {
 			after := step(t, e, goldAction(w, s)).Observation.(Observation)
 			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
 			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
-				t.Errorf("%s tells nothing new: %s", s.ID, after.LastResult)
+				t.Errorf("%s returns nothing new: %s", s.ID, after.LastResult)
 			}
 		}
-		// The wrong id is no look-up: what is asked for counts.
+		// A look-up of another id isn't the required one.
 		wrong := fmt.Sprintf(`{"action_type":"check_order_status","payload":{"order_id":%q}}`, "LD-000000")
 		if r := step(t, begin(kind, w, episode.Dense), wrong); r.Reward >= 0 {
-			t.Errorf("looking up an order that isn't there pays %d", r.Reward)
+			t.Errorf("looking up a missing order pays %d", r.Reward)
 		}
 	})
 }
@@ -226,9 +226,9 @@ func withoutFaults(w *scenarios.Workflow) *scenarios.Workflow {
 	return &calm
 }
 
-// TestSessionsShareNothing interleaves two sessions of one instance, one of which does much harm,
-// and plays them alone, all at the same time.
-func TestSessionsShareNothing(t *testing.T) {
+// TestSessionsShareNothing interleaves two sessions of one instance, one of which makes many
+// changes, and also plays them alone, all concurrently.
+func TestSessionsAreIndependent(t *testing.T) {
 	all, err := instances()
 	if err != nil {
 		t.Fatal(err)
@@ -268,8 +268,8 @@ func transcript(t *testing.T, e *environment, action string) string {
 	return fmt.Sprintln(testkit.JSON(r.Observation), r.Reward, r.Done, err, testkit.JSON(e.State()))
 }
 
-// TestStateMayBeAskedAtAnyTime asks for the state before the reset, within and after the episode.
-func TestStateMayBeAskedAtAnyTime(t *testing.T) {
+// TestStateMayBeAskedAtAnyTime requests the state before the reset, during and after the episode.
+func TestStateIsAvailableAtAnyTime(t *testing.T) {
 	_, kind := publicKind(t)
 	schema := testkit.CompileSchema(t, kind.Schemas().State)
 	env := kind.New()
@@ -297,8 +297,8 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 	}
 }
 
-// TestUnknownActionsDoNothing sends what no schema knows: no step is used, nothing is answered, and
-// the episode doesn't end by it.
+// TestUnknownActionsDoNothing sends actions outside the schema. They use no step, get no answer,
+// and don't end the episode.
 func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
@@ -319,8 +319,8 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 	})
 }
 
-// TestBranchesKeepTheBalance counts at every seed what the issues come to: branches that take a
-// refund or an escalation from one workflow give it to another.
+// TestBranchesKeepTheBalance counts the outcomes of the issues at every seed: branches that remove
+// a refund or an escalation from one workflow add it to another.
 func TestBranchesKeepTheBalance(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -345,9 +345,9 @@ func TestBranchesKeepTheBalance(t *testing.T) {
 	}
 }
 
-// TestTheLastActionAloneIsWorthNothing sends the perfect reply at once, and after every single
+// TestTheLastActionAloneIsWorthNothing sends the perfect reply immediately, and after every single
 // look-up.
-func TestTheLastActionAloneIsWorthNothing(t *testing.T) {
+func TestLastActionAloneScoresNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		last := inOrder(w.Steps)[len(w.Steps)-1]
 		_, final := run(t, begin(kind, w, episode.Dense), []string{goldAction(w, last)})
@@ -368,7 +368,7 @@ func BenchmarkInstantiate(b *testing.B) {
 	}
 }
 
-// BenchmarkEpisode plays gold on real instances, replies read by the grader.
+// BenchmarkEpisode plays gold on real instances, with the grader reading the replies.
 func BenchmarkEpisode(b *testing.B) {
 	all, err := instances()
 	if err != nil {

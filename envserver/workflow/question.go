@@ -9,7 +9,7 @@ import (
 // sentence matches text up to the end of a sentence or a line.
 var sentence = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
 
-// requests are words by which a sentence without a question mark asks for something.
+// requests are words that make a sentence without a question mark a question.
 var requests = []string{"please", "tell", "send", "give", "share", "provide", "let me know", "need to know", "confirm"}
 
 // asks reports whether a sentence of the message asks about one of the words; without words,

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// withReply is gold whose last message is another one.
+// withReply plays gold with another last message.
 func withReply(t *testing.T, kind *Kind, w *scenarios.Workflow, text string) *episode.Final {
 	t.Helper()
 	other := *w
@@ -18,7 +18,7 @@ func withReply(t *testing.T, kind *Kind, w *scenarios.Workflow, text string) *ep
 	return playAll(t, kind, &other, inOrder(w.Steps))
 }
 
-// inOrder is the first order of the steps in which each follows those that it requires.
+// inOrder returns the first order of the steps in which each follows its prerequisites.
 func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 	var first []scenarios.WorkflowStep
 	orders(steps, nil, func(order []scenarios.WorkflowStep) {
@@ -29,8 +29,8 @@ func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 	return first
 }
 
-// TestReferences sends every reference reply at the end of gold: the good ones settle the issue and
-// the bad ones don't.
+// TestReferences sends every reference reply at the end of gold: the good ones resolve the issue
+// and the bad ones don't.
 func TestReferences(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		for _, text := range w.References.Good {
@@ -41,7 +41,7 @@ func TestReferences(t *testing.T) {
 		}
 		for _, bad := range w.References.Bad {
 			if final := withReply(t, kind, w, bad.Text); final != nil && final.Dimensions[1].Earned != 0 {
-				t.Errorf("a reply that is bad (%s) settles the issue: %s", bad.Why, bad.Text)
+				t.Errorf("a bad reply (%s) resolves the issue: %s", bad.Why, bad.Text)
 			}
 		}
 		if len(w.References.Good) < 3 || len(w.References.Bad) < 3 {

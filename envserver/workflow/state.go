@@ -15,7 +15,7 @@ const (
 	resolutionPoints = 500
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
 	neutralPenalty   = 20  // a harmless look-up, or any step beyond the number of required steps
-	exhaustedPenalty = 200 // the steps ran out
+	exhaustedPenalty = 200 // the step limit was reached
 )
 
 type state struct {
@@ -31,8 +31,8 @@ type state struct {
 	step                       int
 	// minutes are those of the simulated clock.
 	minutes, invalid int
-	// calls counts the calls of each action; faults those of them that failed by the script, which
-	// cost nothing.
+	// calls counts the calls of each action, faults those that failed by the script and cost
+	// nothing.
 	calls     map[string]int
 	faults    int
 	satisfied []bool
@@ -63,7 +63,7 @@ func shown(status string) string {
 	return status
 }
 
-// play carries out an action and adds what it earns and costs.
+// play executes an action and adds its points and costs.
 func (s *state) play(a episode.Action) error {
 	args := payload(a)
 	s.step++
@@ -79,7 +79,7 @@ func (s *state) play(a episode.Action) error {
 }
 
 // carryOut returns an action's result and cost. A call that fails by the script costs nothing and
-// isn't counted as a step too many.
+// doesn't count as an excess step.
 func (s *state) carryOut(action string, args map[string]any) (result, int64) {
 	if fault := s.fault(action); fault != "" {
 		s.faults++
@@ -92,8 +92,8 @@ func (s *state) carryOut(action string, args map[string]any) (result, int64) {
 	return answer, cost
 }
 
-// act carries out an action, adds what it earns and returns its result and cost. A forbidden action
-// is never a required step.
+// act executes an action, adds its points and returns its result and cost. A forbidden action is
+// never a required step.
 func (s *state) act(action string, args map[string]any) (result, int64) {
 	if action == scenarios.RespondUser {
 		return s.respond(args)
@@ -117,7 +117,7 @@ func (s *state) act(action string, args map[string]any) (result, int64) {
 }
 
 // tooEarly reports whether the action changes the backend and a required step of its type has unmet
-// prerequisites. The arguments don't count: if only the right team or amount were refused, agents
+// prerequisites. The arguments don't matter: if only the right team or amount were refused, agents
 // could find it by trial.
 func (s *state) tooEarly(action string) bool {
 	return changes(action) && slices.ContainsFunc(s.waiting(action),
@@ -139,7 +139,7 @@ func (s *state) waiting(action string) []int {
 	return open
 }
 
-// fault is the scripted error of the current call, "" for none.
+// fault returns the scripted error of the current call, or "".
 func (s *state) fault(action string) string {
 	for _, f := range s.workflow.Faults {
 		if f.Action == action && f.Call == s.calls[action] {
@@ -149,8 +149,8 @@ func (s *state) fault(action string) string {
 	return ""
 }
 
-// nextStep finds a required step that the action fulfils. Blocked means that the only ones that it
-// would fulfil have unmet prerequisites.
+// nextStep finds a required step that the action fulfils. blocked means that every such step has
+// unmet prerequisites.
 func (s *state) nextStep(action string, args map[string]any) (step int, blocked bool) {
 	for _, i := range s.waiting(action) {
 		step := s.workflow.Steps[i]
@@ -177,8 +177,8 @@ func (s *state) satisfy(step int) {
 	s.earnedSteps += stepPoints
 }
 
-// isNeutral reports whether the action is a harmless look-up that is still allowed, and counts it.
-// A step that was done before is a repeat and not neutral.
+// isNeutral reports whether the action is a harmless look-up that is still permitted, and counts
+// it. Repeating a step that is done is not neutral.
 func (s *state) isNeutral(action string, args map[string]any) bool {
 	for i, step := range s.workflow.Steps {
 		if step.Action == action && s.satisfied[i] && step.Accepts(args) {
@@ -207,7 +207,7 @@ func (s *state) isForbidden(action string, args map[string]any) bool {
 	return false
 }
 
-// holds reports whether a predicate is true. One about an argument that is missing is false.
+// holds reports whether a predicate is true. A predicate on a missing argument is false.
 func holds(p scenarios.Predicate, m scenarios.Moment) bool {
 	ok, err := p.Holds(m)
 	return ok && err == nil
@@ -240,7 +240,7 @@ func (s *state) respond(args map[string]any) (result, int64) {
 	return sent, 0
 }
 
-// question is the index of the asking step that a message fulfils, -1 for none.
+// question returns the index of the question step that a message fulfils, or -1.
 func (s *state) question(message string) int {
 	for i, step := range s.workflow.Steps {
 		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About) {
@@ -260,8 +260,8 @@ func (s *state) statesFacts(message string) bool {
 	return true
 }
 
-// resolved reports whether every required step was done, no forbidden one, and the backend's final
-// state meets every goal.
+// resolved reports whether every required step was done, no forbidden action, and the backend's
+// final state meets every goal.
 func (s *state) resolved() bool {
 	if s.forbidden || slices.Contains(s.satisfied, false) {
 		return false
@@ -282,7 +282,7 @@ func (s *state) refuse(invalid *episode.ActionError) (err error) {
 	return err
 }
 
-// pay returns the reward since the last payment, 0 before the end of an episode with terminal
+// pay returns the reward since the last payment. It is 0 before the end of an episode with terminal
 // rewards.
 func (s *state) pay() int64 {
 	if s.outcome == "" && s.mode == episode.Terminal {

@@ -133,7 +133,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	}
 }
 
-func TestQuestionGoesOn(t *testing.T) {
+func TestEpisodeContinuesAfterQuestion(t *testing.T) {
 	w := calm()
 	w.Steps = []scenarios.WorkflowStep{
 		{ID: "s0", Action: scenarios.RespondUser, Ask: true, Answer: "It is LD-1."},
@@ -177,7 +177,7 @@ func TestInvalidActionsEndTheEpisode(t *testing.T) {
 	}
 }
 
-func TestPenaltyOfAnInvalidActionComesWithTheNextReward(t *testing.T) {
+func TestPenaltyOfAnInvalidActionIsInTheNextReward(t *testing.T) {
 	e := start(calm(), episode.Dense)
 	if _, err := e.Step(t.Context(), json.RawMessage(`{}`)); err == nil {
 		t.Fatal("Step() took an action without a type")
@@ -187,7 +187,7 @@ func TestPenaltyOfAnInvalidActionComesWithTheNextReward(t *testing.T) {
 	}
 }
 
-func TestStepAfterTheEndPaysNothing(t *testing.T) {
+func TestStepAfterTheEndHasNoReward(t *testing.T) {
 	e := start(calm(), episode.Dense)
 	_, last := play(t, e, order, payment, refundGood, reply)
 	for _, action := range []string{reply, order, `{"action_type":"nonsense"}`, `no json`} {
@@ -202,8 +202,8 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 }
 
 // TestEveryEpisodeKeepsTheRules plays random episodes: none pays more than gold, rewards add up to
-// the dimensions, every observation is of the served schema, the same actions give the same bytes
-// and no later step changes an earlier observation.
+// the dimensions, every observation matches the served schema, the same actions give the same
+// bytes, and no later step changes an earlier observation.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	kind := start(calm(), episode.Dense).kind
 	schema := testkit.CompileSchema(t, kind.schemas.Observation)
@@ -264,7 +264,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	})
 }
 
-// TestRepeatsNeverPay plays gold with every action k times over.
+// TestRepeatsNeverPay plays gold with every action repeated k times.
 func TestRepeatsNeverPay(t *testing.T) {
 	gold := []string{order, payment, refundGood, reply}
 	for i, a := range gold {
@@ -281,8 +281,8 @@ func TestRepeatsNeverPay(t *testing.T) {
 	}
 }
 
-// TestSessionsOfOneInstance plays two episodes on the same instance, whose list of refunds has room
-// for more.
+// TestSessionsOfOneInstance plays two episodes of the same instance, whose list of refunds has
+// spare capacity.
 func TestSessionsOfOneInstance(t *testing.T) {
 	w := calm()
 	w.State.Refunds = make([]scenarios.Refund, 0, 4)

@@ -16,8 +16,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestPenaltiesReachTheClient plays wrong actions through a server: what they cost is seen as it
-// is, and the score of the episode is 0, not less.
+// TestPenaltiesReachTheClient plays wrong actions through a server: rewards are negative, and the
+// score of the episode is 0.
 func TestPenaltiesReachTheClient(t *testing.T) {
 	catalog := testkit.Catalog(t)
 	kind, err := workflow.New(catalog, offline.New())

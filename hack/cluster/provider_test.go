@@ -19,16 +19,16 @@ func TestChoose(t *testing.T) {
 		reason          string
 		fails           bool
 	}{
-		"kind where it works":       {want: providerKind, reason: "Docker runs"},
-		"local elsewhere":           {kind: "kind is not on PATH", want: providerLocal, reason: "kind is not on PATH"},
-		"the cluster that is there": {recorded: "local", want: providerLocal, reason: "made by it"},
-		"an order wins":             {order: "kind", kind: "no Docker", want: providerKind, reason: "CSENV_CLUSTER"},
-		"an order that agrees":      {order: "local", recorded: "local", want: providerLocal, reason: "CSENV_CLUSTER"},
-		"an order that differs":     {order: "kind", recorded: "local", fails: true},
-		"and the other way round":   {order: "local", recorded: "kind", fails: true},
-		"an order over damage":      {order: "local", recorded: "kin", want: providerLocal, reason: "CSENV_CLUSTER"},
-		"a damaged record":          {recorded: "loc", want: providerKind, reason: "Docker runs"},
-		"an unknown order":          {order: "minikube", fails: true},
+		"kind where it works":     {want: providerKind, reason: "Docker runs"},
+		"local elsewhere":         {kind: "kind is not on PATH", want: providerLocal, reason: "kind is not on PATH"},
+		"an existing cluster":     {recorded: "local", want: providerLocal, reason: "created by it"},
+		"an order wins":           {order: "kind", kind: "no Docker", want: providerKind, reason: "CSENV_CLUSTER"},
+		"an order that agrees":    {order: "local", recorded: "local", want: providerLocal, reason: "CSENV_CLUSTER"},
+		"an order that differs":   {order: "kind", recorded: "local", fails: true},
+		"and the other way round": {order: "local", recorded: "kind", fails: true},
+		"an order over damage":    {order: "local", recorded: "kin", want: providerLocal, reason: "CSENV_CLUSTER"},
+		"a damaged record":        {recorded: "loc", want: providerKind, reason: "Docker runs"},
+		"an unknown order":        {order: "minikube", fails: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -40,12 +40,12 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestChooseSaysHowToEndTheOtherCluster(t *testing.T) {
+func TestChooseReportsHowToRemoveTheOtherCluster(t *testing.T) {
 	_, err := choose(providerKind, providerLocal, nil)
-	for _, words := range []string{"CSENV_CLUSTER=kind", "made by local",
+	for _, words := range []string{"CSENV_CLUSTER=kind", "created by local",
 		"CSENV_CLUSTER=local go run ./hack/cluster down"} {
 		if err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("choose = %v, without %q", err, words)
+			t.Errorf("choose = %v, want it to contain %q", err, words)
 		}
 	}
 }

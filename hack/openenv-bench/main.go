@@ -68,7 +68,7 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a "+
 		"process here may have 20,000 open files")
-	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, 
+	cmd.Flags().DurationVar(&o.duration, "duration", o.duration,
 		"duration of the measurement of steps, for each number of sessions")
 	cmd.Flags().StringSliceVar(&o.servers, "servers", o.servers, "servers to measure")
 	cmd.Flags().StringVar(&o.out, "out", "", "file to write the page to instead of standard output")

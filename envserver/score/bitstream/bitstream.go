@@ -1,10 +1,10 @@
-// Package bitstream packs integers and texts into a stream of bits, most significant bit first, and
-// reads them again from untrusted bytes.
+// Package bitstream encodes integers and texts as a stream of bits, most significant bit first, and
+// decodes them from untrusted bytes.
 //
 // A type describes its encoding once, in a function that takes a [Stream] and pointers to its
-// fields: a stream that encodes writes the fields, a stream that decodes fills them. Columns of
-// fixed width make the size of a ledger predictable from its plan, which no general compressor
-// does, and leave a decoder nothing to inflate.
+// fields: a stream that encodes writes the fields, a stream that decodes fills them. Columns have a
+// fixed width, so the size of a ledger is predictable from its plan, unlike with a general
+// compressor, and a small input can't expand to a large one.
 package bitstream
 
 import (
@@ -35,7 +35,7 @@ const (
 	textDigest        // 32 bytes of a "sha256:<hex>"
 )
 
-// Stream encodes or decodes. The first fault of a decoder sticks: every later read yields zeros.
+// Stream encodes or decodes. After the first error of a decoder, every read returns zeros.
 type Stream struct {
 	bytes   []byte
 	pos     int // in bits
@@ -51,9 +51,9 @@ func Encode(version int64, code func(*Stream)) []byte {
 	return s.bytes
 }
 
-// Decode reads what Encode wrote into the fields that code describes. It refuses another version,
-// fields that validate refuses, and anything but the shortest encoding: a signature then stands for
-// the fields, not for one of several ways to write them.
+// Decode decodes the result of Encode into the fields that code describes. It refuses other
+// versions, fields that validate refuses, and everything but the shortest encoding, so that a
+// signature covers the fields and not one of several encodings.
 func Decode(data []byte, version int64, code func(*Stream), validate func() error) error {
 	s := &Stream{bytes: data}
 	var got int64
@@ -223,8 +223,8 @@ func (s *Stream) Column(values []int64) {
 	}
 }
 
-// Len codes a number of items that take at least itemBits each. A decoder refuses one that the rest
-// of the stream can't hold, and so allocates nothing for it.
+// Len codes the number of items that take at least itemBits each. A decoder refuses a number that
+// the rest of the stream can't contain, before it allocates memory.
 func (s *Stream) Len(n, itemBits int) int {
 	count := int64(n)
 	if s.Number(&count); !s.writing && (count*int64(itemBits) > int64(s.remaining()) || count > int64(s.remaining())) {
@@ -323,11 +323,11 @@ func digestBytes(text string) ([]byte, bool) {
 	return sum, ok && err == nil && len(sum) == 32 && digits == strings.ToLower(digits)
 }
 
-// TextBits is the size of a name of a length.
+// TextBits returns the size of a name of that length.
 func TextBits(length int) int { return 2 + NumberBits(int64(length)) + 6*length }
 
-// NumberBits is the size of an integer.
+// NumberBits returns the size of an integer.
 func NumberBits(v int64) int { return 6 + Width(v) }
 
-// Width is the number of bits of an integer that is not negative.
+// Width returns the number of bits of a non-negative integer.
 func Width(v int64) int { return bits.Len64(uint64(max(v, 0))) }

@@ -58,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(diff)
 		}
 		if err := Decode(data, 4, new(sample).code, func() error { return nil }); err == nil {
-			t.Fatal("another version is accepted")
+			t.Fatal("no error for another version")
 		}
 	})
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// durationBins is two for each power of two: bin i holds the durations from 2^(i/2) up to
-// 2^((i+1)/2) milliseconds. The first bin also holds shorter ones, the last one (from about three
-// hours on) also longer ones.
+// durationBins is two per power of two: bin i contains the durations from 2^(i/2) up to 2^((i+1)/2)
+// milliseconds. The first bin also contains shorter ones, and the last one (from about three hours)
+// also longer ones.
 const durationBins = 48
 
-// maxCount bounds what a bin may count.
+// maxCount bounds the count of a bin.
 const maxCount = 1 << 31
 
 // Durations is a histogram of durations with bins of equal width on a logarithmic scale, so that a
@@ -54,8 +54,8 @@ func (d Durations) Count() int64 {
 	return n
 }
 
-// Quantile is the upper edge, in milliseconds, of the bin that holds the given share of the
-// durations: 0.99 for the 99th percentile. It is 0 without durations.
+// Quantile returns the upper edge, in milliseconds, of the bin with the given quantile: 0.99 for
+// the 99th percentile. It is 0 without durations.
 func (d Durations) Quantile(q float64) int64 {
 	rank := int64(q * float64(d.Count()))
 	for i, n := range d.bins {

@@ -54,7 +54,7 @@ func TestDurationsText(t *testing.T) {
 		}
 		var got Durations
 		if err := got.UnmarshalText(text); err != nil || !got.Equal(d) {
-			t.Fatalf("%q is read as %v (%v), want %v", text, got, err, d)
+			t.Fatalf("%q decodes to %v (%v), want %v", text, got, err, d)
 		}
 	})
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
-// OtherGroup is the group of all names beyond the number that figures list. A group may also have
-// this name itself.
+// OtherGroup is the group of all names beyond the number that figures list. A name may also be
+// "other" itself.
 const OtherGroup = "other"
 
-// Groups are sums by name, ordered by name, and at most a fixed number of them. Beyond that number
-// the first names are kept and the others are added up as OtherGroup. A name that doesn't make it
-// into a part of the sums doesn't make it into the whole, so the parts may be added in any order.
+// Groups are sums by name, ordered by name, with a fixed maximum number. Beyond that number the
+// first names are kept and the others are summed up as OtherGroup. A name that is not kept in a
+// part is not kept in the whole either, so parts may be added in any order.
 type Groups[T any] []Group[T]
 
 // Group is the sums of one name.
@@ -33,7 +33,7 @@ func (g *Groups[T]) At(name string) *T {
 	return &(*g)[at].Sums
 }
 
-// Limit adds the last groups to OtherGroup until there are no more than most.
+// Limit merges the last groups into OtherGroup until at most that many groups remain.
 func (g *Groups[T]) Limit(most int, merge func(into, from *T)) {
 	for len(*g) > most {
 		last := len(*g) - 1

@@ -9,8 +9,8 @@ import (
 // MaxK is the largest k of pass^k.
 const MaxK = 8
 
-// nano is the unit of the pass^k of a (task, scenario) pair: rounding each to 1e-9 keeps the sum an
-// integer and costs no shown place.
+// nano is the unit of the pass^k of a (task, scenario) pair. Rounding each to 1e-9 keeps the sum an
+// integer, and doesn't change a displayed digit.
 const nano = 1_000_000_000
 
 // PassHatK is the chance that k trials of a scenario all pass, averaged over (task, scenario)
@@ -57,7 +57,7 @@ func (p *PassSums) Merge(o *PassSums) {
 	}
 }
 
-// Figures has an entry for each k for which some pair has k trials.
+// Figures has an entry for each k for which at least one pair has k trials.
 func (p *PassSums) Figures() []PassHatK {
 	var figures []PassHatK
 	for i, sum := range p {

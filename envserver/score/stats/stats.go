@@ -1,9 +1,9 @@
 // Package stats estimates scores from sums: means with their errors over scenarios, pass rates,
 // pass^k and durations.
 //
-// Every sum is an exact integer, so adding is associative and commutative and the estimates don't
-// depend on the order in which shards end. Floating point appears in the last step alone. Scores,
-// rates and errors are in micro-points.
+// Every sum is an exact integer, so addition is associative and commutative, and the estimates
+// don't depend on the order in which shards end. Floating point is used only in the last step.
+// Scores, rates and errors are in micro-points.
 package stats
 
 import (
@@ -62,7 +62,7 @@ func (c *Clusters) Code(s *bitstream.Stream) {
 	}
 }
 
-// Validate refuses sums that no clusters of so many episodes in all have.
+// Validate refuses sums that are impossible for that number of episodes.
 func (c *Clusters) Validate(episodes int64) error {
 	if c.Count > c.Episodes || c.Episodes > episodes || c.Passes > c.Episodes || c.Score > c.Episodes*One {
 		return errors.New("impossible sums")
@@ -112,12 +112,12 @@ func (c *Clusters) Interval(least float64) (*int64, *Interval) {
 	return new(int64(math.Round(se))), &Interval{Low: clamp(m-half, least), High: clamp(m+half, least)}
 }
 
-// wilson is the score interval of Wilson (Journal of the American Statistical Association 22, 1927)
-// at 95 % for the pass rate p. Trials of a scenario are correlated, so n isn't the number of
-// episodes but Kish's effective number of clusters N²/Σn² (Survey Sampling, 1965), which is the
-// number of scenarios where all have as many trials. The interval is right where the trials of a
-// scenario all agree, and too wide where they don't. It needs no variance, and so also holds where
-// all episodes pass or none does.
+// wilson returns the score interval of Wilson (Journal of the American Statistical Association 22,
+// 1927) at 95 % for the pass rate p. Trials of a scenario are correlated, so n isn't the number of
+// episodes but Kish's effective number of clusters N²/Σn² (Survey Sampling, 1965), which equals the
+// number of scenarios if all have the same number of trials. The interval is exact if all trials of
+// a scenario agree, and too wide otherwise. It needs no variance, so it is also valid if all
+// episodes pass or none does.
 func (c *Clusters) wilson() *Interval {
 	if c.Episodes == 0 {
 		return nil
@@ -143,7 +143,7 @@ func (c *Clusters) standardError() float64 {
 	divisor := new(big.Int).Exp(n, big.NewInt(4), nil)
 	divisor.Mul(divisor, big.NewInt(c.Count-1))
 	variance, _ := new(big.Rat).SetFrac(squares, divisor).Float64()
-	// Below 0 only for the sums of a status that was edited.
+	// Negative only for the sums of an edited status.
 	return math.Sqrt(max(variance, 0))
 }
 

@@ -2,8 +2,8 @@ package stats
 
 import "testing"
 
-// A shift of all scores by a constant leaves the standard error alone; squares of these sums pass
-// 2^63.
+// Adding a constant to all scores doesn't change the standard error. The squares of these sums
+// exceed 2^63.
 func TestLargeSumsStayExact(t *testing.T) {
 	sums := func(shift int64) *Clusters {
 		c := &Clusters{}

@@ -1,7 +1,7 @@
 // Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
 // validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
-// also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a bucket
-// of versitygw.
+// also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a
+// bucket of versitygw.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the

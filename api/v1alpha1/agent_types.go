@@ -102,7 +102,7 @@ type OpenAIAgentSpec struct {
 	// without user, password, query or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
+	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?$`
 	// +required
 	BaseURL string `json:"baseURL,omitempty"`
 
@@ -173,7 +173,7 @@ type HTTPAgentSpec struct {
 	// action.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s#]*)?$"
+	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$-~]*)?$`
 	// +required
 	URL string `json:"url,omitempty"`
 
@@ -197,6 +197,7 @@ type ContainerAgentSpec struct {
 	// image is the image of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +required
 	Image string `json:"image,omitempty"`
 
@@ -235,7 +236,7 @@ type ContainerAgentSpec struct {
 	// path is the URL path that the policy serves. Defaults to /.
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern="^/[^\\s#]*$"
+	// +kubebuilder:validation:Pattern=`^/[!"$-~]*$`
 	// +optional
 	Path string `json:"path,omitempty"`
 

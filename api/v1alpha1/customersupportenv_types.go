@@ -104,6 +104,7 @@ type CustomerSupportEnvSpec struct {
 	// image, which has the matching version.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +optional
 	Image string `json:"image,omitempty"`
 

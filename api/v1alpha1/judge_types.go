@@ -43,7 +43,7 @@ type LLMJudgeSpec struct {
 	// without user, password, query or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
+	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?$`
 	// +required
 	BaseURL string `json:"baseURL"`
 

@@ -114,6 +114,12 @@ func TestValidation(t *testing.T) {
 		"a volume with credentials": {run("bad", "results: {persistentVolumeClaim: {claimName: a}, "+
 			"credentialsSecretRef: {name: b}}"), "credentialsSecretRef requires results.url"},
 
+		"an image with an escape": {pool("bad", `{image: "a\x1b[2J"}`), "should match"},
+		"a judge's URL with an escape": {pool("bad",
+			`{judge: {type: LLM, llm: {baseURL: "https://m.example/\x1b", model: m}}}`), "should match"},
+		"an agent's URL with an escape": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			`{type: HTTP, http: {url: "https://m.example\x1b/"}}`), "should match"},
+
 		"another environment": {pool("bad", "{environment: Chess}"),
 			"supported values: \"Ticket\", \"Workflow\""},
 		"no image":              {pool("bad", "{image: ''}"), "spec.image"},

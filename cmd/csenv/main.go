@@ -70,7 +70,7 @@ func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	case errors.Is(err, cli.ErrOutcome):
 		return exitOutcome
 	default:
-		fmt.Fprintln(errs, "error:", err)
+		fmt.Fprintln(errs, "error:", view.Printable(err.Error()))
 		return exitError
 	}
 }

@@ -142,7 +142,7 @@ func progressBar(w io.Writer, what string) func(done, total int) {
 func (r *report) print(w io.Writer) {
 	for _, f := range r.Findings {
 		line := fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule)
-		for i, part := range strings.Split(text.WrapSoft(line, view.Width-4), "\n") {
+		for i, part := range strings.Split(text.WrapSoft(view.Printable(line), view.Width-4), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(strings.Repeat(" ", 4*min(i, 1))+part, " "))
 		}
 	}

@@ -2,11 +2,9 @@ package authoring
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -46,11 +44,7 @@ func newListCommand() *cobra.Command {
 			return err
 		}
 		kept := slices.DeleteFunc(all, func(p profile) bool { return !only.keeps(p) })
-		if output.Name == "json" {
-			return output.Encode(cmd.OutOrStdout(), kept)
-		}
-		printProfiles(cmd.OutOrStdout(), output.Name, kept)
-		return nil
+		return output.Print(cmd.OutOrStdout(), profileList(kept))
 	}
 	return cmd
 }
@@ -80,15 +74,12 @@ func (f *filter) keeps(p profile) bool {
 		cli.Among(f.languages, p.Language)
 }
 
-func printProfiles(w io.Writer, format string, all []profile) {
-	t := view.NewTable("id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language")
-	for _, p := range all {
-		t.AppendRow(table.Row{p.ID, p.Kind, view.OrDash(p.Category), view.OrDash(p.Priority), view.YesNo(p.Escalation),
-			p.AccountLevel, p.Difficulty, p.Split, p.Language})
-	}
-	if format == "csv" {
-		fmt.Fprintln(w, t.RenderCSV())
-		return
-	}
-	fmt.Fprintln(w, t.Render())
+func profileList(all []profile) view.Result {
+	header := []string{"id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language"}
+	rows := view.Each(all, func(p profile) []string {
+		return []string{p.ID, p.Kind, view.OrDash(p.Category), view.OrDash(p.Priority), view.YesNo(p.Escalation),
+			p.AccountLevel, p.Difficulty, p.Split, p.Language}
+	})
+	return view.Result{Value: all, Header: header, Rows: rows,
+		Document: view.Document{Sections: []view.Section{{Header: header, Rows: rows}}}}
 }

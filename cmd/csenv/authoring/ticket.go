@@ -110,7 +110,8 @@ func encodeUserSim(u *scenarios.UserSim) object {
 }
 
 func (t ticket) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, ticket, version %d, seed %d (%s)\n", t.scenario.ID, t.Version, t.Seed, t.scenario.File)
+	view.Paragraph(w, "", fmt.Sprintf("%s, ticket, version %d, seed %d (%s)", t.scenario.ID, t.Version, t.Seed,
+		t.scenario.File))
 	view.Heading(w, "what the agent is served")
 	printCustomer(w, t.Customer)
 	view.Field(w, "now", t.Now.Format(view.ClockTime))

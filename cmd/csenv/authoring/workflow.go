@@ -84,8 +84,8 @@ func encodeArgs(args []scenarios.Arg) map[string]any {
 }
 
 func (f workflow) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, workflow, task %s, version %d, seed %d (%s)\n", f.scenario.ID, f.scenario.Task(), f.Version,
-		f.Seed, f.scenario.File)
+	view.Paragraph(w, "", fmt.Sprintf("%s, workflow, task %s, version %d, seed %d (%s)", f.scenario.ID,
+		f.scenario.Task(), f.Version, f.Seed, f.scenario.File))
 	view.Heading(w, "what the agent is served")
 	printCustomer(w, f.Customer)
 	view.Field(w, "now", f.Now.Format(view.ClockTime))

@@ -70,7 +70,8 @@ func NewDoctorCommand() *cobra.Command {
 		var c checkup
 		c.machine()
 		c.cluster(cmd.Context(), &from)
-		if err := printCheckup(cmd.OutOrStdout(), output, c, view.Colours(cmd.OutOrStdout())); err != nil {
+		if err := printCheckup(cmd.OutOrStdout(), output, c,
+			output.Name == "table" && view.Colours(cmd.OutOrStdout())); err != nil {
 			return err
 		}
 		for _, f := range c {

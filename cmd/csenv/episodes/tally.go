@@ -60,10 +60,10 @@ func (t *tally) print(w io.Writer) {
 		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/n, t.after/n)
 	}
 	for _, reason := range view.SortedKeys(t.reasons) {
-		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
+		view.Paragraph(w, "  ", fmt.Sprintf("%d not gradable: %s", t.reasons[reason], reason))
 	}
 	if t.foreign > 0 {
-		fmt.Fprintf(w, "  %s skipped because they aren't records; the first: %v\n", view.Count(t.foreign, "line"),
-			t.firstForeign)
+		view.Paragraph(w, "  ", fmt.Sprintf("%s skipped because they aren't records; the first: %v",
+			view.Count(t.foreign, "line"), t.firstForeign))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -227,7 +226,7 @@ func (r BenchReport) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 	for _, action := range r.Actions {
-		view.Paragraph(w, "", "Played: "+strings.ToValidUTF8(string(action), "�"))
+		view.Paragraph(w, "", "Played: "+string(action))
 	}
 	for _, cause := range view.SortedKeys(failures) {
 		view.Paragraph(w, "", fmt.Sprintf("%s failed: %s", view.Count(failures[cause], "session"), cause))

@@ -117,10 +117,11 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 		}
 		p.Runs = append(p.Runs, section)
 	}
-	if err := t.Execute(w, p); err != nil {
+	var html bytes.Buffer
+	if err := t.Execute(&html, p); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	return nil
+	return view.WriteHTML(w, html.String())
 }
 
 func meanOf(r *source.LoadedRun) float64 {

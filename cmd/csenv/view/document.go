@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -16,7 +15,7 @@ type Section struct {
 	Rows    [][]string
 	// Note is printed below the table.
 	Note string
-	// Painted marks the first column as trusted: it may contain colours.
+	// Painted marks the first column as trusted: it may contain colours of a terminal.
 	Painted bool
 }
 
@@ -45,7 +44,10 @@ func (d Document) Print(w io.Writer, format string) {
 		if s.Heading != "" {
 			Paragraph(w, "", s.Heading)
 		}
-		fmt.Fprintln(w, s.table(true).Render())
+		s = s.escaped(Printable)
+		t := s.table()
+		t.SetColumnConfigs(s.folded())
+		fmt.Fprintln(w, t.Render())
 		if s.Note != "" {
 			Paragraph(w, "", s.Note)
 		}
@@ -63,35 +65,31 @@ func (d Document) markdown(w io.Writer) {
 		if s.Heading != "" {
 			fmt.Fprintf(w, "### %s\n\n", markdownText(s.Heading))
 		}
-		fmt.Fprintf(w, "%s\n\n", s.table(false).RenderMarkdown())
+		fmt.Fprintf(w, "%s\n\n", s.escaped(markdownText).table().RenderMarkdown())
 		if s.Note != "" {
 			fmt.Fprintf(w, "%s\n\n", markdownText(s.Note))
 		}
 	}
 }
 
-// markdownText escapes an untrusted text and puts it on one line.
-func markdownText(s string) string {
-	return strings.NewReplacer(
-		"\n", " ", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "'", "[", `\[`, "*", `\*`, "_", `\_`,
-	).Replace(Printable(s))
+// escaped is the section with harmless headers and cells.
+func (s Section) escaped(escape func(string) string) Section {
+	rows := make([][]string, len(s.Rows))
+	for i, row := range s.Rows {
+		rows[i] = Each(row, escape)
+		if s.Painted {
+			rows[i][0] = row[0]
+		}
+	}
+	s.Header, s.Rows = Each(s.Header, escape), rows
+	return s
 }
 
-// table builds the section's table, wrapped to the width if asked for.
-func (s Section) table(fold bool) table.Writer {
+// table builds the table of an escaped section.
+func (s Section) table() table.Writer {
 	t := NewTable(s.Header...)
 	for _, row := range s.Rows {
-		cells := make(table.Row, len(row))
-		for i, cell := range row {
-			if i > 0 || !s.Painted {
-				cell = Printable(cell)
-			}
-			cells[i] = cell
-		}
-		t.AppendRow(cells)
-	}
-	if fold {
-		t.SetColumnConfigs(s.folded())
+		t.AppendRow(Each(row, func(cell string) any { return cell }))
 	}
 	return t
 }
@@ -99,17 +97,11 @@ func (s Section) table(fold bool) table.Writer {
 // gap is the space between two columns.
 const gap = 2
 
-// folded narrows the widest columns until all fit.
+// folded narrows the widest columns of an escaped section until all fit.
 func (s Section) folded() []table.ColumnConfig {
 	widths := make([]int, len(s.Header))
-	for i, h := range s.Header {
-		widths[i] = text.StringWidth(h)
-	}
-	for _, row := range s.Rows {
+	for _, row := range append([][]string{s.Header}, s.Rows...) {
 		for i, cell := range row {
-			if i > 0 || !s.Painted {
-				cell = Printable(cell)
-			}
 			widths[i] = max(widths[i], text.LongestLineLen(cell))
 		}
 	}

@@ -1,14 +1,12 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 )
 
 // Result is the result of a command in each of the formats.
@@ -61,16 +59,12 @@ func (f *Format) Set(name string) error {
 
 // Encode writes a value as JSON or YAML.
 func (f *Format) Encode(w io.Writer, v any) error {
+	text, err := encodeJSON(v, jsonEscape)
 	if f.Name == "yaml" {
-		data, err := yaml.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("encoding as YAML: %w", err)
-		}
-		_, err = w.Write(data)
-		return err
+		text, err = encodeYAML(v)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	return err
 }

@@ -1,11 +1,6 @@
 package view
 
 import (
-	"encoding/csv"
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -21,24 +16,8 @@ func NewTable(header ...string) table.Writer {
 	t.SuppressTrailingSpaces()
 	row := make(table.Row, len(header))
 	for i, h := range header {
-		row[i] = h
+		row[i] = Line(h)
 	}
 	t.AppendHeader(row)
 	return t
-}
-
-// writeCSV writes a header and records. A cell that a spreadsheet would evaluate as a formula gets
-// a leading apostrophe.
-func writeCSV(w io.Writer, header []string, records [][]string) error {
-	for _, record := range records {
-		for i, cell := range record {
-			if cell != "" && strings.ContainsRune("=+@\t\r", rune(cell[0])) {
-				record[i] = "'" + cell
-			}
-		}
-	}
-	if err := csv.NewWriter(w).WriteAll(append([][]string{header}, records...)); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
-	}
-	return nil
 }

@@ -9,10 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-	"sigs.k8s.io/yaml"
 )
 
 // ShortDigest shortens a digest for display.
@@ -52,20 +50,6 @@ func YesNo(b bool) string {
 // Width is the maximum width of text output.
 const Width = 100
 
-// Printable escapes control characters, except line feeds and tabs, and characters that change the
-// direction of text. Texts of agents, judges and packs are untrusted.
-func Printable(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") { // bytes that aren't UTF-8 come out as U+FFFD
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
 // Paragraph writes a text, wrapped and indented.
 func Paragraph(w io.Writer, indent, s string) {
 	for line := range strings.SplitSeq(strings.TrimRight(Printable(s), "\n"), "\n") {
@@ -81,7 +65,7 @@ func Field(w io.Writer, name, value string) {
 	if value == "" {
 		return
 	}
-	label := fmt.Sprintf("  %-*s ", width, name)
+	label := fmt.Sprintf("  %-*s ", width, Line(name))
 	for line := range strings.SplitSeq(strings.TrimRight(Printable(value), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, Width-len(label)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(label+part, " "))
@@ -91,11 +75,11 @@ func Field(w io.Writer, name, value string) {
 }
 
 // Heading writes an empty line and a heading.
-func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(s)) }
+func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(Line(s))) }
 
 // Titled writes a title and, below it, an indented text.
 func Titled(w io.Writer, title, body string) {
-	fmt.Fprintf(w, "\n  %s:\n", Printable(title))
+	fmt.Fprintf(w, "\n  %s:\n", Line(title))
 	Paragraph(w, "    ", body)
 }
 
@@ -130,11 +114,11 @@ const ClockTime = "Monday, 2006-01-02 15:04"
 
 // YAML encodes a value of which the type is known to encode.
 func YAML(v any) string {
-	data, err := yaml.Marshal(v)
+	text, err := encodeYAML(v)
 	if err != nil {
 		return err.Error()
 	}
-	return string(data)
+	return text
 }
 
 // JSON encodes a value on one line.

@@ -89,6 +89,28 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+func TestCSVCells(t *testing.T) {
+	for cell, want := range map[string]string{
+		"=1+1": "'=1+1", "+1+1": "'+1+1", "-1+1": "'-1+1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\n=1": "'\n=1",
+		"\r=1": `\u000d=1`, "\x1b[2J": `\u001b[2J`, "-0.2632": "-0.2632", "-": "-", "": "", "B07": "B07",
+	} {
+		if got := csvCell(cell); got != want {
+			t.Errorf("csvCell(%q) = %q, want %q", cell, got, want)
+		}
+	}
+}
+
+func TestMarkdownCells(t *testing.T) {
+	for cell, want := range map[string]string{
+		"a|b": "a&#124;b", `a\|b`: `a\\&#124;b`, "`rm`": "\\`rm\\`", "<b>": "&lt;b&gt;",
+		"![x](y)": `!\[x\](y)`, "a\nb": "a b", "&lt;": "&amp;lt;", "\x1b": `\\u001b`,
+	} {
+		if got := markdownText(cell); got != want {
+			t.Errorf("markdownText(%q) = %q, want %q", cell, got, want)
+		}
+	}
+}
+
 func TestFoldsWideTables(t *testing.T) {
 	cell := strings.Repeat("word ", 60)
 	var out strings.Builder

@@ -29,6 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment"
 	runs "github.com/csenv/csenv/controllers/run"
 )
@@ -134,6 +135,9 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	mgr, err := ctrl.NewManager(config, managerOptions(o, scheme))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := access.IndexRuns(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace}).SetupWithManager(
 		mgr); err != nil {

@@ -114,10 +114,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		metrics.Registry.Register(newCollector(mgr.GetClient()))); err != nil {
 		return fmt.Errorf("registering the pools' metrics: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.EvaluationRun{}, poolNameField,
-		poolName); err != nil {
-		return fmt.Errorf("indexing runs by their pool: %w", err)
-	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("environment").
 		// Writes of our own status don't trigger another pass.

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -61,8 +62,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{}
 	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{}, poolNameField,
-		poolName).
+		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{},
+		access.UnendedField, access.UnendedIndex).
 		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(scheme.Scheme)},
 			managedfields.NewDeducedTypeConverter()).Build()
 	w.WithWatch = interceptor.NewClient(store, w.counting())

@@ -1,13 +1,10 @@
 package environment
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -15,35 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 )
-
-// poolNameField is the selectable field that indexes runs by their pool.
-const poolNameField = "spec.environmentRef.name"
-
-func poolName(object client.Object) []string {
-	run, ok := object.(*v1alpha1.EvaluationRun)
-	if !ok {
-		return nil
-	}
-	return []string{run.Spec.EnvironmentRef.Name}
-}
 
 // isAwaited reports whether an EvaluationRun of any namespace keeps the pool from scaling to zero.
 func (r *Reconciler) isAwaited(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (bool, error) {
 	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
 		return false, nil
 	}
-	var list v1alpha1.EvaluationRunList
-	if err := r.client.List(ctx, &list, client.MatchingFields{poolNameField: env.Name}); err != nil {
-		return false, fmt.Errorf("listing the pool's runs: %w", err)
-	}
-	return slices.ContainsFunc(list.Items, func(run v1alpha1.EvaluationRun) bool {
-		return poolNamespace(&run) == env.Namespace && wantsToPlay(&run)
-	}), nil
-}
-
-func poolNamespace(run *v1alpha1.EvaluationRun) string {
-	return cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace)
+	pool := client.ObjectKeyFromObject(env)
+	list, err := access.UnendedRuns(ctx, r.client, pool)
+	return slices.ContainsFunc(list, func(run v1alpha1.EvaluationRun) bool {
+		return access.PoolOf(&run) == pool && wantsToPlay(&run)
+	}), err
 }
 
 // wantsToPlay reports whether the run is played or waits only for its pool. A run that the pool
@@ -68,8 +49,7 @@ func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	pool := types.NamespacedName{Namespace: poolNamespace(run), Name: run.Spec.EnvironmentRef.Name}
-	return []reconcile.Request{{NamespacedName: pool}}
+	return []reconcile.Request{{NamespacedName: access.PoolOf(run)}}
 }
 
 // beginsToWait passes events of runs that begin to wait for a pool. Polls notice the end.

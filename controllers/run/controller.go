@@ -48,6 +48,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
@@ -129,17 +130,14 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 
 // runsOfPool finds the runs of all namespaces that are played against a pool and haven't ended.
 func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
-	var list v1alpha1.EvaluationRunList
-	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		logf.FromContext(ctx).Error(err, "Listing the runs of a pool", "pool", pool.GetName())
+	list, err := access.UnendedRuns(ctx, r.client, client.ObjectKeyFromObject(pool))
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Finding the runs of a pool", "pool", pool.GetName())
 		return nil
 	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		run := &list.Items[i]
-		if poolKeyOf(run) == client.ObjectKeyFromObject(pool) && !evaluation.Ended(run.Status.Conditions) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
-		}
+	requests := make([]reconcile.Request, 0, len(list))
+	for i := range list {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list[i])})
 	}
 	return requests
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
@@ -218,7 +219,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 		"--plan=" + planFolder + "/" + planKey,
 		"--shards=" + shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
-		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), poolKeyOf(run).Namespace,
+		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), access.PoolOf(run).Namespace,
 			v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
 		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // few

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
@@ -49,7 +50,7 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return nil //nolint:nilerr // the decision reports it
 	}
-	list, err := pods.Servers(ctx, r.client, poolKeyOf(s.run))
+	list, err := pods.Servers(ctx, r.client, access.PoolOf(s.run))
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (r *Reconciler) findGone(ctx context.Context, s *snapshot, alive map[string
 				return nil
 			}
 			var pod corev1.Pod
-			err := r.direct.Get(ctx, types.NamespacedName{Namespace: poolKeyOf(s.run).Namespace, Name: server.Pod},
+			err := r.direct.Get(ctx, types.NamespacedName{Namespace: access.PoolOf(s.run).Namespace, Name: server.Pod},
 				&pod)
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("looking for server %s: %w", server.Pod, err)

@@ -139,16 +139,10 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 	return nil
 }
 
-// poolKeyOf names the pool that a run is played against.
-func poolKeyOf(run *v1alpha1.EvaluationRun) types.NamespacedName {
-	return types.NamespacedName{Namespace: cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace),
-		Name: run.Spec.EnvironmentRef.Name}
-}
-
 // readPool reads the pool if it admits the run.
 func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	env := &v1alpha1.CustomerSupportEnv{}
-	err := r.client.Get(ctx, poolKeyOf(s.run), env)
+	err := r.client.Get(ctx, access.PoolOf(s.run), env)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
@@ -116,7 +117,7 @@ func environmentCondition(s snapshot) metav1.Condition {
 		return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
 			fmt.Sprintf(format, args...))
 	}
-	key := poolKeyOf(s.run)
+	key := access.PoolOf(s.run)
 	name := key.Name
 	switch {
 	case s.env == nil && key.Namespace != s.run.Namespace:

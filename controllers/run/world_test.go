@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -60,7 +61,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(start())}
 	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
-			&batchv1.Job{}).Build()
+			&batchv1.Job{}).
+		WithIndex(&v1alpha1.EvaluationRun{}, access.UnendedField, access.UnendedIndex).Build()
 	cached := interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 			opts ...client.GetOption) error {
@@ -72,6 +74,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return c.Get(ctx, key, obj, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, isRuns := list.(*v1alpha1.EvaluationRunList); isRuns &&
+				(&client.ListOptions{}).ApplyOptions(opts).FieldSelector == nil {
+				return errors.New("a list of all runs, of which there may be thousands")
+			}
 			err := c.List(ctx, list, opts...)
 			if pods, ok := list.(*corev1.PodList); ok {
 				pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Name == w.unlisted })

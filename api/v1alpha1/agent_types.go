@@ -124,12 +124,14 @@ type OpenAIAgentSpec struct {
 	// +optional
 	Mode ActionMode `json:"mode,omitempty"`
 
-	// temperature is the sampling temperature, a decimal from "0" to "2". Defaults to the
-	// endpoint's own.
-	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,4})?|2(\.0{1,4})?)$`
+	// temperature is the sampling temperature, from 0 to 2 with at most four digits after the
+	// point. Defaults to the endpoint's own.
+	// +kubebuilder:validation:Type=number
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2
+	// +kubebuilder:validation:XValidation:rule="double(int(self * 10000.0 + 0.5)) / 10000.0 == self",message="write at most four digits after the point"
 	// +optional
-	Temperature string `json:"temperature,omitempty"`
+	Temperature Number `json:"temperature,omitzero"`
 
 	// maxTokens is the maximum number of tokens per answer, from 1 to 1048576. Defaults to the
 	// endpoint's own limit.

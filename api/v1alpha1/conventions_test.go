@@ -58,9 +58,10 @@ type fieldRule func(name string, schema apiextensionsv1.JSONSchemaProps) string
 
 func fieldRules() map[string]fieldRule {
 	return map[string]fieldRule{
-		"no floats": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
-			return complain(s.Type == "number", "is a float: clients round it differently; use a decimal string or "+
-				"an integer")
+		"numbers are bounded": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
+			bounded := s.Minimum != nil && s.Maximum != nil && len(s.XValidations) > 0
+			return complain(s.Type == "number" && !bounded, "is a number without a minimum, a maximum or a rule for "+
+				"its digits")
 		},
 		"strings are bounded": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
 			bounded := s.MaxLength != nil || len(s.Enum) > 0 || s.Format == "date-time"
@@ -151,7 +152,7 @@ func TestConventionsCanBeBroken(t *testing.T) {
 	item := apiextensionsv1.JSONSchemaProps{Description: "item one", Type: "string"}
 	preserve := true
 	broken := map[string]apiextensionsv1.JSONSchemaProps{
-		"no floats":           {Type: "number"},
+		"numbers are bounded": {Type: "number"},
 		"strings are bounded": {Type: "string"},
 		"lists are bounded": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
 			Schema: &item}},

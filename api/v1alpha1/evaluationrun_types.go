@@ -109,13 +109,15 @@ type EvaluationRunSpec struct {
 	// +optional
 	Retries Retries `json:"retries,omitzero"`
 
-	// passScore is the minimum score of an episode that passes, a decimal from "0" to "1". Defaults
-	// to "0.8".
-	// +kubebuilder:default="0.8"
-	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`
+	// passScore is the minimum score of an episode that passes, from 0 to 1 with at most six digits
+	// after the point. Defaults to 0.8.
+	// +kubebuilder:default=0.8
+	// +kubebuilder:validation:Type=number
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	// +kubebuilder:validation:XValidation:rule="double(int(self * 1000000.0 + 0.5)) / 1000000.0 == self",message="write at most six digits after the point"
 	// +optional
-	PassScore string `json:"passScore,omitempty"`
+	PassScore Number `json:"passScore,omitzero"`
 
 	// thresholds are the minimum figures for condition ThresholdsMet to become True. They have no
 	// other effect: a run that misses them is still Complete.
@@ -184,11 +186,14 @@ type Threshold struct {
 	// +required
 	Metric Metric `json:"metric,omitempty"`
 
-	// min is the minimum value that meets the threshold, a decimal from "0" to "1".
-	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`
+	// min is the minimum value that meets the threshold, from 0 to 1 with at most six digits after
+	// the point.
+	// +kubebuilder:validation:Type=number
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	// +kubebuilder:validation:XValidation:rule="double(int(self * 1000000.0 + 0.5)) / 1000000.0 == self",message="write at most six digits after the point"
 	// +required
-	Min string `json:"min,omitempty"`
+	Min Number `json:"min,omitzero"`
 }
 
 // Results configures the storage of episodes: a file of JSON lines for each shard.

@@ -138,7 +138,7 @@ func TestRunDefaults(t *testing.T) {
 		Concurrency: new(int32(16)),
 		Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)),
 			MaxErroredPercent: new(int32(5))},
-		PassScore: "0.8",
+		PassScore: v1alpha1.Number{Text: "0.8"},
 		Retain:    v1alpha1.RetainOnFailure,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
@@ -190,11 +190,11 @@ func TestChanges(t *testing.T) {
 		"a run's seed":        {run("change-10"), `{"seed": 1}`, "seed is immutable"},
 		"a run's concurrency": {run("change-11"), `{"concurrency": 1}`, "concurrency is immutable"},
 		"a run's retries":     {run("change-12"), `{"retries": {"episodeAttempts": 1}}`, "retries is immutable"},
-		"a run's pass score":  {run("change-13"), `{"passScore": "0.9"}`, "passScore is immutable"},
+		"a run's pass score":  {run("change-13"), `{"passScore": 0.9}`, "passScore is immutable"},
 		"a run's pressure":    {run("change-15"), `{"pressure": "ResponseTime"}`, "pressure is immutable"},
 		"a run pauses":        {run("change-16"), `{"suspend": true}`, ""},
 		"a run's end of life": {run("change-17"), `{"ttlSecondsAfterFinished": 5, "retain": "Never"}`, ""},
-		"a run's thresholds": {run("change-18"), `{"thresholds": [{"metric": "passRate", "min": "0"}]}`,
+		"a run's thresholds": {run("change-18"), `{"thresholds": [{"metric": "passRate", "min": 0}]}`,
 			"thresholds is immutable"},
 		"a run's baseline": {run("change-19", "baselineRef: {name: a}"), `{"baselineRef": null}`,
 			"baselineRef is immutable"},

@@ -32,7 +32,7 @@ func TestValidation(t *testing.T) {
 		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', "+
 			"model: 'acme/judge@v1:fast~2026-01-01'}}}"), ""},
 		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024",
-			"pressure: ResponseTime", "passScore: '1.000000'",
+			"pressure: ResponseTime", "passScore: 1.000000",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}",
 			"{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
@@ -50,7 +50,7 @@ func TestValidation(t *testing.T) {
 		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, "+
 				"apiKeySecretRef: {name: k, key: k}, "+
-				"mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
+				"mode: JSON, temperature: 0.7, maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
 				"systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
 		"a run of a URL": {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
@@ -59,12 +59,12 @@ func TestValidation(t *testing.T) {
 				"path: /act}}"), ""},
 		"a run of what trainers bring": {rollouts("rollouts", "{type: External}"), ""},
 		"a run of many of them": {rollouts("many", "{type: External, external: {episodes: 2147483648}}",
-			"baselineRef: {name: last}", "thresholds: [{metric: passRate, min: '1'}]"), ""},
+			"baselineRef: {name: last}", "thresholds: [{metric: passRate, min: 1}]"), ""},
 		"a run of any number, for now": {rollouts("any", "{type: External, external: {}}", "activeDeadlineSeconds: 60",
 			"suspend: true"), ""},
 		"a run with a life": {run("life", "suspend: true", "startDeadlineSeconds: 60", "activeDeadlineSeconds: 3600",
 			"ttlSecondsAfterFinished: 0", "retain: Never", "baselineRef: {name: last}",
-			"thresholds: [{metric: meanScore, min: '0.7'}, {metric: passHat8, min: '0'}]",
+			"thresholds: [{metric: meanScore, min: 0.7}, {metric: passHat8, min: 0}]",
 			"results: {url: 's3://bucket/prefix?region=eu-west-1', credentialsSecretRef: {name: s3}}"), ""},
 		"a run into a bucket of odd letters": {run("odd",
 			`results: {url: 'gs://b/!"$%&()*+,-.:;<=>?[]^_{|}~/l%C3%A4ufe'}`), ""},
@@ -98,11 +98,12 @@ func TestValidation(t *testing.T) {
 		"a model's URL with a key": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1?key=x', model: m}}"), "should match"},
 		"too hot": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
-			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: '2.1'}}"), "should match"},
-		"another metric": {run("bad", "thresholds: [{metric: median, min: '0.7'}]"),
+			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: 2.1}}"),
+			"less than or equal to 2"},
+		"another metric": {run("bad", "thresholds: [{metric: median, min: 0.7}]"),
 			"supported values: \"meanScore\""},
-		"a threshold twice": {run("bad", "thresholds: [{metric: meanScore, min: '0.7'}, {metric: "+
-			"meanScore, min: '0.8'}]"), "Duplicate value"},
+		"a threshold twice": {run("bad", "thresholds: [{metric: meanScore, min: 0.7}, {metric: "+
+			"meanScore, min: 0.8}]"), "Duplicate value"},
 		"results in two places": {run("bad", "results: {url: 's3://bucket', persistentVolumeClaim: "+
 			"{claimName: a}}"), "exactly one of url and persistentVolumeClaim is required"},
 		"results nowhere": {run("bad", "results: {}"),
@@ -225,14 +226,21 @@ func TestValidation(t *testing.T) {
 		"a negative seed": {run("bad", "seed: -1"), "greater than or equal to 0"},
 		"a seed beyond 2^53": {run("bad", "seed: 9007199254740992"),
 			"less than or equal to 9007199254740991"},
-		"another pressure":             {run("bad", "pressure: true"), "spec.pressure"},
-		"no runners":                   {run("bad", "parallelism: 0"), "greater than or equal to 1"},
-		"no episodes in flight":        {run("bad", "concurrency: 0"), "greater than or equal to 1"},
-		"a pass score above 1":         {run("bad", "passScore: '1.01'"), "should match"},
-		"a pass score of seven digits": {run("bad", "passScore: '0.1234567'"), "passScore"},
-		"no attempts":                  {run("bad", "retries: {episodeAttempts: 0}"), "greater than or equal to 1"},
-		"more than all errored":        {run("bad", "retries: {maxErroredPercent: 101}"), "less than or equal to 100"},
-		"a run's name too long":        {run(strings.Repeat("a", 51)), "at most 50 lower-case letters"},
+		"another pressure":      {run("bad", "pressure: true"), "spec.pressure"},
+		"no runners":            {run("bad", "parallelism: 0"), "greater than or equal to 1"},
+		"no episodes in flight": {run("bad", "concurrency: 0"), "greater than or equal to 1"},
+		"a pass score above 1":  {run("bad", "passScore: 1.01"), "less than or equal to 1"},
+		"a pass score of seven digits": {run("bad", "passScore: 0.1234567"),
+			"at most six digits after the point"},
+		"a pass score in quotes": {run("bad", "passScore: '0.8'"), `must be of type number: "string"`},
+		"a temperature of five digits": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: 0.00002}}"),
+			"at most four digits after the point"},
+		"a minimum of seven digits": {run("bad", "thresholds: [{metric: passRate, min: 0.0000015}]"),
+			"at most six digits after the point"},
+		"no attempts":           {run("bad", "retries: {episodeAttempts: 0}"), "greater than or equal to 1"},
+		"more than all errored": {run("bad", "retries: {maxErroredPercent: 101}"), "less than or equal to 100"},
+		"a run's name too long": {run(strings.Repeat("a", 51)), "at most 50 lower-case letters"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator
 	var met, missed []string
 	for _, t := range thresholds {
 		value, known := figureOf(figures, t.Metric)
-		least, err := score.ParseDecimal(t.Min)
+		least, err := score.ParseDecimal(t.Min.Text)
 		switch {
 		case !known:
 			missed = append(missed, fmt.Sprintf("%s requires more episodes", t.Metric))

@@ -104,7 +104,7 @@ func reachable(thresholds []v1alpha1.Threshold, plan score.Plan) error {
 }
 
 func parsePassScore(run *v1alpha1.EvaluationRun) (int64, error) {
-	pass, err := score.ParseDecimal(run.Spec.PassScore)
+	pass, err := score.ParseDecimal(run.Spec.PassScore.Text)
 	if err != nil {
 		return 0, fmt.Errorf("reading spec.passScore of run %s: %w", run.Name, err)
 	}

@@ -93,7 +93,7 @@ func newTestRun() *v1alpha1.EvaluationRun {
 			Tasks: []v1alpha1.TaskSelection{{Name: "ticket-classify", Trials: 2},
 				{Name: "ticket-resolve", Trials: 2}},
 			Seed: ptr.To[int64](42), Parallelism: ptr.To[int32](4), Concurrency: ptr.To[int32](16),
-			PassScore: "0.8",
+			PassScore: v1alpha1.Number{Text: "0.8"},
 			Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To[int32](2),
 				MaxErroredPercent: ptr.To[int32](10)},
 		},

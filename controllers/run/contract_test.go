@@ -38,7 +38,7 @@ func (brokenAgent) Act(context.Context, policy.Turn) (json.RawMessage, error) {
 // machine.
 func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 	threshold := func(metric v1alpha1.Metric, least string) []v1alpha1.Threshold {
-		return []v1alpha1.Threshold{{Metric: metric, Min: least}}
+		return []v1alpha1.Threshold{{Metric: metric, Min: v1alpha1.Number{Text: least}}}
 	}
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.EvaluationRun)

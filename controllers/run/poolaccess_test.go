@@ -114,14 +114,14 @@ func TestThresholds(t *testing.T) {
 		want      string
 	}{
 		"reached": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: score.Decimal(figures.Mean - 100)}, "True"},
+			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean - 100)}}, "True"},
 		"missed": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: score.Decimal(figures.Mean + 100)}, "False"},
+			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean + 100)}}, "False"},
 		"the low end": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric,
-			Min: score.Decimal(figures.Mean)}, "False"},
-		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: "0"}, "True"},
-		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: "1"}, "False"},
-		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: "0"}, "False"},
+			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean)}}, "False"},
+		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "0"}}, "True"},
+		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: v1alpha1.Number{Text: "1"}}, "False"},
+		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: v1alpha1.Number{Text: "0"}}, "False"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := newTestRun()
@@ -138,7 +138,7 @@ func TestThresholds(t *testing.T) {
 			}
 		})
 	}
-	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}}
+	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "1"}}}
 	d := decide(s)
 	want := envReady + "Complete=True/Completed" + notFailed + " ThresholdsMet=False/ThresholdsMissed"
 	if got := states(d.status.Conditions); got != want {
@@ -148,12 +148,12 @@ func TestThresholds(t *testing.T) {
 		!strings.HasPrefix(got[0], "Warning passRate is ") {
 		t.Errorf("told %q", got)
 	}
-	s.run.Spec.Thresholds[0].Min = "0"
+	s.run.Spec.Thresholds[0].Min.Text = "0"
 	if got := told(decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
 		t.Errorf("told %q of a run as it was asked for", got)
 	}
 	early := snap()
-	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: "1"}}
+	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: v1alpha1.Number{Text: "1"}}}
 	if got := states(decide(early).status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
 		t.Errorf("a threshold that can't be reached begins: %s", got)
 	}

@@ -26,7 +26,7 @@ func agents() map[string]v1alpha1.Agent {
 			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
 		"gpt-x": {Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
 			BaseURL: "https://models.example/v1", Model: "gpt-x", APIKeySecretRef: secretKey("models"),
-			Mode: v1alpha1.JSONMode, Temperature: "0.7", MaxTokens: new(int32(512)),
+			Mode: v1alpha1.JSONMode, Temperature: v1alpha1.Number{Text: "0.7"}, MaxTokens: new(int32(512)),
 			RequestsPerMinute: new(int32(60)), TimeoutSeconds: 30, SystemPrompt: strings.Repeat("ü$(HOME)\x01", 3600),
 			ExtraBody: &apiextensionsv1.JSON{Raw: []byte(`{"top_k":1}`)},
 		}},

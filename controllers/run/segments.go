@@ -69,7 +69,7 @@ func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error 
 
 // begin stores what the pool grades with, before a segment is read.
 func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
-	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
+	passScore, err := score.ParseDecimal(s.run.Spec.PassScore.Text)
 	if err != nil {
 		return evaluation.InvalidPlan(fmt.Errorf("reading spec.passScore: %w", err))
 	}

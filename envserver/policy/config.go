@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,8 +52,8 @@ type OpenAIConfig struct {
 	Model   string `json:"model"`
 	// Mode is ModeTools unless set.
 	Mode Mode `json:"mode,omitempty"`
-	// Temperature is a decimal, "" for the endpoint's own default.
-	Temperature string `json:"temperature,omitempty"`
+	// Temperature is from 0 to 2, "" for the endpoint's own default.
+	Temperature json.Number `json:"temperature,omitempty"`
 	// MaxTokens bounds one answer, 0 for the endpoint's own default.
 	MaxTokens int64 `json:"maxTokens,omitempty"`
 	// RequestsPerMinute bounds the requests of all processes that share the endpoint, 0 for none.
@@ -176,7 +175,7 @@ func (c *OpenAIConfig) validate() error {
 		errs = append(errs, fmt.Errorf("the agent's mode is %.40q: choose %s or %s", c.Mode, ModeTools, ModeJSON))
 	}
 	if t, err := c.temperature(); err != nil || !(t >= 0 && t <= 2) { // nor NaN
-		errs = append(errs, fmt.Errorf("the agent's temperature is %.40q: use a decimal from 0 to 2", c.Temperature))
+		errs = append(errs, fmt.Errorf("the agent's temperature is %.40s: use a number from 0 to 2", c.Temperature))
 	}
 	if c.MaxTokens < 0 || c.RequestsPerMinute < 0 {
 		errs = append(errs, errors.New("the agent's maxTokens and requestsPerMinute must be positive"))
@@ -195,7 +194,7 @@ func (c *OpenAIConfig) temperature() (float64, error) {
 	if c.Temperature == "" {
 		return 0, nil
 	}
-	return strconv.ParseFloat(c.Temperature, 64)
+	return c.Temperature.Float64()
 }
 
 // ownMembers are the members of a request that csenv sets itself.

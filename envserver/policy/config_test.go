@@ -16,7 +16,7 @@ func TestParseConfig(t *testing.T) {
 		"builtin": {`{"type":"Builtin","builtin":{"policy":"Heuristic"}}`, ""},
 		"model": {
 			`{"type":"OpenAI","openAI":{"baseURL":"https://api.openai.com/v1","model":"gpt","mode":"Tools",` +
-				`"temperature":"0.7","maxTokens":9,"requestsPerMinute":5,"timeoutSeconds":9,` +
+				`"temperature":0.7,"maxTokens":9,"requestsPerMinute":5,"timeoutSeconds":9,` +
 				`"systemPrompt":"Be kind.","extraBody":{"top_k":1}}}`, ""},
 		"http": {`{"type":"HTTP","http":{"url":"http://agent:8080/act?mode=fast","timeoutSeconds":3600}}`,
 			""},
@@ -39,10 +39,10 @@ func TestParseConfig(t *testing.T) {
 		"scheme":   {`{"type":"HTTP","http":{"url":"ftp://secret/"}}`, "the agent's url must be"},
 		"mode": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","mode":"Prose"}}`,
 			"choose Tools or JSON"},
-		"temperature": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","temperature":"3"}}`,
-			"a decimal from 0 to 2"},
+		"temperature": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","temperature":3}}`,
+			"a number from 0 to 2"},
 		"no temperature": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","temperature":"NaN"}}`,
-			"a decimal from 0 to 2"},
+			"invalid number literal"},
 		"negative": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","maxTokens":-1}}`,
 			"must be positive"},
 		"time": {`{"type":"HTTP","http":{"url":"http://a","timeoutSeconds":3601}}`,

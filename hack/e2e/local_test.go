@@ -20,7 +20,7 @@ var _ = Describe("The same manifest on this machine and in the cluster", func() 
 		apply(ctx, poolManifest("athome", "Ticket"))
 		awaitPool(ctx, "athome")
 		manifest := runManifest("athome", "athome", "Heuristic", []string{task("ticket-resolve", 3),
-			task("queue-management", 1)}, "seed: 11", "parallelism: 3", `passScore: "0.4"`)
+			task("queue-management", 1)}, "seed: 11", "parallelism: 3", "passScore: 0.4")
 		apply(ctx, manifest)
 		cluster := awaitComplete(ctx, "athome")
 

@@ -44,7 +44,7 @@ var _ = Describe("Bad input", Ordered, func() {
 			[]string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
 		Entry("no trials", runManifest("bad", "support", "Null", []string{task("ticket-resolve", -1)}), "trials"),
 		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)},
-			`passScore: "1.5"`), "passScore"),
+			"passScore: 1.5"), "passScore"),
 		Entry("no task", runManifest("bad", "support", "Null", nil), "tasks"),
 		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
 	)

@@ -114,8 +114,12 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	passScore, err := number("pass-score", r.passScore)
+	if err != nil {
+		return nil, err
+	}
 	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
-		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed, PassScore: r.passScore,
+		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed, PassScore: passScore,
 		Parallelism: &r.parallelism, Concurrency: &r.concurrency,
 	}}
 	run.Name = cmp.Or(r.name, strings.ToLower(r.agent))
@@ -134,9 +138,22 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		if !ok {
 			return nil, fmt.Errorf("--threshold is %q: write METRIC=MIN, such as meanScore=0.7", text)
 		}
-		run.Spec.Thresholds = append(run.Spec.Thresholds, v1alpha1.Threshold{Metric: v1alpha1.Metric(name), Min: least})
+		value, err := number("threshold", least)
+		if err != nil {
+			return nil, err
+		}
+		run.Spec.Thresholds = append(run.Spec.Thresholds, v1alpha1.Threshold{Metric: v1alpha1.Metric(name), Min: value})
 	}
 	return run, nil
+}
+
+// number reads the value of a flag.
+func number(flag, text string) (v1alpha1.Number, error) {
+	value, err := v1alpha1.ParseNumber(text)
+	if err != nil {
+		return v1alpha1.Number{}, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return value, nil
 }
 
 // spec returns the agent.
@@ -164,10 +181,15 @@ func (r *runFlags) openAI() (v1alpha1.Agent, error) {
 		return v1alpha1.Agent{}, errors.New("--agent openai requires --model, the name of the model at its endpoint")
 	}
 	modes := map[string]v1alpha1.ActionMode{"tools": v1alpha1.ToolsMode, "json": v1alpha1.JSONMode}
-	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)],
-		Temperature: r.temperature}
+	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)]}
 	if spec.Mode == "" {
 		return v1alpha1.Agent{}, fmt.Errorf("--mode is %q: choose tools or json", r.mode)
+	}
+	if r.temperature != "" {
+		var err error
+		if spec.Temperature, err = number("temperature", r.temperature); err != nil {
+			return v1alpha1.Agent{}, err
+		}
 	}
 	if r.flags.Changed("max-tokens") {
 		spec.MaxTokens = &r.maxTokens

@@ -51,7 +51,7 @@ func passSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least"}}
 	for _, t := range run.Spec.Thresholds {
-		out.Rows = append(out.Rows, []string{string(t.Metric), t.Min})
+		out.Rows = append(out.Rows, []string{string(t.Metric), t.Min.Text})
 	}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil {
 		out.Note = c.Message

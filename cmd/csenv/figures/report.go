@@ -197,7 +197,7 @@ func bars(bins [score.Bins]int64) []pageBar {
 
 // addEpisodes adds transcripts of episodes that did not pass.
 func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r *source.LoadedRun, limit int) error {
-	pass, err := score.ParseDecimal(r.Spec.PassScore)
+	pass, err := score.ParseDecimal(r.Spec.PassScore.Text)
 	if err != nil {
 		return fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
 	}

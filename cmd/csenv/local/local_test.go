@@ -56,7 +56,7 @@ func testRun(change func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
 		Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 2,
 			Scenarios: &v1alpha1.ScenarioSelection{IDs: []string{"B06", "B07", "S03"}}}},
-		PassScore: "0.8", Concurrency: new(int32(4)), Parallelism: new(int32(1)),
+		PassScore: v1alpha1.Number{Text: "0.8"}, Concurrency: new(int32(4)), Parallelism: new(int32(1)),
 		Retries: v1alpha1.Retries{EpisodeAttempts: 1, MaxErroredPercent: new(int32(5))},
 	}}
 	run.Name, run.UID = "test", "0e1c5d9e-0000-0000-0000-000000000000"
@@ -123,7 +123,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	run := testRun(func(r *v1alpha1.EvaluationRun) {
 		r.Spec.Concurrency = new(int32(1))
-		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "0"}}
+		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: v1alpha1.Number{Text: "0"}}}
 	})
 	o := options(t, policy.Heuristic)
 	clerk := o.Agent
@@ -188,11 +188,11 @@ func TestThresholds(t *testing.T) {
 		status     metav1.ConditionStatus
 		message    string
 	}{
-		"reached": {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "1"}, {Metric: "passHat2",
-			Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue,
+		"reached": {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: v1alpha1.Number{Text: "1"}}, {Metric: "passHat2",
+			Min: v1alpha1.Number{Text: "1"}}, {Metric: v1alpha1.MeanScoreLowMetric, Min: v1alpha1.Number{Text: "0.9"}}}, metav1.ConditionTrue,
 			"meanScore is 1.0000, at least 1; passHat2 is"},
-		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"},
-			{Metric: v1alpha1.MeanScoreMetric, Min: "1.1"}}, metav1.ConditionFalse, "meanScore is 1.0000, below 1.1"},
+		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "1"}},
+			{Metric: v1alpha1.MeanScoreMetric, Min: v1alpha1.Number{Text: "1.1"}}}, metav1.ConditionFalse, "meanScore is 1.0000, below 1.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Thresholds = tc.thresholds })
@@ -210,7 +210,7 @@ func TestThresholds(t *testing.T) {
 // A threshold that no plan of the spec can reach is refused before anything is played.
 func TestUnreachableThreshold(t *testing.T) {
 	run := testRun(func(r *v1alpha1.EvaluationRun) {
-		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}
+		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat3", Min: v1alpha1.Number{Text: "0"}}}
 	})
 	err := Play(t.Context(), run, options(t, policy.Oracle))
 	if c := condition(t, run, v1alpha1.ConditionFailed); err == nil || c.Reason != v1alpha1.ReasonInvalidPlan ||

@@ -116,6 +116,9 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	}
 	var faults []error
 	for _, fault := range found {
+		if fault.Type == field.ErrorTypeTypeInvalid && strings.Contains(fault.Detail, "of type number") {
+			fault.Detail += ": write it without quotes"
+		}
 		faults = append(faults, fmt.Errorf("%s: %w", k.label(object), fault))
 	}
 	return faults

@@ -60,8 +60,12 @@ func TestAgreesWithTheAPIServer(t *testing.T) {
 		"a task twice":          aRun(oracle, "tasks: [{name: a}, {name: a}]"),
 		"no tasks":              aRun(oracle, "tasks: []"),
 		"a bare null policy":    aRun("agent: {type: Builtin, builtin: {policy: Null}}", task),
-		"too high a score":      aRun(oracle, task, "passScore: '1.5'"),
-		"a number for a score":  aRun(oracle, task, "passScore: 0.8"),
+		"too high a score":      aRun(oracle, task, "passScore: 1.5"),
+		"a string for a score":  aRun(oracle, task, "passScore: '0.8'"),
+		"six digits":            aRun(oracle, task, "passScore: 0.000025"),
+		"seven digits":          aRun(oracle, task, "passScore: 0.1234567"),
+		"a fifth digit":         aRun(strings.Replace(openAI, "model:", "temperature: 0.00001, model:", 1), task),
+		"a whole score":         aRun(oracle, task, "thresholds: [{metric: passRate, min: 1}]"),
 		"a fraction of a trial": aRun(oracle, "tasks: [{name: a, trials: 1.5}]"),
 		"results two ways":      aRun(oracle, task, "results: {url: 's3://b', persistentVolumeClaim: {claimName: c}}"),
 		"a small pool":          aPool(""),
@@ -131,6 +135,12 @@ func TestRefusals(t *testing.T) {
 			1), []string{"at most 50"}},
 		"a wrong policy": {aRun("agent: {type: Builtin, builtin: {policy: Genius}}", task),
 			[]string{"spec.agent.builtin.policy", `"Heuristic"`}},
+		"a quoted number": {aRun(oracle, task, "thresholds: [{metric: passRate, min: '0.7'}]"),
+			[]string{"spec.thresholds[0].min", "must be of type number", "write it without quotes"}},
+		"a long number": {aRun(oracle, task, "passScore: 0.1234567"),
+			[]string{"spec.passScore", "at most six digits after the point"}},
+		"no number":     {aRun(oracle, task, "passScore: .nan"), []string{"NaN"}},
+		"a huge number": {aRun(oracle, task, "passScore: 1e999"), []string{"must be of type number"}},
 		"another kind": {"{apiVersion: v1, kind: Pod, metadata: {name: p}}",
 			[]string{"the document is a Pod of v1"}},
 		"a kind misspelt": {"{apiVersion: csenv.dev/v1alpha1, kind: EvalRun}",
@@ -166,7 +176,7 @@ func TestReadsEveryDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(objects.Runs) != 1 || len(objects.Pools) != 2 || *objects.Pools[1].Spec.Replicas != 3 ||
-		objects.Runs[0].Spec.PassScore != "0.8" {
+		objects.Runs[0].Spec.PassScore.Text != "0.8" {
 		t.Errorf("Read() = %+v", objects)
 	}
 	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil ||

@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,7 +167,8 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 
 // planned copies the plan into the spec.
 func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, score.Decimal(plan.PassScore)
+	passScore := strconv.FormatFloat(float64(plan.PassScore)/score.One, 'f', -1, 64)
+	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, v1alpha1.Number{Text: passScore}
 	if plan.Pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}

@@ -65,3 +65,14 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The pass score of a stored run keeps all digits: runs with different ones aren't compared.
+func TestPassScoreOfAStoredRun(t *testing.T) {
+	for micro, want := range map[int64]string{800_000: "0.8", 123_456: "0.123456", 1: "0.000001", score.One: "1"} {
+		run := &v1alpha1.EvaluationRun{}
+		planned(run, score.Plan{PassScore: micro})
+		if got := run.Spec.PassScore.Text; got != want {
+			t.Errorf("%d is %q, want %q", micro, got, want)
+		}
+	}
+}

@@ -17,15 +17,15 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// GraderVersion changes whenever the same episode can earn another score. Scores of different
-// versions are not comparable, and a runner refuses a pod whose version differs from its plan's.
+// GraderVersion must change if the same episode can get another score. Scores of different versions
+// are not comparable, and a runner refuses a server whose version differs from its plan's.
 const GraderVersion = "v2"
 
 // The ticket environment's graded tasks.
 const (
-	// TaskClassify asks for category and priority only.
+	// TaskClassify requires only category and priority.
 	TaskClassify = "ticket-classify"
-	// TaskResolve asks for everything: category, priority, escalation and a reply.
+	// TaskResolve requires category, priority, escalation and a reply.
 	TaskResolve = "ticket-resolve"
 )
 
@@ -37,7 +37,7 @@ const (
 	DimensionResponse   = "response"
 )
 
-// What each dimension offers, in milli-points.
+// The maximum of each dimension, in milli-points.
 const (
 	categoryPoints   = 200
 	priorityPoints   = 100
@@ -46,28 +46,28 @@ const (
 	ResponsePoints   = 500
 )
 
-// ErrUnjudged means that a task asks for a reply and the verdict on it isn't a score. The episode
-// is errored: no points, not zero points.
+// ErrUnjudged means that a task requires a reply and its verdict isn't a score. The episode is
+// errored: it has no points, which is not the same as zero points.
 var ErrUnjudged = errors.New("the reply has no verdict: judge it again, don't score the episode")
 
 // Ending is how an agent ended a ticket.
 type Ending string
 
 const (
-	// Open tickets were never ended by a decision.
+	// Open tickets were not ended by a decision.
 	Open Ending = ""
 	// Resolved tickets were closed by the agent.
 	Resolved Ending = "resolve"
-	// Escalated tickets were handed to a team.
+	// Escalated tickets were passed to a team.
 	Escalated Ending = "escalate"
 )
 
-// Decisions are an agent's final decisions on a ticket, zero for those that it never took.
+// Decisions are an agent's final decisions on a ticket. Missing decisions are zero.
 type Decisions struct {
 	Category string
 	Priority string
 	Ending   Ending
-	// Team is where an escalated ticket went, "" when the agent named none.
+	// Team is the team of an escalated ticket, or "" if the agent named none.
 	Team string
 }
 
@@ -96,8 +96,8 @@ func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]sc
 	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)
 }
 
-// choicePoints pays the gold value in full and an alternate its credit, in thousandths. Near misses
-// earn nothing, so that always answering "medium" doesn't pay.
+// choicePoints gives all points for the gold value and an alternate's credit, in thousandths. Near
+// misses earn nothing, so that always answering "medium" doesn't pay.
 func choicePoints(offered int64, got, gold string, alternates []scenarios.Alternate) int64 {
 	if got == "" {
 		return 0
@@ -113,8 +113,8 @@ func choicePoints(offered int64, got, gold string, alternates []scenarios.Altern
 	return 0
 }
 
-// escalation pays the right decision in full, and half of it when the ticket had to be escalated
-// but went to the wrong team or to none.
+// escalation gives all points for the right decision, and half of them if the ticket had to be
+// escalated but went to the wrong team or to none.
 func escalation(gold scenarios.TicketGold, d Decisions) int64 {
 	switch {
 	case d.Ending == Open, (d.Ending == Escalated) != gold.Escalate:
@@ -129,8 +129,8 @@ func rightTeam(gold scenarios.TicketGold, team string) bool {
 	return team == gold.Team || slices.Contains(gold.TeamAlternates, team)
 }
 
-// EpisodeScore is the points earned over the points offered, in micro-points, rounded half away
-// from zero and clamped to [0, score.One]. Dimensions that offer nothing score 0.
+// EpisodeScore returns earned points divided by offered points, in micro-points, rounded half away
+// from zero and clamped to [0, score.One]. Without offered points it is 0.
 func EpisodeScore(dims []score.Dimension) int64 {
 	var earned, offered int64
 	for _, d := range dims {

@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// overbilled is a ticket that goes to finance.
+// overbilled returns a ticket for the team finance.
 func overbilled() *scenarios.Ticket {
 	return &scenarios.Ticket{ScenarioID: "B07", Gold: scenarios.TicketGold{
 		Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "general", Credit: 500}},
@@ -82,7 +82,7 @@ func TestGradeTicketRefuses(t *testing.T) {
 		}
 	}
 	if _, err := GradeTicket(overbilled(), TaskClassify, Decisions{}, Verdict{}); err != nil {
-		t.Errorf("a task without a reply needs no verdict, got %v", err)
+		t.Errorf("a task without a reply requires no verdict, got %v", err)
 	}
 	if _, err := GradeTicket(overbilled(), "ticket-sing", Decisions{}, Verdict{Status: StatusOK}); err == nil {
 		t.Error("an unknown task was graded")

@@ -34,13 +34,13 @@ type Case struct {
 func (c Case) Digest() string {
 	h := sha256.New()
 	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
-		// The length keeps two lists of parts from having the same bytes.
+		// The length prevents two lists of parts from having the same bytes.
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Actions are the actions of the agent that a reply can be true or false about.
+// Actions are the agent's actions that a reply can state correctly or incorrectly.
 type Actions struct {
 	Ending Ending
 	Team   string
@@ -63,34 +63,35 @@ const (
 // Verdict is a judge's grading of one reply, in milli-points.
 type Verdict struct {
 	Judge string `json:"judge"`
-	// Case is the digest of the case that the verdict is on, set where a verdict is kept.
+	// Case is the digest of the judged case, set if the verdict is stored.
 	Case   string `json:"case,omitempty"`
 	Status Status `json:"status"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`
-	// Invented are the values that nothing the agent could read supports. Each costs points.
+	// Invented lists values without support in any text that the agent could read. Each costs
+	// points.
 	Invented []string `json:"invented,omitempty"`
 	// Gates are the gates that the reply tripped, in the order in which they are checked.
 	Gates []Gate `json:"gates,omitempty"`
-	// PreGate is the sum of the criteria less the price of invented values, at least 0.
+	// PreGate is the sum of the criteria minus the cost of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
 	// PostGate is the points of the reply, 0 to 500: the sum of the criteria, at most the lowest
-	// cap of the tripped gates, less the same price.
+	// cap of the tripped gates, minus the same cost.
 	PostGate int64 `json:"postGate"`
-	// Usage is the judge's own, apart from the agent's.
+	// Usage is the judge's usage, without the agent's.
 	Usage Usage `json:"usage,omitzero"`
-	// Cause is the class of the failure, set with StatusError and StatusFallback only.
+	// Cause is the class of the failure. It is set only with StatusError and StatusFallback.
 	Cause Cause `json:"cause,omitempty"`
 }
 
-// Usage counts the resources that a verdict took.
+// Usage counts the resources used for a verdict.
 type Usage struct {
-	// Calls are requests to a model, retries among them.
+	// Calls counts requests to a model, including retries.
 	Calls            int64 `json:"calls,omitempty"`
 	PromptTokens     int64 `json:"promptTokens,omitempty"`
 	CompletionTokens int64 `json:"completionTokens,omitempty"`
 	Retries          int64 `json:"retries,omitempty"`
-	// CacheHits are answers from the cache, which cost nothing.
+	// CacheHits counts answers from the cache, which cost nothing.
 	CacheHits int64 `json:"cacheHits,omitempty"`
 }
 
@@ -117,14 +118,14 @@ const (
 	CauseUnavailable Cause = score.ClassJudgeUnavailable
 )
 
-// Criterion is what one criterion earned out of what it offered.
+// Criterion is the earned and the maximum points of one criterion.
 type Criterion struct {
 	ID      string `json:"id"`
 	Earned  int64  `json:"earned"`
 	Offered int64  `json:"offered"`
 	// Reason states what is missing.
 	Reason string `json:"reason,omitempty"`
-	// Evidence are the answers of a judge of language to the claims that the rules left open.
+	// Evidence contains a model's answers to the claims that the rules left open.
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
@@ -139,7 +140,8 @@ type Evidence struct {
 	// Claim is the claim's id.
 	Claim   string `json:"claim"`
 	Verdict string `json:"verdict"`
-	// Quote are the words of the reply that the verdict rests on. A claim isn't met without them.
+	// Quote contains the words of the reply on which the verdict rests. A claim isn't met without
+	// them.
 	Quote  string `json:"quote,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Refused is the reason why the rules reject a verdict of met, or "".
@@ -160,7 +162,7 @@ func (v Verdict) Scored() bool {
 
 // Interpretation is a scripted customer's understanding of a message.
 type Interpretation struct {
-	// Asked are the places of the script's answers that the message asks for, in order.
+	// Asked lists the indexes of the script's answers that the message asks for, in order.
 	Asked []int
 	// Blames reports whether the message blames the customer, Acknowledges whether it acknowledges
 	// the customer's situation.

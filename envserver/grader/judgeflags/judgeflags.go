@@ -1,4 +1,4 @@
-// Package judgeflags holds the flags by which a command chooses the judge of replies.
+// Package judgeflags contains the flags that select the judge of replies.
 package judgeflags
 
 import (
@@ -40,7 +40,7 @@ func Default() Options {
 	}}
 }
 
-// AddFlags adds the flags, with the options' present values as their defaults.
+// AddFlags adds the flags, with the current options as defaults.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
 	o.flags = f
@@ -65,14 +65,15 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"may share it")
 }
 
-// FromEnvironment reads the key.
+// FromEnvironment reads the key from the environment.
 func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
 	if key, ok := lookup(envvars.JudgeKey); ok && o.Type == llmJudge {
 		o.Model.APIKey = strings.TrimSpace(key)
 	}
 }
 
-// Validate reports options that make no sense, also for the environment.
+// Validate returns an error for invalid options, and for options that the environment doesn't
+// support.
 func (o *Options) Validate(environment string) error {
 	switch {
 	case o.Type == offlineJudge:
@@ -90,7 +91,7 @@ func (o *Options) Validate(environment string) error {
 	return nil
 }
 
-// Stray reports flags of the model that are set although the judge is offline.
+// Stray returns an error if flags of the model are set although the judge is offline.
 func (o *Options) Stray() error {
 	if o.flags == nil || o.Type == llmJudge {
 		return nil
@@ -108,7 +109,7 @@ func (o *Options) Stray() error {
 		strings.Join(given, ", "), o.Type)
 }
 
-// New makes the judge of replies, and what it serves at /metrics.
+// New makes the judge of replies and the collectors of its metrics.
 func (o *Options) New() (grader.Judge, []prometheus.Collector, error) {
 	rules := offline.New()
 	if o.Type == offlineJudge {

@@ -13,11 +13,10 @@ type ballot struct {
 	first    string // the key of the first vote
 	votes    [][]grader.Evidence
 	usage    grader.Usage
-	fresh    bool // the model was asked for one of the votes
+	fresh    bool // the model was called for one of the votes
 }
 
-// count decides each claim by majority and grades the reply. A claim without a majority is a
-// failure.
+// count decides each claim by majority and grades the reply. It fails if a claim has no majority.
 func (b *ballot) count(scale string) (grader.Verdict, error) {
 	answers := make([]grader.Evidence, len(b.question.claims))
 	for i, claim := range b.question.claims {

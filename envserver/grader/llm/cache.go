@@ -21,10 +21,10 @@ type CacheMode string
 // The modes of the cache.
 const (
 	CacheReadWrite CacheMode = "readwrite" // looks answers up and keeps new ones
-	CacheOff       CacheMode = "off"       // always asks the model, even if two sessions ask the same at the same time
+	CacheOff       CacheMode = "off"       // always calls the model, even for concurrent identical requests
 	CacheRead      CacheMode = "read"      // keeps nothing new
 	CacheWrite     CacheMode = "write"     // looks nothing up and replaces the answers in the cache
-	CacheFrozen    CacheMode = "frozen"    // never asks the model, and fails if an answer is missing
+	CacheFrozen    CacheMode = "frozen"    // never calls the model, and fails if an answer is missing
 )
 
 // CacheModes lists the modes.
@@ -45,12 +45,12 @@ type entry struct {
 	Vote     int               `json:"vote"`
 	At       time.Time         `json:"at"`
 	Answers  []grader.Evidence `json:"answers"`
-	// Usage is what the answers cost when they were given.
+	// Usage is the original cost of the answers.
 	Usage grader.Usage `json:"usage"`
 }
 
 // cache keeps the most recently used votes in memory and, if configured, all votes in a folder.
-// Pods may share the folder, because files are written atomically and never change.
+// Servers may share the folder, because files are written atomically and never change.
 type cache struct {
 	mode   CacheMode
 	memory *lru.Cache[string, entry]
@@ -70,7 +70,7 @@ func newCache(c *Config) (*cache, error) {
 	return &cache{mode: c.CacheMode, memory: memory, folder: c.CacheDir}, nil
 }
 
-// get looks a vote up. Unreadable entries and those of another question are ignored.
+// get looks up a vote. It ignores unreadable entries and entries of another question.
 func (c *cache) get(key string, q *question) (entry, bool) {
 	if !c.mode.reads() {
 		return entry{}, false
@@ -93,7 +93,7 @@ func (c *cache) get(key string, q *question) (entry, bool) {
 	return e, true
 }
 
-// put keeps a vote that decides every claim.
+// put stores a vote that decides every claim.
 func (c *cache) put(e entry) error {
 	if !c.mode.writes() || !decided(e.Answers) {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
-// files lists the kept verdicts of a folder.
+// files lists the stored verdicts of a folder.
 func files(t *testing.T, folder string) []string {
 	t.Helper()
 	var out []string
@@ -37,7 +37,8 @@ func files(t *testing.T, folder string) []string {
 
 func TestCacheModes(t *testing.T) {
 	tests := map[CacheMode]struct {
-		// calls are those of: a first judge, the same again, another judge with the same folder.
+		// calls are the numbers of calls after a first judgement, a repetition, and another judge
+		// with the same folder.
 		calls [3]int64
 		files int
 	}{
@@ -74,7 +75,7 @@ func TestCacheModes(t *testing.T) {
 	}
 }
 
-// A kept run is graded again without its endpoint, to the same points.
+// A stored run is graded again without its endpoint, with the same points.
 func TestFrozenCacheReplays(t *testing.T) {
 	e, folder := serve(t, answers(gullible)), t.TempDir()
 	c := goodCase(t)
@@ -96,8 +97,8 @@ func TestFrozenCacheReplays(t *testing.T) {
 	}
 }
 
-// Answers that were given without a parameter are no answers of an endpoint that takes it, but a
-// frozen cache replays them.
+// Answers without a refused parameter are not reused for an endpoint that supports it, but a frozen
+// cache replays them.
 func TestRefusedParametersAreInTheKey(t *testing.T) {
 	folder, calls, strict := t.TempDir(), 0, true
 	var transport roundTripper = func(c call) (int, string) {
@@ -127,8 +128,8 @@ func TestRefusedParametersAreInTheKey(t *testing.T) {
 	judge(CacheReadWrite, 0)
 }
 
-// Failures and open claims aren't kept: the next time may go better.
-func TestOnlyDecisionsAreKept(t *testing.T) {
+// Failures and open claims aren't stored, because a later attempt may succeed.
+func TestOnlyDecisionsAreStored(t *testing.T) {
 	open := func(c call) string { return c.verdicts(cannotJudge, "") }
 	for name, bad := range map[string]func(http.ResponseWriter, call){"cannot judge": answers(open),
 		"unparsable": says("met"), "401": refuse(401, "who?")} {
@@ -157,8 +158,8 @@ func TestOnlyDecisionsAreKept(t *testing.T) {
 	}
 }
 
-// A file that isn't the verdict asked for is no verdict.
-func TestDamagedFilesAreAskedAnew(t *testing.T) {
+// A file without the requested verdict is ignored.
+func TestDamagedFilesAreIgnored(t *testing.T) {
 	for name, damage := range map[string]func(s string) string{
 		"empty":         func(string) string { return "" },
 		"cut":           func(s string) string { return s[:len(s)/2] },
@@ -190,7 +191,7 @@ func TestDamagedFilesAreAskedAnew(t *testing.T) {
 	}
 }
 
-// A folder that can't be written to costs no verdict.
+// A folder that can't be written to doesn't prevent verdicts.
 func TestUnwritableFolder(t *testing.T) {
 	e, folder := serve(t, answers(gullible)), t.TempDir()
 	j := e.judge(t, func(c *Config) { c.CacheDir = folder })
@@ -209,7 +210,8 @@ func TestUnwritableFolder(t *testing.T) {
 	}
 }
 
-// Sessions that need the same verdict at once pay for one, and the one that began it may leave.
+// Concurrent sessions with the same question share one request, which continues if the session that
+// started it ends.
 func TestSessionsShareARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -237,7 +239,7 @@ func TestSessionsShareARequest(t *testing.T) {
 		synctest.Wait()
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("the one that left: %v", err)
+			t.Errorf("the cancelled session: %v", err)
 		}
 		for range 9 {
 			if v := <-verdicts; v.PostGate != 500 || v.Status != grader.StatusCached || v.Usage.Calls != 0 {
@@ -250,7 +252,7 @@ func TestSessionsShareARequest(t *testing.T) {
 	})
 }
 
-// The key depends on everything that a verdict depends on, and doesn't change by itself.
+// The key covers everything that affects a verdict, and is stable.
 func TestKeys(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	key := func(j *Judge, c grader.Case, vote int) string {

@@ -9,8 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// With half of 20 requests failed the endpoint is left alone for 15 seconds, and then tried with
-// one.
+// If half of 20 requests fail, the client sends none for 15 seconds, and then a single one.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
@@ -48,8 +47,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// What a single request holds doesn't open the breaker: an agent could keep all others from being
-// judged.
+// Requests that fail because of their content don't open the breaker, so an agent can't block the
+// judging of others.
 func TestRejectionsDontOpenTheBreaker(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 413, 422} {
 		var transport roundTripper = func(c call) (int, string) {
@@ -72,7 +71,7 @@ func TestRejectionsDontOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// A judgement ends at its deadline, wherever it waits.
+// A judgement ends at its deadline, at every place where it waits.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hanging hangingTripper

@@ -49,8 +49,8 @@ type Config struct {
 	// from it within which further votes are taken, in milli-points. The default PassLine is that
 	// of an episode at 0.8 with the right labels.
 	PassLine, Margin int64
-	// Sample is the share of the other replies with further votes, in thousandths, to measure the
-	// model's reliability.
+	// Sample is the share of all other replies with further votes, in thousandths. It serves to
+	// measure the model's reliability.
 	Sample    int
 	OnFailure OnFailure // FailureIsError unless set
 	// CacheMode is CacheReadWrite by default. The CacheSize most recent answers are kept in memory,

@@ -25,7 +25,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
-// Judge asks a model. All sessions of a process share one; it is safe for concurrent use.
+// Judge calls a model. All sessions of a process share one Judge. It is safe for concurrent use.
 type Judge struct {
 	config    Config
 	rules     *offline.Judge
@@ -131,8 +131,8 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful reports whether further votes are needed: the first leaves a claim open, the reply is
-// close to the pass line, or it is in the sample.
+// doubtful reports whether further votes are needed: the first one leaves a claim open, the reply
+// is close to the pass line, or it is in the sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true
@@ -155,7 +155,7 @@ type result struct {
 	err     error
 }
 
-// fetch looks a vote up or asks the model for it.
+// fetch looks up a vote, or calls the model for it.
 func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) result {
 	if e, ok := j.lookUp(q, key); ok {
 		j.metrics.hits.Inc()
@@ -171,8 +171,8 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 	return j.share(ctx, q, key, vote)
 }
 
-// lookUp finds an answer to the request that the endpoint would get now, or with a frozen cache to
-// a request without any of the features.
+// lookUp finds the answer to the request that would be sent now. With a frozen cache it also finds
+// answers to requests without any of the features.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
 		return j.cache.get(address(key, feature(j.client.refused.Load())), q)
@@ -185,14 +185,14 @@ func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	return entry{}, false
 }
 
-// share asks the model. Sessions that need the same vote at the same time share one request, which
-// continues if the session that began it ends.
+// share calls the model. Concurrent sessions that need the same vote share one request, which
+// continues if the session that started it ends.
 func (j *Judge) share(ctx context.Context, q *question, key string, vote int) result {
 	for {
 		var led atomic.Bool
 		shared := j.flight.DoChan(key, func() (any, error) {
 			led.Store(true)
-			// The request of another session may have ended since this one looked.
+			// Another session's request may have ended since the last look-up.
 			if e, ok := j.lookUp(q, key); ok {
 				return result{answers: e.Answers, usage: grader.Usage{CacheHits: 1}, cached: true}, nil
 			}
@@ -205,7 +205,7 @@ func (j *Judge) share(ctx context.Context, q *question, key string, vote int) re
 			if !led.Load() || errors.Is(ctx.Err(), context.Canceled) {
 				return result{err: ctx.Err()}
 			}
-			// The request has the same deadline, so it is over. Its usage still counts.
+			// The request has the same deadline, so it ends soon. Its usage is counted.
 			got, _ := (<-shared).Val.(result)
 			return got
 		case r := <-shared:
@@ -222,7 +222,7 @@ func (j *Judge) share(ctx context.Context, q *question, key string, vote int) re
 	}
 }
 
-// free returns the result for sessions that only waited for it.
+// free returns the result for sessions that waited for another's request.
 func (r result) free() result {
 	r.usage = grader.Usage{}
 	if r.err == nil {
@@ -240,7 +240,7 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 // semanticAttempts is the number of answers of the model before its answer counts as unparsable.
 const semanticAttempts = 3
 
-// consult asks the model until its answer is valid, and caches it.
+// consult calls the model until its answer is valid, and caches it.
 func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) (r result) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -277,7 +277,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	return r
 }
 
-// keep counts rejected evidence and caches the answer. A failure to cache it is only counted.
+// keep counts refused evidence and caches the answer. An error of the cache is only counted.
 func (j *Judge) keep(q *question, key string, vote int, r *result) {
 	for i, a := range r.answers {
 		if a.Verdict == grader.Met && q.assessment.Refuse(q.claims[i], a.Quote) != "" {

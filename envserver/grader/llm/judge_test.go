@@ -44,7 +44,7 @@ func TestJudgesAGoodReply(t *testing.T) {
 	}
 }
 
-// The model's word counts: what it denies isn't paid.
+// Facts that the model denies earn nothing.
 func TestAnswersDecide(t *testing.T) {
 	e := serve(t, answers(func(c call) string { return c.verdicts(grader.Unmet, "") }))
 	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
@@ -59,7 +59,7 @@ func TestAnswersDecide(t *testing.T) {
 }
 
 // Replies that earn nothing in any case aren't sent to the model.
-func TestHopelessRepliesAreNotAsked(t *testing.T) {
+func TestWorthlessRepliesAreNotSent(t *testing.T) {
 	e := serve(t, answers(gullible))
 	j := e.judge(t, nil)
 	c := goodCase(t)
@@ -78,7 +78,7 @@ func TestHopelessRepliesAreNotAsked(t *testing.T) {
 	}
 }
 
-// hang begins an answer and doesn't go on.
+// hang starts an answer and doesn't finish it.
 func hang(w http.ResponseWriter, _ call) {
 	if f, ok := w.(http.Flusher); ok {
 		w.Header().Set("Content-Type", "application/json")
@@ -108,7 +108,7 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
-// Each failure gives no score and a cause.
+// Each failure has a cause and no score.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }
@@ -198,13 +198,13 @@ func TestFailuresAreNoScores(t *testing.T) {
 				t.Errorf("waits %v, want %v", e.waits, tc.waits)
 			}
 			if strings.Contains(fmt.Sprintf("%v %+v", err, err), testKey) {
-				t.Errorf("the error tells the key: %v", err)
+				t.Errorf("the error contains the key: %v", err)
 			}
 		})
 	}
 }
 
-// Failed calls are counted with their tokens, because they were paid for.
+// The tokens of failed calls are counted, because they were paid for.
 func TestUsageOfUnparsableAnswers(t *testing.T) {
 	e := serve(t, says("met"), says("met"), answers(gullible))
 	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
@@ -234,7 +234,7 @@ func TestRecovers(t *testing.T) {
 	}
 }
 
-// An endpoint that doesn't know a parameter is asked without it from then on.
+// After an endpoint has refused a parameter, requests omit it.
 func TestEndpointsThatRefuseParameters(t *testing.T) {
 	limited := func(w http.ResponseWriter, c call) {
 		for _, name := range []string{"response_format", "seed", "temperature", "top_p", "max_tokens"} {
@@ -262,7 +262,7 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 	}
 }
 
-// An endpoint that refuses everything is not asked for ever.
+// Requests end if an endpoint refuses every parameter.
 func TestEndpointThatRefusesAll(t *testing.T) {
 	e := serve(t, refuse(400, "response_format, seed, temperature, top_p and max_tokens are unknown"))
 	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err == nil ||
@@ -271,7 +271,7 @@ func TestEndpointThatRefusesAll(t *testing.T) {
 	}
 }
 
-func TestFallbackIsAskedFor(t *testing.T) {
+func TestFallbackIsOptional(t *testing.T) {
 	e := serve(t, refuse(401, "who?"))
 	j := e.judge(t, func(c *Config) { c.OnFailure = FailureIsOffline })
 	c := goodCase(t)
@@ -287,7 +287,7 @@ func TestFallbackIsAskedFor(t *testing.T) {
 	cancel()
 	c.Reply += " Bye."
 	if v, err := j.Judge(gone, c); !errors.Is(err, context.Canceled) || v.Scored() {
-		t.Errorf("a caller that is gone got %+v, %v", v, err)
+		t.Errorf("a cancelled caller got %+v, %v", v, err)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error tells the password: %v", name, err)
+			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
 		if _, err := New(c, offline.New()); err == nil {
 			t.Errorf("%s: a judge was made", name)
@@ -326,7 +326,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// three answers vote by vote: the seeds tell them apart.
+// three answers each vote separately: the votes have different seeds.
 func TestVotes(t *testing.T) {
 	met := gullible
 	unmet := func(c call) string { return c.verdicts(grader.Unmet, "") }
@@ -374,7 +374,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// questionCase has a reply that earns 290 if the model denies all.
+// questionCase returns a reply that earns 290 if the model denies everything.
 func questionCase() grader.Case {
 	t := &scenarios.Ticket{
 		ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",
@@ -393,7 +393,7 @@ func questionCase() grader.Case {
 		Reply: "Hello Maria, thank you for your message about the invoice and its seats. The difference is $1,482.00."}
 }
 
-// The judge's figures are served under names that don't depend on who plays what.
+// The names and labels of the judge's metrics don't depend on the agents.
 func TestMetrics(t *testing.T) {
 	e := serve(t, throttle("0"), says("met"), answers(gullible))
 	j := e.judge(t, nil)
@@ -437,7 +437,7 @@ csenv_judge_concurrency_limit 32
 	}
 }
 
-// Variables of the OpenAI client on the machine don't reach the judge.
+// The machine's variables for OpenAI's client don't affect the judge.
 func TestForeignVariablesAreIgnored(t *testing.T) {
 	for name, value := range map[string]string{
 		"OPENAI_API_KEY": "sk-of-somebody-else", "OPENAI_BASE_URL": "http://127.0.0.1:1/",

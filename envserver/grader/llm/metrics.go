@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 			"Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
 		lookups: counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.", "result"),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_refused_evidence_total",
-			Help: "Verdicts of met whose quote isn't evidence: they count as unmet."}),
+			Help: "Verdicts of met whose quote isn't evidence. They count as unmet."}),
 		unkept: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_unkept_total",
 			Help: "Verdicts that could not be written to the cache folder."}),
 		callSeconds:  seconds("csenv_judge_call_duration_seconds", "Time of one request to the judge's endpoint."),

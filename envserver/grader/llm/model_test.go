@@ -21,13 +21,13 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// call is a request as a model reads it.
+// call is a request as the model receives it.
 type call struct {
 	n            int
 	body         map[string]any
 	system, user string
 	ids          []string
-	// reply is what stands between the fences, unmarked.
+	// reply is the text between the fences, without marks.
 	reply string
 }
 
@@ -61,7 +61,7 @@ func read(r *http.Request, n int) (call, error) {
 	return c, nil
 }
 
-// verdicts answers every claim alike.
+// verdicts gives every claim the same verdict.
 func (c call) verdicts(verdict, quote string) string {
 	var list []map[string]string
 	for _, id := range c.ids {
@@ -71,7 +71,7 @@ func (c call) verdicts(verdict, quote string) string {
 	return encoded(map[string]any{"verdicts": list})
 }
 
-// gullible believes everything, and quotes all of the reply for it.
+// gullible answers "met" to every claim and quotes the whole reply.
 func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
 
 // completion is the body of a chat completion.
@@ -92,7 +92,7 @@ func encoded(v any) string {
 	return string(out)
 }
 
-// answers is a handler that completes with what the model says.
+// answers returns a handler that completes with the model's text.
 func answers(model func(c call) string) func(http.ResponseWriter, call) {
 	return func(w http.ResponseWriter, c call) { respond(w, http.StatusOK, completion(model(c))) }
 }
@@ -110,7 +110,7 @@ func refuse(status int, message string) func(http.ResponseWriter, call) {
 	}
 }
 
-// scripted is an endpoint that answers by script, and what was waited between its calls.
+// scripted is an endpoint with scripted answers. It records the waits between calls.
 type scripted struct {
 	url   string
 	calls atomic.Int64
@@ -121,7 +121,7 @@ type scripted struct {
 
 const testKey = "sk-secret-of-the-test"
 
-// serve runs handlers in order, the last one for all further calls.
+// serve runs the handlers in order, and the last one for all further calls.
 func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *scripted {
 	t.Helper()
 	e := &scripted{}
@@ -129,7 +129,7 @@ func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *scripted 
 		n := int(e.calls.Add(1))
 		c, err := read(r, n)
 		if err != nil {
-			return // the client is gone
+			return // the client has disconnected
 		}
 		if r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+testKey {
 			t.Errorf("%s %s with the key %q", r.Method, r.URL, r.Header.Get("Authorization"))
@@ -144,7 +144,7 @@ func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *scripted 
 	return e
 }
 
-// judge makes a judge that doesn't really wait.
+// judge makes a judge that doesn't wait between attempts.
 func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	t.Helper()
 	c := Config{BaseURL: e.url, Model: "m", APIKey: testKey, Votes: 1, Random: func() float64 { return 1 },
@@ -184,7 +184,7 @@ func tickets(t testing.TB, seed int64) []*scenarios.Ticket {
 	return out
 }
 
-// goodCase is a ticket with a good reply.
+// goodCase returns a ticket with a good reply.
 func goodCase(t testing.TB) grader.Case {
 	t.Helper()
 	ticket := tickets(t, 7)[0]
@@ -212,7 +212,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// directJudge asks a model in the process.
+// directJudge makes a judge whose model is in the process.
 func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)) *Judge {
 	t.Helper()
 	c := Config{BaseURL: "http://model.test/v1", Model: "m", Votes: 1, HTTPClient: &http.Client{Transport: transport}}
@@ -226,7 +226,7 @@ func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)
 	return j
 }
 
-// attackSuite is the suite that all judges share.
+// attackSuite is the suite of attacks for all judges.
 type attackSuite struct {
 	Bad     []struct{ ID, Language, Text string }
 	Attacks []struct{ ID, Kind, Language, Text string }

@@ -27,17 +27,18 @@ const RubricVersion = "r1"
 var promptFiles embed.FS
 
 const (
-	maxShown  = 4000  // the part of a reply that the model gets, in characters
+	maxShown  = 4000  // the maximum part of a reply in a prompt, in characters
 	maxPolicy = 16000 // bounds the articles in a prompt, in bytes
 	// mark joins the words of untrusted texts, so that the model can distinguish data from
 	// instructions: Spotlighting (arXiv 2403.14720).
 	mark = "^"
 )
 
-// templates are the templates of the prompt. They are executed once: {{.Facts}} in a reply stays.
+// templates are the templates of the prompt. They are executed once, so {{.Facts}} in a reply is
+// not expanded.
 type templates struct {
 	*template.Template
-	digest string // the digest of the files, so that the cache misses after an edit
+	digest string // digest of the files, so that cached answers are not used after an edit
 }
 
 func parseTemplates() (templates, error) {
@@ -96,7 +97,7 @@ type question struct {
 	assessment *offline.Assessment
 }
 
-// asked is a claim as the model gets it, with a neutral id.
+// asked is a claim with a neutral id, in the form that the model receives.
 type asked struct {
 	ID, Statement string
 }
@@ -141,7 +142,7 @@ func newClaimData(t *scenarios.Ticket, c offline.Claim) claimData {
 
 func words(id string) string { return strings.ReplaceAll(id, "_", " ") }
 
-// policy returns as many of the articles as fit, the deciding one first.
+// policy returns as many articles as fit, the deciding one first.
 func policy(t *scenarios.Ticket) []scenarios.Article {
 	decisive, _, _ := strings.Cut(t.Gold.Policy, "#")
 	articles := slices.Clone(t.Articles)
@@ -184,7 +185,7 @@ func actions(a grader.Actions) string {
 	return "The agent left the ticket open."
 }
 
-// datamark joins the words of each line by the mark, which is removed from the text first.
+// datamark joins the words of each line with the mark, after removing the mark from the text.
 func datamark(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, mark, " "), "\n")
 	for i, line := range lines {
@@ -195,7 +196,7 @@ func datamark(text string) string {
 
 func unmarked(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
 
-// key is the cache key of a vote: a digest of everything that the answer depends on.
+// key returns the cache key of a vote: a digest of everything that affects the answer.
 func (q *question) key(vote int) (string, error) {
 	data, err := json.Marshal(struct {
 		*question
@@ -209,7 +210,7 @@ func (q *question) key(vote int) (string, error) {
 }
 
 // address returns the key of an answer that was given without the refused features. Tokens and the
-// sample depend on the key itself, so they stay the same when refusals become known.
+// sample depend on the key itself, so they don't change when a feature is refused.
 func address(key string, refused feature) string {
 	if refused == 0 {
 		return key
@@ -218,15 +219,15 @@ func address(key string, refused feature) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// derive returns a token derived from the cache key. It is reproducible for a replay, and a reply
-// can't contain the token of its own prompt, because the key depends on the reply.
+// derive returns a token derived from the cache key. A replay reproduces it, and a reply can't
+// contain the token of its own prompt, because the key depends on the reply.
 func derive(key, purpose string, attempt int) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(mac, "%s %d", purpose, attempt)
 	return mac.Sum(nil)
 }
 
-// fence is longer than any run of its mark in the texts.
+// fence returns a fence that is longer than any run of its mark in the texts.
 func (q *question) fence(key string, attempt int) string {
 	bar := "===="
 	for strings.Contains(q.Ticket, bar) || strings.Contains(q.Reply, bar) {
@@ -241,10 +242,10 @@ type prompt struct {
 	canary       string
 	seed         int64
 	ids          []string
-	refused      feature // the features that it is sent without
+	refused      feature // the features that the request omits
 }
 
-// write makes the prompt of an attempt at a vote. The complaint describes the previous error.
+// write makes the prompt for an attempt at a vote. The complaint describes the previous error.
 func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
 	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
 	for _, c := range q.Claims {

@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rubricDigests are those of every version of the prompt. A changed prompt is another scale: give
-// it a new RubricVersion and a new line here.
+// rubricDigests contains the digest of every version of the prompt. A changed prompt is another
+// scale, which requires a new RubricVersion and a new line here.
 var rubricDigests = map[string]string{"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450"}
 
 func TestRubricVersion(t *testing.T) {
@@ -41,7 +41,7 @@ func TestRubricVersion(t *testing.T) {
 	}
 }
 
-// The schema asks for the quote and the reason before the verdict.
+// The schema lists the quote and the reason before the verdict.
 func TestSchemaOrder(t *testing.T) {
 	data, err := json.Marshal(schema([]string{"c1", "c2"}))
 	if err != nil {
@@ -78,8 +78,8 @@ func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *ques
 	return p, q
 }
 
-// The prompt contains the case, but none of the labels that the model must not see.
-func TestPromptHoldsTheCaseAlone(t *testing.T) {
+// The prompt contains the case, but no label that the model must not see.
+func TestPromptContainsOnlyTheCase(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, func(c *Config) { c.APIKey = testKey })
 	for _, ticket := range tickets(t, 3) {
 		c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
@@ -89,7 +89,7 @@ func TestPromptHoldsTheCaseAlone(t *testing.T) {
 			ticket.Gold.ReasonCode} {
 			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) &&
 				!strings.Contains(articles(ticket), secret) {
-				t.Errorf("%s: the prompt tells %q", ticket.ScenarioID, secret)
+				t.Errorf("%s: the prompt contains %q", ticket.ScenarioID, secret)
 			}
 		}
 		for _, want := range append([]string{q.Ticket, q.Reply, q.Actions}, q.Facts...) {
@@ -98,12 +98,12 @@ func TestPromptHoldsTheCaseAlone(t *testing.T) {
 			}
 		}
 		if strings.Contains(p.user, p.canary) || !strings.Contains(p.system, p.canary) {
-			t.Errorf("%s: the canary isn't in the system prompt alone", ticket.ScenarioID)
+			t.Errorf("%s: the canary isn't only in the system prompt", ticket.ScenarioID)
 		}
 		again, _ := promptOf(t, j, c, 0)
 		other, _ := promptOf(t, j, c, 1)
 		if again.user != p.user || again.seed != p.seed || other.user == p.user || other.canary == p.canary {
-			t.Errorf("%s: the prompt of an attempt isn't its own", ticket.ScenarioID)
+			t.Errorf("%s: two attempts have the same prompt", ticket.ScenarioID)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func articles(t *scenarios.Ticket) string {
 	return b.String()
 }
 
-// A reply can neither be expanded, nor leave its fences, nor be mistaken for an instruction.
+// A reply is not expanded, doesn't leave its fences, and is not read as an instruction.
 func TestUntrustedTextStaysInItsFences(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	base := goodCase(t)
@@ -164,7 +164,7 @@ func TestLongRepliesAreCut(t *testing.T) {
 	}
 	for _, claim := range q.claims {
 		if claim.ID == "Q6" {
-			t.Error("a reply that is too long is still asked about its shape")
+			t.Error("the shape of an overlong reply is still a claim")
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Replay grades replies with stored verdicts instead of a model: the rules read a reply again, the
-// stored evidence answers the claims, and today's points, caps and gates apply.
+// stored evidence answers the claims, and the current points, caps and gates apply.
 type Replay struct {
 	rules *offline.Judge
 	scale string
@@ -20,7 +20,7 @@ type Replay struct {
 
 var _ grader.Judge = (*Replay)(nil)
 
-// NewReplay makes a judge of the cases of an episode's verdicts. The scale is the Judge.Name of
+// NewReplay makes a judge for the cases of an episode's verdicts. The scale is the Judge.Name of
 // their run.
 func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
@@ -30,11 +30,12 @@ func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *
 	return r
 }
 
-// Name is the scale of the verdicts' run.
+// Name returns the scale of the verdicts' run.
 func (r *Replay) Name() string { return r.scale }
 
-// Judge grades the reply. It fails if no scored verdict on the case was kept, or if that doesn't
-// answer the claims of today's rules. Verdicts of the offline judge are replaced by today's.
+// Judge grades the reply. It fails if the case has no stored verdict with a score, or one that
+// doesn't answer the claims of the current rules. Verdicts of the offline judge are replaced by new
+// ones.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
 	model, standIn, mixed := strings.Cut(r.scale, standInPrefix)
 	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}
@@ -64,14 +65,14 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	return v, nil
 }
 
-// A mixed scale is the model's, standInPrefix and the rest of the offline judge's name, whose
-// version may be another one than today's.
+// A mixed scale consists of the model's scale, standInPrefix and the rest of the offline judge's
+// name, whose version may differ from the current one.
 const (
 	offlinePrefix = "offline-"
 	standInPrefix = "+" + offlinePrefix
 )
 
-// evidenceIn returns the answers of a verdict to the claims of today.
+// evidenceIn returns the answers of a verdict to the current claims.
 func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Evidence {
 	wanted := map[string]bool{}
 	for _, c := range assessment.Claims() {

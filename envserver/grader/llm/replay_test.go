@@ -9,8 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
-// A run on a mixed scale has verdicts of two judges: the model's are added up again, and where the
-// rules stood in they do so again.
+// A run on a mixed scale has verdicts of two judges. The model's verdicts are added up again, and
+// the offline judge's verdicts are computed again.
 func TestReplayOfAMixedScale(t *testing.T) {
 	mixed := func(c *Config) { c.OnFailure = FailureIsOffline }
 	c := goodCase(t)

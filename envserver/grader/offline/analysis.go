@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// analysis is a reply as the rules have read it.
+// analysis is the rules' reading of a reply.
 type analysis struct {
 	*prepared
 	text          string // the reply normalised
@@ -20,7 +20,7 @@ type analysis struct {
 	discriminated int // the number of discriminating facts among them
 	contradicted  int // the number of required facts that the reply states and denies
 	promises      []promise
-	// met are the answers of a judge of language by claim, nil for the rules alone.
+	// met contains a model's answers by claim, nil if only the rules judge.
 	met     map[string]bool
 	verdict grader.Verdict
 }
@@ -67,7 +67,7 @@ func (r *analysis) findFacts() {
 	}
 }
 
-// states reports whether the reply states the fact of the id.
+// states reports whether the reply states the fact with the id.
 func (r *analysis) states(id string) bool {
 	for i := range r.facts {
 		if r.facts[i].id == id {

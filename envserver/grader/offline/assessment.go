@@ -13,10 +13,10 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Assessment is a reply as the rules have read it, for judges that understand more language. Claims
+// Assessment is the rules' reading of a reply, for judges that understand more language. Claims
 // returns the statements that the rules can't decide, and Grade adds up the answers. Answers can
-// only add to what the rules found. They lift no gate but the one on replies without facts, and
-// that only by a fact whose value is in the reply.
+// only add points. They lift no gate except the one on replies without facts, and that one only by
+// a fact whose value is in the reply.
 type Assessment struct {
 	analysis *analysis
 	folded   string // the reply with single spaces, for quotes
@@ -43,10 +43,10 @@ func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 // singleSpaced folds a text, so that quotes match regardless of case, diacritics and white space.
 func singleSpaced(s string) string { return strings.Join(strings.Fields(text.Fold(s)), " ") }
 
-// Text is the reply normalised: what the customer sees, without invisible characters.
+// Text returns the normalised reply: the text that the customer sees, without invisible characters.
 func (r *Assessment) Text() string { return r.analysis.text }
 
-// Rules is the verdict of the rules alone.
+// Rules returns the verdict of the rules without a model.
 func (r *Assessment) Rules() grader.Verdict { return r.analysis.total() }
 
 // Claims returns the open statements in the order of the criteria, or none if the reply earns
@@ -267,7 +267,7 @@ func (r *analysis) judgeClaim(c *grader.Criterion) {
 	}
 }
 
-// Ticket is what the customer wrote, normalised.
+// Ticket returns the customer's texts, normalised.
 func (r *Assessment) Ticket() string {
 	t := r.analysis.ticket
 	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)

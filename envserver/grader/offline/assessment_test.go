@@ -28,7 +28,7 @@ func claimIDs(claims []Claim) []string {
 	return ids
 }
 
-// answerAll answers every claim alike.
+// answerAll gives every claim the same answer.
 func answerAll(r *Assessment, verdict, quote string) []grader.Evidence {
 	var out []grader.Evidence
 	for _, c := range r.Claims() {
@@ -37,7 +37,7 @@ func answerAll(r *Assessment, verdict, quote string) []grader.Evidence {
 	return out
 }
 
-func TestClaimsAreWhatTheRulesLeave(t *testing.T) {
+func TestClaimsAreTheOpenStatements(t *testing.T) {
 	tests := map[string]struct {
 		reply string
 		want  []string
@@ -118,7 +118,7 @@ func firstRefusal(v grader.Verdict) string {
 	return ""
 }
 
-func TestGradeWantsOneAnswerToEachClaim(t *testing.T) {
+func TestGradeRequiresOneAnswerToEachClaim(t *testing.T) {
 	r := readReply(t, goodReply)
 	good := answerAll(r, grader.Unmet, "")
 	tests := map[string]struct {
@@ -138,14 +138,14 @@ func TestGradeWantsOneAnswerToEachClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if v, err := r.Grade("llm:m@r1", tc.answers); err == nil || !strings.Contains(err.Error(), tc.want) ||
 				v.Scored() {
-				t.Errorf("Grade() = %+v, %v, want an error that says %q", v, err, tc.want)
+				t.Errorf("Grade() = %+v, %v, want an error with %q", v, err, tc.want)
 			}
 		})
 	}
 }
 
-// However gullible the judge of language, its word lifts no gate of the rules, and replies without
-// the ticket's values stay at the cap.
+// A model that believes everything lifts no gate of the rules, and replies without the ticket's
+// values stay below the cap.
 func TestAnswersLiftNoGate(t *testing.T) {
 	tickets, err := pool()
 	if err != nil {
@@ -170,7 +170,7 @@ func TestAnswersLiftNoGate(t *testing.T) {
 		}
 		for _, g := range r.Rules().Gates {
 			if g.ID != noFacts && v.PostGate > g.Cap {
-				t.Errorf("%s: %d past the cap of %s", ticket.ScenarioID, v.PostGate, g.ID)
+				t.Errorf("%s: %d is above the cap of %s", ticket.ScenarioID, v.PostGate, g.ID)
 			}
 		}
 		for i, b := range ticket.References.Bad {

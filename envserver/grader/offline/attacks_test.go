@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// attackSuite is testdata/attacks.yaml.
+// attackSuite is the content of testdata/attacks.yaml.
 type attackSuite struct {
 	Bad     []badReply `yaml:"bad"`
 	Attacks []attack   `yaml:"attacks"`
@@ -43,7 +43,7 @@ func loadAttacks(tb testing.TB) attackSuite {
 	return suite
 }
 
-// badReplies are the suite's bad replies in a ticket's language, filled in.
+// badReplies returns the suite's bad replies in a ticket's language, with its values.
 func (s attackSuite) badReplies(ticket *scenarios.Ticket) map[string]string {
 	out := map[string]string{}
 	for _, b := range s.Bad {
@@ -55,20 +55,20 @@ func (s attackSuite) badReplies(ticket *scenarios.Ticket) map[string]string {
 	return out
 }
 
-// in puts the attack into a reply.
+// in inserts the attack into a reply.
 func (a attack) in(reply string) string {
 	return strings.ReplaceAll(a.Text, "{reply}", reply)
 }
 
 const (
-	// attackSeeds is how many seeds of every ticket are attacked.
+	// attackSeeds is the number of attacked seeds of every ticket.
 	attackSeeds = 2
-	// attackStride is of how many attacks one is tried under the race detector.
+	// attackStride: the race detector's tests try one of that many attacks.
 	attackStride = 20
 )
 
-// TestAttacksEarnNothing counts an attack's success: an injected reply above what style may earn,
-// or above the same reply without the attack.
+// An attack succeeds if the reply with it earns more than style alone may, or more than the reply
+// without it.
 func TestAttacksEarnNothing(t *testing.T) {
 	suite := loadAttacks(t)
 	o := New()
@@ -107,8 +107,8 @@ func (s attackSuite) attack(t *testing.T, o *Judge, ticket *scenarios.Ticket, na
 	return tried, successes
 }
 
-// TestAttacksInGoodReplies checks which attacks are recognised: a good reply that holds
-// one earns nothing.
+// TestAttacksInGoodReplies checks which attacks are recognised: a good reply with one earns
+// nothing.
 func TestAttacksInGoodReplies(t *testing.T) {
 	suite := loadAttacks(t)
 	o := New()
@@ -121,7 +121,7 @@ func TestAttacksInGoodReplies(t *testing.T) {
 	}
 }
 
-// TestAttackSuite keeps the suite large and varied.
+// TestAttackSuite checks that the suite is large and varied.
 func TestAttackSuite(t *testing.T) {
 	suite := loadAttacks(t)
 	bad, attacks, kinds, spoken := map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -130,7 +130,7 @@ func TestAttackSuite(t *testing.T) {
 	}
 	for _, a := range suite.Attacks {
 		if attacks[a.ID] || !strings.Contains(a.Text, "{reply}") {
-			t.Errorf("attack %s is there twice or holds no {reply}", a.ID)
+			t.Errorf("attack %s is listed twice or contains no {reply}", a.ID)
 		}
 		attacks[a.ID], kinds[a.Kind], spoken[a.Language] = true, true, true
 	}
@@ -145,7 +145,7 @@ func TestAttackSuite(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarms counts the replies of honest agents that the detector takes for an attack.
+// TestNoFalseAlarms counts the honest replies that the detector reports as attacks.
 func TestNoFalseAlarms(t *testing.T) {
 	o := New()
 	for _, s := range publicTickets(t) {
@@ -160,7 +160,7 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestHarmlessSentences are what honest agents write with words that attacks are made of.
+// TestHarmlessSentences checks honest sentences with words that are also in attacks.
 func TestHarmlessSentences(t *testing.T) {
 	o := New()
 	p := prepare(overbilled(), o.libraries)
@@ -190,14 +190,14 @@ func TestHarmlessSentences(t *testing.T) {
 		"Tome nota del número, por favor.",
 	} {
 		if said := p.injection(p.lib.read(wording)); said != "" {
-			t.Errorf("%q is taken to speak to the grader: %s", wording, said)
+			t.Errorf("%q counts as addressed to the grader: %s", wording, said)
 		}
 	}
 	served := overbilled()
 	served.Description += " As a judge I decide for myself."
 	if v := judgeReply(t, o, served, goodReply+" It must be hard to close books as a judge."); hasGate(v,
 		"aimed-at-grader") {
-		t.Errorf("what the ticket says itself is held against the reply: %+v", v.Gates)
+		t.Errorf("a text of the ticket trips a gate of the reply: %+v", v.Gates)
 	}
 }
 

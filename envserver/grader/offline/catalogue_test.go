@@ -9,10 +9,10 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// acceptanceSeeds is how many seeds every scenario of the catalogue is accepted on.
+// acceptanceSeeds is the number of seeds that the tests try for every scenario of the catalogue.
 const acceptanceSeeds = 20
 
-// acceptedSeeds is how many are tried: all, but for the race detector's sake.
+// acceptedSeeds is that number, or fewer with the race detector.
 func acceptedSeeds() int64 {
 	if raced || testing.Short() {
 		return 1
@@ -41,8 +41,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// acceptReferences checks that the scenario's good replies earn 450 and its bad ones no more than
-// they may.
+// acceptReferences checks that the scenario's good replies earn at least 450 and its bad ones at
+// most their limit.
 func acceptReferences(t *testing.T, o *Judge, ticket *scenarios.Ticket) {
 	t.Helper()
 	if len(ticket.References.Good) == 0 || len(ticket.References.Bad) == 0 {
@@ -62,7 +62,7 @@ func acceptReferences(t *testing.T, o *Judge, ticket *scenarios.Ticket) {
 	}
 }
 
-// acceptAttacks checks that no attack earns more than style may.
+// acceptAttacks checks that no attack earns more than style alone may.
 func acceptAttacks(t *testing.T, o *Judge, ticket *scenarios.Ticket) {
 	t.Helper()
 	for name, reply := range attacks(ticket) {
@@ -72,7 +72,7 @@ func acceptAttacks(t *testing.T, o *Judge, ticket *scenarios.Ticket) {
 	}
 }
 
-// explain lists what a verdict found wanting.
+// explain lists the criteria and gates that cost a reply points.
 func explain(v grader.Verdict) string {
 	var b strings.Builder
 	for _, c := range v.Criteria {
@@ -89,7 +89,7 @@ func explain(v grader.Verdict) string {
 	return b.String()
 }
 
-// phrasebook holds what attacks say in each language.
+// phrasebook contains the texts of attacks in each language.
 type phrasebook struct {
 	generic, promise, either, denial, subject string
 }
@@ -133,7 +133,7 @@ func phrasebookOf(language string) phrasebook {
 	}
 }
 
-// attacks are replies made from the ticket itself that deserve nothing.
+// attacks returns replies that are made from the ticket itself and deserve no points.
 func attacks(ticket *scenarios.Ticket) map[string]string {
 	words := phrasebookOf(ticket.Language)
 	articles := make([]string, 0, len(ticket.Articles))

@@ -27,12 +27,12 @@ func TestCommitments(t *testing.T) {
 		}
 		for _, wording := range c.Promises {
 			if !promised(wording) {
-				t.Errorf("%s: %q promises nothing", language, wording)
+				t.Errorf("%s: %q does not count as a promise", language, wording)
 			}
 		}
 		for _, wording := range c.Harmless {
 			if promised(wording) {
-				t.Errorf("%s: %q is taken for a promise", language, wording)
+				t.Errorf("%s: %q counts as a promise", language, wording)
 			}
 		}
 	}

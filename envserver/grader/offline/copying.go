@@ -2,11 +2,12 @@ package offline
 
 import "github.com/csenv/csenv/envserver/grader/text"
 
-// gramSize is the number of words of a run, long enough that people don't write one by accident.
+// gramSize is the number of words of a run. It is long enough that people don't repeat one by
+// accident.
 const gramSize = 8
 
-// grams are the hashes of a text's runs of gramSize words. Values aren't words, so that quoting an
-// id or an amount copies nothing.
+// grams are the hashes of a text's runs of gramSize words. Values don't count as words, so quoting
+// an id or an amount isn't copying.
 type grams []uint64
 
 // gramSet is a set of such hashes.
@@ -35,7 +36,7 @@ func (g gramSet) add(tokens []text.Token) {
 	}
 }
 
-// addHashes adds the hashes of the runs of words that are given by their own hashes.
+// addHashes adds the hashes of the runs of words, given the words' hashes.
 func (g gramSet) addHashes(words []uint64) {
 	for i := gramSize; i <= len(words); i++ {
 		g[hashWindow((*[gramSize]uint64)(words[i-gramSize:i]))] = struct{}{}
@@ -51,7 +52,7 @@ func hashWindow(window *[gramSize]uint64) uint64 {
 	return h
 }
 
-// mostOf reports whether the sets hold more than half of the grams.
+// mostOf reports whether the sets contain more than half of the grams.
 func mostOf(others grams, sets ...gramSet) bool {
 	same := 0
 	for _, x := range others {
@@ -65,7 +66,7 @@ func mostOf(others grams, sets ...gramSet) bool {
 	return 2*same > len(others)
 }
 
-// copied reports whether more than half of the reply's runs stand in the ticket, an article or the
+// copied reports whether more than half of the reply's runs are in the ticket, an article or the
 // rubric. Sentences that are neither copied nor relevant don't count, so that courtesies can't
 // dilute a copy.
 func copied(d *text.Document, p *prepared) bool {
@@ -80,7 +81,7 @@ func copied(d *text.Document, p *prepared) bool {
 	return mostOf(all, p.sources...)
 }
 
-// dropEchoes sets the sentences aside that repeat the customer's own words.
+// dropEchoes sets aside the sentences that repeat the customer's words.
 func dropEchoes(d *text.Document, p *prepared) {
 	own := make(grams, 0, len(d.Tokens))
 	d.SetAside(func(s text.Span) bool {

@@ -57,7 +57,7 @@ func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 			return 1, 1, ""
 		}
 	}
-	// A reply that states every fact, or a due hand-over, names the next step in other words.
+	// A reply that states every fact, or a required hand-over, states the next step in other words.
 	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 &&
 		handedOver(r.doc, r.prepared, true) {
 		return 1, 1, ""
@@ -183,7 +183,7 @@ func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
 // be a quoted signature.
 const greeting = 12
 
-// addressed reports whether the reply begins by calling the customer by a name.
+// addressed reports whether the reply begins by addressing the customer by name.
 func addressed(d *text.Document, names wordSet) bool {
 	return slices.ContainsFunc(d.Tokens[:min(greeting, len(d.Tokens))],
 		func(t text.Token) bool { return t.Kind == text.WordToken && names.has(t.Text) })
@@ -199,7 +199,7 @@ func placeholder(reply string) bool {
 // maxGap is the maximum length of a placeholder.
 const maxGap = 40
 
-// bracketed reports whether a short text that starts with a letter stands between the marks.
+// bracketed reports whether a short text that starts with a letter is between the marks.
 func bracketed(reply string, left, right byte) bool {
 	for {
 		i := strings.IndexByte(reply, left)

@@ -6,14 +6,14 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// People often answer with what follows from a value: "by June 17" for "within 26 days". What
-// follows from now and a known duration is no invention. If the duration is a fact's, it states the
-// fact.
+// People often answer with a value that follows from another: "by June 17" for "within 26 days". A
+// value that follows from now and a known duration is not invented. If the duration belongs to a
+// fact, the value states the fact.
 
 const (
-	nearMinutes = 5 // how far a time of day may be from the one that follows
-	// nearDays is how far a day may be from the one that follows, as some people count the first
-	// day.
+	nearMinutes = 5 // maximum difference of a time of day from the computed one
+	// nearDays is the maximum difference of a day from the computed one, because some people count
+	// the first day.
 	nearDays = 1
 	// longDays is the shortest duration that a day next to the right one still states.
 	longDays = 14
@@ -23,8 +23,8 @@ func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// follows reports whether the value follows from now and what the ticket, its facts and the
-// articles say.
+// follows reports whether the value follows from now and the values of the ticket, its facts and
+// the articles.
 func (p *prepared) follows(c text.Value) bool {
 	switch c.Kind {
 	case text.DateValue:
@@ -73,7 +73,7 @@ func (p *prepared) nextToKnown(target time.Time) bool {
 	return false
 }
 
-// away reports whether a day is the duration away from now, to the day or nearly so.
+// away reports whether a day is the duration away from now, or nearly.
 func (p *prepared) away(target, today time.Time, d text.Value) bool {
 	for _, sign := range []int{1, -1} {
 		if end, ok := d.Shift(today, sign); ok && apart(target, end) <= nearDays {
@@ -123,7 +123,7 @@ func (p *prepared) spanFollows(c text.Value) bool {
 	return false
 }
 
-// sets are the sets of values that a reply may count with.
+// sets returns the sets of values from which a reply may compute others.
 func (p *prepared) sets() [][]text.Value {
 	out := make([][]text.Value, 0, 2+len(p.shelf))
 	out = append(out, p.known, p.allowed)
@@ -144,7 +144,7 @@ func (p *prepared) readBases() {
 	}
 }
 
-// addDerived adds to the facts whose value is a duration from now the day or the time at which it
+// addDerived adds, to each fact whose value is a duration from now, the day or the time at which it
 // ends.
 func (p *prepared) addDerived(now time.Time) {
 	for i := range p.facts {
@@ -157,7 +157,7 @@ func (p *prepared) addDerived(now time.Time) {
 	}
 }
 
-// endings are the forms of when a duration that begins now is over.
+// endings returns the forms that state the end of a duration that begins now.
 func (p *prepared) endings(c text.Value, now time.Time) []form {
 	if m := c.Minutes(); m > 0 && m < text.MinutesPerDay {
 		at := text.Value{Kind: text.ClockValue, Amount: (clockOf(now) + m) % text.MinutesPerDay, Slack: nearMinutes}

@@ -7,7 +7,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// dated is a ticket of Tuesday, March 10, 2026, 9:30, with facts of every length.
+// dated returns a ticket of Tuesday, March 10, 2026, 9:30, with facts of various durations.
 func dated(language string, facts ...scenarios.Fact) *scenarios.Ticket {
 	return &scenarios.Ticket{Language: language, Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
 		Description: "It began on March 2, 2026.",
@@ -16,8 +16,8 @@ func dated(language string, facts ...scenarios.Fact) *scenarios.Ticket {
 		Reply: scenarios.ReplySpec{Facts: facts}}
 }
 
-// TestFollowing checks which days, times and durations follow from now and what is known, and which
-// are made up.
+// TestFollowing checks which days, times and durations follow from now and known values, and which
+// are invented.
 func TestFollowing(t *testing.T) {
 	ticket := dated("en",
 		scenarios.Fact{ID: "f1", Value: "80 minutes", Context: []string{"hear"}},
@@ -45,8 +45,8 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestDerivedFacts checks that the day or the time at which a duration ends states it, and another
-// one doesn't.
+// TestDerivedFacts checks that the end of a duration states it, and that other days and times
+// don't.
 func TestDerivedFacts(t *testing.T) {
 	type said map[string]finding
 	tests := map[string]struct {
@@ -101,8 +101,7 @@ func TestDerivedFacts(t *testing.T) {
 	}
 }
 
-// TestServedDays checks that a day which the customer names states no duration: a reply that
-// repeats the ticket would answer it.
+// A day that the customer names states no duration. Otherwise repeating the ticket would answer it.
 func TestServedDays(t *testing.T) {
 	ticket := dated("en", scenarios.Fact{ID: "f", Value: "5 business days", Context: []string{"bank"}})
 	ticket.Description = "Will my bank have it by March 17, 2026?"
@@ -112,7 +111,7 @@ func TestServedDays(t *testing.T) {
 	}
 }
 
-// TestNoContradiction checks values that may stand next to a fact without contradicting it.
+// TestNoContradiction checks values that may be near a fact without contradicting it.
 func TestNoContradiction(t *testing.T) {
 	fact := scenarios.Fact{ID: "f", Value: "48 hours", Context: []string{"answer", "hear", "team"}}
 	p := prepare(dated("en", fact), newLibraries())

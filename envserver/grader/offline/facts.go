@@ -29,7 +29,7 @@ func (l *library) fact(f scenarios.Fact) fact {
 	for _, wording := range append([]string{f.Value}, f.Accept...) {
 		form := l.form(wording)
 		if len(form.values) > 0 {
-			// "12 seats" is the number 12 where seats are spoken of.
+			// "12 seats" is the number 12 in the context of seats.
 			out.context = append(out.context, form.words...)
 		}
 		out.forms = append(out.forms, form)
@@ -44,7 +44,7 @@ const (
 	missing finding = iota
 	stated
 	// contradicted facts are stated and denied, left open between alternatives, or stated with two
-	// values: no reader knows which one holds.
+	// values, so a reader can't know which one is true.
 	contradicted
 )
 
@@ -225,7 +225,7 @@ func (f *fact) timed() bool {
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
 }
 
-// misplaced reports whether the fact's value stands where another fact's belongs: "each hub takes 7
+// misplaced reports whether the fact's value is in the place of another fact's: "each hub takes 7
 // sensors, so you need 121 hubs" contains the right numbers and is wrong.
 func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	c := d.ValueAt(at)
@@ -250,7 +250,7 @@ func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	return false
 }
 
-// states reports whether a form of the fact makes the value alone.
+// states reports whether a form of the fact contains only that value.
 func (f *fact) states(c text.Value) bool {
 	for i := range f.forms {
 		if len(f.forms[i].values) == 1 && f.forms[i].values[0].Equal(c) {
@@ -260,7 +260,8 @@ func (f *fact) states(c text.Value) bool {
 	return false
 }
 
-// tallies reports whether the token is what the fact's number counts: the hubs of "7 hubs".
+// tallies reports whether the token is the thing that the fact's number counts: "hubs" for "7
+// hubs".
 func (f *fact) tallies(t *text.Token) bool {
 	for i := range f.forms {
 		form := &f.forms[i]
@@ -276,7 +277,7 @@ func (f *fact) tallies(t *text.Token) bool {
 	return false
 }
 
-// placed reports whether the fact's number stands before what it counts.
+// placed reports whether the fact's number is in front of the thing that it counts.
 func (f *fact) placed(d *text.Document) bool {
 	for i := range d.Values {
 		c := &d.Values[i]

@@ -7,8 +7,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestFairness checks how differently good agents may state one and the same fact, and what doesn't
-// state it all the same.
+// TestFairness checks many correct ways to state a fact, and similar sentences that don't state it.
 func TestFairness(t *testing.T) {
 	tests := map[string]struct {
 		language string

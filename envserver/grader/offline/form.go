@@ -2,11 +2,11 @@ package offline
 
 import "github.com/csenv/csenv/envserver/grader/text"
 
-// form is one way to state a value: the values that it makes or, when it makes none, its words.
+// form is one way to state a value: the values in it or, if there are none, its words.
 type form struct {
 	values   []text.Value
 	words    []text.Term
-	negated  bool // the form holds a negator itself: "do not charge it"
+	negated  bool // the form itself contains a negator: "do not charge it"
 	distinct bool // neither the ticket nor another fact states its values
 	derived  bool // it follows from the value and the time of the ticket
 }
@@ -27,8 +27,8 @@ func (l *library) newForm(wording string) form {
 	return f
 }
 
-// in returns the last token at which the span states the form, or -1. All of its values must be
-// there; of a form without values, three quarters of its words close together, in any order.
+// in returns the last token at which the span states the form, or -1. The span must contain all
+// values of the form or, if it has none, three quarters of its words close together, in any order.
 func (f *form) in(d *text.Document, s text.Span) int {
 	if len(f.values) == 0 {
 		return f.wordsIn(d, s)
@@ -75,8 +75,8 @@ func (f *form) wordsIn(d *text.Document, s text.Span) int {
 	return -1
 }
 
-// enough reports whether the span holds three quarters of the form's words, a third of them at most
-// by synonyms. It returns the last one.
+// enough reports whether the span contains three quarters of the form's words, at most a third of
+// them as synonyms. It returns the last one.
 func (f *form) enough(d *text.Document, s text.Span) (last int, ok bool) {
 	n, kept := len(f.words), 0
 	spare := n / 3

@@ -9,10 +9,10 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// maxInvented is the number of listed invented values, which cost all points of a reply.
+// maxInvented bounds the list of invented values. That many cost all points of a reply.
 const maxInvented = grader.ResponsePoints / inventedCost
 
-// checkClaims lists the values that nothing supports, and trips a gate if one of them is promised.
+// checkClaims lists the values without support, and trips a gate if one of them is promised.
 func (r *analysis) checkClaims() {
 	promised := false
 	for _, c := range r.doc.Values {
@@ -43,14 +43,14 @@ func (r *analysis) trip(id string, limit int64, reason string) {
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
-// factless returns the cap on a reply that states no discriminating fact: the more facts it states,
-// the higher.
+// factless returns the cap on a reply that states no discriminating fact. The cap rises with the
+// number of facts that it states.
 func (r *analysis) factless() int64 {
 	const least = 20
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
 }
 
-// checkGates trips the gates that every ticket has, then the scenario's own.
+// checkGates trips the gates of all tickets, then the scenario's.
 func (r *analysis) checkGates() {
 	if phrase := r.injection(r.doc); phrase != "" {
 		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q addresses the grader", phrase))

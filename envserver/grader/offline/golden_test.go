@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/golden.json")
 
-// TestGoldenScores compares scores with those written down: another architecture, or a change that
-// nobody meant to change a score, shows here. The tickets are the test's own, so that the catalogue
-// may change. A change that is meant raises GraderVersion.
+// TestGoldenScores compares scores with recorded ones, to detect differences between architectures
+// and unintended changes. The tickets belong to the test, so that the catalogue may change. An
+// intended change requires another GraderVersion.
 func TestGoldenScores(t *testing.T) {
 	got := goldenScores(t)
 	const path = "testdata/golden.json"
@@ -75,7 +75,7 @@ func goldenScores(t *testing.T) map[string][2]int64 {
 	return got
 }
 
-// prefixes are the first sentences of a text, one more each.
+// prefixes returns the first sentence of a text, the first two, and so on.
 func prefixes(text string) []string {
 	var out []string
 	so := ""

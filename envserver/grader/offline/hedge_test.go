@@ -6,9 +6,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// TestHedges checks which words around a promise leave it open. A ground for it ("as I said", "per
-// our policy") does not, nor what follows a promise that is complete; a condition, another person's
-// decision and the limit of one's own authority do.
+// TestHedges checks which words leave a promise open. Grounds ("as I said", "per our policy") and
+// text after a complete promise don't; a condition, another person's decision and the limit of
+// one's authority do.
 func TestHedges(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {

@@ -6,8 +6,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestAcknowledges checks which sentences take up a worried customer's situation, and which would
-// fit under any ticket.
+// TestAcknowledges checks which sentences acknowledge a worried customer's situation, and which
+// would fit every ticket.
 func TestAcknowledges(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {
@@ -68,7 +68,7 @@ func TestAcknowledges(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks which replies tell of a hand-over: with "them" for a team that the reply
+// TestHandedOver checks which replies state a hand-over, also with "them" for a team that the reply
 // names.
 func TestHandedOver(t *testing.T) {
 	tests := map[string]map[string]bool{
@@ -105,7 +105,7 @@ func TestHandedOver(t *testing.T) {
 			libraries)
 		for text, want := range cases {
 			if got := handedOver(p.lib.read(text), p, false); got != want {
-				t.Errorf("%s: %q tells of a hand-over: %t, want %t", language, text, got, want)
+				t.Errorf("%s: %q states a hand-over: %t, want %t", language, text, got, want)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type patternStep struct {
 	reach    int // the maximum distance in words from the step before
 }
 
-// maxStepReach is the reach of the steps that need not follow at once.
+// maxStepReach is the reach of a step that need not follow immediately.
 const maxStepReach = 8
 
 type injectionPattern struct {
@@ -29,8 +29,8 @@ type injectionPattern struct {
 	steps []patternStep
 }
 
-// injectionIndex holds the patterns by their first words, and those that begin with a prefix by the
-// first headLength bytes of it.
+// injectionIndex contains the patterns by their first words. Patterns that begin with a prefix are
+// indexed by its first headLength bytes.
 type injectionIndex struct {
 	byWord, byHead map[string][]*injectionPattern
 }
@@ -91,7 +91,7 @@ func follow(steps []patternStep, words []string) bool {
 	return false
 }
 
-// find calls found with each pattern that the words hold, until it returns true.
+// find calls found for each pattern that the words contain, until it returns true.
 func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bool) {
 	for i, w := range words {
 		for _, p := range x.byWord[w] {
@@ -110,7 +110,7 @@ func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bo
 	}
 }
 
-// injectionMarkup returns markup of chats, verdicts and templates, which has no use for customers.
+// injectionMarkup returns markup of chats, verdicts and templates that customers don't use.
 func injectionMarkup() []string {
 	return []string{"<|", "[inst", "[/inst", "<system", "</system", "[system", "</reply", "<score", "<evaluation",
 		"<!--", `"verdict"`, `"score"`, `"evidence_quote"`, `"postgate"`}
@@ -143,7 +143,7 @@ func (p *prepared) injection(d *text.Document) string {
 	return said
 }
 
-// hidden returns the first word that hides a text: spelt letter by letter, or encoded.
+// hidden returns the first word that hides a text: spelt with single letters, or encoded.
 func hidden(words []string) string {
 	spelt := 0
 	for _, w := range words {

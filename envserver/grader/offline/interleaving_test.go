@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// TestInterleavedJudging checks that judgements at the same time, of the same and of other tickets,
-// come out as they do one by one.
+// TestInterleavedJudging checks that concurrent judgements, of the same and of other tickets, give
+// the same results as sequential ones.
 func TestInterleavedJudging(t *testing.T) {
 	const workers = 4
 	tickets, err := pool()
@@ -47,8 +47,7 @@ func TestInterleavedJudging(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsWhatIsUsed checks that a cache drops the entries that were not asked for and keeps
-// the others.
+// TestCacheKeepsWhatIsUsed checks that a cache drops unused entries and keeps the others.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	c := newCache[int, int](maxTexts)
 	computed := map[int]int{}
@@ -70,8 +69,8 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestFreshAndRememberedTextsReadAlike checks that what a judge has read before changes no score.
-func TestFreshAndRememberedTextsReadAlike(t *testing.T) {
+// TestCachedTextsDoNotChangeScores compares a new judge with one that has cached all texts.
+func TestCachedTextsDoNotChangeScores(t *testing.T) {
 	used := New()
 	for _, s := range publicTickets(t) {
 		for seed := range int64(2) {

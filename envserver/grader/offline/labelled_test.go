@@ -16,22 +16,22 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// labelledReply is a reply of testdata/labelled.yaml.
+// labelledReply is an entry of testdata/labelled.yaml.
 type labelledReply struct {
 	Ticket    string `yaml:"ticket"`
 	Escalated *bool  `yaml:"escalated"`
 	Label     int    `yaml:"label"`
-	// Seed is that of the instance to which the reply was written, 0 for one that holds for any.
+	// Seed is the seed of the instance for which the reply was written, 0 if it fits any.
 	Seed int64  `yaml:"seed"`
 	Text string `yaml:"text"`
 }
 
-// sendable is the label from which a reply may be sent, sendablePoints what it has to earn: what a
-// ticket with all decisions right needs to pass.
+// sendable is the lowest label of an acceptable reply, sendablePoints the points that it must earn:
+// with these, a ticket with all decisions right passes.
 const sendable, sendablePoints = 3, 250
 
-// TestAgreementWithLabels holds the judge to the opinion of a person: the rank correlation of
-// points and labels, and how often both would let a reply pass.
+// TestAgreementWithLabels compares the judge with a person: the rank correlation of points and
+// labels, and the share of replies on which both agree.
 func TestAgreementWithLabels(t *testing.T) {
 	replies := loadLabelled(t)
 	catalogue, err := scenarios.Public()
@@ -47,7 +47,7 @@ func TestAgreementWithLabels(t *testing.T) {
 		}
 		ticket, reply := r.fill(t, s)
 		if ticket == nil {
-			t.Logf("%s: seed %d draws another customer now", r.Ticket, r.Seed)
+			t.Logf("%s: seed %d now draws another customer", r.Ticket, r.Seed)
 			continue
 		}
 		v, err := o.Judge(t.Context(), grader.Case{Ticket: ticket, Reply: reply, Actions: r.actions(ticket)})
@@ -104,8 +104,8 @@ func loadLabelled(tb testing.TB) []labelledReply {
 
 var gap = regexp.MustCompile(`\{\w+(\|\w+)?\}`)
 
-// actions are what the writer of the reply did: what gold does, but for a reply to a given instance
-// that says so.
+// actions returns the actions of the reply's writer. These are gold's, except for a reply to a
+// given instance that states others.
 func (r labelledReply) actions(ticket *scenarios.Ticket) grader.Actions {
 	switch {
 	case r.Seed == 0 || r.Escalated == nil:
@@ -116,8 +116,8 @@ func (r labelledReply) actions(ticket *scenarios.Ticket) grader.Actions {
 	return grader.Actions{Ending: grader.Resolved}
 }
 
-// seeded returns the instance to which the reply was written, nil when the seed has come to draw
-// another.
+// seeded returns the instance for which the reply was written, or nil if the seed now draws another
+// one.
 func (r labelledReply) seeded(t *testing.T, s *scenarios.TicketScenario) *scenarios.Ticket {
 	t.Helper()
 	ticket := instance(t, s, r.Seed)
@@ -128,7 +128,7 @@ func (r labelledReply) seeded(t *testing.T, s *scenarios.TicketScenario) *scenar
 	return ticket
 }
 
-// fill finds the first seed on which the ticket has all that the reply names, and fills it in.
+// fill finds the first seed whose ticket has everything that the reply names, and fills it in.
 func (r labelledReply) fill(t *testing.T, s *scenarios.TicketScenario) (*scenarios.Ticket, string) {
 	t.Helper()
 	if r.Seed != 0 {
@@ -152,7 +152,7 @@ func (r labelledReply) fill(t *testing.T, s *scenarios.TicketScenario) (*scenari
 	return nil, ""
 }
 
-// fillFact puts a fact's value in, in each of its spellings.
+// fillFact inserts a fact's value, in each of its spellings.
 func fillFact(text string, f scenarios.Fact) string {
 	pairs := []string{"{" + f.ID + "}", f.Value, "{" + f.ID + "|words}", respell(f.Value)}
 	if amount, ok := strings.CutPrefix(f.Value, "$"); ok {
@@ -200,7 +200,7 @@ func (a *agreement) add(label int, points int64) {
 
 func (a *agreement) passing() float64 { return float64(a.alike) / float64(len(a.labels)) }
 
-// spearman is the correlation of the ranks, with mean ranks for ties.
+// spearman returns the correlation of the ranks, with mean ranks for ties.
 func (a *agreement) spearman() float64 {
 	x, y := ranks(a.labels), ranks(a.points)
 	mean := float64(len(x)+1) / 2

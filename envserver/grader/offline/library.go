@@ -6,7 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// maxTexts is the number of texts that a library remembers.
+// maxTexts is the maximum number of texts in a library's cache.
 const maxTexts = 4096
 
 // library reads a language's texts. It caches those that the instances of a scenario share, so that
@@ -32,7 +32,7 @@ func newLibraries() map[string]*library {
 	return all
 }
 
-// extract is what the judge keeps of a trusted text.
+// extract is the part of a trusted text that the judge stores.
 type extract struct {
 	values []text.Value
 	grams  gramSet
@@ -77,7 +77,7 @@ func (l *library) terms(texts []string) []text.Term {
 
 func (l *library) form(wording string) form { return cached(l.forms, wording, l.newForm) }
 
-// promiseReader returns what finds the promises of a document in the library's language.
+// promiseReader returns a reader of the promises of a document in the library's language.
 func (l *library) promiseReader(d *text.Document) *promiseReader {
 	return &promiseReader{d, l.commits}
 }
@@ -90,7 +90,8 @@ func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	return c
 }
 
-// cached returns the key's entry, a new one for a new key. Two callers may compute it at once.
+// cached returns the key's entry, and computes a missing one. Two concurrent callers may both
+// compute it.
 func cached[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V {
 	if v, ok := c.Get(key); ok {
 		return v

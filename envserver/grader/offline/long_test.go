@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// padded puts a text after so much harmless prose that the whole is about n characters long.
+// padded puts harmless prose before a text, about n characters in total.
 func padded(n int, wording string) string {
 	const filler = "The matter of your seats is written down in the file that we keep for it. "
 	return goodReply + "\n\n" + strings.Repeat(filler, max(0, n-len(goodReply)-len(wording))/len(filler)) + wording
@@ -39,9 +39,9 @@ func TestOverlongReplyEarnsNothing(t *testing.T) {
 	o := New()
 	if v := judgeReply(t, o, overbilled(), padded(text.MaxReplyRunes+2000, "")); v.PostGate != 0 ||
 		!hasGate(v, "overlong") {
-		t.Errorf("a reply too long to be read earned %d with gates %+v", v.PostGate, v.Gates)
+		t.Errorf("an overlong reply earned %d with gates %+v", v.PostGate, v.Gates)
 	}
-	// Ten messages of the longest kind are read, however many bytes their characters take.
+	// Ten messages of maximum length are read, even if their characters have many bytes.
 	ten := strings.TrimSuffix(strings.Repeat(strings.Repeat("ü", text.MaxMessageRunes)+"\n\n", 10), "\n\n")
 	if v := judgeReply(t, o, overbilled(), ten); hasGate(v, "overlong") {
 		t.Errorf("ten messages are too long: %+v", v.Gates)
@@ -64,8 +64,8 @@ func TestInventedValuesAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkOfflineLongest judges the longest replies, made of what would be slow if a matcher
-// looked at all pairs of their tokens.
+// BenchmarkOfflineLongest judges the longest replies, which would be slow if a matcher compared all
+// pairs of tokens.
 func BenchmarkOfflineLongest(b *testing.B) {
 	o, ticket := New(), overbilled()
 	for _, unit := range []string{

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// fittedSeeds are those that the memorisation test takes its replies from.
+	// fittedSeeds is the number of seeds from which the memorised replies are taken.
 	fittedSeeds = 100
-	// memorisedPairs is how many pairs of a fitted and an evaluated seed it looks at.
+	// memorisedPairs is the number of pairs of a fitted and an evaluated seed.
 	memorisedPairs = 20
 )
 
-// TestMemorisedRepliesEarnLittle fits a lookup from the nearest ticket to its good reply on one
-// range of seeds and evaluates it on another: the reply that was right for one draw must earn no
-// more than style may on average over others. Draws that happen to be equal may earn more.
+// The test looks up the nearest ticket of one range of seeds for each ticket of another range, and
+// sends its good reply. On average it must earn no more than style alone may. Draws that happen to
+// be equal may earn more.
 func TestMemorisedRepliesEarnLittle(t *testing.T) {
 	catalogue, err := scenarios.Public()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestMemorisedRepliesEarnLittle(t *testing.T) {
 			if mean > unsupportedCap {
 				t.Errorf("memorised replies earn %d on average, want at most %d", mean, unsupportedCap)
 			}
-			// A draw may happen to be equal to a fitted one. It stays an accident.
+			// A draw may be equal to a fitted one by chance.
 			if passed > memorisedPairs/4 {
 				t.Errorf("%d of %d memorised replies pass", passed, memorisedPairs)
 			}
@@ -49,8 +49,8 @@ func TestMemorisedRepliesEarnLittle(t *testing.T) {
 	}
 }
 
-// nearest returns the first instance from a seed on that asks for the same facts and the same
-// decisions: what a lookup by the text would find at best.
+// nearest returns the first instance, from a seed on, with the same facts and decisions: the best
+// result of a look-up by text.
 func nearest(t *testing.T, s *scenarios.TicketScenario, to *scenarios.Ticket, from int64) *scenarios.Ticket {
 	t.Helper()
 	for i := range int64(fittedSeeds) {

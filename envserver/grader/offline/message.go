@@ -27,7 +27,7 @@ func (o *Judge) Commits(reply string, verbs []string, language string) bool {
 	return r.promisedOf(&r.gates[0]) != ""
 }
 
-// read reads a reply that answers no ticket.
+// read reads a reply without a ticket.
 func (o *Judge) read(reply, language string, spec scenarios.ReplySpec) *analysis {
 	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.libraries)
 	plain, _ := text.Bound(reply)
@@ -61,7 +61,7 @@ func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
 	return grader.Settled{Facts: r.stated == r.required, Outcome: outcome == offered}
 }
 
-// asks reports whether a question or a request of the message holds one of the phrases.
+// asks reports whether a question or a request of the message contains one of the phrases.
 func asks(d *text.Document, phrases []string) bool {
 	for _, s := range d.Sentences {
 		if !d.IsQuestion(s) && !requests(d, s) {
@@ -76,7 +76,7 @@ func asks(d *text.Document, phrases []string) bool {
 	return false
 }
 
-// requests reports whether a sentence asks for something: it begins with an imperative or contains
+// requests reports whether a sentence requests something: it begins with an imperative or contains
 // "please".
 func requests(d *text.Document, s text.Span) bool {
 	return d.Tokens[s.Lo].Is(text.Imperatives) || d.AnyPhrase(text.Please, s)

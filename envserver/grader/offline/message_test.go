@@ -36,8 +36,8 @@ func TestFactsStated(t *testing.T) {
 	}
 }
 
-// TestALabelledValueIsStated reads what people write in lists.
-func TestALabelledValueIsStated(t *testing.T) {
+// TestLabelledValueIsStated reads values in lists with labels.
+func TestLabelledValueIsStated(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 26, 2026", Context: []string{"estimate", "deliver", "date",
 		"expect", "come", "due"}}}
 	for reply, want := range map[string]bool{

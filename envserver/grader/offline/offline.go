@@ -20,29 +20,29 @@ import (
 const Name = "offline-v2"
 
 const (
-	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or
-	// invented, or are copied or stuffed: style alone never pays.
+	// unsupportedCap bounds replies that state no required fact, promise a forbidden or invented
+	// value, or are copied or stuffed: style alone never passes.
 	unsupportedCap = 100
-	inventedCost   = 50  // the cost of each value that nothing the agent could read supports
-	maxPrepared    = 256 // the number of tickets that a judge keeps ready
+	inventedCost   = 50  // the cost of each value without support in any text that the agent could read
+	maxPrepared    = 256 // the maximum number of prepared tickets that a judge keeps
 )
 
 // Judge judges a reply by matching. It can't recognise every free paraphrase and doesn't judge
-// tact, so it under-scores people; its scale is never mixed with a model's.
+// tact, so its scores for people are too low. Its scale is never mixed with a model's.
 type Judge struct {
 	libraries map[string]*library
 
-	ready *lru.Cache[*scenarios.Ticket, *prepared] // holds the tickets that were judged last
+	ready *lru.Cache[*scenarios.Ticket, *prepared] // the last judged tickets
 }
 
 var _ grader.Judge = (*Judge)(nil)
 
-// New makes an offline judge. Making one reads the lexicons, so share it.
+// New makes an offline judge. It reads the lexicons, so share the judge.
 func New() *Judge {
 	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared)}
 }
 
-// Name is the constant Name.
+// Name returns the constant Name.
 func (*Judge) Name() string { return Name }
 
 // Judge grades the reply. It never blocks, ignores the context and fails only without a ticket.
@@ -54,7 +54,7 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 	return o.prepared(c.Ticket).readReply(c.Reply, c.Actions).total(), nil
 }
 
-// prepared returns the ticket made ready.
+// prepared returns the prepared ticket.
 func (o *Judge) prepared(t *scenarios.Ticket) *prepared {
 	return cached(o.ready, t, func(t *scenarios.Ticket) *prepared { return prepare(t, o.libraries) })
 }

@@ -54,7 +54,7 @@ func TestOfflineGates(t *testing.T) {
 	}
 }
 
-// TestNoGateOnPlainReplies checks what people write that looks like what the gates are for.
+// TestNoGateOnPlainReplies checks honest replies that look similar to those that the gates reject.
 func TestNoGateOnPlainReplies(t *testing.T) {
 	asks := overbilled()
 	asks.Description += " Will it be refunded?"
@@ -93,7 +93,7 @@ func hasGate(v grader.Verdict, id string) bool {
 func TestOfflineCriteria(t *testing.T) {
 	tests := map[string]struct {
 		old, new string
-		// lost are the criteria that earn less than they offer.
+		// lost lists the criteria that earn less than their maximum.
 		lost string
 	}{
 		"nothing changed":       {"", "", ""},
@@ -118,7 +118,7 @@ func TestOfflineCriteria(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if !strings.Contains(goodReply, tc.old) {
-				t.Fatalf("the good reply doesn't hold %q", tc.old)
+				t.Fatalf("the good reply doesn't contain %q", tc.old)
 			}
 			v := judgeReply(t, o, overbilled(), strings.Replace(goodReply, tc.old, tc.new, 1))
 			var lost []string
@@ -181,8 +181,7 @@ func BenchmarkOfflinePrepare(b *testing.B) {
 	}
 }
 
-// BenchmarkPrepare prepares instances of every ticket, as episodes do: each ticket again and again
-// by another seed.
+// BenchmarkPrepare prepares instances of every ticket with changing seeds, as episodes do.
 func BenchmarkPrepare(b *testing.B) {
 	const seeds = 16
 	var tickets []*scenarios.Ticket
@@ -211,8 +210,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Fatal(err)
 	}
 	o := New()
-	// An episode's ticket is made ready once and judged many times; BenchmarkPrepare has what the
-	// first time costs.
+	// A ticket is prepared once and judged many times. BenchmarkPrepare measures the preparation.
 	tickets = tickets[:min(len(tickets), maxPrepared)]
 	for _, ticket := range tickets {
 		judgeReply(b, o, ticket, ticket.References.Good[0])

@@ -8,9 +8,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// paraphrases are replies in a support agent's own words, written from what the agent sees and the
-// articles, without the lists that the scenarios accept. {f1} stands for the drawn value of a fact
-// and {given} for the customer's first name; {f1~} is the value spelt another way.
+// paraphrases are replies in a support agent's own words, written from the observations and the
+// articles, without the lists in the scenarios. {f1} is replaced by the drawn value of a fact,
+// {given} by the customer's first name, and {f1~} by the value in another spelling.
 func paraphrases() []struct {
 	scenario  string
 	escalated bool
@@ -136,7 +136,7 @@ func TestParaphrases(t *testing.T) {
 	t.Logf("average %d over %d", sum/n, n)
 }
 
-// fill finds the first seed on which the ticket ends as the reply says and has all facts that the
+// fill finds the first seed whose ticket requires the reply's ending and has all facts that the
 // reply names, and fills their values in.
 func fill(t *testing.T, s *scenarios.TicketScenario, escalated bool, reply string) (*scenarios.Ticket, string) {
 	t.Helper()
@@ -160,7 +160,7 @@ func fill(t *testing.T, s *scenarios.TicketScenario, escalated bool, reply strin
 	return nil, ""
 }
 
-// respell writes a duration in other words.
+// respell returns a duration in other words.
 func respell(value string) string {
 	for plain, other := range map[string]string{"15 minutes": "a quarter of an hour", "30 minutes": "half an hour",
 		"60 minutes": "an hour", "48 heures": "deux jours"} {

@@ -7,8 +7,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestPolarity checks what a reply does with a fact: states it, denies or leaves it open, or
-// doesn't speak of it.
+// TestPolarity checks whether a reply states a fact, denies it, leaves it open, or doesn't mention
+// it.
 func TestPolarity(t *testing.T) {
 	type said map[string]finding
 	tests := map[string]struct {
@@ -130,7 +130,7 @@ func TestPolarity(t *testing.T) {
 	}
 }
 
-// TestKeyFacts checks which facts show that a reply answers this very ticket.
+// TestKeyFacts checks which facts show that a reply answers this ticket.
 func TestKeyFacts(t *testing.T) {
 	const served = "My invoice INV-104233 is wrong, I use 12 seats."
 	fixed := scenarios.Fact{ID: "fixed", Value: "finance team"}
@@ -167,7 +167,7 @@ func TestKeyFacts(t *testing.T) {
 	}
 }
 
-// TestCapsComeBeforePrices checks that what a reply invents costs it points below a cap too.
+// TestCapsComeBeforePrices checks that invented values cost points below a cap too.
 func TestCapsComeBeforePrices(t *testing.T) {
 	r := &analysis{prepared: &prepared{}, verdict: grader.Verdict{
 		Criteria: []grader.Criterion{{ID: "Q1", Earned: 160}, {ID: "Q2", Earned: 100}},

@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// prepared is a ticket made ready for the offline judge: everything that doesn't depend on the
-// reply. It is immutable.
+// prepared is a ticket prepared for the offline judge: everything that doesn't depend on the reply.
+// It is immutable.
 type prepared struct {
 	ticket         *scenarios.Ticket
 	lex            *text.Lexicon
@@ -26,9 +26,9 @@ type prepared struct {
 	// may state.
 	known, allowed []text.Value
 	bases          []time.Time // the known days
-	shelf          []*extract  // the articles, whose values a reply may make too
-	// served are the runs of words of the ticket, sources those of the articles and the rubric as
-	// well.
+	shelf          []*extract  // the articles, whose values a reply may state too
+	// served are the runs of words of the ticket; sources also contains those of the articles and
+	// the rubric.
 	served          gramSet
 	sources         []gramSet
 	servedSentences map[uint64]bool
@@ -47,7 +47,7 @@ type gate struct {
 	allowed  []text.Value
 }
 
-// prepare reads a ticket, in the language of its tag or else in English.
+// prepare reads a ticket in the language of its tag, or in English.
 func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
 	lib := libraries[language]
@@ -90,8 +90,8 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 	}
 }
 
-// readTexts reads what was served and what may be said: values, the topic's words, and the runs of
-// words that would be copies.
+// readTexts reads the served texts and the permitted ones: values, the topic's words, and the runs
+// of words that count as copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences, p.served = wordSet{}, map[uint64]bool{}, gramSet{}
 	served := servedTexts(t)
@@ -129,7 +129,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 	}
 }
 
-// addArticle adds what a reply may state of a text from the knowledge base, and may not copy.
+// addArticle adds a text from the knowledge base: a reply may state its values, but not copy it.
 func (p *prepared) addArticle(wording string) {
 	e := p.lib.extract(wording)
 	p.shelf = append(p.shelf, e)
@@ -151,7 +151,7 @@ func (p *prepared) supports(c text.Value) bool {
 	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return text.Contains(e.values, c) }) || p.follows(c)
 }
 
-// servedTexts are what the agent was given to read with the ticket.
+// servedTexts are the texts that the agent receives with the ticket.
 func servedTexts(t *scenarios.Ticket) []string {
 	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
@@ -190,7 +190,7 @@ func (p *prepared) markDistinct() {
 	}
 }
 
-// statedElsewhere reports whether a fact other than the i-th makes the value.
+// statedElsewhere reports whether a fact other than the i-th states the value.
 func (p *prepared) statedElsewhere(c text.Value, i int) bool {
 	for k := range p.facts {
 		if k != i && slices.ContainsFunc(p.facts[k].forms, func(f form) bool { return text.Contains(f.values, c) }) {
@@ -280,7 +280,7 @@ func (p *prepared) addRubric(texts ...string) {
 	}
 }
 
-// nameSet are the names by which the customer can be addressed.
+// nameSet returns the names with which the customer can be addressed.
 func nameSet(c scenarios.Customer) wordSet {
 	set := wordSet{}
 	separates := func(r rune) bool { return strings.ContainsRune(" -.'", r) }

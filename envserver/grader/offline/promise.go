@@ -7,13 +7,13 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// remedy is a forbidden promise: a known remedy in any of its words, or the scenario's own verb.
+// remedy is a forbidden promise: a known remedy with all of its words, or the scenario's own verb.
 type remedy struct {
 	name string
 	term text.Term
 }
 
-// remedyOf reads a forbidden verb. English names of remedies hold in every language.
+// remedyOf reads a forbidden verb. English names of remedies apply in every language.
 func (l *library) remedyOf(verb string) remedy {
 	t := l.extract(verb).term
 	if len(t.Stems) == 1 {
@@ -27,7 +27,7 @@ func (l *library) remedyOf(verb string) remedy {
 	return remedy{term: t}
 }
 
-// remedyNames are the remedies that every lexicon knows words for.
+// remedyNames lists the remedies for which every lexicon has words.
 func remedyNames() []string {
 	return []string{"refund", "credit", "replace", "waive", "compensate", "discount", "guarantee"}
 }
@@ -35,10 +35,10 @@ func remedyNames() []string {
 // promise is a clause that commits the company to a remedy.
 type promise struct {
 	clause, sentence text.Span
-	name             string // the remedy's, "" for one that only the scenario names
+	name             string // the remedy's name, "" if only the scenario names it
 }
 
-// promiseReader finds the promises of a text: by the grammar of its clauses, or else by patterns.
+// promiseReader finds the promises of a text: by the grammar of its clauses, or by patterns.
 type promiseReader struct {
 	*text.Document
 	patterns map[string][]*commitPattern
@@ -75,7 +75,7 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 	return out
 }
 
-// promised reports whether a clause commits the company to what the term names.
+// promised reports whether a clause commits the company to the term.
 func (d *promiseReader) promised(t *text.Term) bool {
 	for i := range d.Tokens {
 		if t.At(d.Tokens, i, false) && d.committed(d.ClauseAt(i), text.Between(i, i+len(t.Stems))) {
@@ -85,8 +85,8 @@ func (d *promiseReader) promised(t *text.Term) bool {
 	return false
 }
 
-// remedyAt returns the remedy that token i is about, or "". Money that comes back is a refund,
-// however it is worded.
+// remedyAt returns the remedy that token i is about, or "". Money that comes back counts as a
+// refund in any wording.
 func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	t := &d.Tokens[i]
 	// A chargeback is an act of the customer's bank unless the company claims it.
@@ -126,7 +126,7 @@ func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 	case d.Lexicon.Language != "en":
 		return !v.Hedged(v.Hi) && v.Loose
 	case d.active(v.Span, at.Lo):
-		// What follows "we will refund" can't withdraw it, unless it changes the meaning: "refund
+		// Text after "we will refund" can't withdraw it, unless it changes the meaning: "refund
 		// requests".
 		return !v.Hedged(at.Hi+1) && !v.Selective
 	}
@@ -140,8 +140,7 @@ func (d *promiseReader) asserted(c, at text.Span) bool {
 	return back || d.given(c, at.Lo) || d.completed(c, at.Hi)
 }
 
-// active reports whether the verb at token i is said of the present, the past or the future, rather
-// than being an infinitive or a name.
+// active reports whether the verb at token i is finite, rather than an infinitive or a noun.
 func (d *promiseReader) active(c text.Span, i int) bool {
 	j := i - 1
 	for j >= c.Lo && (d.Tokens[j].Is(text.Skip) || d.Tokens[j].Kind == text.PunctToken ||
@@ -203,23 +202,23 @@ func (d *promiseReader) completed(c text.Span, from int) bool {
 	return false
 }
 
-// commitPattern is a commitment that grammar alone doesn't show: "consider it refunded". It is a
+// commitPattern is a commitment that grammar alone doesn't reveal: "consider it refunded". It is a
 // line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, a leading "$"
-// for sentences about money, and "=name" for a remedy that the steps don't name; "=it" is the one
-// that the customer has asked for.
+// for sentences about money, and "=name" for a remedy that the steps don't name; "=it" is the
+// remedy that the customer requested.
 type commitPattern struct {
 	steps  []patternStep
 	money  bool
 	remedy string
 }
 
-// remedyStep is how a pattern writes a word of a remedy.
+// remedyStep stands for a word of a remedy in a pattern.
 const remedyStep = "@"
 
 // antecedent is the name of the remedy that a pronoun refers to.
 const antecedent = "it"
 
-// loadCommits reads the patterns by their first words, or remedyStep.
+// loadCommits indexes the patterns by their first words, or by remedyStep.
 func loadCommits(lines []string) map[string][]*commitPattern {
 	index := map[string][]*commitPattern{}
 	for _, line := range lines {
@@ -241,7 +240,7 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 	return index
 }
 
-// commitment returns the remedy that one of the patterns commits to in the clause, "" for none.
+// commitment returns the remedy to which one of the patterns commits in the clause, or "".
 func (d *promiseReader) commitment(v *text.Clause) string {
 	for i := v.Lo; i < v.Hi && !v.Hedged(i); i++ {
 		t := &d.Tokens[i]
@@ -259,7 +258,7 @@ func (d *promiseReader) commitment(v *text.Clause) string {
 	return ""
 }
 
-// commitsTo returns the remedy that the first matching pattern commits to at token i, "" for none.
+// commitsTo returns the remedy to which the first matching pattern commits at token i, or "".
 func (d *promiseReader) commitsTo(v *text.Clause, patterns []*commitPattern, i int) string {
 	for _, p := range patterns {
 		if p.money && !d.SpeaksOfMoney(v.Sentence) {
@@ -301,8 +300,8 @@ func (d *promiseReader) follows(v *text.Clause, steps []patternStep, i int, name
 	return false
 }
 
-// demanded returns the remedy that the customer asks for according to the clauses before this one,
-// from the sentence before on.
+// demanded returns the remedy that the customer requests in the previous sentence or earlier in
+// this one.
 func (d *promiseReader) demanded(v *text.Clause) string {
 	from := v.Sentence.Lo
 	if from > 0 {

@@ -9,7 +9,7 @@ import (
 func TestPromises(t *testing.T) {
 	tests := map[string][]struct {
 		text string
-		// remedy is what the text promises, "" for nothing.
+		// remedy is the promised remedy, or "".
 		remedy string
 	}{
 		"en": {
@@ -168,7 +168,7 @@ func TestPromisedVerb(t *testing.T) {
 	for wording, want := range tests {
 		if got := lib.promiseReader(text.Parse(text.Fold(wording), lib.Lexicon)).promised(
 			&forbidden.term); got != want {
-			t.Errorf("%q promises it: %v, want %v", wording, got, want)
+			t.Errorf("%q counts as a promise: %v, want %v", wording, got, want)
 		}
 	}
 	if r := newLibraries()["de"].remedyOf("refund"); r.name != "refund" {

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// pool instantiates a few tickets of every scenario once, for tests that draw from them.
+// pool contains a few instances of every scenario, for tests that draw from them.
 var pool = sync.OnceValues(func() ([]*scenarios.Ticket, error) {
 	catalogue, err := scenarios.Public()
 	if err != nil {
@@ -33,7 +33,7 @@ var pool = sync.OnceValues(func() ([]*scenarios.Ticket, error) {
 	return out, nil
 })
 
-// drawn is a ticket and a reply to it: some of the sentences of a good reference, or all of them.
+// drawn is a ticket and a reply to it: all or some of the sentences of a good reference.
 type drawn struct {
 	ticket *scenarios.Ticket
 	reply  string
@@ -67,7 +67,7 @@ func mustJudge(t *rapid.T, o *Judge, ticket *scenarios.Ticket, reply string) int
 
 var sentenceEnd = regexp.MustCompile(`(?:[.!?]\s+|\n\n)`)
 
-// splitSentences cuts a text after its sentences and paragraphs.
+// splitSentences splits a text after its sentences and paragraphs.
 func splitSentences(text string) []string {
 	var out []string
 	for text != "" {
@@ -81,7 +81,7 @@ func splitSentences(text string) []string {
 	return out
 }
 
-// pick keeps some of the sentences, in order.
+// pick draws some of the sentences, in order.
 func pick(t *rapid.T, sentences []string) []string {
 	var out []string
 	for _, s := range sentences {
@@ -105,8 +105,8 @@ func TestRemovingAFactNeverRaises(t *testing.T) {
 	})
 }
 
-// onePointOfForm, such as a time frame or a hand-over, is the most that an empty phrase may make up
-// for in a reply that was cut short.
+// onePointOfForm is the points of one formal element, such as a time frame or a hand-over. An empty
+// phrase may add at most that to a shortened reply.
 const onePointOfForm = 40
 
 func TestPaddingNeverRaises(t *testing.T) {

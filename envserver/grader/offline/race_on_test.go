@@ -2,6 +2,6 @@
 
 package offline
 
-// raced reports that the race detector is on: tests that judge thousands of replies judge a part of
-// them.
+// raced reports whether the race detector is on. Tests that judge thousands of replies then judge
+// only some of them.
 const raced = true

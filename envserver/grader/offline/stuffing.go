@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	minVaried = 60 // the number of words that makes a reply's variety meaningful
+	minVaried = 60 // the minimum number of words at which a reply's variety is meaningful
 	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
 	// lists.
 	maxDensity         = 60
-	maxSentenceDensity = 70 // the same for a sentence, which may be all about one fact
-	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of
-	// them that may be the rubric's.
+	maxSentenceDensity = 70 // the same for a sentence, which may be entirely about one fact
+	// nearby is the number of examined tokens on each side of a value, and maxNearby the maximum
+	// percentage of them that may be the rubric's.
 	nearby, maxNearby = 5, 85
-	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief
-	// words rather than a list, and looseDensity the density up to which it does.
+	// minSmall is the percentage of small words that shows a sentence of at most maxBrief words
+	// rather than a list, and looseDensity the maximum density at which it does.
 	minSmall, maxBrief, looseDensity = 15, 25, 90
-	// minRun is a length that no plain sentence has, and runDensity the share of its words other
-	// than small ones, in percent, that may then be the rubric's.
+	// minRun is a length that no plain sentence has. The rubric's words may then be at most
+	// runDensity percent of its words, other than small ones.
 	minRun, runDensity = 60, 80
-	// minDense is the number of words that makes a sentence's density meaningful, half of a
-	// reply's.
+	// minDense is the minimum number of words at which a sentence's density is meaningful, half of
+	// a reply's.
 	minDense = 10
 )
 
@@ -56,8 +56,8 @@ func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
 // maxLabel is the maximum number of words of a label.
 const maxLabel = 2
 
-// denser reports whether more than the given percentage of the words, of at least so many, are the
-// rubric's. Stopwords indicate a sentence.
+// denser reports whether more than the given percentage of the words are the rubric's, if there are
+// enough words. Stopwords indicate a sentence.
 func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	hits, small, n := 0, 0, 0
 	for i := range tokens {
@@ -81,7 +81,8 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	return n >= least && 100*hits > percent*n
 }
 
-// minSentence is the number of words of a sentence that needs a verb, unlike greetings and labels.
+// minSentence is the number of words from which a sentence requires a verb, unlike greetings and
+// labels.
 const minSentence = 5
 
 // verbless reports whether fewer than three in five of the reply's sentences have a finite verb,

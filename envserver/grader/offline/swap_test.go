@@ -8,8 +8,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestSwappedValues exchanges the values of two facts in good replies: each is the ticket's own,
-// and in the wrong place.
+// TestSwappedValues exchanges the values of two facts in good replies: both belong to the ticket,
+// but are in the wrong places.
 func TestSwappedValues(t *testing.T) {
 	tickets, err := pool()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestSwappedValues(t *testing.T) {
 	}
 }
 
-// exchange swaps the values of two facts of one kind where the reply holds both once.
+// exchange swaps the values of two facts of one kind if the reply contains each once.
 func exchange(reply string, p *prepared, facts []scenarios.Fact, i, k int) (string, bool) {
 	x, y := p.facts[i].forms[0].values, p.facts[k].forms[0].values
 	if len(x) != 1 || len(y) != 1 || x[0].Kind != y[0].Kind || x[0].Equal(y[0]) ||
@@ -52,7 +52,7 @@ func exchange(reply string, p *prepared, facts []scenarios.Fact, i, k int) (stri
 	return strings.NewReplacer(a, b, b, a).Replace(reply), true
 }
 
-// numberOf is the part of a value that is exchanged: a number without what it counts.
+// numberOf returns the part of a value that is exchanged: a number without its unit.
 func numberOf(value string, c text.Value) string {
 	if c.Kind == text.NumberValue {
 		value, _, _ = strings.Cut(value, " ")

@@ -12,7 +12,7 @@ import (
 // points are the default milli-points of the criteria.
 var points = scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
 
-// overbilled is an English ticket that goes to finance: 38 seats billed where there are 12.
+// overbilled returns an English ticket for finance: 38 billed seats instead of 12.
 func overbilled() *scenarios.Ticket {
 	return &scenarios.Ticket{
 		ScenarioID: "B07", Version: 1, Language: "en", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
@@ -73,7 +73,7 @@ A sum of that size is above what I may decide on alone. I have passed your case 
 
 Kind regards, Larkfield Support`
 
-// prorated is a German ticket that the agent explains himself.
+// prorated returns a German ticket that the agent can answer without a team.
 func prorated() *scenarios.Ticket {
 	return &scenarios.Ticket{
 		ScenarioID: "B04", Version: 1, Language: "de", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
@@ -106,7 +106,7 @@ Ab dem 1. April 2026 wird wieder normal abgerechnet. Sie müssen dafür nichts w
 
 Freundliche Grüße, Larkfield Support`
 
-// judgeReply grades a reply as if the agent had decided as gold does.
+// judgeReply grades a reply as if the agent had made gold's decisions.
 func judgeReply(tb testing.TB, o *Judge, ticket *scenarios.Ticket, reply string) grader.Verdict {
 	tb.Helper()
 	v, err := o.Judge(context.Background(), grader.Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)})

@@ -1,12 +1,12 @@
 package text
 
-// WordClass is a set of classes of words, a bit each.
+// WordClass is a set of classes of words, one bit each.
 type WordClass uint64
 
-// StemClass is a set of classes of stems, a bit each.
+// StemClass is a set of classes of stems, one bit each.
 type StemClass uint16
 
-// Phrases is a set of kinds of phrases, a bit each.
+// Phrases is a set of kinds of phrases, one bit each.
 type Phrases uint16
 
 // The classes of words.
@@ -22,15 +22,15 @@ const (
 	Business    // make days business days
 	NumberJoins // join the words of a number, or two statements
 	Negators
-	Idioms     // follow a negator that negates nothing: "no doubt"
-	Untils     // begin what a negator before them doesn't negate
+	Idioms     // follow a negator without being negated: "no doubt"
+	Untils     // begin text that a negator before them doesn't negate
 	Losses     // harmless when negated
-	Lasting    // come before the time for which something holds
-	Narrow     // negate only what follows at once: "without"
+	Lasting    // precede the time for which something holds
+	Narrow     // negate only the next words: "without"
 	Conditions // begin a condition
-	Times      // begin a time that has still to come
+	Times      // begin a time in the future
 	Either     // begin an alternative
-	Hedges     // leave open what their clause says
+	Hedges     // leave the statement of their clause open
 	Aux        // auxiliary verbs
 	Skip       // may stand between an auxiliary and its verb
 	FirstPerson
@@ -38,17 +38,17 @@ const (
 	Enablers    // state that the company has decided
 	Grounds     // begin phrases that give the reason for a promise
 	Calendar    // state a day or a time
-	Abilities   // say that a person can
+	Abilities   // state a person's ability
 	Doing       // follow an ability that begins an offer
 	Back        // state that something comes back
 	Determiners // begin an object
 	Imperatives // begin sentences that ask the customer for something
 	Demands     // state what a customer asks for
-	Toward      // come before those to whom something goes
+	Toward      // precede the recipient of something
 	Relatives   // begin clauses that describe a noun
 	Deciding    // state that a person has to find something out or to agree first
 	Simple      // begin a condition that needs no decision
-	Guesses     // make what follows them a guess
+	Guesses     // make the text after them a guess
 	Extra       // may stand between a number and its unit: "three more days"
 	// identify and the three bits above it mark the commonest words of each of Languages.
 	identify
@@ -76,7 +76,7 @@ const (
 const (
 	EmptyConditions Phrases = 1 << iota // conditions that can't fail: "if you like"
 	OpenPhrases                         // leave the matter open
-	Recognise                           // take up the customer's situation
+	Recognise                           // acknowledge the customer's situation
 	Blame                               // blame the customer
 	Beyond                              // begin the limit of what the writer can do
 	Duties                              // state a duty
@@ -89,7 +89,7 @@ const (
 // maxGroups is the number of bits of a token's groups.
 const maxGroups = 64
 
-// wordKeys are the classes of words by their keys in a lexicon.
+// wordKeys maps keys of a lexicon to classes of words.
 func wordKeys() map[string]WordClass {
 	return map[string]WordClass{
 		"stopwords": Stopwords, "conjunctions": Conjunctions, "abbreviations": Abbreviations, "currencies": Currencies,
@@ -105,7 +105,7 @@ func wordKeys() map[string]WordClass {
 	}
 }
 
-// stemKeys are the classes of stems by their keys.
+// stemKeys maps keys to classes of stems.
 func stemKeys() map[string]StemClass {
 	return map[string]StemClass{
 		"finite": Finite, "courtesy": Courtesy, "givers": Givers, "completions": Completions,
@@ -114,7 +114,7 @@ func stemKeys() map[string]StemClass {
 	}
 }
 
-// phraseKeys are the kinds of phrases by their keys.
+// phraseKeys maps keys to kinds of phrases.
 func phraseKeys() map[string]Phrases {
 	return map[string]Phrases{
 		"empty_conditions": EmptyConditions, "open_phrases": OpenPhrases, "recognise": Recognise, "blame": Blame,

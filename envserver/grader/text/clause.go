@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Clause is a clause with the properties that decide whether it commits its writer to anything.
+// Clause is a clause with the properties that decide whether it commits its writer.
 type Clause struct {
 	Span
 	Sentence Span
-	Money    bool // the clause speaks of money
-	// Withheld clauses commit to nothing: they deny, ask, suppose, or name a limit of the writer's
+	Money    bool // the clause is about money
+	// Withheld clauses commit to nothing: they deny, ask, suppose, or state a limit of the writer's
 	// authority.
 	Withheld  bool
 	hedge     int  // the first token that leaves the matter open, or the clause's end
@@ -67,7 +67,7 @@ func (d *Document) readClause(s Span) Clause {
 	return c
 }
 
-// SpeaksOfMoney reports whether the span speaks of money.
+// SpeaksOfMoney reports whether the span is about money.
 func (d *Document) SpeaksOfMoney(c Span) bool {
 	return d.AnyStem(Money, c) >= 0 ||
 		slices.ContainsFunc(d.ValuesWithin(c), func(v Value) bool { return v.Kind == MoneyValue })
@@ -82,7 +82,7 @@ func (d *Document) hedges(c Span, i int) bool {
 	t := &d.Tokens[i]
 	before := Span{max(c.Lo, i-2), i}
 	if t.StemIs(Teams) && d.AnyWord(Toward, before) >= 0 {
-		return true // The matter goes to a team.
+		return true // the matter goes to a team
 	}
 	if t.Kind != WordToken || !t.Is(Hedges) && !t.StemIs(Handover) || d.grounded(c, i) {
 		return false
@@ -94,8 +94,8 @@ func (d *Document) hedges(c Span, i int) bool {
 // maxGround is the maximum distance of a ground from the word that it makes harmless.
 const maxGround = 4
 
-// grounded reports whether the word belongs to a phrase that gives a ground. Only stopwords,
-// persons and remedies may stand within one, so "as finance decides" isn't one.
+// grounded reports whether the word belongs to a phrase that gives a ground. A ground contains only
+// stopwords, persons and remedies, so "as finance decides" isn't one.
 func (d *Document) grounded(c Span, i int) bool {
 	for j := i - 1; j >= max(c.Lo, i-maxGround); j-- {
 		t := &d.Tokens[j]
@@ -144,7 +144,7 @@ func (d *Document) statement(s, c Span) Span {
 	return s
 }
 
-// begins reports whether a semicolon or a joining word stands before token i.
+// begins reports whether a semicolon or a joining word precedes token i.
 func (d *Document) begins(s Span, i int) bool {
 	return d.Tokens[i-1].Text == ";" || i-2 >= s.Lo && d.Tokens[i-1].Is(NumberJoins) &&
 		(d.Tokens[i-2].Text == "," || d.Tokens[i-2].Text == ";")
@@ -197,7 +197,7 @@ func (d *Document) inverted(s Span) bool {
 	return d.Tokens[s.Lo].IsWord("should", "sollte", "sollten") && s.Lo+1 < s.Hi && !d.Tokens[s.Lo+1].Is(SecondPerson)
 }
 
-// dated reports whether what follows token i is a day or a time: "before the end of the week".
+// dated reports whether a day or a time follows token i: "before the end of the week".
 func (d *Document) dated(s Span, i int) bool {
 	j := i + 1
 	for j < min(i+3, s.Hi) && d.Tokens[j].Is(Stopwords) && !d.Tokens[j].Is(Calendar) && !d.InValue(j) {
@@ -206,7 +206,7 @@ func (d *Document) dated(s Span, i int) bool {
 	return j < s.Hi && (d.Tokens[j].Is(Calendar) || d.InValue(j))
 }
 
-// beyond reports whether the clause names a limit of the writer's authority: "more than I can
+// beyond reports whether the clause states a limit of the writer's authority: "more than I can
 // refund". "What I can do is" begins an offer instead.
 func (d *Document) beyond(c Span) bool {
 	from := c.Hi

@@ -64,7 +64,7 @@ func dateOf(year, month, day int64, full bool) int64 {
 	return year*10000 + month*100 + day
 }
 
-// DayValue is the value that a date makes.
+// DayValue returns the value of a date.
 func DayValue(t time.Time) Value {
 	return Value{Kind: DateValue, Amount: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
 }
@@ -120,7 +120,7 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Minutes is the length of a duration of at most two days, 0 for any other value.
+// Minutes returns the length of a duration of at most two days, or 0 for any other value.
 func (c Value) Minutes() int64 {
 	if c.Kind != DurationValue || c.Unit != Seconds || c.Amount > 2*SecondsPerDay*1000 {
 		return 0
@@ -128,7 +128,7 @@ func (c Value) Minutes() int64 {
 	return c.Amount / 60_000
 }
 
-// ClocksMeet reports whether two times are near, on a dial of twelve hours.
+// ClocksMeet reports whether two times differ by at most near minutes, on a dial of twelve hours.
 func ClocksMeet(a, b, near int64) bool {
 	const dial = MinutesPerDay / 2
 	gap := ((a-b)%dial + dial) % dial

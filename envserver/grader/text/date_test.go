@@ -2,8 +2,8 @@ package text
 
 import "testing"
 
-// TestImpossibleDates checks that numbers which can't be a day are not read as one: versions and
-// sections. An impossible day with a full year is read as a date, so that it counts as invented.
+// TestImpossibleDates checks that numbers which can't be a day, such as versions and sections, are
+// not read as one. An impossible day with a full year is a date, so that it counts as invented.
 func TestImpossibleDates(t *testing.T) {
 	tests := map[string]map[string]int64{
 		"en": {

@@ -18,9 +18,9 @@ type Document struct {
 	Sentences []Span
 	echoes    []Span // the sentences set aside
 	spans     []Span
-	clauses   []Clause // the clauses in the order of their spans, nil before they are asked for
+	clauses   []Clause // in the order of their spans, nil until the first call of Clauses
 	Values    []Value
-	mood      mood // that of the sentence last asked for
+	mood      mood // the mood of the last sentence that was read
 }
 
 // Parse reads a folded text in the language of the lexicon.
@@ -68,8 +68,8 @@ func (d *Document) segment() {
 	}
 }
 
-// endsSentence reports whether token i ends a sentence. A full stop doesn't after an abbreviation,
-// inside "e.g." or in the German "14. März".
+// endsSentence reports whether token i ends a sentence. A full stop doesn't if it follows an
+// abbreviation, is inside "e.g." or in the German "14. März".
 func (d *Document) endsSentence(i int) bool {
 	t := &d.Tokens[i]
 	if t.Kind != PunctToken || !t.among(".!?\n") {

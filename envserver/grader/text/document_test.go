@@ -91,7 +91,7 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// TestSpansAreFoundByToken checks the look-ups against a plain search.
+// TestSpansAreFoundByToken compares the look-ups with a linear search.
 func TestSpansAreFoundByToken(t *testing.T) {
 	lex := Lexicons()["en"]
 	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, "+
@@ -131,7 +131,7 @@ func TestSpansAreFoundByToken(t *testing.T) {
 }
 
 func TestStems(t *testing.T) {
-	// The words of a line share a stem, and no two lines do.
+	// The words of a line share a stem, and words of different lines don't.
 	tests := map[string][]string{
 		"en": {"escalate escalated escalates escalating escalation", "refund refunds refunded refunding",
 			"deliver delivered delivery deliveries", "pay paid pays paying", "sent send sends sending",
@@ -148,7 +148,7 @@ func TestStems(t *testing.T) {
 			stem := lexicons[language].stemOf(words[0])
 			for _, w := range words {
 				if got := lexicons[language].stemOf(w); got != stem {
-					t.Errorf("%s: %s has the stem %q, %s has %q", language, words[0], stem, w, got)
+					t.Errorf("%s: %s has the stem %q, but %s has %q", language, words[0], stem, w, got)
 				}
 			}
 			if other, ok := seen[stem]; ok {
@@ -180,7 +180,7 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("%q became %q", s, once)
 		}
 		if twice := Normalise(once); twice != once {
-			t.Errorf("%q changes again to %q", once, twice)
+			t.Errorf("normalising %q again gives %q", once, twice)
 		}
 	})
 	if text, whole := Bound(strings.Repeat("aé ", MaxReplyRunes)); whole ||

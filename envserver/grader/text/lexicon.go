@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lexicons holds the words of the judge's languages, a file each.
+// lexicons contains the words of the judge's languages, one file each.
 //
 //go:embed lexicon/*.txt
 var lexicons embed.FS
@@ -193,7 +193,7 @@ type word struct {
 type root struct {
 	stem    string
 	classes StemClass
-	groups  uint64 // the groups of synonyms that the stem belongs to, a bit each
+	groups  uint64 // the groups of synonyms of the stem, one bit each
 	remedy  string // what the stem stands for: refund, credit, replace, ... or ""
 }
 
@@ -247,7 +247,7 @@ func numbers(lines []string) map[string]int64 {
 
 func fields(lines []string) []string { return strings.Fields(strings.Join(lines, " ")) }
 
-// expand spells a contraction's ending out, so that "can't" holds "not".
+// expand expands the ending of a contraction, so that "can't" contains "not".
 func (lex *Lexicon) expand(t Token, glued bool) Token {
 	if full, ok := lex.expansions[t.Text]; ok && glued {
 		t.Text = full
@@ -294,7 +294,7 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	return len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[0] != mark && digits(rest[1:]) > 0
 }
 
-// RemedyOf returns the remedy that a stem stands for, "" for none.
+// RemedyOf returns the remedy of a stem, or "".
 func (lex *Lexicon) RemedyOf(stem string) string {
 	if r := lex.roots[stem]; r != nil {
 		return r.remedy

@@ -23,7 +23,7 @@ func Bound(s string) (text string, whole bool) {
 	return Normalise(cut), len(cut) == len(s)
 }
 
-// Clip returns at most so many characters of a text.
+// Clip returns at most that many characters of a text.
 func Clip(s string, runes int) string {
 	for i := range s {
 		if runes == 0 {

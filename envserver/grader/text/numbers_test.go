@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestNumbers checks what each language's way of writing a value means: its kind, its value and its
-// unit.
+// TestNumbers checks the kind, the value and the unit of values in each language's notation.
 func TestNumbers(t *testing.T) {
 	money := func(thousandths int64) Value { return Value{Kind: MoneyValue, Amount: thousandths} }
 	span := func(n int64) Value { return Value{Kind: DurationValue, Amount: n * 1000, Unit: Seconds} }
@@ -178,8 +177,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersInCompany checks values next to other numbers.
-func TestNumbersInCompany(t *testing.T) {
+// TestNumbersNextToOthers checks values next to other numbers.
+func TestNumbersNextToOthers(t *testing.T) {
 	tests := map[string]struct {
 		language, text string
 		want           []Value
@@ -220,7 +219,7 @@ func TestAmountsWithoutSign(t *testing.T) {
 	}
 }
 
-// TestNumbersThatAreIDs checks that digits which name a thing are not read as an amount of it.
+// TestNumbersThatAreIDs checks that digits of a name are not read as an amount.
 func TestNumbersThatAreIDs(t *testing.T) {
 	lexicons := Lexicons()
 	for text, want := range map[string]string{

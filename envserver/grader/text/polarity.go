@@ -65,9 +65,9 @@ func (d *Document) lasting(at int) bool {
 	return c != nil && c.At.Lo == at && c.Kind == DurationValue && d.AnyWord(Lasting, Span{max(at-3, 0), at}) >= 0
 }
 
-// DeniedAt reports whether the clause around a value negates it: a negator stands before the value,
-// or between the value and all of its context. Exceptions are values after "until" or "more than",
-// negated losses, and conditions.
+// DeniedAt reports whether the clause around a value negates it: a negator is in front of the
+// value, or between the value and all of its context. Exceptions are values after "until" or "more
+// than", negated losses, and conditions.
 func (d *Document) DeniedAt(s Span, at int, context []Term) bool {
 	c := d.ClauseOf(at)
 	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.inverted(c) {

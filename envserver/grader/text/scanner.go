@@ -10,7 +10,7 @@ import (
 // paragraph is the text of the token for a break between paragraphs or list items.
 const paragraph = "\n"
 
-// scanner cuts a folded text into tokens.
+// scanner splits a folded text into tokens.
 type scanner struct {
 	text string
 	lex  *Lexicon
@@ -87,7 +87,7 @@ func (s *scanner) scanWord() Token {
 		return s.take(m, IDToken, 0)
 	}
 	from := s.pos
-	// An apostrophe binds to the word before it in "l'article" and "don't".
+	// An apostrophe belongs to the word before it in "l'article" and "don't".
 	if at := from + n; at+1 < len(s.text) && s.text[at] == '\'' && Letters(s.text[at+1:]) > 0 {
 		n++
 	}
@@ -165,7 +165,8 @@ func addressLength(s string) int {
 }
 
 // idLength returns the length of the id that s starts with: letters and digits, at least one of
-// them a digit, in groups that "-", "_" or "#" may join. It returns 0 for no id.
+// them a digit, in groups that "-", "_" or "#" may join. It returns 0 if s doesn't start with an
+// id.
 func idLength(s string) int {
 	end, hasDigit := 0, false
 	for i := 0; i < len(s); i++ {

@@ -14,7 +14,7 @@ func (d *Document) NegatorIn(s Span) int {
 	return -1
 }
 
-// conditional reports whether the span holds a condition or a time still to come.
+// conditional reports whether the span contains a condition or a time in the future.
 func (d *Document) conditional(s Span) bool {
 	return d.AnyWord(Conditions|Times, s) >= 0 || d.AnyPhrase(OpenPhrases, s)
 }
@@ -39,7 +39,7 @@ func (d *Document) AnyStem(c StemClass, s Span) int {
 	return -1
 }
 
-// AnyPhrase reports whether one of the phrases stands in the span.
+// AnyPhrase reports whether one of the phrases is in the span.
 func (d *Document) AnyPhrase(p Phrases, s Span) bool {
 	for i := s.Lo; i < s.Hi; i++ {
 		if n := d.PhraseAt(p, i); n > 0 && i+n <= s.Hi {

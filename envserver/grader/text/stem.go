@@ -2,8 +2,8 @@ package text
 
 import "strings"
 
-// stemOf strips a word's inflection, so that "escalated", "escalates" and "escalation" are one
-// stem. It is rough: the forms of one word have to share a stem, and few other words may.
+// stemOf removes a word's inflection, so that "escalated", "escalates" and "escalation" have one
+// stem. It is approximate: the forms of one word must share a stem, and few other words may.
 func (lex *Lexicon) stemOf(w string) string {
 	if base, ok := lex.irregular[w]; ok {
 		w = base

@@ -2,7 +2,7 @@ package text
 
 import "strings"
 
-// Term is a word or a phrase to look for: a fact's context, a verb that must not be promised.
+// Term is a word or a phrase to search for: a fact's context, or a verb that must not be promised.
 type Term struct {
 	Text      string // a single word's text, "" for a phrase
 	Stems     []string
@@ -10,8 +10,9 @@ type Term struct {
 	prefilter prefilter
 }
 
-// prefilter quickly excludes matches: a bit each for the first three bytes of a word's stem and of
-// its text, and for the last three of its text. A token and a term that match share a bit.
+// prefilter excludes most tokens quickly: it has a bit for each of the first three bytes of a
+// word's stem and of its text, and of the last three of its text. A token and a term that match
+// share a bit.
 type prefilter struct{ heads, tails uint64 }
 
 // prefilterOf returns a token's bits.
@@ -67,7 +68,7 @@ func (t *Token) Key() string {
 // "escalat" matches "escalation", but "pass" doesn't match "password".
 const minPrefix = 5
 
-// At reports whether the term, or a synonym if wanted, starts at token i.
+// At reports whether the term starts at token i. With synonyms set, a synonym matches too.
 func (t *Term) At(tokens []Token, i int, synonyms bool) bool {
 	if len(t.Stems) == 1 {
 		return t.Matches(&tokens[i], synonyms)
@@ -111,7 +112,7 @@ func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
 	return -1
 }
 
-// MayHold reports whether the span may hold at least so many of the terms, according to the
+// MayHold reports whether the span may contain at least that many of the terms, according to the
 // prefilters and the groups of its tokens.
 func (d *Document) MayHold(terms []Term, s Span, least int) bool {
 	var all prefilter

@@ -29,7 +29,7 @@ type Token struct {
 	root      *root  // the entry of a word's stem, or nil
 	hash      uint64 // the hash of a word's text
 	prefilter prefilter
-	Value     int64 // of a date, or in thousandths of a number or a word that writes one
+	Value     int64 // of a date, or in thousandths of a number or a number word
 	glued     bool  // the token follows the one before without a space
 }
 
@@ -44,7 +44,7 @@ func (t *Token) Is(c WordClass) bool { return t.classes&c != 0 }
 // StemIs reports whether the token is a word whose stem is of one of the classes.
 func (t *Token) StemIs(c StemClass) bool { return t.root != nil && t.root.classes&c != 0 }
 
-// groups returns the groups of synonyms that a word belongs to, a bit each.
+// groups returns the groups of synonyms of a word, one bit each.
 func (t *Token) groups() uint64 {
 	if t.root == nil {
 		return 0
@@ -52,7 +52,7 @@ func (t *Token) groups() uint64 {
 	return t.root.groups
 }
 
-// Remedy returns the remedy that a word stands for, or "".
+// Remedy returns the remedy of a word, or "".
 func (t *Token) Remedy() string {
 	if t.root == nil {
 		return ""

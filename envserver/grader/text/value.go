@@ -27,7 +27,7 @@ type Value struct {
 	Amount int64
 	Unit   Unit
 	ID     string // an id without its punctuation, or a bare number as it was written
-	Slack  int64  // how many minutes a time of day may differ
+	Slack  int64  // maximum difference of a time of day, in minutes
 	Loose  bool   // the value may mean something else: "the 2nd", "1/2"
 	At     Span   // the tokens that state the value
 }
@@ -85,7 +85,7 @@ func sameDate(a, b int64) bool {
 	return a%10000 == b%10000 && (a/10000 == b/10000 || a < 10000 || b < 10000)
 }
 
-// sameID compares ids, of which a long number may lack its prefix.
+// sameID compares ids. A long number may lack its prefix.
 func sameID(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -93,10 +93,10 @@ func sameID(a, b string) bool {
 	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
-// Soft values need no support: a bare number may count steps or attempts.
+// Soft values require no support: a bare number may count steps or attempts.
 func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
-// Contains reports whether the set holds a value equal to c.
+// Contains reports whether the set contains a value equal to c.
 func Contains(set []Value, c Value) bool { return slices.ContainsFunc(set, c.Equal) }
 
 // AppendNew appends the values that the set lacks.

@@ -129,7 +129,7 @@ func valuesOf(text string, lex *Lexicon) []Value {
 	return Parse(Fold(plain), lex).Values
 }
 
-// grouped writes a whole number with its thousands grouped.
+// grouped formats a whole number with its thousands grouped.
 func grouped(n int64, mark string) string {
 	if n < 1000 {
 		return itoa(n)

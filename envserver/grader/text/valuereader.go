@@ -74,7 +74,7 @@ func (r *valueReader) readPrefixedMoney(i int) (Value, bool) {
 	return Value{}, false
 }
 
-// readNumber reads the value of the number at token i by what it counts.
+// readNumber reads the value of the number at token i, depending on the unit after it.
 func (r *valueReader) readNumber(i int) Value {
 	c := Value{Kind: NumberValue, Amount: r.at(i).Value, ID: r.at(i).Text, At: Span{i, i + 1}}
 	if d, ok := r.readDayMonth(i); ok {
@@ -217,7 +217,7 @@ func (r *valueReader) readClock(i int) Value {
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }
 
-// clock makes a time of day of the minutes since midnight, or since noon if the half is "pm".
+// clock returns the time of day for the minutes since midnight, or since noon if the half is "pm".
 func clock(minutes int64, half string, at Span) Value {
 	switch {
 	case half == "pm" && minutes < 12*60:
@@ -228,7 +228,7 @@ func clock(minutes int64, half string, at Span) Value {
 	return Value{Kind: ClockValue, Amount: minutes, At: at}
 }
 
-// dayAt returns the day of a month that the number at token i may be, or 0.
+// dayAt returns the number at token i if it can be a day of a month, or 0.
 func (r *valueReader) dayAt(i int) int64 {
 	if day := r.at(i).Value; day%1000 == 0 && day <= 31_000 {
 		return day / 1000
@@ -365,7 +365,7 @@ func (r *valueReader) readNumberWords(i int) (value int64, hi int) {
 	return value, hi
 }
 
-// joinNumbers returns the number that two number words in a row make, or 0.
+// joinNumbers returns the number of two adjacent number words, or 0.
 func (r *valueReader) joinNumbers(value, next int64) int64 {
 	tail := value % 100_000
 	french := r.lex.Language == "fr"

@@ -8,18 +8,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/gorilla/websocket"
 )
 
 const (
 	// maxMessage bounds an inbound message, in bytes, as in the official server.
 	maxMessage = 16 << 20
-	// smallMessage is the size, in bytes, up to which a message isn't budgeted. Every action fits.
-	smallMessage = 64 << 10
-	// bulkBudget bounds the memory of all larger messages. A session that would exceed it waits.
-	bulkBudget = 16 * maxMessage
-	// bulkWait bounds the time for receiving a large message.
-	bulkWait = time.Minute
+	// mediumTime and largeTime bound the receiving of messages above memory.Small and above
+	// memory.Medium.
+	mediumTime = 20 * time.Second
+	largeTime  = time.Minute
 )
 
 var errTooLarge = fmt.Errorf("a message is larger than %d bytes", maxMessage)
@@ -35,7 +34,7 @@ func (b *buffers) get() *bytes.Buffer {
 }
 
 func (b *buffers) put(buf *bytes.Buffer) {
-	if buf.Cap() > smallMessage {
+	if buf.Cap() > memory.Small {
 		return
 	}
 	buf.Reset()
@@ -44,8 +43,9 @@ func (b *buffers) put(buf *bytes.Buffer) {
 
 // frame is an inbound message with what it occupies of the server's memory.
 type frame struct {
-	buf  *bytes.Buffer
-	bulk bool
+	buf *bytes.Buffer
+	// parts return what the message occupies of the budgets.
+	parts []func()
 }
 
 // receive reads the next message of the socket.
@@ -56,36 +56,41 @@ func (s *socket) receive() (frame, error) {
 	}
 	s.heard()
 	f := frame{buf: s.server.buffers.get()}
-	s.limited = io.LimitedReader{R: r, N: smallMessage}
-	if n, err := f.buf.ReadFrom(&s.limited); err != nil || n < smallMessage {
+	s.limited = io.LimitedReader{R: r, N: memory.Small}
+	if n, err := f.buf.ReadFrom(&s.limited); err != nil || n < memory.Small {
 		return f, err
 	}
-	return s.receiveBulk(f, r)
+	err = s.receiveMore(&f, r, s.server.medium, memory.Medium, mediumTime)
+	if err == nil && f.buf.Len() == memory.Medium {
+		f.buf.Grow(maxMessage - memory.Medium + 2*bytes.MinRead)
+		err = s.receiveMore(&f, r, s.server.large, maxMessage+1, largeTime)
+	}
+	if err == nil && f.buf.Len() > maxMessage {
+		err = errTooLarge
+	}
+	return f, err
 }
 
-// receiveBulk reads the rest of a large message within the server's budget and bulkWait.
-func (s *socket) receiveBulk(f frame, r io.Reader) (frame, error) {
-	if err := s.server.bulk.Acquire(s.session.ctx, maxMessage); err != nil {
-		return f, err
-	}
-	f.bulk = true
-	if err := s.conn.SetReadDeadline(time.Now().Add(bulkWait)); err != nil {
-		return f, err
-	}
-	n, err := f.buf.ReadFrom(io.LimitReader(r, maxMessage-smallMessage+1))
+// receiveMore reads a message on up to the size, within the budget and the time.
+func (s *socket) receiveMore(f *frame, r io.Reader, budget *memory.Budget, size int, within time.Duration) error {
+	release, err := budget.Take(s.session.ctx, s.session.client)
 	if err != nil {
-		return f, err
+		return err
 	}
-	if n > maxMessage-smallMessage {
-		return f, errTooLarge
+	f.parts = append(f.parts, release)
+	if err := s.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return err
 	}
-	return f, s.conn.SetReadDeadline(time.Time{})
+	if _, err := f.buf.ReadFrom(io.LimitReader(r, int64(size-f.buf.Len()))); err != nil {
+		return err
+	}
+	return s.conn.SetReadDeadline(time.Time{})
 }
 
 // free releases the memory of a frame.
 func (s *Server) free(f frame) {
-	if f.bulk {
-		s.bulk.Release(maxMessage)
+	for _, release := range f.parts {
+		release()
 	}
 	if f.buf != nil {
 		s.buffers.put(f.buf)

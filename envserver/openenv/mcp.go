@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -225,19 +224,12 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 
 // servePlainMCP answers a POST, always with 200 unless it is MCP's initialize.
 func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxBody))
-	var out bytes.Buffer
-	if err != nil {
-		protocol.WriteRPC(&out, protocol.NullID, nil, &protocol.RPCError{Code: protocol.RPCParse,
-			Message: fmt.Sprintf("the body can't be read, or is larger than %d bytes", protocol.MaxBody)})
-		protocol.WriteBytes(w, http.StatusOK, out.Bytes())
-		return
-	}
+	body := protocol.BodyOf(r)
 	if beginsMCP(body) {
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.mcp.serve(w, r)
 		return
 	}
+	var out bytes.Buffer
 	s.answerRPC(r.Context(), &out, body, nil, s.clientOf(r))
 	protocol.WriteBytes(w, http.StatusOK, out.Bytes())
 }

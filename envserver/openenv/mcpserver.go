@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -22,8 +23,8 @@ import (
 // resetMeta is the member of an initialize's _meta with options of the reset.
 const resetMeta = "openenv/reset"
 
-// maxMCPBody bounds an MCP request, in bytes.
-const maxMCPBody = 1 << 20
+// maxMCPValues bounds the JSON values of an MCP request, because the library stores each of them.
+const maxMCPValues = 20_000
 
 // mcpServer serves MCP on the path of OpenEnv's dialect. An MCP session is a session of the
 // registry with one episode. It begins with initialize, whose URL query and _meta may have the
@@ -52,7 +53,7 @@ func newMCPServer(s *Server) *mcpServer {
 	server.AddReceivingMiddleware(m.openOnInitialize)
 	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
-			JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
+			JSONResponse: true, MaxRequestBodyBytes: protocol.MaxBody,
 			// Proxies on the same host, as of a service mesh, connect from loopback with any Host.
 			DisableLocalhostProtection: true,
 		})
@@ -73,6 +74,11 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		m.delete(w, r)
 		return
 	}
+	if countValues(protocol.BodyOf(r)) > maxMCPValues {
+		protocol.WriteDetail(w, http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("a request has at most %d JSON values", maxMCPValues))
+		return
+	}
 	if r.Method == http.MethodPost { // OpenEnv's dialect requires neither header
 		r.Header.Set("Content-Type", "application/json")
 		if r.Header.Get("Accept") == "" {
@@ -84,6 +90,11 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{},
 		origin{r.URL.Query(), m.server.clientOf(r)})))
+}
+
+// countValues returns an upper bound of the number of values in a JSON text.
+func countValues(text []byte) int {
+	return 1 + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
 }
 
 // delete ends an MCP session.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
@@ -35,7 +36,7 @@ func TestRelayedMessages(t *testing.T) {
 	p := attachTo(t, members[0].url, id)
 	p.Ask(`{"type":"reset"}`)
 	const relayBuffer = 4096
-	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, smallMessage, 1 << 20, 4 << 20} {
+	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, memory.Small, memory.Medium, 1 << 20, 4 << 20} {
 		text := strings.Repeat("é", size/2)
 		answer := p.Ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
 		got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/gorilla/websocket"
 )
@@ -78,7 +79,8 @@ func (s *Server) Handler() http.Handler {
 		rs["/state"] = map[string]http.HandlerFunc{http.MethodGet: s.serveState}
 	}
 	maps.Copy(rs, s.tasks.Routes())
-	return s.recovered(s.mesh.WithCapacity(s.authorised(s.mesh.Handler(rs.handler()))))
+	inner := memory.Bodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
+	return s.recovered(s.mesh.WithCapacity(s.authorised(inner)))
 }
 
 // recovered turns a panic into a 500 for that request alone.

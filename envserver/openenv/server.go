@@ -12,7 +12,8 @@
 // reconnects is never refused because of its own session.
 //
 // The packages below do not import this one: protocol (messages and their encoding), slots
-// (capacity), documents (static answers and task lists), ledger (episodes of runs), player (plays
+// (capacity), memory (budgets of
+// messages and bodies), documents (static answers and task lists), ledger (episodes of runs), player (plays
 // episodes, uses documents and ledger), mesh (peers of a pool, uses slots), client.
 package openenv
 
@@ -30,6 +31,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
@@ -135,11 +137,12 @@ type Server struct {
 	metrics   *metrics
 	refusals  *semaphore.Weighted
 	stateless *semaphore.Weighted
-	bulk      *semaphore.Weighted
-	ctx       context.Context
-	stop      context.CancelFunc
-	buffers   buffers
-	running   sync.WaitGroup
+	// medium and large are the budgets of messages and bodies by their size.
+	medium, large *memory.Budget
+	ctx           context.Context
+	stop          context.CancelFunc
+	buffers       buffers
+	running       sync.WaitGroup
 
 	closing sync.Mutex
 	closed  bool
@@ -161,7 +164,7 @@ func New(cfg Config) (*Server, error) {
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions),
 		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
-		bulk: semaphore.NewWeighted(bulkBudget), ledgers: ledger.New(cfg.Kind),
+		medium: memory.NewMedium(), large: memory.NewLarge(), ledgers: ledger.New(cfg.Kind),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)

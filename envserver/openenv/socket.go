@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/gorilla/websocket"
@@ -21,7 +22,7 @@ import (
 // first message, queued.
 const (
 	maxQueued      = 32
-	maxQueuedBytes = smallMessage
+	maxQueuedBytes = memory.Small
 )
 
 // closeTimeout bounds the closing handshake and the writing of a control frame; writeTimeout bounds

@@ -112,7 +112,7 @@ func TestJudgeFlagErrors(t *testing.T) {
 func TestResponsesWaitForTheJudge(t *testing.T) {
 	log := newLogger("error", Setting{Logs: io.Discard})
 	for _, judgement := range []time.Duration{0, time.Minute, 10 * time.Minute} {
-		if got := newHTTPServer(nil, judgement, log).WriteTimeout; got != judgement+2*time.Minute {
+		if got := newHTTPServer(nil, judgement, 1, log).WriteTimeout; got != judgement+2*time.Minute {
 			t.Errorf("a judgement of %v: a response may take %v, want two minutes more", judgement, got)
 		}
 	}

@@ -173,8 +173,8 @@ func listen(ctx context.Context, o *options) (listeners, error) {
 // serve runs both ports until the context ends or one of them fails. The ops port closes last, so
 // that the drain can be observed.
 func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
-	protocol := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log)
-	ops := newHTTPServer(server.OpsHandler(), 0, log)
+	protocol := newHTTPServer(server.Handler(), o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
+	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(l.protocol) }()
 	go func() { failed <- ops.Serve(l.ops) }()
@@ -214,12 +214,16 @@ func writeDrainReport(path string, report score.DrainReport, log *slog.Logger) {
 	}
 }
 
+// maxHeader bounds the header of a request, in bytes. Each waiting connection may hold one.
+const maxHeader = 16 << 10
+
 // newHTTPServer bounds requests, but not WebSockets. A response may take the given time longer for
 // a judgement.
-func newHTTPServer(handler http.Handler, judgement time.Duration, log *slog.Logger) *http.Server {
+func newHTTPServer(handler http.Handler, judgement time.Duration, maxConnections int, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
 		WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: maxHeader, ConnState: newConnections(maxConnections).changed,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

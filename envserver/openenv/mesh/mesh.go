@@ -33,8 +33,8 @@ import (
 
 const (
 	peerDialTimeout = 500 * time.Millisecond
-	// maxRelays bounds the relayed sockets.
-	maxRelays = 16384
+	// maxRelays bounds the relayed sockets. Each takes about 25 KiB.
+	maxRelays = 4096
 	// capacityPath serves the number of free slots to peers.
 	capacityPath = "/room"
 	// tokenLength is the length of a server's name in session ids, in characters of 5 bits.

@@ -1,8 +1,6 @@
 package mesh
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/object"
@@ -14,10 +12,10 @@ import (
 type target struct {
 	session string // "" for none
 	opens   bool   // the request opens a session
-	body    []byte // as read from the request, nil for none
+	body    []byte // of the request, nil for none
 }
 
-// targetOf reads the target as the handlers do, which refuse bodies that are too large or invalid.
+// targetOf reads the target as the handlers do, which refuse invalid bodies.
 func targetOf(r *http.Request) target {
 	switch path := r.URL.Path; {
 	case (path == "/ws" || path == "/mcp") && websocket.IsWebSocketUpgrade(r):
@@ -28,10 +26,7 @@ func targetOf(r *http.Request) target {
 	case path == "/mcp" && r.Method != http.MethodPost:
 		return target{session: r.Header.Get(protocol.MCPSessionHeader)}
 	case r.Method == http.MethodPost && (path == "/mcp" || path == "/reset" || path == "/step"):
-		body, ok := peek(r)
-		if !ok {
-			return target{}
-		}
+		body := protocol.BodyOf(r)
 		t := target{session: r.Header.Get(protocol.MCPSessionHeader), body: body}
 		switch {
 		case path != "/mcp":
@@ -44,20 +39,10 @@ func targetOf(r *http.Request) target {
 	return target{}
 }
 
-// peek reads the body and restores it.
-func peek(r *http.Request) (body []byte, ok bool) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, protocol.MaxBody+1))
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	return body, err == nil && len(body) <= protocol.MaxBody
-}
-
 // rewind restores the request's body.
 func (t target) rewind(r *http.Request) {
 	if t.body != nil {
-		r.Body = io.NopCloser(bytes.NewReader(t.body))
+		r.Body = protocol.NewBody(t.body)
 	}
 }
 

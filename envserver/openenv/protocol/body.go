@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -48,15 +47,34 @@ const (
 	RequiredBody BodyRule = true
 )
 
-// ReadObject reads a body that is a JSON object, or answers with its fault. It returns nil for an
+// Body is a request's body that was read as a whole.
+type Body struct {
+	bytes.Reader
+	all []byte
+}
+
+// NewBody makes the body of a text.
+func NewBody(text []byte) *Body {
+	b := &Body{all: text}
+	b.Reset(text)
+	return b
+}
+
+// Close does nothing.
+func (*Body) Close() error { return nil }
+
+// BodyOf returns the body of a request that the server has read, nil for none.
+func BodyOf(r *http.Request) []byte {
+	if b, ok := r.Body.(*Body); ok {
+		return b.all
+	}
+	return nil
+}
+
+// ReadObject returns a body that is a JSON object, or answers with its fault. It returns nil for an
 // optional body that is absent or null.
 func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	if err != nil {
-		WriteDetail(w, http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the body can't be read, or is larger than %d bytes", MaxBody))
-		return nil, false
-	}
+	body := BodyOf(r)
 	body = bytes.TrimSpace(body)
 	if rule == OptionalBody && (len(body) == 0 || string(body) == "null") {
 		return nil, true

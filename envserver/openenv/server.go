@@ -12,9 +12,9 @@
 // reconnects is never refused because of its own session.
 //
 // The packages below do not import this one: protocol (messages and their encoding), slots
-// (capacity), memory (budgets of
-// messages and bodies), documents (static answers and task lists), ledger (episodes of runs), player (plays
-// episodes, uses documents and ledger), mesh (peers of a pool, uses slots), client.
+// (capacity), memory (budgets of messages and bodies), documents (static answers and task lists),
+// ledger (episodes of runs), player (plays episodes, uses documents and ledger), mesh (peers of a
+// pool, uses slots), client.
 package openenv
 
 import (

@@ -81,7 +81,8 @@ planned, nothing of the shard counts: the runner writes "error: " and the reason
 Episodes that can't be stored keep their scores; the summary has their number and the reason.
 
 The agent's key, or the token of an agent behind a URL, is read from the variable
-` + envvars.AgentKey + `, and the token of a protected pool from ` + envvars.PoolToken + `.`,
+` + envvars.AgentKey + `, the token of a protected pool from ` + envvars.PoolToken + `, and the
+run's credential, without which a pool's servers open no ledger, from ` + envvars.RunCredential + `.`,
 		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --termination-log summary.json \
     --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,

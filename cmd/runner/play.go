@@ -41,6 +41,7 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	}
 	cfg := rollout.Config{
 		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
+		Credential:      os.Getenv(envvars.RunCredential),
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}

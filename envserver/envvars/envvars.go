@@ -7,6 +7,8 @@ const (
 	AgentKey = "CSENV_AGENT_KEY"
 	// PoolToken holds the bearer tokens of a protected pool, one a line.
 	PoolToken = "CSENV_POOL_TOKEN" //nolint:gosec // a name, not a token
+	// RunCredential holds the secret of a run, with which its runners open their ledgers.
+	RunCredential = "CSENV_RUN_CREDENTIAL" //nolint:gosec // a name, not a credential
 	// JudgeKey holds the API key of the judge's endpoint.
 	JudgeKey = "CSENV_JUDGE_API_KEY"
 )

@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -16,9 +17,16 @@ func Draw(seed int64, n int) int {
 }
 
 // OpaqueID is an id for the wire: the prefix, a dash and eight characters. It is drawn from the
-// seed alone, so that it doesn't reveal the scenario.
-func OpaqueID(prefix string, seed int64) string {
-	return prefix + "-" + base32.StdEncoding.EncodeToString(seeded("id", seed)[:5])
+// seed and the key alone, so that it doesn't reveal the scenario; with a key, nobody else can tell
+// the seed from it. The key is "" for none.
+func OpaqueID(prefix, key string, seed int64) string {
+	drawn := seeded("id", seed)
+	if key != "" {
+		mac := hmac.New(sha256.New, []byte(key))
+		_, _ = mac.Write(drawn) // never fails
+		drawn = mac.Sum(nil)
+	}
+	return prefix + "-" + base32.StdEncoding.EncodeToString(drawn[:5])
 }
 
 func seeded(purpose string, seed int64) []byte {

@@ -30,12 +30,12 @@ func TestDrawReachesEveryChoice(t *testing.T) {
 }
 
 func TestOpaqueID(t *testing.T) {
-	if got, want := episode.OpaqueID("T", 42), "T-GYJITKG5"; got != want {
+	if got, want := episode.OpaqueID("T", "", 42), "T-GYJITKG5"; got != want {
 		t.Errorf("OpaqueID() = %q, want %q", got, want)
 	}
 	seen := map[string]bool{}
 	for seed := range int64(10_000) {
-		seen[episode.OpaqueID("T", seed)] = true
+		seen[episode.OpaqueID("T", "", seed)] = true
 	}
 	if len(seen) != 10_000 {
 		t.Errorf("10000 seeds gave %d ids", len(seen))

@@ -40,6 +40,8 @@ type Options struct {
 	// Pressure asks for simulated minutes: every action takes some, and a late reply earns less.
 	// Tasks without replies, or with a clock of their own, ignore it.
 	Pressure bool
+	// IDKey keys the ids that the agent sees, "" for those that follow from the seed alone.
+	IDKey string
 }
 
 // Environment plays one episode at a time for one session. It is not safe for concurrent use,

@@ -17,7 +17,7 @@ import (
 // answers with the indexes of its episodes. Repeated receipts change nothing. If one receipt is
 // invalid, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
-	key, ok := ledgerKeyOf(w, r)
+	key, ok := s.ledgerKeyOf(w, r)
 	if !ok {
 		return
 	}
@@ -41,23 +41,31 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answer, err := s.ledgers.AddReceipts(key, receipts)
+	tag := protocol.RunTag{Run: key.Run, Shard: key.Shard}
+	if body.PassScore != nil {
+		tag.PassScore = min(max(*body.PassScore, 0), score.One)
+	}
+	answer, err := s.ledgers.AddReceipts(tag, body.PassScore != nil, receipts)
 	switch {
-	case errors.Is(err, score.ErrForeign), errors.Is(err, score.ErrGrader):
-		protocol.WriteDetail(w, http.StatusConflict, err.Error())
-	case err != nil:
+	case errors.Is(err, ledger.ErrFull):
 		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
+	case err != nil:
+		protocol.WriteDetail(w, http.StatusConflict, err.Error())
 	default:
 		protocol.WriteJSON(w, http.StatusOK, answer)
 	}
 }
 
-// ledgerKeyOf returns the ledger that a request names, or answers 400.
-func ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
+// ledgerKeyOf returns the ledger that a request names and may use, or answers 400 or 403.
+func (s *Server) ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
 	query := r.URL.Query()
 	shard, err := strconv.Atoi(query.Get("shard"))
 	if run := query.Get("run"); run == "" || len(run) > protocol.MaxRunID || shard < 0 || err != nil {
 		protocol.WriteDetail(w, http.StatusBadRequest, "request /ledger?run=<UID of the run>&shard=<number>")
+		return ledger.Key{}, false
+	}
+	if err := s.ledgers.Admit(query.Get("run"), r.Header.Get(protocol.CredentialHeader)); err != nil {
+		protocol.WriteDetail(w, http.StatusForbidden, err.Error())
 		return ledger.Key{}, false
 	}
 	return ledger.Key{Run: query.Get("run"), Shard: shard}, true
@@ -65,7 +73,7 @@ func ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
 
 // serveLedger serves the signed ledger of a run's shard.
 func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
-	key, ok := ledgerKeyOf(w, r)
+	key, ok := s.ledgerKeyOf(w, r)
 	if !ok {
 		return
 	}

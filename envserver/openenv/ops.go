@@ -8,29 +8,46 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// OpsHandler serves the operations port: /readyz, /stats, /rollouts and /metrics.
+// OpsHandler serves the operations port: /healthz and /readyz to everybody, /stats and /rollouts to
+// the operator, and /metrics to Prometheus.
 func (s *Server) OpsHandler() http.Handler {
+	stats := func(w http.ResponseWriter, _ *http.Request) { protocol.WriteJSON(w, http.StatusOK, s.report()) }
+	operator, prometheus := s.secrets.AdmitsOperator, s.secrets.AdmitsMetrics
 	return s.recovered(routes{
-		"/readyz": {http.MethodGet: s.serveReady},
-		"/stats": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
-			protocol.WriteJSON(w, http.StatusOK, s.report())
-		}},
-		"/rollouts": {http.MethodGet: s.serveRollouts}, "/metrics": {http.MethodGet: s.metrics.handler().ServeHTTP},
+		"/healthz":  {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, true) }},
+		"/readyz":   {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, s.ready()) }},
+		"/stats":    {http.MethodGet: withToken(operator, stats)},
+		"/rollouts": {http.MethodGet: withToken(operator, s.serveRollouts)},
+		"/metrics":  {http.MethodGet: withToken(prometheus, s.metrics.handler().ServeHTTP)},
 	}.handler())
 }
 
-// serveReady reports to Kubernetes whether the server takes new sessions.
-func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
-	status, text := http.StatusOK, "ok"
-	switch {
-	case s.sessions.slots.Draining():
-		status, text = http.StatusServiceUnavailable, "draining"
-	case s.sessions.active() >= s.sessions.slots.Capacity:
-		status, text = http.StatusServiceUnavailable, "full"
+// withToken answers 401 to requests whose bearer token isn't admitted.
+func withToken(admits func(token string) bool, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if admits(bearerToken(r)) {
+			next(w, r)
+			return
+		}
+		unauthorized(w, "this port needs a token that follows from the pool's ledger key: the operator has it, and "+
+			"Secret <pool>-metrics-token has the one for /metrics")
 	}
+}
+
+// ready reports whether the server takes new sessions.
+func (s *Server) ready() bool {
+	return !s.sessions.slots.Draining() && s.sessions.active() < s.sessions.slots.Capacity
+}
+
+// writeProbe answers a probe of Kubernetes.
+func writeProbe(w http.ResponseWriter, passes bool) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
+	if !passes {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "not ready")
+		return
+	}
+	_, _ = io.WriteString(w, "ok")
 }
 
 // report is the server's /stats.

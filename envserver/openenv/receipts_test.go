@@ -16,6 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// shard3 is the shard of playFor.
+var shard3 = client.Shard{Run: "uid", Shard: 3, PassScore: 700_000}
+
 // playFor plays an episode of shard 3 of run "uid" to its end and returns the receipt, "" for none.
 func playFor(tb testing.TB, url string, index int, end string) string {
 	tb.Helper()
@@ -56,7 +59,7 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 		playFor(t, first, 7, `"finish","score":700000`),
 	}
 	for _, texts := range [][]string{receipts[:1], receipts, nil, receipts[1:]} {
-		ended, err := client.SendReceipts(t.Context(), second, "uid", 3, texts, client.Options{})
+		ended, err := client.OpenLedger(t.Context(), second, shard3, texts, client.Options{})
 		if want := map[bool]string{true: "0", false: "0-1,7"}[len(texts) == 1]; err != nil || ended.String() != want {
 			t.Errorf("%d receipts handed over: the ledger has episodes %s (%v), want %s", len(texts), ended, err, want)
 		}
@@ -169,13 +172,11 @@ func TestReceiptsRefused(t *testing.T) {
 func TestReceiptsNeedTheToken(t *testing.T) {
 	_, url := serve(t, Config{Tokens: func() []string { return []string{"secret"} }})
 	var refused *client.StatusError
-	if _, err := client.SendReceipts(t.Context(), url, "uid", 3, nil, client.Options{}); !errors.As(err, &refused) ||
+	if _, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{}); !errors.As(err, &refused) ||
 		refused.Status != 401 {
 		t.Errorf("without a token: %v", err)
 	}
-	if ended, err := client.SendReceipts(t.Context(), url, "uid", 3, nil,
-		client.Options{Token: "secret"}); err != nil ||
-		ended.Len() != 0 {
+	if ended, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"}); err != nil || ended.Len() != 0 {
 		t.Errorf("a run that was never played: %s, %v", ended, err)
 	}
 }

@@ -123,10 +123,13 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="csenv"`)
-		protocol.WriteDetail(w, http.StatusUnauthorized,
-			"this server needs a token: send the header `Authorization: Bearer <token>`")
+		unauthorized(w, "this server needs a token: send the header `Authorization: Bearer <token>`")
 	})
+}
+
+func unauthorized(w http.ResponseWriter, detail string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="csenv"`)
+	protocol.WriteDetail(w, http.StatusUnauthorized, detail)
 }
 
 // accepts reports whether the token is one of the server's, in constant time.

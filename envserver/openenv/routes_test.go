@@ -240,7 +240,7 @@ func TestOps(t *testing.T) {
 	ready(200, "ok")
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`)
-	ready(503, "full")
+	ready(503, "not ready")
 	for _, action := range []string{`"say"`, `"zzz"`, `"fail"`, `"finish","score":250000`} {
 		p.Ask(`{"type":"step","data":{"kind":` + action + `}}`)
 	}
@@ -264,7 +264,7 @@ func TestOps(t *testing.T) {
 	if err := s.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ready(503, "draining")
+	ready(503, "not ready")
 	_, metrics := wire.GetBody(t, ops.URL+"/metrics")
 	for _, line := range []string{
 		`csenv_sessions_active 0`, `csenv_sessions_capacity 1`, `csenv_draining 1`,

@@ -36,6 +36,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,6 +99,9 @@ type Config struct {
 	Packs func() score.Packs
 	// LedgerKey signs ledgers.
 	LedgerKey ed25519.PrivateKey
+	// SharedKey means that the operator has the LedgerKey too. Ledgers and the operations port
+	// then need the secrets that follow from it, and so do the ids in episodes of runs.
+	SharedKey bool
 	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string
 	// Version is reported at /metadata.
@@ -124,6 +128,7 @@ const DefaultMaxSessions = 2000
 // Server serves one environment to many sessions.
 type Server struct {
 	cfg       Config
+	secrets   *poolkey.Secrets
 	log       *slog.Logger
 	docs      documents.Documents
 	tasks     *documents.Tasks
@@ -154,23 +159,27 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.Mode = cmp.Or(cfg.Mode, Simulation)
+	secrets, err := cfg.secrets()
+	if err != nil {
+		return nil, err
+	}
 	docs, err := documents.New(cfg.Kind, cfg.Version, cfg.Mode == Simulation)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), docs: docs, tasks: documents.NewTasks(cfg.Kind),
+		cfg: cfg, secrets: secrets, log: cmp.Or(cfg.Logger, slog.Default()), docs: docs, tasks: documents.NewTasks(cfg.Kind),
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions),
 		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
-		medium: memory.NewMedium(), large: memory.NewLarge(), ledgers: ledger.New(cfg.Kind),
+		medium: memory.NewMedium(), large: memory.NewLarge(), ledgers: ledger.New(cfg.Kind, secrets),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)
 	s.players, err = player.NewFactory(player.Config{
 		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Dense), Tasks: s.tasks, Ledgers: s.ledgers,
-		Rollouts: s.rollouts, Key: cfg.LedgerKey, Metrics: s.metrics, Log: s.log,
+		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, Metrics: s.metrics, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -199,6 +208,14 @@ func (cfg *Config) validate() error {
 		return fmt.Errorf("invalid mode %q: choose %s or %s", cfg.Mode, Simulation, Production)
 	}
 	return cfg.Peers.Validate()
+}
+
+// secrets derives those of a shared key, nil for another one.
+func (cfg *Config) secrets() (*poolkey.Secrets, error) {
+	if !cfg.SharedKey {
+		return nil, nil //nolint:nilnil // nil admits everybody
+	}
+	return poolkey.Derive(cfg.LedgerKey)
 }
 
 // newUpgrader shares write buffers between sessions. Like the official server it doesn't check the

@@ -37,6 +37,9 @@ type Episode struct {
 	RewardMode  episode.RewardMode `json:"reward_mode"`
 	Pressure    bool               `json:"pressure,omitempty"`
 	EpisodeID   string             `json:"episode_id,omitempty"`
+	// IDKey is the key of the run's ids (see episode.Options), by which actions that name an id can
+	// be played again.
+	IDKey string `json:"id_key,omitempty"`
 
 	Turns []Turn `json:"turns"`
 	// Attempts is how often the episode was begun.

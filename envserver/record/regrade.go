@@ -26,7 +26,7 @@ func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error)
 			e.Environment, kind.Name())
 	}
 	env := kind.New()
-	if _, err := env.Reset(e.options()); err != nil {
+	if _, err := env.Reset(e.Options()); err != nil {
 		return Episode{}, fmt.Errorf("regrading episode %d: %w", e.Index, err)
 	}
 	again := e
@@ -42,9 +42,10 @@ func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error)
 	return again, nil
 }
 
-func (e *Episode) options() episode.Options {
+// Options are those with which the episode began.
+func (e *Episode) Options() episode.Options {
 	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
-		RewardMode: e.RewardMode, Pressure: e.Pressure}
+		RewardMode: e.RewardMode, Pressure: e.Pressure, IDKey: e.IDKey}
 }
 
 // replay plays the turns until the episode is over.

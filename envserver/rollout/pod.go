@@ -25,10 +25,11 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// choosePod finds the shard's server and opens the first session there. The order is that of
+// choosePod finds the shard's server, opens the first session and the ledger there, and returns the
+// episodes that the ledger has. The order is that of
 // rendezvous hashing: shards spread evenly over the pool, a shard that is played again starts with
 // the same server, and a change of the pool moves few shards.
-func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) {
+func (c *Config) choosePod(ctx context.Context) (string, *client.Client, score.IndexSet, error) {
 	var refusals error
 	for round := 0; ; round++ {
 		pods, err := c.Pods(ctx)
@@ -39,10 +40,10 @@ func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) 
 		}
 		full := false
 		for i, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
-			session, err := c.dial(ctx, pod)
+			session, ended, err := c.begin(ctx, pod)
 			if err == nil {
 				c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
-				return pod, session, nil
+				return pod, session, ended, nil
 			}
 			if i == 0 {
 				refusals = nil
@@ -51,15 +52,28 @@ func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) 
 			full = full || classify(err) == score.ClassCapacity
 		}
 		if ctx.Err() != nil {
-			return "", nil, ctx.Err()
+			return "", nil, score.IndexSet{}, ctx.Err()
 		}
 		if !full && round+1 >= unreachableRounds || round+1 >= fullRounds {
-			return "", nil, fmt.Errorf("no env pod takes shard %d: %w", c.Shard, refusals)
+			return "", nil, score.IndexSet{}, fmt.Errorf("no env pod takes shard %d: %w", c.Shard, refusals)
 		}
 		if err := c.Clock.backOff(ctx, round); err != nil {
-			return "", nil, err
+			return "", nil, score.IndexSet{}, err
 		}
 	}
+}
+
+// begin opens a session and the shard's ledger on a server.
+func (c *Config) begin(ctx context.Context, pod string) (*client.Client, score.IndexSet, error) {
+	session, err := c.dial(ctx, pod)
+	if err != nil {
+		return nil, score.IndexSet{}, err
+	}
+	ended, err := c.resume(ctx, pod)
+	if err != nil {
+		return nil, score.IndexSet{}, errors.Join(err, session.Close())
+	}
+	return session, ended, nil
 }
 
 // rendezvous orders the pods for a shard by the hash of shard and pod, highest first.

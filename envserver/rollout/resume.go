@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
@@ -12,23 +13,28 @@ import (
 // resumeAttempts is the maximum number of requests for the episodes that a server's ledger has.
 const resumeAttempts = 3
 
-// resume sends the server the receipts of episodes that other servers graded, and returns which
-// episodes of the shard its ledger has. These need not be played. If the request fails they are
-// played again, which only costs time, because a ledger counts an episode once.
-func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
+// resume opens the shard's ledger on a server, sends it the receipts of episodes that other servers
+// graded, and returns which episodes of the shard the ledger has. These need not be played. An
+// error means that the server doesn't take the shard. If the receipts alone fail, their episodes
+// are played again, which only costs time, because a ledger counts an episode once.
+func (c *Config) resume(ctx context.Context, pod string) (score.IndexSet, error) {
+	shard := client.Shard{Run: c.Plan.Run, Shard: c.Shard, PassScore: c.Plan.PassScore}
 	for attempt := range resumeAttempts {
-		ended, err := client.SendReceipts(ctx, pod, c.Plan.Run, c.Shard, c.Receipts, c.client())
+		ended, err := client.OpenLedger(ctx, pod, shard, c.Receipts, c.client())
 		if err == nil {
-			return ended
+			return ended, nil
 		}
-		c.Log.Warn("The episodes in a server's ledger could not be read", "shard", c.Shard, "pod", pod, "receipts",
+		c.Log.Warn("A server did not open the shard's ledger", "shard", c.Shard, "pod", pod, "receipts",
 			len(c.Receipts), "attempt", attempt+1, "error", err)
-		_, refused := errors.AsType[*client.StatusError](err)
-		if refused || c.Clock.backOff(ctx, attempt) != nil {
-			break
+		refused, answered := errors.AsType[*client.StatusError](err)
+		switch {
+		case answered && (refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusForbidden):
+			return score.IndexSet{}, err
+		case answered || c.Clock.backOff(ctx, attempt) != nil:
+			return score.IndexSet{}, nil
 		}
 	}
-	return score.IndexSet{}
+	return score.IndexSet{}, nil
 }
 
 // skip removes episodes that have ended from the queue.

@@ -45,6 +45,9 @@ type Config struct {
 	Pods func(ctx context.Context) ([]string, error)
 	// Token is the pool's bearer token, "" for none.
 	Token string
+	// Credential is the run's, with which a pool's servers open ledgers, "" for a server without a
+	// configured ledger key.
+	Credential string
 	// Concurrency is the number of sessions, at least 1.
 	Concurrency int
 	// EpisodeAttempts is the maximum number of attempts at an episode, at least 1.
@@ -93,12 +96,12 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
 	}
-	pod, session, err := cfg.choosePod(ctx)
+	pod, session, ended, err := cfg.choosePod(ctx)
 	if err != nil {
 		return score.Summary{}, err
 	}
 	s := newShard(cfg, pod)
-	s.skip(cfg.resume(ctx, pod))
+	s.skip(ended)
 	if err := s.play(ctx, session); err != nil {
 		return score.Summary{}, err
 	}
@@ -108,7 +111,7 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 // client says how the pool is asked. A session stays on the pod that it was asked of, for the
 // ledger is there; one whose pod is gone with its machine is given up.
 func (c *Config) client() client.Options {
-	return client.Options{Token: c.Token, Silence: protocol.MaxSilence}
+	return client.Options{Token: c.Token, Credential: c.Credential, Silence: protocol.MaxSilence}
 }
 
 func (c *Config) validate() error {

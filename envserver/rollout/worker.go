@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -40,9 +42,12 @@ func (f *failure) Unwrap() error { return f.err }
 // classify names the class of a client's error.
 func classify(err error) string {
 	var refused *client.ServerError
+	var status *client.StatusError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return score.ClassTimeout
+	case errors.As(err, &status) && status.Status == http.StatusServiceUnavailable:
+		return score.ClassCapacity
 	case !errors.As(err, &refused):
 		return score.ClassUnreachable
 	case refused.Cause != "":
@@ -195,6 +200,7 @@ type resetOptions struct {
 	Shard      int                `json:"shard"`
 	Episode    int64              `json:"episode"`
 	PassScore  int64              `json:"pass_score"`
+	Credential string             `json:"run_credential,omitempty"`
 }
 
 func (s *shard) episodeID(j job) string {
@@ -205,7 +211,7 @@ func (s *shard) options(j job) resetOptions {
 	return resetOptions{
 		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
 		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard,
-		Episode: j.episode.Index, PassScore: s.Plan.PassScore,
+		Episode: j.episode.Index, PassScore: s.Plan.PassScore, Credential: s.Credential,
 	}
 }
 
@@ -225,7 +231,7 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task,
 		Scenario: j.episode.Scenario, Trial: j.episode.Trial,
 		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j),
-		Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
+		IDKey: poolkey.IDKey(s.Credential), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
 		Receipt: p.end.Metadata.Receipt,
 	}
 	m := p.end.Metadata

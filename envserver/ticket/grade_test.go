@@ -120,7 +120,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
-		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) +
+		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", "", 7) +
 			`","judge":"test-judge","case":"` + digest +
 			`","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
 	}

@@ -18,7 +18,7 @@ func TestFirstObservation(t *testing.T) {
 	got := e.begin(k.one("ticket-resolve"), []*scenarios.Ticket{testTicket()},
 		episode.Options{Seed: 7, RewardMode: episode.Terminal})
 	want := Observation{
-		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC),
+		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", "", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC),
 		CustomerName: "Ada Moss",
 		Company:      "Fern Ltd", CustomerSince: "2024-01-02", AccountLevel: "premium", Language: "en",
 		Subject: "Wrong invoice", Description: "I was charged too much.",

@@ -47,7 +47,7 @@ func testCases() [queue.Size]queue.Case {
 
 // turnTo selects a ticket of a queue with seed 7.
 func turnTo(place int) string {
-	return `{"action_type":"select_ticket","ticket_id":"` + ticketID(7, place) + `"}`
+	return `{"action_type":"select_ticket","ticket_id":"` + ticketID("", 7, place) + `"}`
 }
 
 func labels(category, priority string) string {
@@ -148,13 +148,13 @@ func TestFirstObservationOfAQueue(t *testing.T) {
 	zero := 0
 	want := &QueueStatus{MinutesLeft: 36, EscalationsLeft: 2}
 	for i := range queue.Size {
-		want.Queue = append(want.Queue, QueuedTicket{TicketID: ticketID(7, i), Subject: fmt.Sprintf("Matter %d", i),
+		want.Queue = append(want.Queue, QueuedTicket{TicketID: ticketID("", 7, i), Subject: fmt.Sprintf("Matter %d", i),
 			AccountLevel: "premium", Status: "open"})
 	}
 	if diff := cmp.Diff(want, got.QueueStatus); diff != "" {
 		t.Errorf("shift (-want +got):\n%s", diff)
 	}
-	if got.TicketID != ticketID(7, 0) || got.Subject != "Matter 0" || got.MaxSteps != 40 ||
+	if got.TicketID != ticketID("", 7, 0) || got.Subject != "Matter 0" || got.MaxSteps != 40 ||
 		!cmp.Equal(got.ClockMinutes, &zero) {
 		t.Errorf("observation = %+v, want the first ticket of the queue", got)
 	}
@@ -174,7 +174,7 @@ func TestShiftRules(t *testing.T) {
 	}{
 		"labels cost a minute each": {[]string{labels("billing", "low")}, view{"Category: billing. Priority: low.", 34,
 			2}},
-		"selecting is free": {[]string{turnTo(3)}, view{"This is ticket " + ticketID(7, 3) + ", open.", 36,
+		"selecting is free": {[]string{turnTo(3)}, view{"This is ticket " + ticketID("", 7, 3) + ", open.", 36,
 			2}},
 		"searching is free": {[]string{`{"action_type":"search_knowledge_base","query":"zebra"}`},
 			view{"The knowledge base has no article with these words.", 36, 2}},
@@ -191,7 +191,7 @@ func TestShiftRules(t *testing.T) {
 			view{"Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it.",
 				35, 2}},
 		"closed is closed": {[]string{justResolve, labels("billing", "low")},
-			refused("ticket "+ticketID(7, 0)+" is resolved. Select another one.", 35, 2)},
+			refused("ticket "+ticketID("", 7, 0)+" is resolved. Select another one.", 35, 2)},
 		"two escalations": {[]string{escalateFinance, turnTo(1), escalateFinance, turnTo(2),
 			escalateFinance}, refused("no escalation is left in this shift.", 32, 0)},
 		"two escalations, all at once": {

@@ -52,7 +52,7 @@ func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *sta
 		tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
 	}
 	for i, t := range tickets {
-		s.tickets[i] = newTicketState(t, ticketID(opts.Seed, i))
+		s.tickets[i] = newTicketState(t, ticketID(opts.IDKey, opts.Seed, i))
 	}
 	if s.task.queue {
 		s.category = categoryQueue
@@ -63,12 +63,12 @@ func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *sta
 	return s
 }
 
-// ticketID derives the wire id of the ticket at a place from the seed.
-func ticketID(seed int64, place int) string {
+// ticketID derives the wire id of the ticket at a place from the key and the seed alone.
+func ticketID(key string, seed int64, place int) string {
 	if place > 0 {
 		seed = score.EpisodeSeed(seed, queue.Task, "", place)
 	}
-	return episode.OpaqueID("T", seed)
+	return episode.OpaqueID("T", key, seed)
 }
 
 // clone returns the state that the next action is played on. Both share the texts, which never

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/google/go-cmp/cmp"
 )
@@ -131,7 +131,7 @@ func TestConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledger.LoadKey(filepath.Join(work, "ledger.pem")); err != nil {
+	if _, err := poolkey.Load(filepath.Join(work, "ledger.pem")); err != nil {
 		t.Errorf("the pool's key: %v", err)
 	}
 	seen := map[string]bool{}

@@ -65,8 +65,7 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 		return stage{missing: err.Error()}, nil
 	}
 	s := stage{env: kind.New()}
-	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
-		RewardMode: e.RewardMode, Pressure: e.Pressure})
+	begun, err := s.env.Reset(e.Options())
 	if err != nil {
 		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios", err)}, nil
 	}

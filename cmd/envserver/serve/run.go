@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
-	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -143,7 +143,7 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 // ledgerKey loads the key, or makes one for this process.
 func ledgerKey(path string, log *slog.Logger) (ed25519.PrivateKey, error) {
 	if path != "" {
-		return ledger.LoadKey(path)
+		return poolkey.Load(path)
 	}
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

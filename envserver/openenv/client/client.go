@@ -113,6 +113,8 @@ func (e *ServerError) Error() string {
 type Options struct {
 	// Token is the bearer token of a protected server, "" for none. http and ws don't encrypt it.
 	Token string
+	// Credential is that of the run whose ledgers are asked for, "" for none.
+	Credential string
 	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to
 	// fetch the ledger afterwards, which only the server of the session has.
 	Spread bool
@@ -127,6 +129,9 @@ func (o Options) header() http.Header {
 	h := http.Header{}
 	if o.Token != "" {
 		h.Set("Authorization", "Bearer "+o.Token)
+	}
+	if o.Credential != "" {
+		h.Set(protocol.CredentialHeader, o.Credential)
 	}
 	return h
 }

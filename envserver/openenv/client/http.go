@@ -110,20 +110,27 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	return answer, nil
 }
 
-// SendReceipts sends a server the receipts of a shard's episodes that another server of its pool
-// graded, and returns the indexes of all episodes in the ledger. Repeated receipts change nothing.
-func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts []string,
-	o Options) (score.IndexSet, error) {
+// Shard names a ledger to open.
+type Shard struct {
+	Run       string
+	Shard     int
+	PassScore int64
+}
+
+// OpenLedger opens the ledger of a run's shard, sends the server the receipts of the shard's
+// episodes that another server of its pool graded, and returns the indexes of all episodes in the
+// ledger. Repeated receipts change nothing.
+func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string, o Options) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")
 	if err != nil {
 		return score.IndexSet{}, err
 	}
-	target.RawQuery = ledgerQuery(run, shard).Encode()
+	target.RawQuery = ledgerQuery(s.Run, s.Shard).Encode()
 	var answer protocol.ReceiptsAnswer
 	for rest := receipts; ; {
 		n := fitting(rest)
-		if answer, err = postReceipts(ctx, target, rest[:n], o); err != nil {
-			return score.IndexSet{}, fmt.Errorf("sending receipts of run %s, shard %d: %w", run, shard, err)
+		if answer, err = postReceipts(ctx, target, s, rest[:n], o); err != nil {
+			return score.IndexSet{}, fmt.Errorf("opening the ledger of run %s, shard %d: %w", s.Run, s.Shard, err)
 		}
 		if rest = rest[n:]; len(rest) == 0 {
 			return answer.Ended, nil
@@ -143,8 +150,9 @@ func fitting(receipts []string) int {
 	return len(receipts)
 }
 
-func postReceipts(ctx context.Context, target *url.URL, receipts []string, o Options) (protocol.ReceiptsAnswer, error) {
-	body, err := json.Marshal(protocol.Receipts{Receipts: append([]string{}, receipts...)})
+func postReceipts(ctx context.Context, target *url.URL, s Shard, receipts []string,
+	o Options) (protocol.ReceiptsAnswer, error) {
+	body, err := json.Marshal(protocol.Receipts{Receipts: append([]string{}, receipts...), PassScore: &s.PassScore})
 	if err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}

@@ -10,14 +10,15 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
-	// maxLedgers bounds the ledgers of a server. The least recently used one is deleted for a new
-	// one, but only after ledgerIdle: any client may invent runs, which must not evict those of
-	// active runs.
+	// maxLedgers bounds the ledgers of a server. A new one takes the place of one that nobody
+	// needs (see usefulness), so that neither invented nor finished runs keep a new run out.
 	maxLedgers = 4096
+	// ledgerIdle is when episodes that were never fetched count as abandoned.
 	ledgerIdle = time.Hour
 	// ledgerTTL is how long an unused ledger is kept.
 	ledgerTTL = 24 * time.Hour
@@ -34,6 +35,7 @@ type Key struct {
 // Ledgers has the ledgers of all shards that were played here. It is safe for concurrent use.
 type Ledgers struct {
 	scenarioDigest, graderVersion, judge string
+	secrets                              *poolkey.Secrets
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
@@ -57,33 +59,59 @@ type ShardLedger struct {
 	touched time.Time
 }
 
-// New makes the ledgers of an environment.
-func New(kind episode.Kind) *Ledgers {
+// New makes the ledgers of an environment. Only runs with the secrets' credential may use them.
+func New(kind episode.Kind, secrets *poolkey.Secrets) *Ledgers {
 	return &Ledgers{
+		secrets:        secrets,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
 		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{},
 	}
 }
 
-// Open returns the ledger of an episode's shard, which it makes on first use. It refuses another
-// pass score, episodes of a full ledger, and further shards while maxLedgers are in use.
+var (
+	// ErrFull means that the server has no room for another ledger, while others may have.
+	ErrFull = fmt.Errorf("this server has the maximum of %d ledgers, and runners have not fetched them: play the "+
+		"shard on another server, or give the pool more servers", maxLedgers)
+	// ErrCredential means that a request for a run's ledger is not from the run's runner.
+	ErrCredential = errors.New("the run's credential is missing or wrong, which the operator gives to the run's " +
+		"runners: create an EvaluationRun to evaluate an agent; to tag episodes for a run of type External, send its " +
+		"name as run, without shard and episode")
+)
+
+// Admit returns ErrCredential unless the credential is the run's.
+func (s *Ledgers) Admit(run, credential string) error {
+	if s.secrets.AdmitsRun(run, credential) {
+		return nil
+	}
+	return ErrCredential
+}
+
+// Open returns the ledger of an episode's shard, which it makes on first use. It refuses a wrong
+// credential, another pass score, episodes of a full ledger, and with ErrFull a new ledger without
+// room.
 func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
+	if err := s.Admit(tag.Run, tag.Credential); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil {
-		if len(s.byKey) >= maxLedgers && !s.evictIdle(time.Now()) {
-			return nil, fmt.Errorf("this server has the maximum of %d ledgers, all used within %s: play the shard "+
-				"on another server, or give the pool more servers", maxLedgers, ledgerIdle)
+		if !s.makeRoom(time.Now()) {
+			return nil, ErrFull
 		}
-		l = &ShardLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
-			Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
-			ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
-		}}
+		l = s.newLedger(tag)
 		s.byKey[key] = l
 	}
 	return l, l.accept(tag)
+}
+
+func (s *Ledgers) newLedger(tag protocol.RunTag) *ShardLedger {
+	return &ShardLedger{store: s, key: Key{tag.Run, tag.Shard}, ended: map[int64]struct{}{}, sums: score.Ledger{
+		Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
+		ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
+	}}
 }
 
 func (l *ShardLedger) accept(tag protocol.RunTag) error {
@@ -105,18 +133,48 @@ func (l *ShardLedger) fullError() error {
 		l.key.Shard, len(l.ended))
 }
 
-// evictIdle deletes the least recently used ledger, unless it was used within ledgerIdle.
-func (s *Ledgers) evictIdle(now time.Time) bool {
-	var oldest *ShardLedger
-	for _, l := range s.byKey {
-		if oldest == nil || l.lastTouched().Before(oldest.lastTouched()) {
-			oldest = l
-		}
+// The usefulness of a ledger, least useful first. A shard without an ended episode loses nothing
+// with its ledger, which is made again when one ends. A ledger that was fetched as it is has been
+// counted, or the runner will play the shard again.
+const (
+	empty = iota
+	fetched
+	abandoned
+	needed
+)
+
+func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
+	_, unread := s.unread[l.key]
+	switch {
+	case len(l.ended) == 0:
+		return empty
+	case !unread:
+		return fetched
+	case now.Sub(l.touched) >= ledgerIdle:
+		return abandoned
+	default:
+		return needed
 	}
-	if now.Sub(oldest.lastTouched()) < ledgerIdle {
+}
+
+// makeRoom deletes the least useful of too many ledgers, of those the least recently used. It
+// reports false if all of them are needed.
+func (s *Ledgers) makeRoom(now time.Time) bool {
+	if len(s.byKey) < maxLedgers {
+		return true
+	}
+	victim, least, touched := Key{}, needed, time.Time{}
+	for key, l := range s.byKey {
+		l.mu.Lock()
+		if of := s.usefulness(l, now); of < least || of == least && l.touched.Before(touched) {
+			victim, least, touched = key, of, l.touched
+		}
+		l.mu.Unlock()
+	}
+	if least == needed {
 		return false
 	}
-	s.forget(oldest.key)
+	s.forget(victim)
 	return true
 }
 
@@ -163,54 +221,48 @@ func (l *ShardLedger) Begin() {
 // Errored episodes are not in the figures. Only counted episodes get a receipt, so that a client
 // can't choose among several results.
 func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
+	s := l.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l = s.current(l)
+	s.unread[l.key] = struct{}{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = time.Now()
 	if e.Outcome == score.Errored {
-		l.giveUp()
+		l.errored++
+		s.errored++
 		return nil, nil
 	}
-	fresh, err := l.add(planned, e)
-	switch {
-	case err != nil:
+	if _, again := l.ended[planned.Index]; again {
+		l.sums.Replayed++
+		s.replayed++
+		return nil, nil
+	}
+	if err := l.sums.Add(planned, e); err != nil {
 		return nil, err
-	case fresh:
-		l.store.count(&l.store.counted, l.key)
-	default:
-		l.store.count(&l.store.replayed, l.key)
-		return nil, nil
 	}
+	l.ended[planned.Index] = struct{}{}
+	s.counted++
 	// A receipt only repeats members of the sums that never change.
 	return new(l.sums.Receipt(planned, e)), nil
 }
 
-func (l *ShardLedger) giveUp() {
-	l.mu.Lock()
-	l.errored++
-	l.mu.Unlock()
-	l.store.count(&l.store.errored, l.key)
-}
-
-func (l *ShardLedger) add(planned score.PlannedEpisode, e score.Episode) (fresh bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.touched = time.Now()
-	if _, again := l.ended[planned.Index]; again {
-		l.sums.Replayed++
-		return false, nil
+// current returns the ledger that has the place of l, which may have been deleted while an episode
+// was played. Then it puts l back, or counts the episode as opened in the one made since.
+func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
+	now := s.byKey[l.key]
+	switch {
+	case now == nil:
+		s.makeRoom(time.Now()) // without room, the table exceeds its bound by a session's ledger
+		s.byKey[l.key] = l
+		return l
+	case now != l:
+		now.mu.Lock()
+		defer now.mu.Unlock()
+		now.sums.Opened++
 	}
-	if err := l.sums.Add(planned, e); err != nil {
-		return false, err
-	}
-	l.ended[planned.Index] = struct{}{}
-	return true, nil
-}
-
-// count adds to a counter and marks the ledger as changed, if it is still kept.
-func (s *Ledgers) count(counter *int64, key Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*counter++
-	if s.byKey[key] != nil {
-		s.unread[key] = struct{}{}
-	}
+	return now
 }
 
 // ErrNoLedger means that no episode of the shard was begun here, or its ledger has expired.

@@ -1,16 +1,8 @@
 package ledger
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +18,7 @@ import (
 func elapse(d time.Duration) { <-time.After(d) }
 
 func TestFullLedgerRefuses(t *testing.T) {
-	store := New(echo.Kind{})
+	store := New(echo.Kind{}, nil)
 	l, err := store.Open(protocol.RunTag{Run: "u"})
 	if err != nil {
 		t.Fatal(err)
@@ -39,50 +31,124 @@ func TestFullLedgerRefuses(t *testing.T) {
 	}
 }
 
-// Shards of made-up runs push no ledger out that is in use; one that has been idle for long makes
-// room.
-func TestIdleLedgerMakesRoom(t *testing.T) {
+// fill opens the given number of ledgers of a run and ends an episode in each.
+func fill(tb testing.TB, store *Ledgers, run string, shards int, ends bool) {
+	tb.Helper()
+	for i := range shards {
+		l, err := store.Open(protocol.RunTag{Run: run, Shard: i})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		l.Begin()
+		if ends {
+			finish(tb, l, 0)
+		}
+	}
+}
+
+func finish(tb testing.TB, l *ShardLedger, index int64) {
+	tb.Helper()
+	if _, err := l.Finish(score.PlannedEpisode{Index: index, Task: "talk", Scenario: "E01"},
+		score.Episode{Outcome: score.Scored}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// A new ledger takes the place of an empty one, then of a fetched one, then of an abandoned one,
+// and of none that a runner will still fetch.
+func TestUselessLedgersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := New(echo.Kind{})
-		for i := range maxLedgers {
-			if _, err := store.Open(protocol.RunTag{Run: "u", Shard: i}); err != nil {
-				t.Fatal(err)
+		store := New(echo.Kind{}, nil)
+		fill(t, store, "needed", maxLedgers-2, true)
+		fill(t, store, "fetched", 1, true)
+		if _, err := store.Sign(Key{"fetched", 0}, echo.Key()); err != nil {
+			t.Fatal(err)
+		}
+		store.Fetched(Key{"fetched", 0})
+		fill(t, store, "empty", 1, false)
+		for _, gone := range []string{"empty", "fetched"} {
+			fill(t, store, "instead of "+gone, 1, true)
+			if store.byKey[Key{gone, 0}] != nil {
+				t.Errorf("the %s ledger is still there", gone)
 			}
 		}
-		if _, err := store.Open(protocol.RunTag{Run: "made-up"}); err == nil ||
-			!strings.Contains(err.Error(), "more servers") {
+		if _, err := store.Open(protocol.RunTag{Run: "late"}); !errors.Is(err, ErrFull) {
 			t.Errorf("a ledger too many was opened with %v", err)
 		}
-		if _, err := store.Open(protocol.RunTag{Run: "u", Shard: 5}); err != nil {
+		if _, err := store.AddReceipts(protocol.RunTag{Run: "late"}, true, nil); !errors.Is(err, ErrFull) {
+			t.Errorf("a ledger too many was opened for receipts with %v", err)
+		}
+		if _, err := store.Open(protocol.RunTag{Run: "needed", Shard: 5}); err != nil {
 			t.Errorf("a ledger that is there: %v", err)
 		}
 		elapse(ledgerIdle)
-		for i := range maxLedgers {
-			if i == 1 {
-				continue
-			}
-			if _, err := store.Sign(Key{"u", i}, echo.Key()); err != nil { // touches all but one
-				t.Fatal(err)
-			}
-		}
-		if _, err := store.Open(protocol.RunTag{Run: "v"}); err != nil {
-			t.Errorf("an idle ledger makes no room: %v", err)
-		}
-		if got := store.Figures().Open; got != maxLedgers {
-			t.Errorf("%d ledgers, want %d", got, maxLedgers)
-		}
-		if _, err := store.Sign(Key{"u", 1}, echo.Key()); !errors.Is(err, ErrNoLedger) {
-			t.Errorf("the idle ledger is still there: %v", err)
-		}
-		if _, err := store.Open(protocol.RunTag{Run: "w"}); err == nil {
-			t.Error("a second ledger found room")
+		fill(t, store, "late", 1, true)
+		if got := store.Figures().Open; got != maxLedgers || store.byKey[Key{"needed", 5}] == nil {
+			t.Errorf("%d ledgers, or the one used last is gone", got)
 		}
 	})
 }
 
+// Nobody keeps a new run out with invented runs, or with many finished ones.
+func TestManyRunsKeepNoneOut(t *testing.T) {
+	for name, ends := range map[string]bool{"invented runs": false, "finished runs": true} {
+		store := New(echo.Kind{}, nil)
+		for i := range maxLedgers + 100 {
+			run := fmt.Sprintf("run-%d", i)
+			fill(t, store, run, 1, ends)
+			store.Fetched(Key{run, 0})
+		}
+		fill(t, store, "real", 1, true)
+		if _, err := store.Sign(Key{"real", 0}, echo.Key()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An episode whose ledger had to go before it ended is counted, once.
+func TestLedgerReturnsWithAnEpisode(t *testing.T) {
+	store := New(echo.Kind{}, nil)
+	first, err := store.Open(protocol.RunTag{Run: "slow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Begin()
+	fill(t, store, "invented", maxLedgers, false)
+	if store.byKey[first.key] != nil {
+		t.Fatal("the empty ledger is still there")
+	}
+	finish(t, first, 0)
+	second, err := store.Open(protocol.RunTag{Run: "slow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Begin()
+	finish(t, second, 1)
+	finish(t, first, 1)
+	if l := store.byKey[first.key]; l.sums.Scored != 2 || l.sums.Opened != 2 || l.sums.Replayed != 1 {
+		t.Errorf("%d scored of %d opened, %d replayed", l.sums.Scored, l.sums.Opened, l.sums.Replayed)
+	}
+	if got := store.Figures().Open; got != maxLedgers {
+		t.Errorf("%d ledgers, want %d", got, maxLedgers)
+	}
+}
+
+// Receipts of another shard leave no ledger behind.
+func TestForeignReceiptsOpenNoLedger(t *testing.T) {
+	store := New(echo.Kind{}, nil)
+	r := score.Receipt{Run: "other", ScenarioDigest: store.scenarioDigest, GraderVersion: store.graderVersion,
+		Judge: store.judge}
+	if _, err := store.AddReceipts(protocol.RunTag{Run: "made-up"}, false, []score.Receipt{r}); err == nil {
+		t.Error("the receipt of another run is counted")
+	}
+	if got := store.Figures().Open; got != 0 {
+		t.Errorf("%d ledgers", got)
+	}
+}
+
 // However the ends of episodes interleave, each index counts once.
 func TestConcurrentEndsCountOnce(t *testing.T) {
-	store := New(echo.Kind{})
+	store := New(echo.Kind{}, nil)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -107,49 +173,8 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 	}
 }
 
-func TestLoadKey(t *testing.T) {
-	encode := func(kind string, key any) []byte {
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-	}
-	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		content []byte
-		want    string
-	}{
-		"Ed25519":        {encode("PRIVATE KEY", echo.Key()), ""},
-		"another type":   {encode("PRIVATE KEY", other), "not Ed25519"},
-		"another block":  {encode("CERTIFICATE", echo.Key()), "openssl genpkey"},
-		"no PEM":         {[]byte("secret"), "openssl genpkey"},
-		"a broken block": {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), "parsing"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "key.pem")
-			if err := os.WriteFile(path, c.content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			key, err := LoadKey(path)
-			if c.want == "" && (err != nil || !bytes.Equal(key, echo.Key())) {
-				t.Errorf("loaded %v, %v", key, err)
-			}
-			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-		})
-	}
-	if _, err := LoadKey(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that isn't there: %v", err)
-	}
-}
-
 func TestRunReportsAreBounded(t *testing.T) {
-	store := New(echo.Kind{})
+	store := New(echo.Kind{}, nil)
 	for i := range score.MaxRunReports + 10 {
 		l, err := store.Open(protocol.RunTag{Run: fmt.Sprintf("run-%03d", i), PassScore: 1})
 		if err != nil {

@@ -9,26 +9,39 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// AddReceipts counts the receipts' episodes, each once. Without receipts it opens no ledger.
-func (s *Ledgers) AddReceipts(key Key, receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
-	if len(receipts) == 0 {
-		if l := s.find(key); l != nil {
-			return l.addReceipts(nil)
-		}
+// AddReceipts counts the receipts' episodes, each once, in the ledger of the tag's shard. It makes
+// a ledger only if there are receipts and all belong into it, or if opens is true.
+func (s *Ledgers) AddReceipts(tag protocol.RunTag, opens bool, receipts []score.Receipt) (protocol.ReceiptsAnswer,
+	error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := Key{tag.Run, tag.Shard}
+	l := s.byKey[key]
+	if l == nil && len(receipts) == 0 && !opens {
 		return protocol.ReceiptsAnswer{}, nil
 	}
-	l, err := s.Open(protocol.RunTag{Run: key.Run, Shard: key.Shard, PassScore: receipts[0].PassScore})
-	if err != nil {
-		return protocol.ReceiptsAnswer{}, err
+	if !opens && len(receipts) > 0 {
+		tag.PassScore = receipts[0].PassScore
+	}
+	fresh := l == nil
+	if fresh {
+		l = s.newLedger(tag)
+	}
+	if opens || len(receipts) > 0 {
+		if err := l.accept(tag); err != nil {
+			return protocol.ReceiptsAnswer{}, err
+		}
 	}
 	answer, err := l.addReceipts(receipts)
-	if answer.Taken > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.counted += int64(answer.Taken)
-		if s.byKey[key] == l {
-			s.unread[key] = struct{}{}
+	if fresh && err == nil {
+		if !s.makeRoom(time.Now()) {
+			return protocol.ReceiptsAnswer{}, ErrFull
 		}
+		s.byKey[key] = l
+	}
+	if answer.Taken > 0 && s.byKey[key] == l {
+		s.counted += int64(answer.Taken)
+		s.unread[key] = struct{}{}
 	}
 	return answer, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -41,7 +42,9 @@ type Config struct {
 	Ledgers    *ledger.Ledgers
 	Rollouts   *ledger.Rollouts
 	// Key signs receipts.
-	Key     ed25519.PrivateKey
+	Key ed25519.PrivateKey
+	// Secrets are derived from the key, nil for a key that no operator shares.
+	Secrets *poolkey.Secrets
 	Metrics Metrics
 	Log     *slog.Logger
 }
@@ -171,10 +174,10 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 		}
 		var err error
 		if recorder, err = p.recorderOf(*o.Tag); err != nil {
-			item := protocol.NewErrorItem("value_error", nil, err.Error(), where, "run")
-			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{item}})
+			return p.fail(tagError(err, where))
 		}
 	}
+	o.IDKey = p.idKey(o.Tag)
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
 		err = optionError(err, o.Options, where)
@@ -188,6 +191,25 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 		recorder.Begin()
 	}
 	return Reply{kind: p.Kind, result: result}
+}
+
+// idKey keys the ids that the agent sees by the run of a shard, so that ids of other episodes,
+// which anybody may play, don't identify those of a run.
+func (f *Factory) idKey(tag *protocol.RunTag) string {
+	if tag == nil || tag.Rollout {
+		return f.Secrets.IDKey("")
+	}
+	return f.Secrets.IDKey(tag.Run)
+}
+
+// tagError is the answer to a reset whose episode can't be recorded. A runner takes its shard to
+// another server if this one is full.
+func tagError(err error, where string) error {
+	if errors.Is(err, ledger.ErrFull) {
+		return protocol.Error{Code: protocol.CodeCapacity, Message: err.Error()}
+	}
+	item := protocol.NewErrorItem("value_error", nil, err.Error(), where, "run")
+	return &episode.ActionError{Items: []episode.ErrorItem{item}}
 }
 
 // setTag sets the run that the current episode belongs to, nil for none.
@@ -222,6 +244,7 @@ func (p *Player) ResetStateless(body []byte) Reply {
 	if len(items) > 0 {
 		return p.fail(&episode.ActionError{Items: items})
 	}
+	o.IDKey = p.idKey(nil)
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
 		return p.fail(optionError(err, o.Options, "body"))

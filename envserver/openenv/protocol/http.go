@@ -24,9 +24,14 @@ const (
 // forwarded twice. Peers send the pool's proof as value, which replaces no token.
 const DirectHeader = "X-Csenv-Direct"
 
-// Receipts is the body of POST /ledger.
+// CredentialHeader has the run's credential in requests for its ledgers.
+const CredentialHeader = "X-Csenv-Run-Credential" //nolint:gosec // a name, not a credential
+
+// Receipts is the body of POST /ledger. With a pass score it opens the ledger even without
+// receipts.
 type Receipts struct {
-	Receipts []string `json:"receipts"`
+	Receipts  []string `json:"receipts"`
+	PassScore *int64   `json:"pass_score,omitempty"`
 }
 
 // ReceiptsAnswer is the answer to POST /ledger.

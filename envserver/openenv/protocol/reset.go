@@ -48,6 +48,8 @@ type RunTag struct {
 	Shard     int
 	Episode   int64
 	PassScore int64
+	// Credential is the run's, "" for none.
+	Credential string
 }
 
 // ResetOptions are the known options of a reset.
@@ -64,7 +66,7 @@ type ResetOptions struct {
 // whole rows of a data set.
 type resetData struct {
 	seed, episodeID, task, scenario, taskID, rewardMode, split, index, pressure, run, shard, episode,
-	passScore jsontext.Value
+	passScore, credential jsontext.Value
 }
 
 func (d *resetData) read(members object.Object) {
@@ -72,6 +74,7 @@ func (d *resetData) read(members object.Object) {
 		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
 		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
 		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore,
+		"run_credential": &d.credential,
 	})
 }
 
@@ -198,6 +201,7 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 	tag := &RunTag{
 		Run: r.Text("run", d.run), Shard: int(r.Integer("shard", d.shard, math.MaxInt32)),
 		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: defaultPassScore,
+		Credential: r.Text("run_credential", d.credential),
 	}
 	if Given(d.passScore) {
 		tag.PassScore = r.Integer("pass_score", d.passScore, score.One)

@@ -1,0 +1,105 @@
+package poolkey
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+
+func TestLoad(t *testing.T) {
+	encode := func(kind string, key any) []byte {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"Ed25519":        {encode("PRIVATE KEY", testKey), ""},
+		"another type":   {encode("PRIVATE KEY", other), "not Ed25519"},
+		"another block":  {encode("CERTIFICATE", testKey), "openssl genpkey"},
+		"no PEM":         {[]byte("secret"), "openssl genpkey"},
+		"a broken block": {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), "parsing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "key.pem")
+			if err := os.WriteFile(path, c.content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			key, err := Load(path)
+			if c.want == "" && (err != nil || !bytes.Equal(key, testKey)) {
+				t.Errorf("loaded %v, %v", key, err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that isn't there: %v", err)
+	}
+}
+
+// Each secret opens its own door, and the secrets of one pool none of another's.
+func TestSecrets(t *testing.T) {
+	pool, err := Derive(testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Derive(testKey)
+	if err != nil || again.Operations != pool.Operations || again.RunCredential("uid") != pool.RunCredential("uid") {
+		t.Errorf("another server of the pool derives other secrets (%v)", err)
+	}
+	other, err := Derive(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *Secrets
+	for _, c := range []struct {
+		name           string
+		secrets        *Secrets
+		given          string
+		run, ops, read bool
+	}{
+		{"the run's credential", pool, pool.RunCredential("uid"), true, false, false},
+		{"that of another run", pool, pool.RunCredential("uid2"), false, false, false},
+		{"the operator's token", pool, pool.Operations, false, true, true},
+		{"the token of Prometheus", pool, pool.Metrics, false, false, true},
+		{"nothing", pool, "", false, false, false},
+		{"another pool's credential", pool, other.RunCredential("uid"), false, false, false},
+		{"another pool's operator", pool, other.Operations, false, false, false},
+		{"no key is configured", none, "", true, true, true},
+	} {
+		if got := c.secrets.AdmitsRun("uid", c.given); got != c.run {
+			t.Errorf("%s opens the run's ledgers: %v", c.name, got)
+		}
+		if got := c.secrets.AdmitsOperator(c.given); got != c.ops {
+			t.Errorf("%s opens the operations port: %v", c.name, got)
+		}
+		if got := c.secrets.AdmitsMetrics(c.given); got != c.read {
+			t.Errorf("%s opens /metrics: %v", c.name, got)
+		}
+	}
+	if pool.IDKey("uid") == pool.IDKey("") || pool.IDKey("uid") != IDKey(pool.RunCredential("uid")) ||
+		none.IDKey("uid") != "" || IDKey("") != "" {
+		t.Error("the key of a run's ids doesn't follow from its credential alone")
+	}
+}

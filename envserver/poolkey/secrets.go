@@ -1,0 +1,81 @@
+package poolkey
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"io"
+)
+
+// Secrets are derived from a pool's ledger key. The nil Secrets are those of a server without a
+// configured key: they admit everybody.
+type Secrets struct {
+	// Operations is the bearer token of the operations port, which the operator sends.
+	Operations string
+	// Metrics is the bearer token with which Prometheus reads /metrics.
+	Metrics string
+	// runs is the key of the runs' credentials.
+	runs []byte
+}
+
+// Derive derives a pool's secrets.
+func Derive(key ed25519.PrivateKey) (*Secrets, error) {
+	derived := make([][]byte, 3)
+	for i, purpose := range []string{"operations", "metrics", "runs"} {
+		var err error
+		if derived[i], err = hkdf.Key(sha256.New, key.Seed(), nil, "csenv "+purpose, sha256.Size); err != nil {
+			return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
+		}
+	}
+	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]),
+		runs: derived[2]}, nil
+}
+
+// RunCredential is the secret of the run of a UID. Whoever has it can open the run's ledgers, add
+// receipts to them and fetch them.
+func (s *Secrets) RunCredential(run string) string { return keyed(s.runs, run) }
+
+// AdmitsRun reports whether the credential is the run's.
+func (s *Secrets) AdmitsRun(run, credential string) bool {
+	return s == nil || equal(credential, s.RunCredential(run))
+}
+
+// AdmitsOperator reports whether a token is the operator's.
+func (s *Secrets) AdmitsOperator(token string) bool { return s == nil || equal(token, s.Operations) }
+
+// AdmitsMetrics reports whether /metrics may be read with a token.
+func (s *Secrets) AdmitsMetrics(token string) bool {
+	return s == nil || equal(token, s.Metrics) || equal(token, s.Operations)
+}
+
+// IDKey keys the ids that agents see in a run's episodes, and with the run "" those in episodes of
+// no run. It is "" without a configured key.
+func (s *Secrets) IDKey(run string) string {
+	if s == nil {
+		return ""
+	}
+	return IDKey(s.RunCredential(run))
+}
+
+// IDKey derives the key of a run's ids from the run's credential. It is "" without a credential.
+func IDKey(credential string) string {
+	if credential == "" {
+		return ""
+	}
+	return keyed([]byte(credential), "csenv ids")
+}
+
+func keyed(key []byte, text string) string {
+	mac := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(mac, text) // never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// equal compares in constant time.
+func equal(given, want string) bool {
+	return subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
+}

@@ -1,0 +1,162 @@
+package rollout
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// serveShared starts a pod whose key the operator has too, and returns its address and secrets.
+func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
+	tb.Helper()
+	secrets, err := poolkey.Derive(poolKey)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: poolKey, SharedKey: true, Logger: quiet()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	tb.Cleanup(func() {
+		server.Close()
+		front.Close()
+	})
+	return strings.TrimPrefix(front.URL, "http://"), secrets
+}
+
+// A pool plays a shard for the run's runner alone, and what the runner stores can be graded again.
+func TestShardsNeedTheRunsCredential(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	pod, secrets := serveShared(t, kind)
+	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
+	for name, credential := range map[string]string{"none": "", "another run's": secrets.RunCredential("run-2")} {
+		cfg.Credential = credential
+		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "credential is missing or wrong") {
+			t.Errorf("%s: error = %v", name, err)
+		}
+	}
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run)
+	var mu sync.Mutex
+	var played []record.Episode
+	cfg.Record = func(e record.Episode) {
+		mu.Lock()
+		defer mu.Unlock()
+		played = append(played, e)
+	}
+	summary, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != cfg.Plan.Episodes() {
+		t.Errorf("%d scored of %d", l.Scored, cfg.Plan.Episodes())
+	}
+	for _, e := range played {
+		again, err := record.Regrade(t.Context(), kind, e)
+		if err != nil || *again.Score != *e.Score {
+			t.Errorf("%s %s is graded again as %+v, %v", e.Task, e.Scenario, again.Grade, err)
+		}
+	}
+}
+
+// A shard goes to the next server if the first has no room for its ledger.
+func TestServersWithoutRoomForALedgerArePassedOver(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	p := plan(t, kind, 2, 1, 1)
+	fronts := map[string]*httptest.Server{}
+	var pods []string
+	for range 2 {
+		front, pod := serve(t, kind, 0)
+		fronts[pod], pods = front, append(pods, pod)
+	}
+	first := rendezvous(p.Run, 0, pods)[0]
+	inner := fronts[first].Config.Handler
+	refused := 0
+	fronts[first].Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/ledger" {
+			refused++
+			http.Error(w, `{"detail":"the maximum of ledgers"}`, http.StatusServiceUnavailable)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pods...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != p.Episodes() || refused != 1 {
+		t.Errorf("%d scored of %d after %d refusals", l.Scored, p.Episodes(), refused)
+	}
+}
+
+// Whoever plays a run's scenarios with every likely seed beforehand recognises none of its episodes
+// by their ids, which all servers of a pool give alike.
+func TestPractisingIdentifiesNoEpisode(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	pod, secrets := serveShared(t, kind)
+	twin, _ := serveShared(t, kind)
+	draft := plan(t, kind, 3, 2, 1)
+	ids := func(pod string, options func(score.PlannedEpisode) any, p score.Plan) []string {
+		session, err := client.Dial(t.Context(), pod, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		for e := range p.Shard(0) {
+			begun, err := session.Reset(t.Context(), options(e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var o struct {
+				ID string `json:"ticket_id"`
+			}
+			if err := json.Unmarshal(begun.Observation, &o); err != nil || o.ID == "" {
+				t.Fatal(o, err)
+			}
+			seen = append(seen, o.ID)
+		}
+		if err := session.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return seen
+	}
+	tagged := func(run string) func(score.PlannedEpisode) any {
+		return func(e score.PlannedEpisode) any {
+			return resetOptions{Seed: e.Seed, Task: e.Task, Scenario: e.Scenario, Run: run, Episode: e.Index,
+				Credential: secrets.RunCredential(run)}
+		}
+	}
+	practised := map[string]bool{}
+	for seed := range int64(101) {
+		p := draft
+		p.Seed = seed
+		for _, options := range []func(score.PlannedEpisode) any{tagged("another-run"), func(e score.PlannedEpisode) any {
+			return map[string]any{"seed": e.Seed, "task": e.Task, "scenario": e.Scenario}
+		}} {
+			for _, id := range ids(pod, options, p) {
+				practised[id] = true
+			}
+		}
+	}
+	played := ids(pod, tagged("run-1"), draft)
+	for _, id := range played {
+		if practised[id] {
+			t.Errorf("an episode of the run is recognised by %s", id)
+		}
+	}
+	if other := ids(twin, tagged("run-1"), draft); strings.Join(other, " ") != strings.Join(played, " ") {
+		t.Errorf("a second server gives %v, the first %v", other, played)
+	}
+}

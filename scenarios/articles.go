@@ -20,19 +20,19 @@ type articleFile struct {
 	Params  source.Ordered[articleParamFile] `yaml:"params,optional"`
 }
 
-// articleParamFile is a policy number that a scenario may set otherwise.
+// articleParamFile is a policy number that a scenario may override.
 type articleParamFile struct {
 	Money string `yaml:"money,optional"`
 	Int   *int64 `yaml:"int,optional"`
 }
 
-// article is a compiled article. Articles are written in English, in any ticket's language.
+// article is a compiled article. Articles are in English for tickets of every language.
 type article struct {
 	id, title string
 	body      expr.Text
 	params    []articleParam
 	sections  map[string]bool
-	// standard is the article with its own params.
+	// standard is the article with its default params.
 	standard Article
 	canary   string
 	cost     uint64
@@ -120,7 +120,7 @@ func (f articleParamFile) value(c *expr.Compiler, pos source.Position) ref.Val {
 
 var heading = regexp.MustCompile(`(?m)^## ([0-9]+)\. (.+)$`)
 
-// sectionsOf names the sections of a body by number and by heading, in lower case with dashes.
+// sectionsOf returns the sections of a body by number and by heading, in lower case with dashes.
 func sectionsOf(body string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(body, -1) {
@@ -130,16 +130,16 @@ func sectionsOf(body string) map[string]bool {
 	return out
 }
 
-// shelf is the articles of one ticket scenario.
+// shelf contains the articles of one ticket scenario.
 type shelf struct {
 	articles []*article // by id
 	// varied marks the articles that contain a param of the scenario.
 	varied []bool
-	// defaults are the articles' params that the scenario leaves alone.
+	// defaults are the articles' params that the scenario doesn't override.
 	defaults expr.Values
 }
 
-// article renders the i-th article over the values of an instance.
+// article renders the i-th article with the values of an instance.
 func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 	a := s.articles[i]
 	if !s.varied[i] {
@@ -155,7 +155,7 @@ func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 	return Article{ID: a.id, Title: a.title, Body: body}
 }
 
-// policyRef is an article and a section, as in POL-REF#3.
+// hasSection checks a reference to a section of an article, such as POL-REF#3.
 func (s *shelf) hasSection(ref string) error {
 	id, section, ok := strings.Cut(ref, "#")
 	for _, a := range s.articles {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Cents is an amount of US dollars in cents. It marshals to JSON as a decimal number of dollars
-// with two digits (1234 is 12.34), which is what agents see and send.
+// Cents is an amount of US dollars in cents. Its JSON, which agents receive and send, is a decimal
+// number of dollars with two digits (1234 is 12.34).
 type Cents int64
 
 // MarshalJSON writes dollars with two decimals.
 func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
 
-// String is the amount in dollars with two decimals and no currency sign, as in "-12.34".
+// String returns the amount in dollars with two decimals and no currency sign, such as "-12.34".
 func (c Cents) String() string {
 	sign := ""
 	if c < 0 {
@@ -23,8 +23,8 @@ func (c Cents) String() string {
 	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
 }
 
-// Backend is the truth behind a workflow's tools. Tools answer with its records as JSON; refunds
-// and cases are appended by actions.
+// Backend contains the records behind a workflow's tools. Tools return the records as JSON; actions
+// append refunds and cases.
 type Backend struct {
 	Orders   []Order
 	Payments []Payment
@@ -32,7 +32,7 @@ type Backend struct {
 	Cases    []Case
 }
 
-// Order is an order as check_order_status shows it.
+// Order is the result of check_order_status.
 type Order struct {
 	ID        string            `json:"order_id"`
 	Status    string            `json:"status"`
@@ -54,7 +54,7 @@ type Item struct {
 	Price    Cents  `json:"price"`
 }
 
-// Payment is a payment as check_payment shows it.
+// Payment is the result of check_payment.
 type Payment struct {
 	ID      string            `json:"payment_id"`
 	OrderID string            `json:"order_id,omitempty"`
@@ -113,7 +113,7 @@ func (b *Backend) RefundsOf(id string) []Refund {
 	return found
 }
 
-// Clone returns a copy that shares nothing that can be changed.
+// Clone returns a copy that shares no mutable data.
 func (b *Backend) Clone() Backend {
 	c := Backend{Orders: slices.Clone(b.Orders), Payments: slices.Clone(b.Payments), Refunds: slices.Clone(b.Refunds),
 		Cases: slices.Clone(b.Cases)}

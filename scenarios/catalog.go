@@ -83,8 +83,8 @@ func (c *Catalog) Only(keep func(pack.Info) bool) *Catalog {
 	return c.filter(func(pack pack.Info, _ string) bool { return keep(pack) })
 }
 
-// filter keeps some scenarios. Unless it keeps all, the digest changes, because episodes that name
-// no scenario choose among those that are left.
+// filter keeps some scenarios. Unless it keeps all, the digest changes, because episodes without a
+// scenario choose among the remaining ones.
 func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog {
 	out := newCatalog()
 	out.packs, out.canaries = c.packs, c.canaries
@@ -120,7 +120,7 @@ func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
 }
 
-// Nearest returns the id nearest to a misspelt one, "" for none.
+// Nearest returns the id nearest to a misspelt one, or "".
 func (c *Catalog) Nearest(id string) string {
 	best, distance := "", min(3, len(id))
 	for _, s := range c.tickets {

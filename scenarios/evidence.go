@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// goodFile is a text, or a mapping with a condition.
+// FromYAML reads a text, or a mapping with a condition.
 func (f *goodFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		f.Text.FromYAML(d, n)
@@ -20,7 +20,7 @@ func (f *goodFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	d.Mapping(n, source.ValueOf(f))
 }
 
-// queryFile is a text, or a list of texts.
+// FromYAML reads a text, or a list of texts.
 func (f *queryFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	if n.Kind == yaml.SequenceNode {
 		d.Sequence(n, source.ValueOf(f), "")
@@ -51,7 +51,7 @@ func (v *argValue) Compile(c *expr.Compiler) {
 	}
 }
 
-// argument is the payload value that an agent would send: string, int64 or bool.
+// argument returns the payload value that an agent would send: string, int64 or bool.
 func (in *instance) argument(v argValue) any {
 	if e := v.Single(); e != nil {
 		switch val := in.Eval(e).(type) {
@@ -70,13 +70,13 @@ func (in *instance) argument(v argValue) any {
 	return in.Text(expr.Text(v))
 }
 
-// evidenceFile is a ticket's state: the records behind the tools. Only its scalars matter here,
-// as values that a reply may state.
+// evidenceFile is a ticket's state: the records behind the tools. Only its scalars are used, as
+// values that a reply may state.
 type evidenceFile struct {
 	Scalars []evidence
 }
 
-// evidence is a scalar of the state with the conditions on the way to it.
+// evidence is a scalar of the state, with the conditions on the path to it.
 type evidence struct {
 	conditions []expr.Condition
 	value      source.Raw
@@ -160,7 +160,7 @@ func (in *instance) evidenceOf(t *expr.Template, out []string) []string {
 	return out
 }
 
-// moneyForms are the ways in which a reply may write an amount.
+// moneyForms lists the forms in which a reply may write an amount.
 func (in *instance) moneyForms(c Cents, out []string) []string {
 	return append(out, in.Loc.Money(int64(c)), c.String(), strconv.FormatInt(int64(c)/100, 10))
 }

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// go test ./scenarios -run TestGolden -update writes the hashes anew. Do so with every change of
-// content that is meant, and raise the scenario's version: a hash that moved without one means that
-// recorded scores no longer belong to what is served.
-var update = flag.Bool("update", false, "write the golden hashes of the embedded catalogue anew")
+// go test ./scenarios -run TestGolden -update writes new hashes. Do so with every intended change
+// of content, and raise the scenario's version. A hash that changed unintentionally means that
+// recorded scores no longer belong to the served scenarios.
+var update = flag.Bool("update", false, "write the golden hashes of the embedded catalogue")
 
 const goldenFile = "testdata/golden.json"
 
-// TestGolden pins the embedded catalogue's instances: one hash for each scenario, over its
+// TestGolden fixes the embedded catalogue's instances: one hash for each scenario, over its
 // instances at three seeds.
 func TestGolden(t *testing.T) {
 	c, err := Public()
@@ -45,12 +45,12 @@ func TestGolden(t *testing.T) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(got)) {
 		if got[id] != want[id] {
-			t.Errorf("%s: instances changed: run with -update if that is meant", id)
+			t.Errorf("%s: instances changed: run with -update if that is intended", id)
 		}
 		delete(want, id)
 	}
 	for id := range want {
-		t.Errorf("%s is gone: ids are never removed or reused; run with -update if that is meant", id)
+		t.Errorf("%s is missing: ids are never removed or reused; run with -update if that is intended", id)
 	}
 }
 

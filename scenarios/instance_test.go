@@ -52,7 +52,8 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 }
 
-// The other branch drops a fact, a gate, a variant and a reference, and everything that names them.
+// The other branch lacks a fact, a gate, a variant and a reference, and everything that refers to
+// them.
 func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 	c := mustLoad(t, testPack(t, "", "", ""))
 	for seed := range int64(50) {
@@ -97,7 +98,7 @@ func TestArticlesShowTheDrawnLimit(t *testing.T) {
 	}
 }
 
-func TestAllowedValuesHoldTheState(t *testing.T) {
+func TestAllowedValuesContainTheState(t *testing.T) {
 	c := mustLoad(t, testPack(t, "", "", ""))
 	got := mustTicket(t, c, 0)
 	joined := strings.Join(got.Reply.AllowedValues, "\n")
@@ -177,7 +178,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// A new variable moves no other.
+// A new variable doesn't change the others.
 func TestVariablesAreIndependent(t *testing.T) {
 	before, _ := mustLoad(t, testPack(t, "", "", "")).Ticket("T1")
 	more := testPack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")
@@ -194,7 +195,7 @@ func TestVariablesAreIndependent(t *testing.T) {
 	}
 }
 
-func TestWhatScenariosMayCost(t *testing.T) {
+func TestCostOfScenariosIsBounded(t *testing.T) {
 	const colours, subject = "colour: {pick: [red, blue]}", `subject: "Invoice {{ invoice }}"`
 	long := func(n int) string { return strings.Repeat("x", n) }
 	items := func(n int) string { return strings.TrimSuffix(strings.Repeat("seats,", n), ",") }
@@ -237,7 +238,7 @@ func TestWhatScenariosMayCost(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Load: %.300v\nwant it to say: %s", err, tt.want)
+				t.Errorf("Load: %.300v\nwant it to contain: %s", err, tt.want)
 			}
 		})
 	}
@@ -314,7 +315,7 @@ func TestBackend(t *testing.T) {
 		t.Errorf("Order(%s) = %v, %t", id, o, ok)
 	}
 	if _, ok := b.Order("LD-0"); ok {
-		t.Error("found an order that is not there")
+		t.Error("found a missing order")
 	}
 	if n, m := len(b.PaymentsOf(id)), len(b.PaymentsOf("PAY-2")); n != 2 || m != 1 {
 		t.Errorf("%d payments of the order and %d of the id, want 2 and 1", n, m)
@@ -357,7 +358,7 @@ func TestPredicates(t *testing.T) {
 		t.Errorf("goal without the refund: %t, %v", got, err)
 	}
 	if !(Predicate{}).IsZero() || over.IsZero() {
-		t.Error("IsZero does not tell the zero predicate from another")
+		t.Error("IsZero does not distinguish the zero predicate from others")
 	}
 }
 
@@ -430,7 +431,7 @@ func TestStepMinutes(t *testing.T) {
 	}
 }
 
-// TestSeedsWithManyDraws has seeds that take more than 100 draws each.
+// TestSeedsWithManyDraws checks seeds that need more than 100 draws.
 func TestSeedsWithManyDraws(t *testing.T) {
 	c, err := Public()
 	if err != nil {

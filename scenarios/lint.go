@@ -19,13 +19,13 @@ import (
 
 // Finding is a fault of a catalogue that does not prevent it from loading.
 type Finding struct {
-	// Position is file:line of the scenario's part at fault, or the file alone.
+	// Position is file:line of the faulty part of the scenario, or only the file.
 	Position string
 	Rule     string
 	Message  string
 }
 
-// String is "position: message (rule)".
+// String returns "position: message (rule)".
 func (f Finding) String() string { return fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule) }
 
 // The rules of Lint.
@@ -33,15 +33,15 @@ const (
 	ruleInstance = "instance" // every seed gives an instance
 	ruleDraws    = "draws"    // the constraints accept enough draws, so that no seed fails
 	rulePolicy   = "policy"   // the policies confirm the stated gold
-	ruleSLA      = "sla"      // the first response agrees with the priority
-	ruleBraces   = "braces"   // no {{ or other placeholder is left in a text
-	ruleLeak     = "leak"     // the observation shows no gold
+	ruleSLA      = "sla"      // the time of the first response matches the priority
+	ruleBraces   = "braces"   // no {{ or other placeholder remains in a text
+	ruleLeak     = "leak"     // the observation reveals no gold
 	ruleCanary   = "canary"   // every data file has the pack's canary
 	ruleStable   = "stable"   // the same seed gives the same bytes
 	ruleIDs      = "ids"      // ids are unique within an instance
 	ruleGoal     = "goal"     // doing nothing reaches no goal
-	ruleFacts    = "facts"    // a reply has facts to state, and answers its questions
-	ruleScript   = "script"   // no question matches two of a customer's answers, and they agree with the ticket
+	ruleFacts    = "facts"    // a reply has facts to state, and they answer its questions
+	ruleScript   = "script"   // no question matches two of a customer's answers, and the answers agree with the ticket
 )
 
 const (
@@ -55,8 +55,8 @@ const (
 )
 
 // Lint checks instances of every scenario: the gold against the policies, leaks and the determinism
-// of rendering. It reports a finding once, at the first seed that has it. It calls progress, which
-// may be nil, with the numbers of finished scenarios and of all.
+// of rendering. It reports a finding once, at its first seed. It calls progress, which may be nil,
+// with the numbers of finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	err := l.catalog(ctx, c, progress)
@@ -121,7 +121,7 @@ func (l *linter) seeds(check func(seed int64)) {
 	}
 }
 
-// draws reports constraints that reject so many draws that a seed could give no instance.
+// draws reports constraints that reject so many draws that a seed could have no instance.
 func (l *linter) draws(d *params.Drawing, draw func(seed int64) (expr.Values, int, error)) {
 	if len(d.Constraints) == 0 {
 		return
@@ -173,13 +173,13 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 	unique(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
 }
 
-// ownTexts is a ticket without its bad references and what is only a copy of other texts.
+// ownTexts returns a ticket without its bad references and without copies of other texts.
 func ownTexts(t Ticket) Ticket {
 	t.References.Bad, t.Reply.AllowedValues, t.Reply.Rubric = nil, nil, nil
 	return t
 }
 
-// policy compares the stated gold with what the policies make of the situation.
+// policy compares the stated gold with the result of the policies.
 func (l *linter) policy(b *ticketBuild) {
 	gold, stated, at := b.ticket.Gold, b.stated, b.s.file.Gold.Pos.String()
 	priority, rule := b.situation.Priority()
@@ -211,12 +211,12 @@ func (l *linter) policy(b *ticketBuild) {
 	}
 }
 
-// placeholders are what a text must not hold: what a template left behind, a form's blank, or a
-// value that Go could not print.
+// placeholders are remainders of a template, blanks of a form, and values that Go could not format.
+// No text may contain them.
 var placeholders = regexp.MustCompile(`\{\{|\}\}|\{[a-z_]+\}|\[[A-Z][A-Z _]{2,}\]|%!|<nil>`)
 
-// braces looks for placeholders in every text of an instance but the bad references, which may show
-// one.
+// braces searches for placeholders in every text of an instance except the bad references, which
+// may contain one.
 func (l *linter) braces(path string, instance any) {
 	data, err := json.Marshal(instance)
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *linter) braces(path string, instance any) {
 	}
 }
 
-// ticketLeaks looks for gold in what the customer wrote.
+// ticketLeaks searches for gold in the customer's texts.
 func (l *linter) ticketLeaks(b *ticketBuild) {
 	t := &b.ticket
 	served := servedText(t)
@@ -245,7 +245,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
 	}
 	for _, token := range tokens {
-		// A token of one plain word, such as the rule "delay", is everyday language and tells
+		// A token of one plain word, such as the rule "delay", is everyday language and reveals
 		// nothing.
 		if strings.ContainsAny(token, "_#- ") && words.ContainsFold(said, token) {
 			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
@@ -255,8 +255,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	l.script(b, served)
 }
 
-// servedText is everything that the customer wrote before the agent's first message, and what came
-// with it.
+// servedText returns the customer's texts before the agent's first message, with the attachments.
 func servedText(t *Ticket) string {
 	texts := append(make([]string, 0, 8), t.Subject, t.Description)
 	for _, m := range t.History {
@@ -268,7 +267,8 @@ func servedText(t *Ticket) string {
 	return strings.Join(texts, "\n")
 }
 
-// factLeaks looks for facts that an agent must find out but that the customer already wrote.
+// factLeaks searches for facts that an agent must find out but that the customer has already
+// stated.
 func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 	for _, f := range files {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {
@@ -324,7 +324,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	}
 }
 
-// goals makes sure that an agent that does nothing has not reached the goal.
+// goals checks that an agent that does nothing doesn't reach the goal.
 func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
 	reached := true
 	for _, g := range w.Goal {
@@ -348,7 +348,7 @@ func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
 	}
 }
 
-// stable renders every seed of a scenario by two of many goroutines and compares the hashes.
+// stable renders every seed of a scenario in two of many goroutines and compares the hashes.
 func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) {
 	const half = stableWorkers / 2
 	hashes := make([][2][sha256.Size]byte, l.stableSeeds)
@@ -368,7 +368,7 @@ func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) 
 	}
 }
 
-// fingerprint hashes an instance, or the error that it failed with.
+// fingerprint hashes an instance, or the error of its instantiation.
 func fingerprint[T any](instance *T, err error) [sha256.Size]byte {
 	if err != nil {
 		return sha256.Sum256([]byte(err.Error()))

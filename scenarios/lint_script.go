@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/scenarios/words"
 )
 
-// script checks a customer's script against the ticket that it belongs to.
+// script checks a customer's script against its ticket.
 func (l *linter) script(b *ticketBuild, served string) {
 	u, f := b.ticket.UserSim, b.s.file.UserSim
 	if u == nil {
@@ -28,7 +28,7 @@ func (l *linter) script(b *ticketBuild, served string) {
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, strings.Join(lines, "\n"))
 }
 
-// askedOnce looks for phrases that ask for two answers at a time.
+// askedOnce searches for phrases that ask for two answers at the same time.
 func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
 	for i, a := range answers {
 		for _, b := range answers[i+1:] {
@@ -52,8 +52,8 @@ func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
 // shortValue is the length, in bytes, up to which a text may contain a value by accident.
 const shortValue = 3
 
-// told checks the key told of an answer: it must be set exactly if the ticket contains all values
-// of the answer.
+// told checks the key told of an answer: it must be set if and only if the ticket contains all
+// values of the answer.
 func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string

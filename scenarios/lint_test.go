@@ -94,7 +94,7 @@ func TestLintFinds(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("findings %v\nwant one of rule %s that says: %s", findings, tt.rule, tt.want)
+			t.Errorf("findings %v\nwant one of rule %s with: %s", findings, tt.rule, tt.want)
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestLintFindsBraces(t *testing.T) {
 	}
 }
 
-func TestLintTellsItsProgress(t *testing.T) {
+func TestLintReportsProgress(t *testing.T) {
 	var got [][2]int
 	c := mustLoad(t, testPack(t, "", "", ""))
 	if _, err := c.Lint(t.Context(), func(done, total int) { got = append(got, [2]int{done, total}) }); err != nil {
@@ -142,7 +142,7 @@ func TestLintStopsBetweenScenarios(t *testing.T) {
 		cancel()
 	})
 	if checked != 1 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d scenarios were checked after the end, error %v", checked, err)
+		t.Errorf("%d scenarios were checked after the cancellation, error %v", checked, err)
 	}
 }
 

@@ -23,10 +23,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's
-// own pack hasn't is that of the first pack, the base. The ids of scenarios are unique over all
-// packs. The error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to
-// do".
+// LoadPacks reads the catalogue of several packs. A pack without an article or a list of names uses
+// that of the first pack, the base. The ids of scenarios are unique over all packs. The error joins
+// all faults, each in the form "tickets/B07.yaml:31: what is wrong: what to do".
 func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 	if len(packs) == 0 {
 		return nil, errNoPacks
@@ -59,12 +58,12 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 	return c, nil
 }
 
-// loader is what loading a catalogue needs and collects.
+// loader contains the input and the results of loading a catalogue.
 type loader struct {
 	locales   map[string]*expr.Locale
 	languages map[string]*cel.Env
 	base      *openPack
-	// scenarios are the files of the scenarios so far, by id.
+	// scenarios contains the files of the scenarios so far, by id.
 	scenarios map[string]string
 	tickets   []parsed[ticketFile]
 	workflows []parsed[workflowFile]
@@ -73,7 +72,7 @@ type loader struct {
 	errs      []error
 }
 
-// parsed is a decoded file that waits to be compiled.
+// parsed is a decoded file that isn't compiled yet.
 type parsed[T any] struct {
 	pack  *openPack
 	file  string
@@ -153,12 +152,11 @@ func (l *loader) nameFile(pack *openPack, s pack.File) {
 	pack.names[s.ID] = list
 }
 
-// queueID is the form of the ids of composed queues, which are asked for in the same field as
-// scenarios.
+// queueID matches the ids of queues, which a reset names in the same field as scenarios.
 var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 
-// first reports whether a scenario's id is new. Ids that differ only in case are the same id, as on
-// some file systems.
+// first reports whether a scenario's id is new. Ids that differ only in case count as the same, as
+// on some file systems.
 func (l *loader) first(s pack.File, pos source.Position) bool {
 	id := strings.ToUpper(s.ID)
 	if queueID.MatchString(id) {
@@ -167,7 +165,7 @@ func (l *loader) first(s pack.File, pos source.Position) bool {
 		return false
 	}
 	if other, taken := l.scenarios[id]; taken {
-		l.errs = append(l.errs, pos.Errorf("%s already has the id %q, in whichever case: give one of the two "+
+		l.errs = append(l.errs, pos.Errorf("%s already has the id %q, ignoring case: give one of the two "+
 			"scenarios another", other, s.ID))
 		return false
 	}
@@ -175,7 +173,7 @@ func (l *loader) first(s pack.File, pos source.Position) bool {
 	return true
 }
 
-// decode decodes a YAML file strictly; it returns false after a fault, which it has noted.
+// decode decodes a YAML file strictly. After a fault, which it records, it returns false.
 func (l *loader) decode(pack *openPack, s pack.File, into any, meta *baseMetadata) bool {
 	d := &source.Decoder{File: s.File}
 	if root := d.Root(s.Data); root != nil {
@@ -191,7 +189,7 @@ func (l *loader) decode(pack *openPack, s pack.File, into any, meta *baseMetadat
 	return len(d.Errs) == 0
 }
 
-// maxID bounds scenario ids, which are parts of labels and of every score's key.
+// maxID bounds scenario ids, which are parts of labels and of the keys of scores.
 const maxID = 32
 
 func checkMetadata(d *source.Decoder, meta *baseMetadata, id string) {
@@ -207,9 +205,8 @@ func checkMetadata(d *source.Decoder, meta *baseMetadata, id string) {
 	}
 }
 
-// LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public
-// pack or, where base isn't "", beside that folder instead. Links that lead out of a folder are not
-// followed.
+// LoadFolders reads the catalogue of the packs in some folders. The base is the public pack or, if
+// base isn't "", the pack in that folder. Links out of a folder are not followed.
 func LoadFolders(base string, folders ...string) (*Catalog, error) {
 	if base == "" && len(folders) == 0 {
 		return Public()
@@ -229,7 +226,7 @@ func LoadFolders(base string, folders ...string) (*Catalog, error) {
 	return LoadPacks(packs...)
 }
 
-// PublicPack is the pack that is part of this program.
+// PublicPack returns the pack that is part of this program.
 func PublicPack() pack.Pack { return pack.Pack{Name: "scenarios", FS: embedded} }
 
 // openPack is a pack that is being loaded.
@@ -238,12 +235,12 @@ type openPack struct {
 	salt     string
 	names    map[string]*params.NameList
 	articles map[string]*article
-	// base is the pack that provides articles and names that this one lacks, nil for
-	// the base itself.
+	// base is the pack whose articles and names are used if this pack lacks them. It is nil for the
+	// base itself.
 	base *openPack
 }
 
-// nameList is the pack's own list, or the base's, or nil.
+// nameList returns the pack's own list, or the base's, or nil.
 func (p *openPack) nameList(id string) *params.NameList {
 	if list := p.names[id]; list != nil || p.base == nil {
 		return list
@@ -251,7 +248,7 @@ func (p *openPack) nameList(id string) *params.NameList {
 	return p.base.names[id]
 }
 
-// article is the pack's own, or the base's, or nil.
+// article returns the pack's own article, or the base's, or nil.
 func (p *openPack) article(id string) *article {
 	if a := p.articles[id]; a != nil || p.base == nil {
 		return a
@@ -259,14 +256,14 @@ func (p *openPack) article(id string) *article {
 	return p.base.articles[id]
 }
 
-// errNoPacks means that a catalogue was asked for without saying of what.
+// errNoPacks means that no pack was given.
 var errNoPacks = errors.New("no packs: name at least one")
 
-// Splits are the parts of a catalogue, by the use that its scenarios are for.
+// Splits returns the parts of a catalogue, by the intended use of their scenarios.
 func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
 
-// FolderName returns the name in the pack.yaml of a folder, "" for none or a faulty one, which
-// loading reports.
+// FolderName returns the name in a folder's pack.yaml. It returns "" if the file is missing or
+// invalid, which loading reports.
 func FolderName(folder string) string {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -276,16 +273,16 @@ func FolderName(folder string) string {
 	return pack.ReadName(pack.Pack{FS: root.FS()})
 }
 
-// digester hashes what is served or graded. YAML is hashed by content: mappings in the order of
-// their keys, so that neither layout nor comments count.
+// digester hashes served and graded content. YAML is hashed by content, with mappings in the order
+// of their keys, so that layout and comments don't count.
 type digester struct {
 	hash.Hash
 }
 
-// String is "sha256:<hex>" over what was hashed so far.
+// String returns "sha256:<hex>" over the content so far.
 func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
-// ungraded are the paths that neither an agent sees nor a grader uses.
+// ungraded reports whether the content at the path is neither served nor graded.
 func ungraded(path string) bool {
 	return slices.Contains([]string{
 		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
@@ -294,8 +291,8 @@ func ungraded(path string) bool {
 	}, path)
 }
 
-// text hashes a text with its length, so that no two lists of texts hash alike. A hash's Write
-// never fails.
+// text hashes a text with its length, so that different lists of texts have different hashes. A
+// hash's Write never fails.
 func (d digester) text(s string) {
 	_, _ = d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 	_, _ = d.Write([]byte(s))

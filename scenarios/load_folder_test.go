@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
-// What isn't a small plain file is no manifest, and is not waited for.
+// Only a small regular file is read as a manifest; others don't block.
 func TestFolderName(t *testing.T) {
 	write := func(data []byte) func(string) error {
 		return func(file string) error { return os.WriteFile(file, data, 0o600) }
@@ -37,6 +37,6 @@ func TestFolderName(t *testing.T) {
 		})
 	}
 	if got := FolderName("none"); got != "" {
-		t.Errorf("no folder has the name %q", got)
+		t.Errorf("a missing folder has the name %q", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testPack is the catalogue under testdata/pack, with one text replaced in one of its files.
+// testPack returns the pack in testdata/pack, with one text replaced in one of its files.
 func testPack(t testing.TB, file, old, replacement string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -89,7 +89,7 @@ func TestPublicCatalogue(t *testing.T) {
 	for i, s := range c.Tickets() {
 		categories[s.Category]++
 		if i > 0 && s.ID <= c.Tickets()[i-1].ID {
-			t.Errorf("%s comes after %s", s.ID, c.Tickets()[i-1].ID)
+			t.Errorf("%s is listed after %s", s.ID, c.Tickets()[i-1].ID)
 		}
 	}
 	for _, s := range c.Workflows() {
@@ -135,7 +135,7 @@ func TestLoadFaults(t *testing.T) {
 		"two documents": {ticket, "language: en", "---\nlanguage: en",
 			"a second document: keep one per file"},
 		"broken second document": {ticket, "language: en", "---\nlanguage: [",
-			"tickets/T1.yaml: reading what follows the first document: yaml: line "},
+			"tickets/T1.yaml: reading after the first document: yaml: line "},
 		"not YAML": {ticket, "language: en", "language: [", "reading YAML"},
 		"file and id": {ticket, "id: T1", "id: T2",
 			`tickets/T1.yaml:4: id "T2" must be the file's name, "T1"`},
@@ -291,7 +291,7 @@ func TestLoadFaults(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Load: %v\nwant it to say: %s", err, tt.want)
+				t.Errorf("Load: %v\nwant it to contain: %s", err, tt.want)
 			}
 		})
 	}
@@ -306,7 +306,7 @@ func TestLoadReportsAllFaultsTogether(t *testing.T) {
 	for _, want := range []string{"tickets/T1.yaml:28: unknown key",
 		"tickets/notes.txt: unexpected here: tickets holds files named <id>.yaml", "workflows/W1.yaml:", "'prise'"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Load: %v\nwant it to say: %s", err, want)
+			t.Errorf("Load: %v\nwant it to contain: %s", err, want)
 		}
 	}
 }
@@ -359,8 +359,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// No file makes loading panic, and what loads is deterministic. Minimising an input takes long, for
-// every try compiles the pack: run with -fuzzminimizetime 1s.
+// No file makes loading panic, and a loaded catalogue is deterministic. Minimising an input takes
+// long, because every try compiles the pack: run with -fuzzminimizetime 1s.
 func FuzzLoad(f *testing.F) {
 	base := testPack(f, "", "", "")
 	names := slices.Sorted(maps.Keys(base))

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// flat is a pack without folders.
+// flat returns a pack without folders.
 func flat(files fstest.MapFS) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, file := range files {
@@ -51,7 +51,7 @@ func mustLoadPacks(t testing.TB, packs ...pack.Pack) *Catalog {
 	return c
 }
 
-// renamed is the test pack with its two scenarios under other ids.
+// renamed returns the test pack with its two scenarios under other ids.
 func renamed(t testing.TB) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, file := range testPack(t, "", "", "") {
@@ -77,12 +77,12 @@ func TestFlatPack(t *testing.T) {
 	}
 }
 
-// Kubernetes mounts a ConfigMap as links into a folder ..data, itself a link to the folder of the
-// current version, so that a new version takes the place of the old one at once.
+// Kubernetes mounts a ConfigMap as links into a folder ..data, which is a link to the folder of the
+// current version, so that a new version replaces the old one atomically.
 func TestMountedPack(t *testing.T) {
 	tests := map[string]func(fstest.MapFS) fstest.MapFS{
 		"flat":   flat,
-		"nested": func(files fstest.MapFS) fstest.MapFS { return files }, // by the paths of the volume's items
+		"nested": func(files fstest.MapFS) fstest.MapFS { return files }, // with the paths of the volume's items
 	}
 	for name, layout := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestPacksTogether(t *testing.T) {
 		t.Errorf("packs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(mustTicket(t, mustLoad(t, base), 3), mustTicket(t, c, 3)); diff != "" {
-		t.Errorf("a ticket changed because another pack came along (-alone +together):\n%s", diff)
+		t.Errorf("a ticket changed because of another pack (-alone +together):\n%s", diff)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestSalt(t *testing.T) {
 		t.Errorf("the same salt and seed give another ticket (-want +got):\n%s", diff)
 	}
 	if salted.Digest() != again.Digest() || salted.Digest() == plain.Digest() || salted.Digest() == other.Digest() {
-		t.Error("the digest must follow the salt")
+		t.Error("the digest doesn't depend on the salt")
 	}
 	named := mustLoad(t, with(base, "pack.yaml", "name: mine\nversion: 3\n"))
 	if diff := cmp.Diff(mustTicket(t, plain, 5), mustTicket(t, named, 5)); diff != "" ||
@@ -234,7 +234,7 @@ func TestPackFaults(t *testing.T) {
 				"id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
 		"same id in small letters": {[]pack.Pack{{Name: "base", FS: base},
 			{Name: "mine", FS: fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}},
-			`mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", in whichever case`},
+			`mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", ignoring case`},
 		"id of a queue": {[]pack.Pack{{Name: "", FS: renamed("Q007")}},
 			`tickets/Q007.yaml:4: the id "Q007" is reserved for a queue`},
 		"id of a queue in small letters": {[]pack.Pack{{Name: "", FS: renamed("q100")}},
@@ -272,13 +272,13 @@ func TestPackFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadPacks(tt.packs...)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("LoadPacks: %.500v\nwant it to say: %s", err, tt.want)
+				t.Fatalf("LoadPacks: %.500v\nwant it to contain: %s", err, tt.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "1234567890123456") {
-				t.Errorf("the message holds the salt: %v", err)
+				t.Errorf("the message contains the salt: %v", err)
 			}
 			if n := strings.Count(err.Error(), "too large"); n > 1 {
-				t.Errorf("it says %d times that the pack is too large", n)
+				t.Errorf("the message reports %d times that the pack is too large", n)
 			}
 		})
 	}
@@ -305,7 +305,7 @@ func TestSplit(t *testing.T) {
 					tt.tickets, tt.workflow)
 			}
 			if _, ok := got.Ticket("T2"); ok != (tt.tickets > 0) {
-				t.Errorf("T2 is there = %t", ok)
+				t.Errorf("T2 exists = %t", ok)
 			}
 			if all := tt.tickets == 2; (got.Digest() == c.Digest()) != all {
 				t.Errorf("the digest is that of all scenarios = %t, want %t", !all, all)

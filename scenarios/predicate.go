@@ -8,19 +8,19 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Moment is the input of a predicate: the backend and the action under judgment.
+// Moment is the input of a predicate: the backend and the judged action.
 type Moment struct {
 	Backend *Backend
-	// Payload is the action's, normalised as for WorkflowStep.Accepts. It is nil where a goal is
-	// judged.
+	// Payload is the action's payload, normalised as for WorkflowStep.Accepts. It is nil if a goal
+	// is judged.
 	Payload map[string]any
-	// Replied is true once the terminal reply was sent, and Message is that reply.
+	// Replied is true after the terminal reply was sent, and Message is that reply.
 	Replied bool
 	Message string
 }
 
-// Predicate is a CEL expression of a scenario, compiled when the catalogue was loaded and bound to
-// the values that the seed drew. It is safe for concurrent use.
+// Predicate is a CEL expression of a scenario, compiled with the catalogue and bound to the values
+// that the seed drew. It is safe for concurrent use.
 type Predicate struct {
 	// Source is the expression as written.
 	Source  string
@@ -31,9 +31,9 @@ type Predicate struct {
 // IsZero reports whether there is no predicate.
 func (p Predicate) IsZero() bool { return p.program == nil }
 
-// Holds evaluates the predicate. An error means that the expression asked for what isn't there,
-// such as a payload field that the action left out; a caller that judges an agent's action takes it
-// as false.
+// Holds evaluates the predicate. An error means that the expression refers to missing data, such as
+// a payload field that the action doesn't have. A caller that judges an agent's action treats an
+// error as false.
 func (p Predicate) Holds(m Moment) (bool, error) {
 	vars, err := interpreter.NewActivation(m.variables())
 	if err != nil {
@@ -46,7 +46,7 @@ func (p Predicate) Holds(m Moment) (bool, error) {
 	return out == types.True, nil
 }
 
-// variables are the names that predicates see beside the drawn values.
+// variables are the names that predicates can use in addition to the drawn values.
 func (m Moment) variables() map[string]any {
 	payload := m.Payload
 	if payload == nil {

@@ -20,21 +20,20 @@ type Ticket struct {
 	Description string
 	History     []Message
 	Attachments []Attachment
-	// Articles are the knowledge base's articles that a search can find, distractors among them,
-	// ordered by id.
+	// Articles are the articles of the knowledge base that a search can find, including
+	// distractors, ordered by id.
 	Articles   []Article
 	SLAMinutes int
-	// Tone is the customer's: angry, calm, neutral or worried. It is never an input of gold.
+	// Tone is the customer's tone: angry, calm, neutral or worried. Gold never depends on it.
 	Tone  string
 	Gold  TicketGold
 	Reply ReplySpec
-	// UserSim is the customer who writes back where an episode has several turns, nil where the
-	// scenario has none.
+	// UserSim is the script of a customer who answers in episodes with several turns, or nil.
 	UserSim    *UserSim `json:",omitempty"`
 	References References
 }
 
-// Customer is who wrote the ticket.
+// Customer is the author of the ticket.
 type Customer struct {
 	Name         string
 	Company      string
@@ -49,7 +48,7 @@ type Message struct {
 	Text string
 }
 
-// Attachment is a named text that came with the ticket.
+// Attachment is a named text attached to the ticket.
 type Attachment struct {
 	Name    string
 	Content string
@@ -75,20 +74,20 @@ type TicketGold struct {
 	Policy             string // article and section, as in POL-REF#limit
 }
 
-// Categories lists what a ticket can be about.
+// Categories lists the categories of tickets.
 func Categories() []string { return []string{"billing", "shipping", "technical", "general"} }
 
 // Priorities lists the priorities of tickets, the lowest first.
 func Priorities() []string { return []string{"low", "medium", "high", "urgent"} }
 
-// Alternate is a second answer that earns part of the credit, in thousandths.
+// Alternate is a second answer with part of the credit, in thousandths.
 type Alternate struct {
 	Value  string
 	Credit int64
 }
 
-// ReplySpec is what a good reply states, answers and avoids. Values are rendered texts in the
-// ticket's language.
+// ReplySpec describes what a good reply states, answers and avoids. Values are rendered texts in
+// the ticket's language.
 type ReplySpec struct {
 	Facts     []Fact
 	Outcome   Outcome
@@ -96,20 +95,20 @@ type ReplySpec struct {
 	Forbidden []Forbidden
 	// Points are the milli-points of the criteria Q1 to Q8; they sum to 500.
 	Points Points
-	// MinWords and MaxWords bound a reply that loses nothing for its length.
+	// MinWords and MaxWords are the bounds of a reply's length without a deduction.
 	MinWords, MaxWords int
-	// AllowedValues hold every amount, date, duration and id that a reply may state. Those of facts
-	// and state stand alone, formatted for the ticket's language; those of the served texts and the
-	// articles stand within their text. A grader extracts claims from each entry as it does from a
-	// reply.
+	// AllowedValues contains every amount, date, duration and id that a reply may state. Values of
+	// facts and state are separate entries, formatted for the ticket's language; values of the
+	// served texts and the articles are within their texts. A grader extracts claims from each
+	// entry in the same way as from a reply.
 	AllowedValues []string
-	// Rubric are the texts that a reply must not copy wholesale: fact ids, slots, context words,
-	// article bodies.
+	// Rubric contains the texts that a reply must not copy: fact ids, slots, context words, article
+	// bodies.
 	Rubric []string
 }
 
-// Fact is one statement that a reply must make: the value and a context word in the same sentence,
-// with the polarity asked for.
+// Fact is a statement that a reply must make: the value and a context word in the same sentence,
+// with the required polarity.
 type Fact struct {
 	ID       string
 	Slot     string
@@ -118,20 +117,20 @@ type Fact struct {
 	Context  []string
 	Negative bool
 	Optional bool
-	// Seeded reports that the seed decides Value, so that a reply written for another seed can
-	// state it only by accident. The golden hashes cover the JSON name.
+	// Seeded means that Value depends on the seed, so that a reply written for another seed can
+	// state it only by chance. The golden hashes cover the JSON name.
 	Seeded bool `json:"Drawn"`
 }
 
-// Outcome is the next step that policy allows for the ticket. It holds when the reply states the
-// facts named by Facts and one of the phrases of Accept.
+// Outcome is the next step that policy permits for the ticket. A reply states it if it states the
+// facts in Facts and contains one of the phrases of Accept.
 type Outcome struct {
 	Value  string
 	Accept []string
 	Facts  []string
 }
 
-// Question is something the customer asked, with the facts that answer it.
+// Question is a question of the customer, with the facts that answer it.
 type Question struct {
 	ID         string
 	Text       string
@@ -146,31 +145,32 @@ type Forbidden struct {
 	Kind   string
 	Verbs  []string
 	Values []string
-	// Cap is the most that a reply which trips the gate can earn, in milli-points.
+	// Cap is the maximum for a reply that trips the gate, in milli-points.
 	Cap int64
 }
 
-// UserSim is the script of a customer who answers the agent's messages. Its texts are rendered;
-// nothing in it affects the gold.
+// UserSim is the script of a customer who answers the agent's messages. Its texts are rendered. It
+// doesn't affect the gold.
 type UserSim struct {
-	// Persona is terse, chatty, formal or anxious. It describes the lines and selects nothing.
+	// Persona is terse, chatty, formal or anxious. It describes the lines and has no effect.
 	Persona string
-	// MaxTurns is the most messages that the customer sends.
+	// MaxTurns is the maximum number of messages that the customer sends.
 	MaxTurns int
 	Answers  []SimAnswer
-	// Lines are what the customer says when nothing was asked, by mood: calm, uneasy, annoyed and
-	// angry, each with at least one line.
+	// Lines are the customer's messages when the agent asked nothing, by mood: calm, uneasy,
+	// annoyed and angry, each with at least one line.
 	Lines map[string][]string
-	// StopWhen lists what leaves the customer with nothing to add: outcome_stated, facts_stated.
+	// StopWhen lists the conditions after which the customer is silent: outcome_stated,
+	// facts_stated.
 	StopWhen []string
 }
 
-// SimAnswer is what the customer says to a question that holds one of Ask.
+// SimAnswer is the customer's answer to a question that contains one of Ask.
 type SimAnswer struct {
 	ID   string
 	Ask  []string
 	Text string
-	// Known is false if Text says that the customer doesn't know.
+	// Known is false if Text means that the customer doesn't know the answer.
 	Known bool
 	// Told is true if the ticket already contains the answer.
 	Told bool

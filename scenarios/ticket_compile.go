@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// ticket compiles a ticket file, nil after a fault.
+// ticket compiles a ticket file. It returns nil after a fault.
 func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	f, m := p.value, p.value.Metadata
 	s := &TicketScenario{
@@ -36,12 +36,12 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	return s
 }
 
-// triedSeeds are instantiated while loading, so that most faults of values come up before any
-// episode is played.
+// triedSeeds is the number of seeds that are instantiated while loading, to detect most faulty
+// values before an episode is played.
 const triedSeeds = 4
 
-// tryOut instantiates a scenario by a few seeds and returns the instance of seed 0, nil after a
-// fault.
+// tryOut instantiates a scenario with a few seeds and returns the instance of seed 0, or nil after
+// a fault.
 func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
 	var canonical *T
 	for seed := range int64(triedSeeds) {
@@ -62,7 +62,7 @@ func (l *loader) compiler(pack *openPack, language string) *params.Compiler {
 	return &params.Compiler{Compiler: c, Lists: pack.nameList}
 }
 
-// shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket
+// shelfOf collects the articles of a ticket and declares their params, except those that the ticket
 // sets itself.
 func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
 	s := shelf{defaults: expr.Values{}}
@@ -100,7 +100,7 @@ func (s *shelf) declare(c *expr.Compiler, pos source.Position, p articleParam, o
 	}
 }
 
-// checkTicket checks what can be wrong across fields, without a seed.
+// checkTicket checks the fields against each other, without a seed.
 func checkTicket(c *expr.Compiler, s *TicketScenario) {
 	f := s.file
 	if len(f.Variants) == 0 {

@@ -8,17 +8,17 @@ import (
 
 // The file structs mirror the YAML of scenario files. See decoder for the tags.
 
-// baseMetadata names a data file.
+// baseMetadata identifies a data file.
 type baseMetadata struct {
 	ID      string `yaml:"id"`
 	Version int    `yaml:"version"`
-	// Canary is the same GUID in all files of a pack, so that a search finds a corpus that
-	// swallowed them.
+	// Canary is the same GUID in all files of a pack, so that a search can detect a training corpus
+	// that contains them.
 	Canary string `yaml:"canary"`
 	Pos    source.Position
 }
 
-// metadata names a scenario.
+// metadata identifies a scenario.
 type metadata struct {
 	baseMetadata
 	Split      string   `yaml:"split" enum:"public-train|public-dev|public-test|private"`
@@ -33,7 +33,7 @@ type ticketFile struct {
 	Kind       string         `yaml:"kind" enum:"TicketScenario"`
 	Metadata   ticketMetadata `yaml:"metadata"`
 	Language   string         `yaml:"language" enum:"en|de|es|fr"`
-	// The params are compiled first, because their expressions see only earlier variables.
+	// The params are compiled first, because their expressions can use only earlier variables.
 	params.Drawing `compile:"-"`
 	Customer       customerFile     `yaml:"customer"`
 	Sentiment      sentimentFile    `yaml:"sentiment"`
@@ -53,7 +53,7 @@ type ticketFile struct {
 type ticketMetadata struct {
 	metadata
 	Difficulty string `yaml:"difficulty" enum:"easy|medium|hard"`
-	// Cue is the category that a reader of keywords would say.
+	// Cue is the category that keywords indicate.
 	Cue string `yaml:"cue" enum:"billing|shipping|technical|general"`
 }
 
@@ -198,7 +198,7 @@ type forbiddenFile struct {
 	Pos    source.Position
 }
 
-// userSimFile is the script of a customer who writes back.
+// userSimFile is the script of a customer who answers.
 type userSimFile struct {
 	Persona  string          `yaml:"persona" enum:"terse|chatty|formal|anxious"`
 	MaxTurns int             `yaml:"max_turns"`

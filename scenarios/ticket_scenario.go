@@ -20,9 +20,9 @@ type TicketScenario struct {
 	Split      string // public-train, public-dev, public-test or private
 	Difficulty string // easy, medium or hard
 	Language   string // BCP-47
-	// Category is the canonical gold category, that of seed 0.
+	// Category is the gold category at seed 0.
 	Category string
-	// Cue is the category that a reader of keywords would say.
+	// Cue is the category that keywords indicate.
 	Cue string
 
 	// File is the path of its file within the pack, after the pack's name.
@@ -37,7 +37,8 @@ type TicketScenario struct {
 }
 
 // Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
-// error names the file and line of an expression or a constraint that this seed's values break.
+// error contains the file and line of an expression or a constraint that fails with this seed's
+// values.
 func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 	b, err := s.build(seed)
 	if err != nil {
@@ -46,8 +47,8 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 	return &b.ticket, nil
 }
 
-// Variants draws a ticket once in each of the wordings that its seed leaves. The one that
-// Instantiate gives is among them.
+// Variants draws a ticket once in each wording that the seed permits, including that of
+// Instantiate.
 func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
 	first, err := s.buildVariant(seed, 0)
 	if err != nil {
@@ -67,18 +68,18 @@ func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
 // instance renders the parts that tickets and workflows share.
 type instance struct{ expr.Scope }
 
-// ticketBuild is a ticket on its way, with what only the linter looks at.
+// ticketBuild is a ticket under construction, with data that only the linter uses.
 type ticketBuild struct {
 	instance
 	s         *TicketScenario
 	ticket    Ticket
 	situation triage.Situation
 	stated    statedGold
-	// variants is how many wordings there are.
+	// variants is the number of wordings.
 	variants int
 }
 
-// statedGold is the gold that the file states, which the policies must confirm.
+// statedGold is the gold in the file, which the policies must confirm.
 type statedGold struct {
 	Priority, Rule           string
 	Escalate                 bool
@@ -89,7 +90,7 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 	return s.buildVariant(seed, drawnVariant)
 }
 
-// drawnVariant leaves the wording to the seed.
+// drawnVariant lets the seed choose the wording.
 const drawnVariant = -1
 
 func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, error) {
@@ -123,7 +124,7 @@ func (in *instance) customer(f *customerFile) Customer {
 		Since: in.Instant(f.Since)}
 }
 
-// story renders what the customer wrote: one of the variants, the history and the attachments.
+// story renders the customer's texts: one of the variants, the history and the attachments.
 func (b *ticketBuild) story(variant int) {
 	f, t := b.s.file, &b.ticket
 	variants := expr.Kept(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
@@ -146,8 +147,8 @@ func (b *ticketBuild) story(variant int) {
 	})
 }
 
-// gold computes the right handling: the category is the file's, priority and escalation are the
-// policies'.
+// gold computes the right handling: the category from the file, priority and escalation from the
+// policies.
 func (b *ticketBuild) gold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
 	g.Category = b.label(&f.Category, Categories()...)
@@ -207,7 +208,7 @@ func (b *ticketBuild) situate(f *situationFile) triage.Situation {
 	return s
 }
 
-// limits are the policy numbers of the instance, where its variables carry them.
+// limits returns the policy numbers of the instance, as far as its variables contain them.
 func (b *ticketBuild) limits() triage.Limits {
 	l := triage.StandardLimits()
 	for name, limit := range map[string]*int64{
@@ -249,7 +250,7 @@ func (in *instance) facts(files []factFile) []Fact {
 	})
 }
 
-// present keeps the ids of facts that the instance has.
+// present returns the ids of facts that the instance has.
 func present(ids []string, facts []Fact) []string {
 	var out []string
 	for _, id := range ids {
@@ -292,7 +293,7 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	return out
 }
 
-// rubric lists what a reply must not copy wholesale.
+// rubric lists the texts that a reply must not copy.
 func rubric(facts []Fact, articles []Article) []string {
 	var out []string
 	for _, f := range facts {
@@ -318,10 +319,10 @@ func (in *instance) references(f *referencesFile) References {
 	return r
 }
 
-// totalPoints is what a reply can earn, in milli-points.
+// totalPoints is the maximum of a reply, in milli-points.
 const totalPoints = 500
 
-// points are the file's, or those of the reply judge's rubric.
+// points returns the file's points, or those of the reply judge's rubric.
 func (f *replyFile) points() Points {
 	if p := f.Points; p != nil {
 		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
@@ -329,8 +330,8 @@ func (f *replyFile) points() Points {
 	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
 }
 
-// userSim renders the script of a customer who writes back, nil where the scenario has none. A mood
-// without lines of its own has those of the nearest calmer one.
+// userSim renders the script of a customer who answers, or returns nil. A mood without lines has
+// those of the nearest calmer one.
 func (in *instance) userSim(f *userSimFile) *UserSim {
 	if f == nil {
 		return nil
@@ -361,10 +362,10 @@ func (f *simLinesFile) moods() []moodLines {
 	return []moodLines{{"calm", f.Calm}, {"uneasy", f.Uneasy}, {"annoyed", f.Annoyed}, {"angry", f.Angry}}
 }
 
-// maxUserTurns bounds the messages of a customer, and with them what an episode has to keep.
+// maxUserTurns bounds the messages of a customer, and so the memory of an episode.
 const maxUserTurns = 10
 
-// checkUserSim checks what can be wrong across fields, without a seed.
+// checkUserSim checks the fields against each other, without a seed.
 func checkUserSim(c *expr.Compiler, f *userSimFile) {
 	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
 	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
@@ -381,7 +382,7 @@ func checkUserSim(c *expr.Compiler, f *userSimFile) {
 	}
 }
 
-// text is everything that the customer may say.
+// text returns all possible messages of the customer.
 func (u *UserSim) text() string {
 	var texts []string
 	for _, a := range u.Answers {

@@ -30,6 +30,6 @@ func TestUserSim(t *testing.T) {
 		t.Errorf("script of seed 0 (-want +got):\n%s", diff)
 	}
 	if !words.ContainsFold(ticket.Subject+ticket.Description, invoice[len("It is "):len(invoice)-1]) {
-		t.Errorf("the answer %q does not hold the ticket's invoice", invoice)
+		t.Errorf("the answer %q does not contain the ticket's invoice", invoice)
 	}
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
-// and Visible; everything else sits behind the tools or with the grader. It is immutable: the
-// environment clones State before it changes it.
+// and Visible; tools return other data, and the grader uses the rest. It is immutable: the
+// environment clones State before changing it.
 type Workflow struct {
 	ScenarioID string
 	Version    int
@@ -21,27 +21,27 @@ type Workflow struct {
 	Steps      []WorkflowStep
 	Neutral    []NeutralAction
 	Forbidden  []ForbiddenAction
-	// Goal are the predicates over the end state, all of which must hold for a resolution.
+	// Goal contains the predicates on the end state, all of which must be true for a resolution.
 	Goal []Predicate
 	// Facts must be stated by the reply that ends the episode.
 	Facts    []Fact
 	Faults   []Fault
 	MaxSteps int
-	// StepMinutes is what each action takes of the simulated clock, in minutes.
+	// StepMinutes is the duration of each action on the simulated clock, in minutes.
 	StepMinutes map[string]int
 	// AllowedValues are as in ReplySpec.
 	AllowedValues []string
 	References    References
 }
 
-// Visible is what the first observation shows of the backends; "" and "unknown" both mean not
-// looked up yet. It is never the true value.
+// Visible is the part of the backend's state in the first observation. "" and "unknown" both mean
+// that it hasn't been looked up. It is never the true value.
 type Visible struct {
 	OrderStatus   string
 	PaymentStatus string
 }
 
-// Actions of a workflow.
+// The actions of a workflow.
 const (
 	CheckOrderStatus = "check_order_status"
 	CheckPayment     = "check_payment"
@@ -60,11 +60,11 @@ type WorkflowStep struct {
 	// Terminal marks the reply that ends the episode; exactly one step has it, and it has action
 	// respond_user.
 	Terminal bool
-	// Ask marks a respond_user that must be a question; the episode goes on and the customer
+	// Ask marks a respond_user that must be a question. The episode continues, and the customer
 	// answers with Answer.
 	Ask    bool
 	Answer string
-	// About are the words of which the question must hold one; empty for any question.
+	// About lists the words of which the question must contain one. It is empty for any question.
 	About []string
 }
 
@@ -72,8 +72,8 @@ type WorkflowStep struct {
 // float64 or bool; amounts are int64 cents, so an environment converts the agent's dollars first.
 func (s WorkflowStep) Accepts(payload map[string]any) bool { return acceptsAll(s.Args, payload) }
 
-// NeutralAction is a harmless read: it costs little and may happen Max times before it counts as
-// wrong.
+// NeutralAction is a harmless look-up: it costs little and may be done Max times before it counts
+// as wrong.
 type NeutralAction struct {
 	Action string
 	Args   []Arg
@@ -95,7 +95,7 @@ func acceptsAll(args []Arg, payload map[string]any) bool {
 // Arg constrains one field of an action's payload.
 type Arg struct {
 	Name string
-	// Any accepts every value but nil and "".
+	// Any accepts every value except nil and "".
 	Any bool
 	// In are the accepted values: string, int64 (cents for amounts) or bool.
 	In []any
@@ -109,21 +109,21 @@ func (a Arg) Matches(value any) bool {
 	return slices.Contains(a.In, value)
 }
 
-// ForbiddenAction ends all hope of a resolution when an action matches it: Action is the same and
-// When holds (before the action changes anything), or, for a respond_user, the reply commits to one
-// of Verbs.
+// ForbiddenAction prevents a resolution if an action matches it: Action is the same and When is
+// true (before the action changes anything) or, for a respond_user, the reply commits to one of
+// Verbs.
 type ForbiddenAction struct {
 	ID     string
 	Action string
-	// When is the zero Predicate where every such action is forbidden (Verbs empty) or only Verbs
+	// When is the zero Predicate if every such action is forbidden (Verbs is empty) or only Verbs
 	// count.
 	When  Predicate
 	Verbs []string
 	Why   string
 }
 
-// Fault makes the Call-th call (from 1) of an action fail with Error, as a backend would that is
-// down for a moment.
+// Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is
+// briefly unavailable.
 type Fault struct {
 	Action string
 	Call   int

@@ -11,7 +11,7 @@ type workflowFile struct {
 	Kind       string           `yaml:"kind" enum:"WorkflowScenario"`
 	Metadata   workflowMetadata `yaml:"metadata"`
 	Language   string           `yaml:"language,optional" enum:"en|de|es|fr"`
-	// The params are compiled first, because their expressions see only earlier variables.
+	// The params are compiled first, because their expressions can use only earlier variables.
 	params.Drawing `compile:"-"`
 	Customer       customerFile     `yaml:"customer"`
 	Query          queryFile        `yaml:"query"`
@@ -151,7 +151,7 @@ type limitsFile struct {
 	StepMinutes *minutesFile `yaml:"step_minutes,optional"`
 }
 
-// minutesFile is what each action takes of the simulated clock.
+// minutesFile contains the duration of each action on the simulated clock.
 type minutesFile struct {
 	CheckOrderStatus int `yaml:"check_order_status"`
 	CheckPayment     int `yaml:"check_payment"`

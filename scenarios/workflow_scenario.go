@@ -32,13 +32,13 @@ func (s *WorkflowScenario) Task() string {
 	return map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[s.Class]
 }
 
-// Instantiate draws a workflow, as TicketScenario.Instantiate does a ticket.
+// Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
 	w, _, err := s.build(seed)
 	return w, err
 }
 
-// build instantiates a workflow and returns the values behind it as well.
+// build instantiates a workflow and also returns its values.
 func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
 	vals, err := f.Values(s.salt, s.ID, s.Version, seed, nil)
@@ -73,7 +73,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	return w, in, nil
 }
 
-// query renders one of the texts in which the customer may put the issue.
+// query renders one of the texts in which the customer may describe the issue.
 func (in *instance) query(f *workflowFile, s *expr.Stream) string {
 	queries := expr.Kept(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
 	if len(queries) == 0 {
@@ -83,7 +83,7 @@ func (in *instance) query(f *workflowFile, s *expr.Stream) string {
 	return in.Text(queries[s.Below(uint64(len(queries)))])
 }
 
-// minutes are those that the file gives, or what the actions take by default.
+// minutes returns the file's minutes, or the defaults of the actions.
 func (f *limitsFile) minutes() map[string]int {
 	m := f.StepMinutes
 	if m == nil {
@@ -157,7 +157,7 @@ func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
 	return out
 }
 
-// steps renders the steps that the instance has; a prerequisite that it hasn't is no prerequisite.
+// steps renders the steps that the instance has. A missing prerequisite is ignored.
 func (in *instance) steps(files []stepFile) []WorkflowStep {
 	steps := expr.Kept(&in.Scope, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
@@ -259,7 +259,7 @@ func sortedValues(m map[string]string) []string {
 	return out
 }
 
-// workflow compiles a workflow file, nil after a fault.
+// workflow compiles a workflow file. It returns nil after a fault.
 func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	f := p.value
 	if f.Language == "" {
@@ -287,11 +287,11 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	return s
 }
 
-// checkWorkflow checks what can be wrong across fields, without a seed.
+// checkWorkflow checks the fields against each other, without a seed.
 func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	ids := make([]string, 0, len(f.Steps))
 	for _, s := range f.Steps {
-		// Prerequisites come before the step, so that the steps can't form a cycle.
+		// Prerequisites precede the step in the list, so that the steps can't form a cycle.
 		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
 		if (s.Terminal || s.Ask) && s.Action != RespondUser {
 			c.Failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)

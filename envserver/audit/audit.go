@@ -1,7 +1,7 @@
-// Package audit measures what shortcuts earn on a catalogue: policies that understand nothing and
-// use constants, keywords, the customer's tone or account level. A catalogue on which a shortcut
-// comes near the pass line measures nothing. Shortcuts get the knowledge that they would need, such
-// as the right team, so every figure is an upper bound.
+// Package audit measures the scores of shortcuts on a catalogue: policies that understand nothing
+// and use constants, keywords, the customer's tone or account level. A catalogue is useless if a
+// shortcut scores near the pass line. Shortcuts are given knowledge that they would need, such as
+// the right team, so every figure is an upper bound.
 package audit
 
 import (
@@ -57,11 +57,11 @@ func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, erro
 	return out, nil
 }
 
-// instance is a ticket with its cue, as a shortcut may see it.
+// instance is a ticket with its cue.
 type instance struct {
 	ticket *scenarios.Ticket
 	cue    string
-	weight float64 // so that all scenarios have the same weight
+	weight float64 // gives all scenarios the same weight
 }
 
 func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, error) {
@@ -80,10 +80,10 @@ func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, 
 	return out, nil
 }
 
-// shortcut is a policy. Some are fitted to the answers of all cases first.
+// shortcut is a policy. Some shortcuts are first fitted to the answers of all cases.
 type shortcut struct {
 	name string
-	// candidates are the deciders of which each figure takes the best.
+	// candidates are the deciders. Each figure is that of the best one.
 	candidates func(cases []instance) []decider
 }
 
@@ -189,7 +189,7 @@ func constants() []decider {
 	return out
 }
 
-// fitted is the best map from a feature to the three decisions, fitted on the cases that it is
+// fitted returns the best map from a feature to the three decisions, fitted to the cases that it is
 // graded on.
 func fitted(cases []instance, feature func(instance) string) []decider {
 	type answer struct {
@@ -214,7 +214,7 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 	}}
 }
 
-// bestOf returns the first of the values that is right for the cases of the highest weight.
+// bestOf returns the first of the values that is right for cases with the largest total weight.
 func bestOf[T comparable](values []T, cases []instance, gold func(scenarios.TicketGold) T) T {
 	weights := map[T]float64{}
 	for _, in := range cases {

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What shortcuts earn on the public tickets at seed 0, in thousandths: category, priority,
+// The scores of shortcuts on the public tickets at seed 0, in thousandths: category, priority,
 // escalation, ticket-classify, the rules' part of ticket-resolve. The pass lines are 800 of
-// ticket-classify and 750 of ticket-resolve. The texts of the tickets may move a figure by 20.
+// ticket-classify and 750 of ticket-resolve. Other texts of the tickets may change a figure by 20.
 var publicFigures = []Figures{
 	{"best constant answer", 250, 250, 500, 250, 175},
 	{"keyword category, always medium, resolve", 600, 250, 500, 483, 245},
@@ -67,7 +67,7 @@ func TestPublicCatalogueIsClean(t *testing.T) {
 	}
 }
 
-// small is a catalogue of one ticket: billing, high, escalate, basic, calm, cue billing.
+// small returns a catalogue of one ticket: billing, high, escalate, basic, calm, cue billing.
 func small(t testing.TB) *scenarios.Catalog {
 	t.Helper()
 	c, err := scenarios.LoadFolders("../../scenarios/testdata/pack")
@@ -85,7 +85,7 @@ func TestTicketsOfOneTicket(t *testing.T) {
 	}
 	want := []Figures{
 		{"best constant answer", 1000, 1000, 1000, 1000, 500},
-		// general is an alternate of half the credit
+		// general is an alternate with half the credit
 		{"keyword category, always medium, resolve", 500, 0, 0, 333, 100},
 		{"keyword + tone -> priority, escalate if angry", 500, 0, 0, 333, 100},    // calm
 		{"keyword + level -> priority, escalate enterprise", 500, 0, 0, 333, 100}, // basic
@@ -155,7 +155,7 @@ func TestLexiconsAreDisjoint(t *testing.T) {
 			}
 			for _, w := range words[c] {
 				if other, ok := seen[w]; ok || w != strings.ToLower(w) {
-					t.Errorf("%s: %q of %s is in %q already, or not in lower case", language, w, c, other)
+					t.Errorf("%s: %q of %s is also in %q, or not in lower case", language, w, c, other)
 				}
 				seen[w] = c
 			}
@@ -163,8 +163,8 @@ func TestLexiconsAreDisjoint(t *testing.T) {
 	}
 }
 
-// An agent that does everything right earns all of the rules' part and at least 450 of the reply's
-// 500, whatever the seed; one that does nothing earns nothing.
+// At every seed, an agent that does everything right earns all of the rules' part and at least 450
+// of the reply's 500. An agent that does nothing earns nothing.
 func TestGoldAndNull(t *testing.T) {
 	judge := offline.New()
 	for _, s := range testkit.Catalog(t).Tickets() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// toolResult is the result of a tool, with its records as plain maps.
+// toolResult is the result of a tool. Its records are plain maps.
 type toolResult struct {
 	OK      bool           `json:"ok"`
 	Records map[string]any `json:"-"`
@@ -35,8 +35,8 @@ func readResult(document any) (toolResult, error) {
 	return r, nil
 }
 
-// copyFields writes a reply with a sentence for every field that a tool has shown, and for the
-// actions that were carried out.
+// copyFields writes a reply with a sentence for every field in the tools' results, and for the
+// executed actions.
 func copyFields(p *player) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Hello %s, thank you for your message.", p.workflow.Customer.Name)
@@ -73,7 +73,7 @@ func copyRecord(b *strings.Builder, name string, value any) {
 	}
 }
 
-// currency returns the sign of a sum of money, which is the only kind of number with two decimals.
+// currency returns the sign of an amount of money. Only amounts have two decimals.
 func currency(n json.Number) string {
 	if i := strings.IndexByte(n.String(), '.'); i >= 0 && len(n)-i == 3 {
 		return "$"
@@ -81,7 +81,7 @@ func currency(n json.Number) string {
 	return ""
 }
 
-// readable writes a time as a day, and any other text unchanged.
+// readable formats a time as a day, and returns any other text unchanged.
 func readable(text string) string {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t.Format("January 2, 2006")

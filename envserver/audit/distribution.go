@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Marginal counts the tickets that have something in common, at seed 0.
+// Marginal counts the tickets with a common property, at seed 0.
 type Marginal struct {
 	// Of is the common property, such as "category billing".
 	Of string `json:"of"`
@@ -56,7 +56,7 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 	return rows, nil
 }
 
-// position is the column of what a row's tickets have in common.
+// position returns the column of a marginal's property.
 func position(m Marginal) int {
 	_, value, ok := strings.Cut(m.Of, " ")
 	if !ok {

@@ -14,21 +14,21 @@ import (
 // The rules of Lint.
 const (
 	ruleCue          = "cue"          // the wordings support the cue
-	ruleDistribution = "distribution" // the public tickets are spread as they are meant to be
-	ruleReadOnly     = "read-only"    // few workflows are settled without changing anything
-	ruleQueue        = "queue"        // only the order of urgency passes a queue
+	ruleDistribution = "distribution" // the public tickets have the intended distribution
+	ruleReadOnly     = "read-only"    // few workflows are resolved without changing anything
+	ruleQueue        = "queue"        // a queue is passed only in the order of urgency
 )
 
-// publicPack is the name of the pack whose distribution is laid down.
+// publicPack is the name of the pack with a required distribution.
 const publicPack = "csenv-public"
 
 func isPublic(p pack.Info) bool { return p.Name == publicPack }
 
-// maxReadOnly is the maximum share of workflows, in percent, that look-ups and an answer alone may
-// resolve. Above it a fixed sequence of look-ups would pass too often.
+// maxReadOnly is the maximum percentage of workflows that look-ups and an answer alone may resolve.
+// Above it a fixed sequence of look-ups would pass too often.
 const maxReadOnly = 45
 
-// minWorkflows is the number of workflows of a pack that makes that share meaningful.
+// minWorkflows is the number of workflows from which that percentage is meaningful.
 const minWorkflows = 8
 
 // Lint checks the rules that scenarios.Catalog.Lint can't check, because they concern all tickets

@@ -18,7 +18,7 @@ type QueueFigures struct {
 	Relative int64 `json:"relative"`
 }
 
-// Queues works through every queue of the catalogue at the seeds, in the ways that the task has to
+// Queues plays every queue of the catalogue at the seeds, in the ways of working that the task must
 // distinguish. The reader returns the category that keywords indicate. Without queues there are no
 // figures.
 func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
@@ -42,7 +42,7 @@ func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, 
 // queuePass is the pass line of the task, in thousandths of the best schedule.
 const queuePass = 850
 
-// minQueues is the number of queues that makes their means meaningful.
+// minQueues is the number of queues from which their means are meaningful.
 const minQueues = 10
 
 // orders checks that only working in the order of urgency passes the queues, even with perfect
@@ -58,7 +58,7 @@ func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	}
 	var findings []scenarios.Finding
 	for i, f := range figures {
-		// The ways are the oracle, the order of urgency, and then the others.
+		// The first two ways are the oracle and the order of urgency.
 		if passes := f.Relative >= queuePass; passes != (i < 2) {
 			findings = append(findings, scenarios.Finding{
 				Position: "queues", Rule: ruleQueue,
@@ -103,7 +103,7 @@ func (s *shift) cases() [queue.Size]queue.Case {
 	return cases
 }
 
-// by is the order of the tickets by a key, equal ones as they arrived.
+// by returns the order of the tickets by a key, and by arrival for equal keys.
 func (s *shift) by(key func(queued) int) [queue.Size]int {
 	order := [queue.Size]int{0, 1, 2, 3, 4}
 	slices.SortStableFunc(order[:], func(a, b int) int { return cmp.Compare(key(s[a]), key(s[b])) })
@@ -121,10 +121,10 @@ func rank(values ...string) func(string) int {
 // The points of poor replies, in milli-points.
 const (
 	boilerplate = 70  // fits every ticket
-	weakReply   = 150 // has some words of the matter
+	weakReply   = 150 // has some words of the topic
 )
 
-// way is a way of working through a queue: the acts in order, whether they fit or not.
+// way is a way of working through a queue: the acts in order, including those that don't fit.
 type way struct {
 	name string
 	acts func(*shift) []queue.Act
@@ -193,7 +193,7 @@ func (s *shift) boilerplate(end queue.Kind) []queue.Act {
 	return acts
 }
 
-// queueFigures are the means over the shifts, rounded once.
+// queueFigures returns the means over the shifts, rounded once.
 func queueFigures(shifts []shift) []QueueFigures {
 	if len(shifts) == 0 {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// What the ways of working earn in queues that are drawn from all 40 tickets, in thousandths: of
-// all points, and of the best schedule's. The pass line of the task is 850, which only the order of
-// urgency reaches.
+// The scores of the ways of working in queues that are drawn from all 40 tickets, in thousandths:
+// of all points, and of the best schedule's. The pass line of the task is 850, which only the order
+// of urgency reaches.
 var publicQueues = []QueueFigures{
 	{"oracle", 843, 1000},
 	{"perfect answers, most urgent first", 832, 986},
@@ -28,8 +28,8 @@ var publicQueues = []QueueFigures{
 	{"escalate everything with boilerplate", 95, 113},
 }
 
-// table is the public tickets at seed 0: id, level, priority, whether to escalate, tone, and
-// whether keywords tell the category.
+// table contains the public tickets at seed 0: id, level, priority, escalation, tone, and whether
+// keywords indicate the right category.
 const table = `B01 premium low no angry right;B02 basic low no worried right;B03 enterprise low yes neutral right;
 B04 premium medium no neutral right;B05 basic medium yes neutral right;
 B06 basic high no angry right;B07 enterprise high yes neutral right;B08 premium high yes calm right;
@@ -47,7 +47,7 @@ G04 basic medium no angry wrong;G05 premium medium yes neutral wrong;
 G06 enterprise high no worried wrong;G07 basic high no calm wrong;G08 enterprise high yes worried wrong;
 G09 premium urgent yes neutral wrong;G10 enterprise urgent yes calm wrong`
 
-// row is a ticket of the table with its category's letter.
+// row is a ticket of the table with the letter of its category.
 type row struct {
 	queued
 	category byte
@@ -68,7 +68,7 @@ func readTable(t *testing.T) []row {
 	return rows
 }
 
-// drawShift draws five rows until they make a sound queue.
+// drawShift draws five rows until they are a valid queue.
 func drawShift(draws *rand.Rand, rows []row) shift {
 	for {
 		var s shift
@@ -93,8 +93,8 @@ func drawShift(draws *rand.Rand, rows []row) shift {
 	}
 }
 
-// TestQueueFiguresOfTheTable tries the rules of queues on the table alone, regardless of the
-// tickets that are written.
+// TestQueueFiguresOfTheTable tests the rules of queues on the table, independently of the tickets'
+// files.
 func TestQueueFiguresOfTheTable(t *testing.T) {
 	rows := readTable(t)
 	draws := rand.New(rand.NewPCG(1, 2))
@@ -122,12 +122,12 @@ func compareQueues(t *testing.T, got, want []QueueFigures, within int64) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// queueTolerance is for the public queues: they are 100, of the tickets of one split each, and the
-// seed turns some answers around.
+// queueTolerance applies to the public queues: they are 100, each with tickets of one split, and
+// the seed changes some answers.
 const queueTolerance = 40
 
-// TestPublicQueues holds the public queues against the figures once all tickets are there. That
-// order matters and shortcuts don't is what Lint checks, always.
+// TestPublicQueues compares the figures of the public queues once all tickets exist. Lint always
+// checks that order matters and shortcuts don't pass.
 func TestPublicQueues(t *testing.T) {
 	c := testkit.Catalog(t)
 	got, err := Queues(c, Declared(c), 0, 1, 2)
@@ -138,7 +138,7 @@ func TestPublicQueues(t *testing.T) {
 		t.Fatal("the public catalogue makes no queue")
 	}
 	if n := len(c.Only(isPublic).Tickets()); n < publicTickets {
-		t.Skipf("%d of the %d public tickets are there", n, publicTickets)
+		t.Skipf("only %d of the %d public tickets exist", n, publicTickets)
 	}
 	compareQueues(t, got, publicQueues, queueTolerance)
 }
@@ -150,7 +150,7 @@ func TestQueuesOfASmallCatalogue(t *testing.T) {
 	}
 }
 
-// BenchmarkQueues takes all public queues at one seed.
+// BenchmarkQueues plays all public queues at one seed.
 func BenchmarkQueues(b *testing.B) {
 	c := testkit.Catalog(b)
 	b.ReportAllocs()

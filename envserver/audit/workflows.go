@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the minimum score of a passed workflow, in micro-points. The issue has to be resolved
+// PassMark is the minimum score of a passed workflow, in micro-points. The issue must be resolved
 // as well.
 const PassMark = 750_000
 
@@ -25,9 +25,10 @@ type SequenceRow struct {
 	Policy string `json:"policy"`
 	// Episodes is the number of episodes of each kind.
 	Episodes int `json:"episodes"`
-	// UpperBound is the outcome with a reply that states all facts, which the sequence can't know.
+	// UpperBound is the outcome with a reply that states all facts, which the sequence doesn't
+	// have.
 	UpperBound Outcome `json:"upper_bound"`
-	// Template is the outcome with a reply that copies every field that a tool has shown.
+	// Template is the outcome with a reply that copies every field of the tools' results.
 	Template Outcome `json:"template"`
 }
 
@@ -44,8 +45,8 @@ func Sequences() []string {
 }
 
 // Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds, in
-// the environment itself. The sequences know the right ids and the right team and repeat a look-up
-// that failed, so their figures are upper bounds.
+// the environment. The sequences are given the right ids and team, and repeat a failed look-up, so
+// their figures are upper bounds.
 func Workflows(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
 	kind, err := workflow.New(c, reader)
 	if err != nil {
@@ -125,7 +126,7 @@ func gold(p *player) (string, error) {
 	return p.workflow.References.Good[0], nil
 }
 
-// play plays a sequence to the end of the episode. A sequence that doesn't end it scores nothing.
+// play plays a sequence to the end of the episode. A sequence that doesn't end it scores 0.
 func (p *player) play(policy string, answer reply) (*episode.Final, error) {
 	opts := episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID,
 		RewardMode: episode.Terminal}
@@ -206,7 +207,7 @@ func call(action string, payload map[string]any) map[string]any {
 	return map[string]any{"action_type": action, "payload": payload}
 }
 
-// team returns the team to escalate to, or any if the issue is not to be escalated.
+// team returns the team of the escalation, or any team if the issue requires none.
 func (p *player) team() any {
 	for _, s := range p.workflow.Steps {
 		for _, arg := range s.Args {

@@ -7,9 +7,9 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// TestSequencesStayBelowTheirFigures plays the sequences at several seeds. A figure is what the
-// sequence earned when the workflows were designed, in thousandths, and how many of 20 it passed;
-// the scores may be exceeded by 20, the share of passes not at all.
+// TestSequencesStayBelowTheirFigures plays the sequences at several seeds. The figures are the
+// scores at the design of the workflows, in thousandths, and the number of passes of 20. Scores may
+// exceed them by 20; the share of passes may not.
 func TestSequencesStayBelowTheirFigures(t *testing.T) {
 	figures := map[string]struct{ upper, template Outcome }{
 		"A":           {Outcome{0, 0}, Outcome{0, 0}},

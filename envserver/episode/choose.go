@@ -16,9 +16,9 @@ func Draw(seed int64, n int) int {
 	return int(binary.BigEndian.Uint64(seeded("scenario", seed)) % uint64(n))
 }
 
-// OpaqueID is an id for the wire: the prefix, a dash and eight characters. It is drawn from the
-// seed and the key alone, so that it doesn't reveal the scenario; with a key, nobody else can tell
-// the seed from it. The key is "" for none.
+// OpaqueID returns an id for the wire: the prefix, a dash and eight characters. It depends only on
+// the seed and the key, so that it doesn't reveal the scenario. If the key isn't "", only those who
+// have it can find the seed from an id.
 func OpaqueID(prefix, key string, seed int64) string {
 	drawn := seeded("id", seed)
 	if key != "" {
@@ -34,7 +34,7 @@ func seeded(purpose string, seed int64) []byte {
 	return sum[:]
 }
 
-// Choose returns the task of the name, the first one for "". The error wraps ErrUnknownTask.
+// Choose returns the task with the name, or the first one for "". The error wraps ErrUnknownTask.
 func Choose[T any](tasks []T, name string, nameOf func(T) string) (chosen T, err error) {
 	names := make([]string, len(tasks))
 	for i, t := range tasks {

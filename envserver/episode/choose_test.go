@@ -6,8 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 )
 
-// The vectors pin the draws: a change would give other scenarios to seeds that people have
-// published.
+// The vectors fix the draws. A change would give other scenarios to published seeds.
 func TestDrawVectors(t *testing.T) {
 	for seed, want := range map[int64]int{0: 24, 1: 7, 42: 8, 1<<53 - 1: 19} {
 		if got := episode.Draw(seed, 40); got != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxInvalidActions is the number of actions outside the schema that end an episode: the last of
+// MaxInvalidActions is the number of actions outside the schema that end an episode. The last of
 // them is answered with done and the outcome failed.
 const MaxInvalidActions = 5
 
@@ -23,13 +23,13 @@ const MaxErrorItems = 16
 // maxEcho bounds, in bytes, the input that an error item repeats.
 const maxEcho = 512
 
-// Action is a decoded action. Fields that were absent or null read as "".
+// Action is a decoded action. Absent and null fields are "".
 type Action struct {
 	Type   string
 	values []text
 }
 
-// text is the value of a field. An action has so few of them that a list is faster than a map.
+// text is the value of a field. An action has so few fields that a list is faster than a map.
 type text struct{ field, value string }
 
 // Get returns a field's text, or a number as it was written. A property of an object field is named
@@ -43,8 +43,8 @@ func (a Action) Get(field string) string {
 	return ""
 }
 
-// Decode reads an action strictly. It returns an *ActionError that lists every fault when the
-// action is outside the form's schema.
+// Decode decodes an action strictly. If the action is outside the form's schema, it returns an
+// *ActionError that lists every fault.
 func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 	given, err := object.Read(raw, object.LastCounts)
 	if errors.Is(err, object.ErrTooMany) {
@@ -80,7 +80,7 @@ type decoder struct {
 	items  []ErrorItem
 }
 
-// unquote reads a JSON string that is known to be valid; other values give false.
+// unquote decodes a JSON string that is known to be valid. It returns false for other values.
 func unquote(raw jsontext.Value) (string, bool) {
 	if raw.Kind() != '"' {
 		return "", false
@@ -92,7 +92,7 @@ func unquote(raw jsontext.Value) (string, bool) {
 	return string(text), err == nil
 }
 
-// spot is a field's place in an action and the value sent there, nil for none. The parent is "" for
+// spot is the place of a field in an action, and the value sent there or nil. The parent is "" for
 // the action's own fields.
 type spot struct {
 	parent, field string
@@ -113,7 +113,7 @@ func (s spot) loc() []any {
 	return []any{s.parent, object.Shown(s.field)}
 }
 
-// given reports whether a value other than null was sent.
+// given reports whether the value is present and not null.
 func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
 
 func (d *decoder) at(field string) spot { return spot{"", field, d.given.Get(field)} }
@@ -137,7 +137,7 @@ func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
 	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
-// variant reads action_type. It reports a fault and returns nil if the form has no such variant.
+// variant reads action_type. For an unknown value it records a fault and returns nil.
 func (d *decoder) variant() *Variant {
 	s := d.at(typeField)
 	if s.raw == nil {
@@ -172,7 +172,8 @@ func unknown(given object.Object, known func(string) bool) []string {
 	return names
 }
 
-// field checks one field's value and, where the variant is known, whether it reads the field.
+// field checks the value of a field and, if the variant is known, whether the variant reads the
+// field.
 func (d *decoder) field(field *Field, variant *Variant) {
 	s := d.at(field.Name)
 	switch {

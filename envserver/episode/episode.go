@@ -12,14 +12,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// RewardMode is when reward is paid.
+// RewardMode is the time at which rewards are paid.
 type RewardMode string
 
 const (
-	// Dense pays each step what it changed in the episode's return.
+	// Dense pays on each step the change of the episode's return.
 	Dense RewardMode = "dense"
-	// Terminal pays the whole return on the last step and 0 before it, so that no reward shows an
-	// agent what it got right.
+	// Terminal pays the whole return on the last step and 0 before it, so that rewards don't reveal
+	// which actions were right.
 	Terminal RewardMode = "terminal"
 )
 
@@ -31,39 +31,39 @@ type Options struct {
 	Seed int64
 	// EpisodeID is reported by State. The server fills it in when the client gave none.
 	EpisodeID string
-	// Task is one of the environment's tasks, "" for its default.
+	// Task is one of the environment's tasks, or "" for its default.
 	Task string
-	// Scenario is a scenario id of the task, "" to draw one by Seed.
+	// Scenario is the id of one of the task's scenarios, or "" to draw one by Seed.
 	Scenario string
-	// RewardMode is "" for the server's default.
+	// RewardMode is the mode of rewards, or "" for the server's default.
 	RewardMode RewardMode
-	// Pressure asks for simulated minutes: every action takes some, and a late reply earns less.
-	// Tasks without replies, or with a clock of their own, ignore it.
+	// Pressure turns on simulated minutes: every action takes some, and a late reply earns less.
+	// Tasks without replies, or with their own clock, ignore it.
 	Pressure bool
 	// IDKey keys the ids that the agent sees, "" for those that follow from the seed alone.
 	IDKey string
 }
 
-// Environment plays one episode at a time for one session. It is not safe for concurrent use,
-// shares no state with other sessions, and answers the same scenario, seed and actions with the
-// same bytes.
+// Environment plays one episode at a time for one session. It is not safe for concurrent use and
+// shares no state with other sessions. The same scenario, seed and actions give the same bytes.
 type Environment interface {
-	// Reset begins a new episode in any state. The error wraps ErrUnknownTask or ErrUnknownScenario
-	// when the options name a task or a scenario that doesn't exist.
+	// Reset begins a new episode in any state. If the task or the scenario doesn't exist, the error
+	// wraps ErrUnknownTask or ErrUnknownScenario.
 	Reset(opts Options) (Result, error)
 	// Step plays one action (a JSON object). It returns an *ActionError for an action outside the
-	// schema, which costs no step, and ErrNotReset before the first Reset. After the end of the
-	// episode it answers done with reward 0. Any other error is a failure of the environment: the
-	// step is not taken, and the same action may be sent again. It is a *JudgeError when a reply
-	// could not be judged; MaxJudgeFailures of those without a verdict between them end the
-	// episode as errored.
+	// schema, which uses no step, and ErrNotReset before the first Reset. After the end of the
+	// episode it returns done with reward 0.
+	//
+	// Any other error is a failure of the environment: the step had no effect, and the same action
+	// may be sent again. It is a *JudgeError if a reply could not be judged. MaxJudgeFailures of
+	// these without a verdict in between end the episode as errored.
 	Step(ctx context.Context, action json.RawMessage) (Result, error)
-	// State is what the state message reports: {"episode_id", "step_count", ...}. It never holds
+	// State is the reply to the message "state": {"episode_id", "step_count", ...}. It contains no
 	// gold labels.
 	State() any
 }
 
-// Result answers a reset or a step.
+// Result is the result of a reset or a step.
 type Result struct {
 	// Observation marshals to a JSON object of the environment's own fields, without done and
 	// reward. Later steps don't change it.
@@ -72,11 +72,11 @@ type Result struct {
 	Reward int64
 	// Done is true from the last step of the episode on.
 	Done bool
-	// Final is set once: on the step that ended the episode.
+	// Final is set only on the step that ended the episode.
 	Final *Final
 }
 
-// Final is the graded end of an episode.
+// Final contains the figures of an ended episode.
 type Final struct {
 	Task     string
 	Scenario string
@@ -88,13 +88,13 @@ type Final struct {
 	Dimensions []score.Dimension
 	// Judge is the scale that graded the reply, for example "offline-v2"; "rules" without a reply.
 	Judge string
-	// Verdicts are the judge's on the replies, a JSON object each. They contain criteria, points
-	// and reasons, so agents see them at the end of an episode only.
+	// Verdicts are the judge's verdicts on the replies, one JSON object each. They contain
+	// criteria, points and reasons, so agents receive them only at the end of an episode.
 	Verdicts []json.RawMessage
-	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout";
-	// "" for every other outcome. Detail describes it as JudgeError.Detail does.
+	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
+	// It is "" for every other outcome. Detail is that of the JudgeError.
 	Cause, Detail string
-	// Receipt is the signed proof that the server adds to an episode of a run; "" for others.
+	// Receipt is the signed proof that the server adds to a run's episodes; it is "" for others.
 	Receipt string
 }
 
@@ -109,7 +109,7 @@ type Kind interface {
 	Tasks() []score.Task
 	// ScenarioDigest is "sha256:<hex>" over every served or graded byte of the catalogue.
 	ScenarioDigest() string
-	// GraderVersion changes whenever a score can change for the same episode.
+	// GraderVersion must change if a score can change for the same episode.
 	GraderVersion() string
 	// Judge names the scale of the reply judge, as in Final.
 	Judge() string
@@ -129,28 +129,28 @@ type Schemas struct {
 }
 
 var (
-	// ErrUnknownTask means that the environment has no task of this name.
+	// ErrUnknownTask means that the environment has no task with this name.
 	ErrUnknownTask = errors.New("unknown task")
-	// ErrUnknownScenario means that the task has no scenario of this id.
+	// ErrUnknownScenario means that the task has no scenario with this id.
 	ErrUnknownScenario = errors.New("unknown scenario")
-	// ErrNotReset means that an action came before the first reset.
+	// ErrNotReset means that an action was sent before the first reset.
 	ErrNotReset = errors.New("no episode yet: send reset first")
 )
 
-// MaxJudgeFailures is the number of failures to judge, without a verdict between them, that end an
-// episode as errored, so that no client repeats its action for ever.
+// MaxJudgeFailures is the number of failures to judge, without a verdict in between, that end an
+// episode as errored, so that no client repeats its action forever.
 const MaxJudgeFailures = 3
 
 // JudgeError means that a reply could not be judged. It is neither a score nor a step.
 type JudgeError struct {
 	// Cause is the machine-readable class of the failure, for example "judge_timeout".
 	Cause string
-	// Err is the failure itself. It may quote the reply or the model's answer, so it is sent to no
-	// client and logged at the debug level only.
+	// Err is the failure itself. It may quote the reply or the model's answer, so it is never sent
+	// to clients and logged only at debug level.
 	Err error
 }
 
-// Error is the cause and the detail.
+// Error returns the cause and the detail.
 func (e *JudgeError) Error() string {
 	what := e.Cause
 	if detail := e.Detail(); detail != "" {
@@ -159,8 +159,8 @@ func (e *JudgeError) Error() string {
 	return "the reply could not be judged (" + what + "): the step was not taken, send the same action again"
 }
 
-// Detail is the part of the failure that quotes neither a reply nor an answer, "" if it has none:
-// the status and the address of the judge's endpoint, for example.
+// Detail returns the part of the failure that quotes neither a reply nor an answer, or "": the
+// status and the address of the judge's endpoint, for example.
 func (e *JudgeError) Detail() string {
 	var public interface{ Public() string }
 	if errors.As(e.Err, &public) {
@@ -171,8 +171,8 @@ func (e *JudgeError) Detail() string {
 
 func (e *JudgeError) Unwrap() error { return e.Err }
 
-// ActionError lists why an action is outside the environment's schema. Its items have the shape of
-// pydantic's, which OpenEnv clients parse.
+// ActionError lists the reasons why an action is outside the environment's schema. Its items have
+// the shape of pydantic's, which OpenEnv clients parse.
 type ActionError struct {
 	Items []ErrorItem
 }
@@ -182,11 +182,11 @@ type ErrorItem struct {
 	// Type is pydantic's name of the fault: missing, extra_forbidden, literal_error, string_type,
 	// string_too_long, …
 	Type string `json:"type"`
-	// Loc is the path of the fault, from the action's own fields on.
+	// Loc is the path of the fault, starting at the action's fields.
 	Loc []any `json:"loc"`
-	// Msg explains what to send instead.
+	// Msg describes what to send instead.
 	Msg string `json:"msg"`
-	// Input is what was sent there.
+	// Input is the value that was sent there.
 	Input json.RawMessage `json:"input,omitempty"`
 }
 

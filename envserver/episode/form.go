@@ -21,7 +21,7 @@ type Field struct {
 	MaxLength int
 	// Number admits a JSON number as well as a text.
 	Number bool
-	// Properties make the field a JSON object of these fields and no others, each of which may be
+	// Properties make the field a JSON object with exactly these fields, each of which may be
 	// absent or null.
 	Properties []Field
 }
@@ -33,10 +33,10 @@ type Variant struct {
 	Description string
 	Required    []string
 	Optional    []string
-	// AnyOf names optional fields of which at least one must be given.
+	// AnyOf lists optional fields. At least one of them must be given.
 	AnyOf []string
-	// Properties names the properties that the variant uses of its one field, an object. Actions
-	// may contain the others; a tool doesn't offer them.
+	// Properties lists the properties of the variant's single field, an object, that the variant
+	// uses. Actions may contain the others; a tool doesn't offer them.
 	Properties []string
 }
 
@@ -44,8 +44,8 @@ func (v *Variant) reads(field string) bool {
 	return slices.Contains(v.Required, field) || slices.Contains(v.Optional, field)
 }
 
-// Form is the shape of an environment's actions: one table that both the served JSON Schema and the
-// decoder follow, so that they can't disagree. It is immutable and safe for concurrent use.
+// Form is the shape of an environment's actions. The served JSON Schema and the decoder use the
+// same table, so that they can't disagree. It is immutable and safe for concurrent use.
 type Form struct {
 	title    string
 	fields   []Field
@@ -76,7 +76,7 @@ func (f *Form) Types() []string {
 	return types
 }
 
-// objectOf is the object field whose properties are the variant's arguments, "" for none.
+// objectOf returns the object field whose properties are the variant's arguments, or "".
 func (f *Form) objectOf(v *Variant) string {
 	if len(v.Properties) > 0 {
 		for _, field := range f.fields {

@@ -44,7 +44,7 @@ func TestDecodeReadsFields(t *testing.T) {
 	}
 }
 
-func TestDecodeNamesEveryFault(t *testing.T) {
+func TestDecodeListsEveryFault(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	tests := map[string]struct {
 		action string
@@ -133,9 +133,8 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 	}
 }
 
-// TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON
-// Schema validator reads it.
-// The members of an action are bounded while it is read, and so are the listed faults.
+// TestDecodeBoundsMembers checks that the number of an action's members is bounded during decoding,
+// and so is the number of listed faults.
 func TestDecodeBoundsMembers(t *testing.T) {
 	var many strings.Builder
 	for i := range 100_000 {
@@ -167,8 +166,8 @@ func TestDecodeAgreesWithSchema(t *testing.T) {
 		`"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
-		// A sound action, as often as not spoilt: some members more, perhaps another type, perhaps
-		// the first member gone.
+		// A valid action, often changed: with additional members, another type, or without its
+		// first member.
 		members := slices.Clone(rapid.SampledFrom(sound).Draw(t, "sound"))
 		if rapid.Bool().Draw(t, "spoil") {
 			members[0] = `"action_type":"` + rapid.SampledFrom([]string{"paint", "say", "stop", "fly"}).Draw(t,
@@ -186,7 +185,7 @@ func TestDecodeAgreesWithSchema(t *testing.T) {
 		}
 		_, decodeErr := testForm().Decode(json.RawMessage(raw))
 		if schemaErr := schema.Validate(value); (schemaErr == nil) != (decodeErr == nil) {
-			t.Fatalf("%s: the schema says %v, Decode says %v", raw, schemaErr, decodeErr)
+			t.Fatalf("%s: the schema returns %v, Decode returns %v", raw, schemaErr, decodeErr)
 		}
 		if decodeErr == nil {
 			accepted++

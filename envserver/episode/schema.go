@@ -8,7 +8,7 @@ import (
 
 type schema = map[string]any
 
-// Schema is the form as a JSON Schema (draft 2020-12) in pydantic's dialect.
+// Schema returns the form as a JSON Schema (draft 2020-12) in pydantic's dialect.
 func (f *Form) Schema() map[string]any {
 	properties := schema{
 		typeField: schema{"type": "string", "enum": f.Types(), "title": "Action Type",
@@ -62,7 +62,7 @@ func (field *Field) required() schema {
 	return only
 }
 
-// alternatives are the schemas of a field's value, null aside.
+// alternatives returns the schemas of a field's value, without null.
 func (field *Field) alternatives() []any {
 	text := schema{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
@@ -81,7 +81,7 @@ func (field *Field) alternatives() []any {
 	}
 }
 
-// rule lists, for one value of action_type, which fields must be given and which must not.
+// rule returns, for one value of action_type, which fields must be given and which must not.
 func (f *Form) rule(v *Variant) schema {
 	properties := schema{}
 	for _, field := range f.fields {
@@ -93,7 +93,7 @@ func (f *Form) rule(v *Variant) schema {
 		properties[name] = notNull()
 	}
 	if object := f.objectOf(v); object != "" {
-		// Which of the object's fields the variant uses: true forbids nothing.
+		// The properties of the object that the variant uses; true permits any value.
 		used := schema{}
 		for _, name := range v.Properties {
 			used[name] = true
@@ -122,7 +122,7 @@ func (v *Variant) require(s schema) schema {
 
 func notNull() schema { return schema{"not": schema{"type": "null"}} }
 
-// arguments is the JSON Schema of a tool's arguments.
+// arguments returns the JSON Schema of a tool's arguments.
 func (f *Form) arguments(v *Variant, object string) schema {
 	properties := schema{}
 	arguments := schema{"type": "object", "properties": properties, "additionalProperties": false}

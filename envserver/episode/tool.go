@@ -9,19 +9,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Tool is a variant of a form as a function that an agent calls with arguments.
+// Tool is a variant of a form, as a function that an agent calls with arguments.
 type Tool struct {
 	// Name is the variant's type.
 	Name        string
 	Description string
 	// InputSchema is the JSON Schema (draft 2020-12) of the arguments, an object.
 	InputSchema json.RawMessage
-	// Object names the field that holds the arguments in an action; "" means that they are the
+	// Object names the field of an action that contains the arguments. "" means that they are the
 	// action's own fields.
 	Object string
 }
 
-// Tools are the form's variants, in their order.
+// Tools returns the form's variants as tools, in their order.
 func (f *Form) Tools() ([]Tool, error) {
 	tools := make([]Tool, len(f.variants))
 	for i := range f.variants {
@@ -36,7 +36,8 @@ func (f *Form) Tools() ([]Tool, error) {
 	return tools, nil
 }
 
-// readArguments reads a JSON object; no text means no arguments. The error is an *ActionError.
+// readArguments decodes a JSON object. An empty text means no arguments. The error is an
+// *ActionError.
 func readArguments(text json.RawMessage) (map[string]jsontext.Value, error) {
 	given := map[string]jsontext.Value{}
 	if len(text) == 0 {
@@ -56,8 +57,8 @@ func readArguments(text json.RawMessage) (map[string]jsontext.Value, error) {
 	return given, nil
 }
 
-// Action is the action that a call of the tool means. The error is an *ActionError when the
-// arguments can't be part of any action; the environment checks everything else.
+// Action returns the action for a call of the tool. The error is an *ActionError if the arguments
+// can't be part of any action; the environment checks everything else.
 func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 	given, err := readArguments(arguments)
 	if err != nil {

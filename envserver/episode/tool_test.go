@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// toolForm has a variant of every shape that becomes a tool.
+// toolForm returns a form with a variant of every shape that becomes a tool.
 func toolForm() *episode.Form {
 	return episode.NewForm("Test", []episode.Field{
 		{Name: "colour", Description: "A colour.", Enum: []string{"red", "green"}},
@@ -45,7 +45,7 @@ func tools(tb testing.TB) map[string]episode.Tool {
 	return byName
 }
 
-func TestToolsSayWhatTheyTake(t *testing.T) {
+func TestToolsDescribeTheirArguments(t *testing.T) {
 	for name, want := range map[string]string{
 		"say": `{"additionalProperties":false,"properties":{"colour":{"anyOf":[{"enum":["red","green"],` +
 			`"type":"string"},{"type":"null"}],"default":null,"description":"A colour."},` +
@@ -95,7 +95,7 @@ func TestToolAction(t *testing.T) {
 	}
 }
 
-// What a tool's schema accepts, the decoder accepts, and what it refuses is no such action.
+// The decoder accepts exactly the arguments that a tool's schema accepts.
 func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 	form, byName := toolForm(), tools(t)
 	schemas := map[string]*jsonschema.Schema{}
@@ -107,7 +107,7 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 		name := rapid.SampledFrom([]string{"paint", "say", "pay", "stop"}).Draw(t, "tool")
 		arguments := map[string]json.RawMessage{}
 		fields := rapid.SampledFrom([]string{"colour", "text", "id", "amount", "unknown"})
-		if name == "stop" { // to which an action may send every other field as null, and a tool can't
+		if name == "stop" { // an action may send its other fields as null, a tool call can't
 			fields = rapid.Just("unknown")
 		}
 		for _, field := range rapid.SliceOfN(fields, 0, 3).Draw(t, "fields") {
@@ -132,8 +132,8 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 	})
 }
 
-// FuzzToolAction: whatever the arguments are, the action is an object of the tool's own type, or
-// the fault says why there is none.
+// FuzzToolAction checks that the action for any arguments is an object of the tool's type, or that
+// the fault describes why there is none.
 func FuzzToolAction(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`,
 		`{"\u0061ction_type":"stop"}`} {

@@ -15,8 +15,8 @@ var knownActions = []json.RawMessage{
 	json.RawMessage(`{"action_type":"check_order_status"}`),
 }
 
-// InferAction returns an action that a csenv server plays, which it tries in one session. If the
-// server refuses all of csenv's actions, the error is a *client.ServerError.
+// InferAction returns an action that a csenv server accepts, by trying actions in one session. If
+// the server refuses all of them, the error is a *client.ServerError.
 func InferAction(ctx context.Context, url string, reset json.RawMessage, o client.Options) (json.RawMessage, error) {
 	return firstPlayed(ctx, url, reset, knownActions, o)
 }

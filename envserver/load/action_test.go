@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/server"
 )
 
-// The inferred action is one that the environment plays and that doesn't end the episode.
+// The environment accepts the inferred action, which doesn't end the episode.
 func TestInferAction(t *testing.T) {
 	front := serve(t, 2)
 	action, err := InferAction(t.Context(), front.URL, nil, client.Options{})
@@ -34,7 +34,7 @@ func TestInferAction(t *testing.T) {
 		t.Errorf("an unknown action: %v", err)
 	}
 	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action, client.Options{}); err == nil {
-		t.Error("an unknown task")
+		t.Error("no error for an unknown task")
 	}
 }
 
@@ -44,11 +44,11 @@ func TestInferActionFailsWithTheServersStatus(t *testing.T) {
 	defer denied.Close()
 	_, err := InferAction(t.Context(), denied.URL, nil, client.Options{})
 	if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {
-		t.Errorf("a server that wants a token: %v", err)
+		t.Errorf("a server that requires a token: %v", err)
 	}
 }
 
-// An action is found for every task of workflows. A foreign server, which refuses them all, is an
+// An action exists for every task of workflows. A third-party server that refuses all of them is an
 // error.
 func TestInferActionOfOtherServers(t *testing.T) {
 	kind, err := workflow.New(testkit.Catalog(t), offline.New())
@@ -65,6 +65,6 @@ func TestInferActionOfOtherServers(t *testing.T) {
 	foreign := server.Start(t, openenv.Config{Kind: echo.Kind{Refusing: true}})
 	action, err := InferAction(t.Context(), foreign.URL, nil, client.Options{})
 	if action != nil || !errors.As(err, new(*client.ServerError)) {
-		t.Errorf("a foreign server: %s, %v", action, err)
+		t.Errorf("a third-party server: %s, %v", action, err)
 	}
 }

@@ -22,20 +22,20 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Config is a load.
+// Config configures a load.
 type Config struct {
-	// URL is the server's, ws or http; "/ws" is appended to its path.
+	// URL is the server's URL, ws or http; "/ws" is appended to its path.
 	URL string
 	// Header is sent with the handshake, for a bearer token.
 	Header http.Header
-	// Sessions is the number of sessions at a time.
+	// Sessions is the number of concurrent sessions.
 	Sessions int
-	// Duration is how long steps are played, once all sessions are open.
+	// Duration is the duration of the steps, after all sessions are open.
 	Duration time.Duration
 	// Reset is the data of the reset messages, a JSON object.
 	Reset json.RawMessage
-	// Actions are played in turn by each session, which resets after the last one and after an
-	// episode.
+	// Actions are played in order by each session, which resets after the last one and after the
+	// end of an episode.
 	Actions []json.RawMessage
 	// Dialing is the number of concurrent handshakes, 0 for 128, which fit into a listener's
 	// backlog.
@@ -52,19 +52,19 @@ type Progress struct {
 	Steps            int64
 }
 
-// Latencies are quantiles.
+// Latencies contains quantiles.
 type Latencies struct {
 	P50, P99, Max time.Duration
 }
 
-// Result is what was measured.
+// Result contains the measurements.
 type Result struct {
-	// Sessions is the number that were open when the steps began.
+	// Sessions is the number of sessions that were open when the steps began.
 	Sessions int
 	Steps    int64
 	Elapsed  time.Duration
-	// Connect lasts from the dial to the answer of the first reset. Step is one step message and
-	// its answer.
+	// Connect is the time from the dial to the answer of the first reset. Step is the time of one
+	// step message and its answer.
 	Connect, Step Latencies
 	// Failures counts failed sessions by cause.
 	Failures map[string]int
@@ -83,7 +83,7 @@ const (
 )
 
 // Run opens the sessions, steps them for the duration and closes them. It fails if no session
-// opened or the context ended. The result counts sessions that failed.
+// opened or the context ended. The result counts failed sessions.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Sessions < 1 || len(cfg.Actions) == 0 {
 		return Result{}, errors.New("a load needs at least one session and one action")
@@ -261,7 +261,7 @@ func (g *generator) fail(err error) {
 	g.failed++
 }
 
-// stepAll steps all sessions until the duration is over or the context ends, and returns the
+// stepAll steps all sessions until the duration has passed or the context ends, and returns the
 // elapsed time.
 func (g *generator) stepAll(ctx context.Context) time.Duration {
 	g.phase.Store("step")

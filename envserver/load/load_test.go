@@ -46,7 +46,7 @@ func TestRunMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Sessions != 20 || got.Steps < 20 || len(got.Failures) != 0 {
-		t.Errorf("%d sessions, %d steps, failures %v: want 20 sessions that all step", got.Sessions, got.Steps,
+		t.Errorf("%d sessions, %d steps, failures %v: want 20 sessions with steps", got.Sessions, got.Steps,
 			got.Failures)
 	}
 	if got.Elapsed < 200*time.Millisecond || got.StepsPerSecond() <= 0 {
@@ -54,12 +54,12 @@ func TestRunMeasures(t *testing.T) {
 	}
 	for name, l := range map[string]Latencies{"step": got.Step, "connect": got.Connect} {
 		if l.P50 <= 0 || l.P99 < l.P50 || l.Max < l.P99 {
-			t.Errorf("%s latencies %+v are in no order", name, l)
+			t.Errorf("%s latencies %+v are not ascending", name, l)
 		}
 	}
 }
 
-// When Run returns the slots are free again.
+// When Run returns, the slots are free again.
 func TestRunLeavesNothing(t *testing.T) {
 	front := serve(t, 5)
 	for range 3 {
@@ -151,7 +151,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// echo answers every message with a message, also a close, and never closes.
+// echoing answers every message, including close messages, and never closes the connection.
 func echoing(t *testing.T, silentOnClose bool) string {
 	t.Helper()
 	up := websocket.Upgrader{}
@@ -176,8 +176,8 @@ func echoing(t *testing.T, silentOnClose bool) string {
 	return front.URL
 }
 
-// A server that knows no close message doesn't hold a load up, whatever it does with one.
-func TestRunEndsWithoutTheServersHelp(t *testing.T) {
+// A server that ignores close messages doesn't delay the end of a load.
+func TestRunEndsIfTheServerIgnoresClose(t *testing.T) {
 	cfg := searches(echoing(t, false), 500)
 	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 {
 		t.Fatalf("%v %v", got.Failures, err)
@@ -187,10 +187,10 @@ func TestRunEndsWithoutTheServersHelp(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	if _, err := Run(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a load that was broken off: %v", err)
+		t.Errorf("a cancelled load: %v", err)
 	}
 	if took := time.Since(began); took > closeTimeout {
-		t.Errorf("breaking off took %v", took)
+		t.Errorf("cancelling took %v", took)
 	}
 }
 

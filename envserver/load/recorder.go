@@ -23,7 +23,7 @@ func (r *recorder) record(i int, d time.Duration) {
 	if s.histogram == nil {
 		s.histogram = newHistogram()
 	}
-	// Values beyond the range count as its end.
+	// Values beyond the range count as its maximum.
 	_ = s.histogram.RecordValue(min(d.Microseconds(), s.histogram.HighestTrackableValue()))
 }
 

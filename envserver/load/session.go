@@ -15,7 +15,7 @@ type session struct {
 	answer bytes.Buffer
 }
 
-// answerError is an error message of the server.
+// answerError is an error message from the server.
 type answerError struct{ code, message string }
 
 func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
@@ -36,8 +36,8 @@ func (s *session) exchange(message []byte) (done bool, err error) {
 	return s.over()
 }
 
-// over searches the type and "done" in the answer without decoding it. A false match only causes a
-// reset.
+// over searches for the type and "done" in the answer without decoding it. A false match only
+// causes a reset.
 func (s *session) over() (bool, error) {
 	answer := s.answer.Bytes()
 	if bytes.Contains(answer[:min(len(answer), 40)], []byte(`"error"`)) {

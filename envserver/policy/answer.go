@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxAction bounds an action, in bytes: more than any environment accepts, less than a server
-	// reads.
+	// maxAction bounds an action, in bytes. It is more than any environment accepts, and less than
+	// a server reads.
 	maxAction = 64 << 10
-	// maxShown bounds, in bytes, the stored part of an answer that is no action.
+	// maxShown bounds, in bytes, the stored part of an answer that isn't an action.
 	maxShown = 2 << 10
 	// maxSaid bounds, in bytes, the stored part of a model's text around its action.
 	maxSaid = 8 << 10
 )
 
-// played is the action that an answer is played as. A JSON object is encoded again, so that the
-// last of duplicate names counts on the server too. Anything else becomes an action whose type is
-// the text: the environment refuses and counts it. So no answer can end an episode without a score.
+// played returns the action for an answer. A JSON object is encoded again, so that the last of
+// duplicate names also counts on the server. Any other answer becomes an action whose type is the
+// text, which the environment refuses and counts. So no answer can end an episode without a score.
 func played(answer []byte) json.RawMessage {
 	if object := rewritten(answer); object != nil {
 		return object
@@ -31,7 +31,7 @@ func played(answer []byte) json.RawMessage {
 	return noAction(string(answer))
 }
 
-// rewritten encodes the text again if it is one JSON object, and is nil otherwise.
+// rewritten encodes the text again if it is one JSON object, and returns nil otherwise.
 func rewritten(text []byte) json.RawMessage {
 	if len(text) > maxAction {
 		return nil
@@ -46,7 +46,7 @@ func rewritten(text []byte) json.RawMessage {
 		return nil
 	}
 	out, err := json.Marshal(object)
-	// The server reads strictly, one level further down.
+	// The server decodes strictly, one level deeper.
 	if err != nil || !jsontext.Value(`{"data":`+string(out)+`}`).IsValid() {
 		return nil
 	}
@@ -62,7 +62,7 @@ func noAction(text string) json.RawMessage {
 	return fmt.Appendf(nil, `{"%s":%s}`, actionType, quoted)
 }
 
-// clip shortens a text to about so many bytes and marks the cut.
+// clip shortens a text to about that many bytes and marks the cut.
 func clip(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -74,7 +74,7 @@ func clip(text string, most int) string {
 	return text[:most] + " […]"
 }
 
-// objectIn is the JSON object in a model's text: all of it, the last fenced block, or the part
+// objectIn returns the JSON object in a model's text: all of it, the last fenced block, or the part
 // between the first and the last brace.
 func objectIn(content string) json.RawMessage {
 	text := strings.TrimSpace(content)

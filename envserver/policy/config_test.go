@@ -69,14 +69,14 @@ func TestParseConfig(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, tc.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error tells a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
 }
 
-// An agent gets the time that its requests, its waiting and its turn may take, and a built-in
-// policy none.
+// An agent gets the time that its requests, its waiting and its turn may take. A built-in policy
+// has no timeout.
 func TestActTimeout(t *testing.T) {
 	model := policy.OpenAIConfig{TimeoutSeconds: 10}
 	slow := policy.OpenAIConfig{TimeoutSeconds: 10, RequestsPerMinute: 10}

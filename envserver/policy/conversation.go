@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxConversation bounds, in bytes, the messages beside instructions and tools. Above it old
-	// turns are shortened.
+	// maxConversation bounds, in bytes, the messages other than instructions and tools. Above it
+	// old turns are shortened.
 	maxConversation = 96 << 10
-	// maxArguments bounds, in bytes, the arguments of a call that are sent again: more than any
-	// valid action has.
+	// maxArguments bounds, in bytes, the arguments of a call that are sent again. It is more than
+	// any valid action has.
 	maxArguments = 16 << 10
 	// shortened replaces the result of an old turn.
 	shortened = "[shortened: see the latest observation]"
 )
 
-// conversation is a model's input and its answers. Each request encodes it again as messages, in
-// the mode that the endpoint supports.
+// conversation contains a model's input and its answers. Each request encodes it again as messages,
+// in the mode that the endpoint supports.
 type conversation struct {
 	task  string
 	first json.RawMessage
@@ -32,10 +32,10 @@ type conversation struct {
 
 // exchange is an answer of the model and its result.
 type exchange struct {
-	// said is the text of the answer, and call the call in it, nil for none.
+	// said is the text of the answer, and call the call in it or nil.
 	said string
 	call *toolCall
-	// note comments the form of the answer.
+	// note is a comment on the form of the answer.
 	note, result string
 }
 
@@ -135,8 +135,8 @@ func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &message}
 }
 
-// changes are the fields of an observation that are new or different; of a list that grew, the new
-// entries.
+// changes returns the fields of an observation that are new or different and, for a list that grew,
+// the new entries.
 func changes(before, after json.RawMessage) json.RawMessage {
 	var old, fresh map[string]json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil {
@@ -160,7 +160,7 @@ func changes(before, after json.RawMessage) json.RawMessage {
 	return out
 }
 
-// appended are the entries that a list has gained at its end, nil for any other change.
+// appended returns the entries that were appended to a list, or nil for any other change.
 func appended(before, after json.RawMessage) json.RawMessage {
 	var old, fresh []json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil || len(old) == 0 ||

@@ -25,7 +25,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-func TestPhrasesBeginWords(t *testing.T) {
+func TestPhrasesMatchTheBeginningOfWords(t *testing.T) {
 	tests := map[string]struct {
 		text, phrase string
 		want         bool
@@ -102,7 +102,7 @@ func TestHeuristicQuotesRelevantSentences(t *testing.T) {
 		}
 	}
 	if strings.Contains(reply, "An agent may") {
-		t.Errorf("the reply tells the customer what agents may do:\n%s", reply)
+		t.Errorf("the reply describes the agents' authority to the customer:\n%s", reply)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestCaseworkerEscalatesAboveItsLimit(t *testing.T) {
 	}
 }
 
-func TestCaseworkerTriesOnceMore(t *testing.T) {
+func TestCaseworkerRepeatsAFailedCallOnce(t *testing.T) {
 	failed := `{` + asksForRefund + `,"last_result":{"ok":false,"error":"503"}}`
 	got := talk(t, `{`+asksForRefund+`}`, failed, failed)
 	if got[1] != got[0] || got[2] == got[0] {
@@ -174,7 +174,7 @@ func TestCaseworkerAsksForTheOrder(t *testing.T) {
 	}
 }
 
-func TestOracleRepeatsWhatFailed(t *testing.T) {
+func TestOracleRepeatsFailedCalls(t *testing.T) {
 	o := &oracle{script: []json.RawMessage{json.RawMessage(`1`), json.RawMessage(`2`)}}
 	var got []string
 	for _, observation := range []string{`{}`, `{"last_result":{"ok":false}}`, `{"last_result":{"ok":true}}`} {

@@ -14,7 +14,8 @@ import (
 )
 
 // heuristicTicket is the heuristic for tickets. It searches the knowledge base, labels by words,
-// decides by what is beyond an agent's authority and replies from a template with what it has read.
+// decides by the limits of an agent's authority, and replies from a template with sentences of the
+// articles.
 type heuristicTicket struct {
 	articles []article
 	stage    int
@@ -77,7 +78,7 @@ var words = sync.OnceValue(func() map[string][]string {
 // is reports whether the text contains a word of a list.
 func is(text, list string) bool { return has(text, words()[list]...) }
 
-// category is the one with most words, but "technical" for a dangerous device.
+// category returns the category with most words, but "technical" for a dangerous device.
 func category(text string) string {
 	if is(text, "dangerous") {
 		return "technical"
@@ -94,7 +95,7 @@ func category(text string) string {
 // urgentMinutes is the longest deadline, in minutes, that is urgent.
 const urgentMinutes = 240
 
-// priority is derived from danger, deadlines and sums.
+// priority derives the priority from danger, deadlines and amounts.
 func priority(text string) string {
 	minutes := number(minutesPattern, text)
 	switch {
@@ -112,14 +113,14 @@ func priority(text string) string {
 	}
 }
 
-// The limits of an agent's authority, in cents, unless an article that was found names others.
+// The limits of an agent's authority, in cents, unless a found article states others.
 const (
 	refundLimit      = 200_00
 	replacementLimit = 150_00
 	incidentDevices  = 5
 )
 
-// team is the team that must take over the ticket, "" if an agent can resolve it.
+// team returns the team that must take over the ticket, or "" if an agent can resolve it.
 func (h *heuristicTicket) team(text string) string {
 	sum := largest(text)
 	switch {
@@ -145,7 +146,7 @@ func (h *heuristicTicket) team(text string) string {
 	}
 }
 
-// limit is the limit, in cents, that an article about the act names.
+// limit returns the limit, in cents, that an article about the act states.
 func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
 	for _, a := range h.articles {
 		for _, s := range sentencePattern.FindAllString(strings.ReplaceAll(a.Body, ".00", ""), -1) {
@@ -196,8 +197,8 @@ func firstName(name string) string {
 // quoted is the number of sentences that the heuristic quotes from articles.
 const quoted = 3
 
-// relevant are the sentences of the articles that share most words with the ticket; a number counts
-// as two words.
+// relevant returns the sentences of the articles that share most words with the ticket; a number
+// counts as two words.
 func (h *heuristicTicket) relevant(v *ticketView) []string {
 	type candidate struct {
 		text   string
@@ -243,8 +244,8 @@ func sentences(body string) (found []string) {
 	return found
 }
 
-// heuristicQueue is the heuristic for queues: it reads every ticket, takes them by the priority
-// that it derives, and handles each as the heuristic for one ticket does.
+// heuristicQueue is the heuristic for queues: it reads every ticket, orders them by the derived
+// priority, and handles each like the heuristic for one ticket.
 type heuristicQueue struct {
 	read     []readTicket
 	handlers map[string]*heuristicTicket
@@ -256,7 +257,7 @@ type readTicket struct {
 	rank int
 }
 
-// Act selects a ticket that wasn't read yet, otherwise handles the most urgent open one.
+// Act selects a ticket that hasn't been read, or handles the most urgent open one.
 func (h *heuristicQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observedQueue(turn)
 	if err != nil {

@@ -28,10 +28,10 @@ type heuristicWorkflow struct {
 }
 
 const (
-	// returnDays is how many days after the delivery the heuristic refunds.
+	// returnDays is the number of days after the delivery within which the heuristic refunds.
 	returnDays = 30
-	// shortDetail is the longest detail, in bytes, that is taken for a value: a date, an amount, a
-	// place.
+	// shortDetail is the maximum length, in bytes, of a detail that counts as a value: a date, an
+	// amount, a place.
 	shortDetail = 24
 	// dayFormat is the format of dates in replies.
 	dayFormat = "January 2, 2006"
@@ -111,7 +111,7 @@ func (h *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
 	return call(scenarios.InitiateRefund, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
 }
 
-// captured is the amount of the last captured payment, "" for none.
+// captured returns the amount of the last captured payment, or "".
 func (h *heuristicWorkflow) captured() string {
 	for _, p := range slices.Backward(h.payments) {
 		if p.Status == "captured" {
@@ -130,7 +130,7 @@ func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
 	return call(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
 }
 
-// reply states what was done and lists the records.
+// reply states the actions and lists the records.
 func (h *heuristicWorkflow) reply(v *workflowView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for your message about %s. ", firstName(v.CustomerName), h.id)

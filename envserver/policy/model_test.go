@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// wanted is what the tests look at in a request.
+// wanted is the part of a request that the tests check.
 type wanted struct {
 	Model     string   `json:"model"`
 	MaxTokens *int     `json:"max_tokens"`
@@ -59,8 +59,8 @@ type wanted struct {
 	} `json:"response_format"`
 }
 
-// model makes an agent whose endpoint answers with the messages in turn, the last one for ever, and
-// what it was asked.
+// model makes an agent whose endpoint answers with the messages in turn, repeating the last one,
+// and returns its requests.
 func model(t *testing.T, change func(*policy.OpenAIConfig), answers ...string) (policy.Policy, *[]wanted) {
 	t.Helper()
 	asked := new([]wanted)
@@ -83,7 +83,7 @@ func model(t *testing.T, change func(*policy.OpenAIConfig), answers ...string) (
 	return newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}), asked
 }
 
-// schema is the action schema of an environment.
+// schema returns the action schema of an environment.
 func schema(t *testing.T, environment string) json.RawMessage {
 	t.Helper()
 	for _, kind := range kinds(t) {
@@ -91,7 +91,7 @@ func schema(t *testing.T, environment string) json.RawMessage {
 			return kind.Schemas().Action
 		}
 	}
-	t.Fatal("no such environment")
+	t.Fatal("unknown environment")
 	return nil
 }
 
@@ -114,7 +114,7 @@ func text(t *testing.T, content string) string {
 	return string(data)
 }
 
-// Every setting of the agent reaches the endpoint, and nothing that wasn't set.
+// Every setting of the agent is sent to the endpoint, and no other.
 func TestSettingsAreSent(t *testing.T) {
 	agent, asked := model(t, func(c *policy.OpenAIConfig) {
 		c.Temperature, c.MaxTokens, c.ExtraBody, c.SystemPrompt = "0.25", 77, json.RawMessage(
@@ -144,9 +144,9 @@ func TestSettingsAreSent(t *testing.T) {
 	}
 }
 
-// The tools are the environment's own, made from what it serves: the same names, arguments and
-// requirements as its list of tools has.
-func TestToolsAreTheEnvironments(t *testing.T) {
+// The tools are made from the served schema. They have the names, arguments and requirements of the
+// environment's list of tools.
+func TestToolsMatchTheEnvironment(t *testing.T) {
 	for _, kind := range kinds(t) {
 		agent, asked := model(t, nil, answer)
 		if _, err := agent.Act(t.Context(), see(t, kind.Name(), "any", `{}`)); err != nil {
@@ -186,7 +186,7 @@ func TestToolsAreTheEnvironments(t *testing.T) {
 	}
 }
 
-// Without tools the model is told the same actions, and answers by a schema of them.
+// Without tools the instructions list the same actions, and the model answers by a schema of them.
 func TestModelsWithoutTools(t *testing.T) {
 	for environment, tc := range map[string]struct{ answer, action, told string }{
 		"ticket": {
@@ -219,7 +219,7 @@ func TestModelsWithoutTools(t *testing.T) {
 	}
 }
 
-// Text around an object is no obstacle, and an object within a text that is an action is played.
+// An object that is an action is played, even if it has text around it.
 func TestObjectsAreFound(t *testing.T) {
 	tests := map[string]struct{ said, action string }{
 		"bare":     {`{"action_type":"resolve"}`, `{"action_type":"resolve"}`},
@@ -248,8 +248,8 @@ func TestObjectsAreFound(t *testing.T) {
 	}
 }
 
-// The conversation has every call with its answer: first the whole observation, then what has
-// changed.
+// The conversation contains every call with its answer: first the whole observation, then the
+// changes.
 func TestConversation(t *testing.T) {
 	agent, asked := model(t, nil, answer)
 	turn := see(t, "ticket", "ticket-resolve", `{"same":{"a":1},"list":[1,2],"other":[1],"step":0}`)
@@ -283,8 +283,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A conversation that has become long loses its old turns and none of what stands now, says so, and
-// stays below its bound.
+// A conversation that is too long loses its old turns and keeps the current state. It mentions the
+// cut and stays below its bound.
 func TestLongConversationsAreShortened(t *testing.T) {
 	agent, asked := model(t, nil, strings.ReplaceAll(answer, "Hello", strings.Repeat("m", 3000)))
 	largest, repeated := 0, 0
@@ -321,8 +321,8 @@ func TestLongConversationsAreShortened(t *testing.T) {
 	}
 }
 
-// All episodes of a process wait where one was asked to, and keep to the process's share of the
-// rate.
+// All episodes of a process wait if one was requested to wait, and stay within the process's share
+// of the rate.
 func TestPace(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -357,8 +357,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// No instruction tells anything of a scenario: no title, no team and no article.
-func TestInstructionsLeakNothing(t *testing.T) {
+// No instruction contains the title, the team or an article of a scenario.
+func TestInstructionsDoNotRevealScenarios(t *testing.T) {
 	var told strings.Builder
 	for task, environment := range map[string]string{
 		"ticket-classify": "ticket", "ticket-resolve": "ticket", "queue-management": "ticket",
@@ -370,7 +370,7 @@ func TestInstructionsLeakNothing(t *testing.T) {
 	text := strings.ToLower(told.String())
 	for _, secret := range secretsOf(t, testkit.Catalog(t)) {
 		if strings.Contains(text, strings.ToLower(secret)) {
-			t.Errorf("the instructions hold %q", secret)
+			t.Errorf("the instructions contain %q", secret)
 		}
 	}
 }
@@ -387,7 +387,7 @@ func instructionsOf(t *testing.T, agent policy.Policy, asked *[]wanted, environm
 	return text
 }
 
-// secretsOf are names of scenarios, articles and teams.
+// secretsOf returns the names of scenarios, articles and teams.
 func secretsOf(t *testing.T, c *scenarios.Catalog) []string {
 	t.Helper()
 	var secrets []string

@@ -19,7 +19,8 @@ func observed[T any](turn Turn) (T, error) {
 	return v, nil
 }
 
-// ticketView are the fields of the ticket environment's observation that built-in policies read.
+// ticketView contains the fields of the ticket environment's observation that built-in policies
+// read.
 type ticketView struct {
 	TicketID       string    `json:"ticket_id"`
 	CustomerName   string    `json:"customer_name"`
@@ -60,7 +61,7 @@ func observedQueue(turn Turn) (ticketView, error) {
 
 func (v *ticketView) allows(action string) bool { return slices.Contains(v.AllowedActions, action) }
 
-// text is everything that came with the ticket, in lower case.
+// text returns all texts of the ticket, in lower case.
 func (v *ticketView) text() string {
 	texts := make([]string, 0, 2+len(v.Attachments)+len(v.History))
 	texts = append(texts, v.Subject, v.Description)
@@ -73,7 +74,7 @@ func (v *ticketView) text() string {
 	return strings.ToLower(strings.Join(texts, "\n"))
 }
 
-// workflowView are the fields of the workflow environment's observation that built-in policies
+// workflowView contains the fields of the workflow environment's observation that built-in policies
 // read.
 type workflowView struct {
 	Now          time.Time   `json:"now"`
@@ -82,7 +83,7 @@ type workflowView struct {
 	LastResult   *toolResult `json:"last_result"`
 }
 
-// toolResult is a tool's answer. Amounts are dollars, as they were written.
+// toolResult is a tool's answer. Amounts are in dollars, unchanged.
 type toolResult struct {
 	OK       bool            `json:"ok"`
 	Answer   string          `json:"answer"`

@@ -63,7 +63,7 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	return []json.RawMessage{labels, reply, end}, err
 }
 
-// goldTicket is the instance of a ticket, which must have a reference reply.
+// goldTicket returns the instance of a ticket, which must have a reference reply.
 func goldTicket(catalog *scenarios.Catalog, id string, seed int64) (*scenarios.Ticket, error) {
 	scenario, ok := catalog.Ticket(id)
 	if !ok {
@@ -118,7 +118,7 @@ func inOrder(steps []scenarios.WorkflowStep) (ordered []scenarios.WorkflowStep) 
 		ready := slices.IndexFunc(left, func(s scenarios.WorkflowStep) bool {
 			return !slices.ContainsFunc(s.Requires, func(id string) bool { return !done[id] })
 		})
-		ready = max(ready, 0) // steps with unknown requirements keep their places
+		ready = max(ready, 0) // steps with unknown requirements keep their positions
 		done[left[ready].ID] = true
 		ordered = append(ordered, left[ready])
 		left = slices.Delete(left, ready, ready+1)
@@ -126,7 +126,7 @@ func inOrder(steps []scenarios.WorkflowStep) (ordered []scenarios.WorkflowStep) 
 	return ordered
 }
 
-// arguments are a payload that the step accepts.
+// arguments returns a payload that the step accepts.
 func arguments(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any {
 	payload := map[string]any{}
 	for _, arg := range step.Args {

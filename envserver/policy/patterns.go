@@ -17,7 +17,7 @@ var (
 	sentencePattern = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
 )
 
-// findIDs lists the order, invoice, payment and tracking numbers in the text, each once.
+// findIDs lists the order, invoice, payment and tracking numbers in the text, without duplicates.
 func findIDs(text string) []string {
 	var ids []string
 	for _, id := range idPattern.FindAllString(text, -1) {
@@ -44,10 +44,10 @@ func cents(dollars, fraction string) int64 {
 	return 100*d + f
 }
 
-// largest is the largest amount in the text, 0 without any.
+// largest returns the largest amount in the text, or 0.
 func largest(text string) int64 { return slices.Max(append(amounts(text), 0)) }
 
-// number is the first number that the pattern finds, -1 without any.
+// number returns the first number that the pattern finds, or -1.
 func number(pattern *regexp.Regexp, text string) int {
 	m := pattern.FindStringSubmatch(text)
 	if m == nil {
@@ -57,10 +57,10 @@ func number(pattern *regexp.Regexp, text string) int {
 	return n
 }
 
-// has reports whether the lower-case text holds one of the phrases at the beginning of a word.
+// has reports whether the lower-case text contains one of the phrases at the beginning of a word.
 func has(text string, phrases ...string) bool { return count(text, phrases...) > 0 }
 
-// count is the number of the phrases that the text holds at the beginning of a word.
+// count returns the number of phrases that the text contains at the beginning of a word.
 func count(text string, phrases ...string) int {
 	n := 0
 	for _, phrase := range phrases {

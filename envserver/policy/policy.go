@@ -33,12 +33,12 @@ type Turn struct {
 	Task        string
 	// Observation is the environment's answer to the reset or the last action, a JSON object.
 	Observation json.RawMessage
-	// Schema is the JSON Schema of the environment's actions, as its server gives it.
+	// Schema is the JSON Schema of the environment's actions, as its server returns it.
 	Schema json.RawMessage
-	// Step counts the actions from 0, refused ones included.
+	// Step counts the actions from 0, including refused ones.
 	Step int
-	// Refused is why the environment refused the last action as outside its schema, "" if it
-	// didn't. The observation is then the one before that action.
+	// Refused is the reason why the last action was outside the environment's schema, or "". If it
+	// is set, the observation is the one before that action.
 	Refused string
 	Planned score.PlannedEpisode
 }
@@ -60,7 +60,7 @@ const (
 	workflowEnvironment = "workflow"
 )
 
-// Builtin returns the built-in policy of the name for the environment. Only Oracle reads the
+// Builtin returns the built-in policy with the name for the environment. Only Oracle reads the
 // catalogue; for the others it may be nil.
 func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
 	if environment != ticketEnvironment && environment != workflowEnvironment {
@@ -85,11 +85,11 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// null lets the steps run out. It doesn't end the ticket either, because the decision to resolve
-// could be right by chance.
+// null uses up the steps. It doesn't end the ticket, because the decision to resolve could be right
+// by chance.
 type null struct{ ticket bool }
 
-// Act searches for nothing, or looks up no order.
+// Act searches for nothing, or looks up an order without an id.
 func (n null) Act(context.Context, Turn) (json.RawMessage, error) {
 	if n.ticket {
 		return action("search_knowledge_base", map[string]any{"query": "-"})
@@ -97,7 +97,7 @@ func (n null) Act(context.Context, Turn) (json.RawMessage, error) {
 	return call(scenarios.CheckOrderStatus, nil)
 }
 
-// EnvironmentOf is the environment of a task, "" for a task that no built-in policy plays.
+// EnvironmentOf returns the environment of a task, or "" for a task that no built-in policy plays.
 func EnvironmentOf(task string) string {
 	switch task {
 	case "ticket-classify", "ticket-resolve", queue.Task:
@@ -132,7 +132,7 @@ func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
 // Names lists the built-in policies.
 func Names() []string { return []string{Heuristic, Random, Oracle, Null} }
 
-// action writes an action of the given members.
+// action encodes an action with the given members.
 func action(kind string, members map[string]any) (json.RawMessage, error) {
 	full := map[string]any{"action_type": kind}
 	maps.Copy(full, members)
@@ -143,7 +143,7 @@ func action(kind string, members map[string]any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// call writes an action of the workflow environment.
+// call encodes an action of the workflow environment.
 func call(kind string, payload map[string]any) (json.RawMessage, error) {
 	return action(kind, map[string]any{"payload": payload})
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// queueStride leaves most queues out: there are a hundred, and each is five tickets.
+// queueStride skips most queues: there are a hundred, each with five tickets.
 const queueStride = 5
 
-// seedsOf is how often each scenario of a task is played.
+// seedsOf returns the number of seeds for each scenario of a task.
 func seedsOf(task string) int64 {
 	if task == queue.Task {
 		return 1
@@ -46,7 +46,7 @@ func kinds(t testing.TB) []episode.Kind {
 	return []episode.Kind{ticketKind(t), workflows}
 }
 
-// play plays one episode and returns its end.
+// play plays one episode and returns its final figures.
 func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score.PlannedEpisode) *episode.Final {
 	t.Helper()
 	agent, err := factory(planned)
@@ -128,8 +128,8 @@ func TestNullScoresNothing(t *testing.T) {
 	}
 }
 
-// TestOraclePlaysGold holds the catalogue's gold answers against the environments: all points that
-// rules give, and a reply that the judge likes.
+// TestOraclePlaysGold checks the catalogue's gold answers in the environments: all points of the
+// rules, and a reply with a high score.
 func TestOraclePlaysGold(t *testing.T) {
 	const goodReply, goodShift = 450, 950_000
 	for _, kind := range kinds(t) {
@@ -140,7 +140,7 @@ func TestOraclePlaysGold(t *testing.T) {
 				}
 				for _, d := range final.Dimensions {
 					if task.Name == queue.Task {
-						break // not every ticket of a queue can be finished
+						break // some tickets of a queue can't be finished in time
 					}
 					if short := d.Earned < d.Offered; short && (d.Name != "response" || d.Earned < goodReply) {
 						t.Errorf("%s seed %d: Oracle earned %d of %d for %s", planned.Scenario, planned.Seed, d.Earned,
@@ -155,8 +155,8 @@ func TestOraclePlaysGold(t *testing.T) {
 	}
 }
 
-// TestHeuristicIsBetweenRandomAndOracle wants a margin on both sides over an environment's tasks,
-// or the heuristic marks nothing.
+// TestHeuristicIsBetweenRandomAndOracle requires a margin on both sides, over an environment's
+// tasks.
 func TestHeuristicIsBetweenRandomAndOracle(t *testing.T) {
 	const margin = score.One / 8
 	for _, kind := range kinds(t) {
@@ -243,7 +243,7 @@ func TestOracleRefusesAForeignScenario(t *testing.T) {
 		}
 		if _, err := factory(score.PlannedEpisode{Scenario: "X99"}); err == nil ||
 			!strings.Contains(err.Error(), "X99") {
-			t.Errorf("%s: error = %v, want one that names X99", environment, err)
+			t.Errorf("%s: error = %v, want it to contain X99", environment, err)
 		}
 	}
 }

@@ -13,14 +13,14 @@ import (
 // randomStream separates Random's draws from other uses of an episode's seed.
 const randomStream = 0x63_73_65_6e_76
 
-// random draws legal actions evenly. The episode's seed fixes its draws.
+// random draws legal actions with equal probability. The episode's seed fixes its draws.
 type random struct {
 	ticket bool
 	rand   *rand.Rand
 }
 
 func newRandom(ticket bool, seed int64) *random {
-	//nolint:gosec // Draws have to be repeatable, and nothing depends on their secrecy.
+	//nolint:gosec // Draws must be repeatable, and nothing depends on their secrecy.
 	return &random{ticket: ticket, rand: rand.New(rand.NewPCG(uint64(seed), randomStream))}
 }
 
@@ -33,7 +33,7 @@ func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 
 func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
 
-// The values that Random draws for an action's fields.
+// values lists the values that Random draws for an action's fields.
 var values = map[string][]string{
 	"category": scenarios.Categories(),
 	"priority": scenarios.Priorities(),

@@ -25,7 +25,7 @@ import (
 
 const token = "token-of-the-test"
 
-// remote is an agent behind a URL. Nothing waits between its requests.
+// remote makes an agent behind a URL that doesn't wait between its requests.
 func remote(t *testing.T, url string) policy.Policy {
 	t.Helper()
 	return newAgent(t, policy.Config{Type: policy.TypeHTTP, HTTP: &policy.HTTPConfig{URL: url, TimeoutSeconds: 1}})
@@ -56,9 +56,9 @@ func turn(step int, refused string) policy.Turn {
 	}
 }
 
-// A policy behind a URL is told all that the protocol promises, and neither the scenario nor the
-// seed.
-func TestHTTPPolicyIsAsked(t *testing.T) {
+// A policy behind a URL receives everything that the protocol promises, but neither the scenario
+// nor the seed.
+func TestHTTPPolicyRequest(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -98,8 +98,8 @@ func TestHTTPPolicyIsAsked(t *testing.T) {
 	}
 }
 
-// What an endpoint gives that is no answer has a class; what is an answer is played, however little
-// sense it makes, in a form that every server reads.
+// An answer that violates the protocol is an error with a class. Any other answer is played, even
+// if it is nonsense, in a form that every server can decode.
 func TestHTTPAnswers(t *testing.T) {
 	tests := map[string]struct {
 		status int
@@ -153,7 +153,7 @@ func TestHTTPAnswers(t *testing.T) {
 	}
 }
 
-// checkClass checks an endpoint's failure, which is to tell no secret.
+// checkClass checks the class of an endpoint's failure, which must not contain a secret.
 func checkClass(t *testing.T, err error, class string) {
 	t.Helper()
 	failed, ok := errors.AsType[*policy.EndpointError](err)
@@ -161,7 +161,7 @@ func checkClass(t *testing.T, err error, class string) {
 		t.Errorf("error = %v, want class %q", err, class)
 	}
 	if err != nil && strings.Contains(err.Error(), token) {
-		t.Errorf("the error tells the token: %v", err)
+		t.Errorf("the error contains the token: %v", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestUnreachablePolicies(t *testing.T) {
 	}
 }
 
-// A container beside the runner may take its time to listen.
+// A container in the runner's pod may need some time before it listens.
 func TestContainersAreWaitedFor(t *testing.T) {
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
@@ -208,7 +208,7 @@ func TestContainersAreWaitedFor(t *testing.T) {
 	_ = (<-late).Close()
 }
 
-// The agent of the documentation plays.
+// The agent of docs/agents.md plays an episode.
 func TestDocumentedAgentPlays(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

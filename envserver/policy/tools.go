@@ -14,20 +14,20 @@ import (
 // actionType is the member of an action that names its type.
 const actionType = "action_type"
 
-// tool is a value of action_type as a function that a model calls.
+// tool is a value of action_type, as a function that a model calls.
 type tool struct {
 	episode.Tool
 	parameters []parameter
 	required   []string
 }
 
-// parameter is an argument that a tool takes.
+// parameter is an argument of a tool.
 type parameter struct {
 	name, description string
 	// kind is the JSON type.
 	kind string
 	enum []string
-	// maxLength is in characters, 0 for no bound.
+	// maxLength is in characters, 0 if unbounded.
 	maxLength int
 }
 
@@ -58,7 +58,7 @@ func (n *node) UnmarshalJSON(data []byte) error {
 
 func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
 
-// value is the alternative of a field that isn't null; numbers go before texts.
+// value returns the first alternative of a field that isn't null, numbers before texts.
 func (n *node) value() *node {
 	best := n
 	for _, a := range n.AnyOf {
@@ -125,7 +125,7 @@ func (n *node) rule(name string) *node {
 	return &node{}
 }
 
-// lineOf is the line "name: text" of the description of action_type.
+// lineOf returns the text of the line "name: text" in the description of action_type.
 func lineOf(description, name string) string {
 	for line := range strings.Lines(description) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok && text != "" {
@@ -143,7 +143,7 @@ func newParameter(name string, field *node) parameter {
 		a.kind = "number"
 	}
 	if a.maxLength > 0 {
-		// Endpoints that generate by a schema know no maxLength.
+		// Endpoints that generate by a schema don't support maxLength.
 		a.description = strings.TrimSpace(fmt.Sprintf("%s At most %d characters.", a.description, a.maxLength))
 	}
 	return a
@@ -157,7 +157,8 @@ func (p parameter) placeholder() string {
 	return "<" + p.description + ">"
 }
 
-// schema is the JSON Schema of the argument. Strict schemas require null instead of leaving it out.
+// schema returns the JSON Schema of the argument. Strict schemas require null for an omitted
+// argument.
 func (p parameter) schema(nullable bool) map[string]any {
 	s := map[string]any{"type": p.kind}
 	if p.description != "" {
@@ -179,8 +180,8 @@ func (p parameter) schema(nullable bool) map[string]any {
 	return s
 }
 
-// schema is the JSON Schema of the tool's arguments. A strict one uses the subset that endpoints
-// generate by: every property is required, and optional ones may be null.
+// schema returns the JSON Schema of the tool's arguments. A strict one uses the subset that
+// endpoints support for generation: every property is required, and optional ones may be null.
 func (t tool) schema(strict bool) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, a := range t.parameters {
@@ -194,7 +195,7 @@ func (t tool) schema(strict bool) map[string]any {
 		"additionalProperties": false}
 }
 
-// actionSchema is the strict JSON Schema of any action, for models that answer without tools.
+// actionSchema returns the strict JSON Schema of any action, for models that answer without tools.
 func actionSchema(tools []tool) map[string]any {
 	names := make([]string, len(tools))
 	direct, nested := map[string]any{}, map[string]map[string]any{}

@@ -19,11 +19,11 @@ type Compiler struct {
 	env     *cel.Env
 	Names   []string
 	pending []cel.EnvOption
-	// moment is env with what predicates see beside; made on first use.
+	// moment extends env by the variables of predicates. It is created on first use.
 	moment *cel.Env
 	cache  map[string]*Expression
-	// Times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
-	// all its evaluations may cost.
+	// Times is the number of times that an instance may evaluate the compiled expression, 0 for
+	// once, and cost the maximum cost of all its evaluations.
 	Times int
 	Cost  uint64
 	Errs  []error
@@ -40,7 +40,7 @@ func (c *Compiler) Declare(name string, t *cel.Type) {
 	c.pending = append(c.pending, cel.Variable(name, t))
 }
 
-// Failf adds a fault.
+// Failf records a fault.
 func (c *Compiler) Failf(p source.Position, format string, args ...any) {
 	c.Errs = append(c.Errs, p.Errorf(format, args...))
 }
@@ -65,7 +65,7 @@ type Expression struct {
 	cost    uint64
 }
 
-// Compile compiles source, nil after a fault.
+// Compile compiles source. It returns nil after a fault.
 func (c *Compiler) Compile(pos source.Position, source string) *Expression {
 	source = strings.TrimSpace(source)
 	if e, ok := c.cache[source]; ok {
@@ -103,7 +103,7 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), cost: cost}
 }
 
-// explain shortens CEL's issues to their messages and offers the nearest name for an unknown one.
+// explain shortens CEL's issues to their messages and suggests the nearest name for an unknown one.
 func (c *Compiler) explain(issues *cel.Issues) string {
 	msgs := make([]string, 0, len(issues.Errors()))
 	for _, e := range issues.Errors() {

@@ -29,8 +29,8 @@ const (
 	maxDrawn = 8192
 )
 
-// program plans a checked expression and returns what it can cost at most. Cost is tracked while
-// evaluating, which doubles the time, only where it isn't known to be small.
+// program plans a checked expression and returns its maximum cost. The cost is tracked during the
+// evaluation, which takes twice the time, only if it isn't known to be small.
 func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
 	estimate, err := env.EstimateCost(ast, bounds{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: maxDrawn}
 }
 
-// EstimateCallCost estimates the functions that return text.
+// EstimateCallCost estimates the cost of functions that return text.
 func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
 	args []checker.AstNode) *checker.CallEstimate {
 	one := checker.FixedCostEstimate(1)
@@ -67,7 +67,7 @@ func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
 		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(20),
 			ResultSize: &checker.SizeEstimate{Max: maxIDLength}}
 	case "lower", "upper":
-		// Changing the case can make a letter longer.
+		// Changing the case can make a letter longer, in bytes.
 		if size := args[0].ComputedSize(); size != nil {
 			return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(1),
 				ResultSize: &checker.SizeEstimate{Max: utf8.UTFMax * size.Max}}
@@ -79,14 +79,14 @@ func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
 	return nil
 }
 
-// Spend counts what an expression of the scenario can cost an instance.
+// Spend adds the maximum cost of an expression of the scenario.
 func (c *Compiler) Spend(cost uint64) {
 	if c.Cost += cost * uint64(max(c.Times, 1)); c.Cost < cost {
 		c.Cost = maxInstanceCost + 1
 	}
 }
 
-// CheckCost reports a scenario whose instances could take too long to make.
+// CheckCost reports a fault if the scenario's instances could take too long to make.
 func (c *Compiler) CheckCost(pos source.Position) {
 	if c.Cost > maxInstanceCost {
 		c.Failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d "+
@@ -94,7 +94,7 @@ func (c *Compiler) CheckCost(pos source.Position) {
 	}
 }
 
-// weight is the size of a drawn value: the bytes of its texts and the number of its items.
+// weight returns the size of a drawn value: the bytes of its texts and the number of its items.
 func weight(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:

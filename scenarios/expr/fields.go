@@ -10,12 +10,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// typed compiles a scalar that must be a literal with one of YAML's tags or a single expression of
+// typed compiles a scalar that must be a literal with one of YAML's tags, or a single expression of
 // one of the types.
 func (c *Compiler) typed(r source.Raw, tag, name string, want ...*cel.Type) Template {
 	t := c.Template(r)
 	switch e := t.Single(); {
-	case !r.Given() || t.braced() && t.Literal(): // left out, or already at fault
+	case !r.Given() || t.braced() && t.Literal(): // left out, or already reported
 	case e != nil && !Fits(e.Type, want...):
 		c.Failf(r.Pos, "expression %.120q is %s, want %s", e.Source, cel.FormatCELType(e.Type), name)
 	case e == nil && !t.Literal():
@@ -26,8 +26,8 @@ func (c *Compiler) typed(r source.Raw, tag, name string, want ...*cel.Type) Temp
 	return t
 }
 
-// The field types of scenario files. Each is decoded from a scalar, compiled once, and evaluated by
-// an instance.
+// The field types of scenario files. Each is decoded from a scalar, compiled once, and evaluated
+// for each instance.
 type (
 	// Text renders to text.
 	Text struct{ Template }
@@ -39,7 +39,7 @@ type (
 	Instant struct{ Template }
 	// Amount is money: "49.00", or one expression in cents.
 	Amount struct{ Template }
-	// Condition is CEL without braces. The zero condition holds.
+	// Condition is CEL without braces. The zero condition is true.
 	Condition struct {
 		source.Raw
 		Expr *Expression
@@ -124,7 +124,7 @@ func bare(d *source.Decoder, n *yaml.Node, into *source.Raw) {
 	}
 }
 
-// Item is embedded in list items that may be left out of an instance.
+// Item is embedded in list items that an instance may lack.
 type Item struct {
 	When Condition `yaml:"when,optional"`
 }
@@ -135,8 +135,8 @@ type conditional interface {
 	condition() Condition
 }
 
-// CompileAll compiles every field of a decoded file, in the order of its fields, but for those
-// with the tag compile:"-".
+// CompileAll compiles every field of a decoded file, in the order of its fields, except those with
+// the tag compile:"-".
 func CompileAll(c *Compiler, v reflect.Value) {
 	if v.CanInterface() { // an embedded struct can't, but its fields can
 		if field, ok := reflect.TypeAssert[compilable](v.Addr()); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// DrawKey is the hidden variable that carries the instance's stream key to id().
+// DrawKey is the hidden variable that contains the instance's stream key for id().
 const DrawKey = "__draw"
 
 // NewLanguage makes the CEL environment of one language: the standard library of CEL and the
@@ -63,8 +63,7 @@ func infallible[A, B any](f func(A) B) func(A) (B, error) {
 	return func(a A) (B, error) { return f(a), nil }
 }
 
-// unary binds a Go function of a CEL string, int or timestamp; the checker has made sure of the
-// type.
+// unary binds a Go function to a CEL string, int or timestamp. The checker guarantees the type.
 func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
 		out, err := f(Native[A](v))
@@ -75,7 +74,7 @@ func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt
 	})
 }
 
-// moving binds a Go function that moves a time.
+// moving binds a Go function that shifts a time.
 func moving[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
 	return cel.BinaryBinding(func(t, arg ref.Val) ref.Val {
 		out, err := f(Native[time.Time](t), Native[A](arg))
@@ -133,7 +132,7 @@ func atClock(t time.Time, clock string) (time.Time, error) {
 	return time.Date(t.Year(), t.Month(), t.Day(), c.Hour(), c.Minute(), 0, 0, time.UTC), nil
 }
 
-// addWorkdays moves by days from Monday to Friday.
+// addWorkdays adds days, counting Monday to Friday.
 func addWorkdays(t time.Time, n int64) (time.Time, error) {
 	if n < -1000 || n > 1000 {
 		return t, fmt.Errorf("workdays moves by at most 1000 days, got %d", n)
@@ -142,8 +141,7 @@ func addWorkdays(t time.Time, n int64) (time.Time, error) {
 	if n < 0 {
 		step, n = -1, -n
 	}
-	// A weekend's days count as the workday before the step, so that whole weeks can be taken at
-	// once.
+	// A weekend counts as the workday before the step, so that whole weeks can be added at once.
 	for t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
 		if n == 0 {
 			return t, nil
@@ -172,8 +170,8 @@ func sumList(v ref.Val) ref.Val {
 	return total
 }
 
-// expandID passes the instance's stream key to id(): id(pattern) is draw_id(__draw, pattern, "") to
-// the checker and the interpreter.
+// expandID passes the instance's stream key to id(): the checker and the interpreter read
+// id(pattern) as draw_id(__draw, pattern, "").
 func expandID(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	label := f.NewLiteral(types.String(""))
 	if len(args) == 2 {

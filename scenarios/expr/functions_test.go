@@ -81,7 +81,7 @@ func TestFunctions(t *testing.T) {
 			got, err := evaluate(tt.language, tt.template)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Errorf("%s: error %v, want it to say %q", tt.template, err, tt.err)
+					t.Errorf("%s: error %v, want it to contain %q", tt.template, err, tt.err)
 				}
 				return
 			}
@@ -123,12 +123,12 @@ func TestIDsHaveACheckDigit(t *testing.T) {
 			t.Fatalf("%s of %s has a wrong check digit", id, pattern)
 		}
 		if strings.ContainsAny(id, "IO") {
-			t.Fatalf("%s holds a letter that reads as a digit", id)
+			t.Fatalf("%s contains a letter similar to a digit", id)
 		}
 	})
 }
 
-func TestWorkdaysAreWorkdays(t *testing.T) {
+func TestAddWorkdays(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		from := start.AddDate(0, 0, rapid.IntRange(0, 400).Draw(t, "day"))

@@ -76,8 +76,8 @@ func (p IDPattern) Draw(s *Stream) string {
 	return string(b)
 }
 
-// luhnDigit is the digit that, at position check, makes the Luhn sum (ISO/IEC 7812-1, annex B) over
-// all digits of id divisible by ten. No digit may follow check.
+// luhnDigit returns the digit that, at position check, makes the Luhn sum (ISO/IEC 7812-1, annex B)
+// over all digits of id divisible by ten. No digit may follow check.
 func luhnDigit(id []byte, check int) byte {
 	sum, double := 0, true
 	for i := check - 1; i >= 0; i-- {

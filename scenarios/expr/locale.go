@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Locale writes values as people write them in one language. Its forms follow Unicode CLDR 46, but
-// for Spanish, which groups four digits as well.
+// Locale formats values in one language. Its forms follow Unicode CLDR 46, except that Spanish also
+// groups numbers of four digits.
 type Locale struct {
 	group, decimal string
-	// currency places the amount at %.
+	// currency is the format of an amount, with % in place of the number.
 	currency string
 	months   [12]string
 	weekdays [7]string // from Sunday
-	// dayPattern is a date with D, M and Y for its parts.
+	// dayPattern is the format of a date, with D, M and Y for its parts.
 	dayPattern string
 }
 

@@ -26,7 +26,7 @@ func (v Values) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (v Values) Parent() cel.Activation { return nil }
 
-// Eval evaluates the expression. An error says which expression failed.
+// Eval evaluates the expression. An error contains the expression.
 func (e *Expression) Eval(v Values) (ref.Val, error) {
 	out, _, err := e.Program.Eval(v)
 	if err != nil {
@@ -44,8 +44,8 @@ func (v Values) Set(name string, val ref.Val) error {
 	return nil
 }
 
-// Scope evaluates a scenario's fields over one seed's values. It keeps the first fault; after
-// one, every answer is zero.
+// Scope evaluates a scenario's fields with the values of one seed. It keeps the first fault and
+// returns zero values after it.
 type Scope struct {
 	Vals Values
 	Loc  *Locale
@@ -54,13 +54,13 @@ type Scope struct {
 	Rendered int
 }
 
-// What an instance may render, in bytes: one text, and all together.
+// The limits of an instance's rendered texts, in bytes: of one text, and of all.
 const (
 	maxText     = 32 << 10
 	maxRendered = 1 << 20
 )
 
-// Count adds to the rendered bytes and fails when they exceed a limit.
+// Count adds to the rendered bytes, and fails if they exceed a limit.
 func (in *Scope) Count(pos source.Position, bytes int) {
 	in.Rendered += bytes
 	switch {
@@ -100,7 +100,7 @@ func (in *Scope) render(t *Template) string {
 		return in.Format(e)
 	}
 	var b strings.Builder
-	b.Grow(min(len(t.Text), maxText)) // a value is about as long as the expression for it
+	b.Grow(min(len(t.Text), maxText)) // a value is about as long as its expression
 	for _, p := range t.Parts {
 		if p.Expr == nil {
 			b.WriteString(p.literal)
@@ -114,7 +114,7 @@ func (in *Scope) render(t *Template) string {
 	return b.String()
 }
 
-// Format writes an expression's value as text.
+// Format formats an expression's value as text.
 func (in *Scope) Format(e *Expression) string {
 	switch v := in.Eval(e).(type) {
 	case types.String:
@@ -194,7 +194,7 @@ func (in *Scope) Instant(t Instant) time.Time {
 	return evalAs[time.Time](in, &t.Template, "a time")
 }
 
-// MaybeInstant is nil for a time that was not given.
+// MaybeInstant returns nil for a time that was not given.
 func (in *Scope) MaybeInstant(t Instant) *time.Time {
 	if !t.Given() {
 		return nil
@@ -223,7 +223,7 @@ func (in *Scope) Holds(c Condition) bool {
 	return c.Expr == nil || in.Eval(c.Expr) == types.True
 }
 
-// Kept maps the items whose condition holds.
+// Kept maps the items whose condition is true.
 func Kept[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
 	out := make([]U, 0, len(items))
 	for _, item := range items {
@@ -237,7 +237,7 @@ func Kept[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
 	return out
 }
 
-// Scalars lists the scalars of a CEL value as a reply may state them.
+// Scalars lists the scalars of a CEL value in the forms that a reply may state.
 func (in *Scope) Scalars(v ref.Val, out []string) []string {
 	switch v := v.(type) {
 	case types.String:
@@ -251,7 +251,7 @@ func (in *Scope) Scalars(v ref.Val, out []string) []string {
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			out = in.Scalars(v.Get(it.Next()), out)
 		}
-		slices.Sort(out[from:]) // a map's own order is random
+		slices.Sort(out[from:]) // the order of a map is random
 	case traits.Lister:
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			out = in.Scalars(it.Next(), out)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestScalarsOfAMapComeInOneOrder(t *testing.T) {
+func TestScalarsOfAMapHaveAFixedOrder(t *testing.T) {
 	in := &Scope{Loc: Locales()["en"]}
 	m := map[ref.Val]ref.Val{}
 	for _, s := range []string{"e", "d", "c", "b", "a"} {

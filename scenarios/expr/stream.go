@@ -19,10 +19,11 @@ type Stream struct {
 	state uint64
 }
 
-// StreamKey is what all streams of one instance share: the encoding up to the variable's name.
+// StreamKey is the common part of all streams of one instance: the encoding up to the variable's
+// name.
 type StreamKey string
 
-// NewStreamKey encodes what the streams of an instance depend on.
+// NewStreamKey encodes the values on which the streams of an instance depend.
 func NewStreamKey(salt, scenario string, version int, seed int64) StreamKey {
 	b := appendText(nil, salt)
 	b = appendText(b, scenario)
@@ -53,7 +54,7 @@ func (s *Stream) next() uint64 {
 
 // Below returns a uniform number in [0, n), n > 0. It takes the high word of next·n and redraws
 // while the low word is under 2^64 mod n (Lemire, "Fast random integer generation in an interval",
-// 2019), so that no number is favoured.
+// 2019), so that all numbers are equally likely.
 func (s *Stream) Below(n uint64) uint64 {
 	threshold := -n % n
 	for {

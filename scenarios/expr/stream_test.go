@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The vectors of SplitMix64 from state 1234567 are those of its reference implementation; the
-// others were computed by a second implementation, in Python.
+// The vectors of SplitMix64 from state 1234567 are those of its reference implementation. The
+// others were computed by an independent implementation in Python.
 func TestStreamVectors(t *testing.T) {
 	s := Stream{state: 1234567}
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423} {

@@ -12,13 +12,13 @@ type Template struct {
 	Parts []part
 }
 
-// part is a literal or, where expr is set, an expression.
+// part is a literal or, if expr is set, an expression.
 type part struct {
 	literal string
 	Expr    *Expression
 }
 
-// Single is the expression of a template that is nothing else.
+// Single returns the expression of a template that contains nothing else.
 func (t *Template) Single() *Expression {
 	if len(t.Parts) == 1 {
 		return t.Parts[0].Expr
@@ -71,7 +71,7 @@ func (t *Template) literalPart(c *Compiler, s string, offset int) {
 	}
 }
 
-// expressionEnd finds the }} that closes an expression, past the quotes and braces within it.
+// expressionEnd finds the }} that closes an expression, skipping quotes and braces within it.
 func expressionEnd(s string) int {
 	var quote byte
 	depth := 0

@@ -39,7 +39,7 @@ func scalar(text, tag string) source.Raw {
 	return source.Raw{Text: text, Tag: tag, Pos: source.Position{File: "t.yaml", Line: 7}}
 }
 
-// firstError returns the message of the first fault, "" for none.
+// firstError returns the message of the first fault, or "".
 func firstError(c *Compiler, in *Scope) string {
 	switch {
 	case len(c.Errs) > 0:

@@ -13,8 +13,8 @@ import (
 )
 
 // Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md,
-// names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are recognized by
-// their kind. FS may be untrusted: the number and size of the files read are limited.
+// names/*.yaml) or flat, like the mount of a ConfigMap or a Secret, where files are recognised by
+// their kind. FS may be untrusted: the number and size of the files are limited.
 type Pack struct {
 	// Name is the prefix of file names in errors and findings.
 	Name string
@@ -23,9 +23,9 @@ type Pack struct {
 
 // Info is the name and version of a pack, from pack.yaml.
 type Info struct {
-	// Name is the pack's own, or that under which it was loaded.
+	// Name is the name in the manifest, or the name under which the pack was loaded.
 	Name    string
-	Version int // 0 where the pack doesn't say
+	Version int // 0 if the pack has no version
 	// Folder is the name under which it was loaded.
 	Folder string
 }
@@ -42,7 +42,7 @@ type manifest struct {
 	Pos  source.Position
 }
 
-// secret is text that no message quotes.
+// secret is text that messages don't quote.
 type secret string
 
 func (s *secret) FromYAML(d *source.Decoder, n *yaml.Node) {
@@ -53,11 +53,11 @@ func (s *secret) FromYAML(d *source.Decoder, n *yaml.Node) {
 	*s = secret(n.Value)
 }
 
-// publicSalt goes into every random stream of a pack without a salt of its own.
+// publicSalt is the salt of packs without their own.
 const publicSalt = "csenv/public"
 
 // The bounds of a salt, in bytes. The digest of a catalogue is public and covers the salt, so a
-// salt must not be one that can be found by trying.
+// salt must be too long to be guessed.
 const minSalt, maxSalt = 16, 256
 
 // Limits of the files of a pack.
@@ -69,14 +69,14 @@ const (
 
 // File is a file of a pack.
 type File struct {
-	// Folder is where the file belongs, wherever it lies: names, kb, tickets or workflows.
+	// Folder is the folder of the file in a nested pack: names, kb, tickets or workflows.
 	Folder, ID string
-	// File is its path for messages.
+	// File is the path for messages.
 	File string
 	Data []byte
 }
 
-// Canonical is the file's path in a nested pack, so that the layout does not count in the digest.
+// Canonical returns the file's path in a nested pack, so that the layout doesn't affect the digest.
 func (s File) Canonical() string {
 	if s.Folder == "kb" {
 		return "kb/" + s.ID + ".md"
@@ -87,7 +87,7 @@ func (s File) Canonical() string {
 // folders lists the folders of a pack in the order in which they are read.
 func folders() []string { return []string{"names", "kb", "tickets", "workflows"} }
 
-// packReader reads the files of one pack within its bounds.
+// packReader reads the files of one pack within the limits.
 type packReader struct {
 	Pack
 	files, bytes int
@@ -97,7 +97,7 @@ type packReader struct {
 // Contents are the manifest and files of a pack.
 type Contents struct {
 	Info Info
-	// Salt goes into every random stream of the pack.
+	// Salt is part of the key of every random stream of the pack.
 	Salt  string
 	Files []File
 }
@@ -111,7 +111,7 @@ func Read(p Pack) (Contents, []error) {
 	return out, r.errs
 }
 
-// ReadName returns the name in a pack's manifest, "" for none or a faulty one.
+// ReadName returns the name in a pack's manifest, or "" if the manifest is missing or invalid.
 func ReadName(p Pack) string {
 	r := packReader{Pack: p}
 	data := r.file(manifestFile)
@@ -130,7 +130,7 @@ func (r *packReader) failf(name, format string, args ...any) {
 }
 
 // read returns the pack's files in the order of their folders and ids, and the content of
-// pack.yaml, nil where there is none.
+// pack.yaml, or nil if it is missing.
 func (r *packReader) read() (sources []File, manifest []byte) {
 	entries := r.entries(".")
 	nested := false
@@ -159,8 +159,8 @@ func (r *packReader) read() (sources []File, manifest []byte) {
 	return sources, manifest
 }
 
-// entries lists a folder without its hidden files, among which are the links by which Kubernetes
-// swaps a volume's content.
+// entries lists a folder without its hidden files, among which are the links with which Kubernetes
+// replaces a volume's content.
 func (r *packReader) entries(folder string) []string {
 	entries, err := fs.ReadDir(r.FS, folder)
 	if err != nil {
@@ -225,12 +225,12 @@ func (r *packReader) flat(entries []string) []File {
 	return sources
 }
 
-// folderOf returns the folder of a YAML file by its kind, "" for an unknown kind.
+// folderOf returns the folder of a YAML file by its kind, or "" for an unknown kind.
 func folderOf(data []byte) string {
 	var head struct {
 		Kind string `yaml:"kind"`
 	}
-	_ = yaml.Unmarshal(data, &head) // the strict decoder reports its faults later, if it has a kind
+	_ = yaml.Unmarshal(data, &head) // the strict decoder reports faults later, if the file has a kind
 	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows",
 		"NameList": "names"}[head.Kind]
 }
@@ -240,7 +240,7 @@ func (r *packReader) isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// file reads a file, nil after a fault. A link counts as what it leads to.
+// file reads a file. It returns nil after a fault. A link counts as its target.
 func (r *packReader) file(name string) []byte {
 	info, err := fs.Stat(r.FS, name)
 	if err != nil {

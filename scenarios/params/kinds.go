@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// paramFile is one entry of params: one kind, and the modifiers of that kind.
+// paramFile is one entry of params: one kind, and its modifiers.
 type paramFile struct {
 	Int    []int64        `yaml:"int,optional"`
 	Money  []string       `yaml:"money,optional"`
@@ -44,7 +44,7 @@ func (f *pickFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	d.Value(n, source.ValueOf(&f.literal), "")
 }
 
-// Compiler compiles params. Lists returns a list of names by its id, nil for none.
+// Compiler compiles params. Lists returns the list of names with an id, or nil.
 type Compiler struct {
 	*expr.Compiler
 	Lists func(id string) *NameList
@@ -52,7 +52,7 @@ type Compiler struct {
 
 var paramName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// kind is a way to draw a param: given reports whether the file uses it.
+// kind is a way to draw a param. given reports whether the file uses it.
 type kind struct {
 	name    string
 	given   func(f *paramFile) bool
@@ -117,7 +117,7 @@ func (c *Compiler) steps(p *param, lo, hi, step int64, wrap func(expr.Values, in
 
 func toInt(_ expr.Values, i int64) ref.Val { return types.Int(i) }
 
-// parsed reads the ends and the step of a range.
+// parsed reads the bounds and the step of a range.
 func parsed[T ~int64](c *Compiler, p *param, ends []string, step string, parse func(string) (T, error)) []int64 {
 	out := make([]int64, 0, len(ends)+1)
 	for _, s := range append(slices.Clone(ends), step) {
@@ -229,7 +229,7 @@ func (c *Compiler) listed(p *param, name string) []ref.Val {
 	return vals
 }
 
-// literals reads values of one type, which becomes the param's.
+// literals reads values of one type, which becomes the type of the param.
 func (c *Compiler) literals(p *param, raws []source.Raw) []ref.Val {
 	tags := map[string]*cel.Type{"!!str": cel.StringType, "!!int": cel.IntType, "!!bool": cel.BoolType}
 	var vals []ref.Val
@@ -278,7 +278,7 @@ func (c *Compiler) exprParam(p *param, f *paramFile) {
 	}
 }
 
-// now compiles the time of a scenario. The default is a quarter of an hour between February and
+// now compiles the time of a scenario. The default is a multiple of 15 minutes between February and
 // November 2026.
 func (c *Compiler) now(f nowFile) param {
 	p := param{name: "now", stream: "now", typ: cel.TimestampType, pos: f.pos}

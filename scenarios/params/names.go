@@ -32,7 +32,7 @@ func personNames(names []string) []personName {
 	return out
 }
 
-// asciiFold keeps the letters of a name without their marks, in lower case.
+// asciiFold returns a name in lower case without diacritics.
 func asciiFold(s string) string {
 	s = strings.NewReplacer("ß", "ss", "ø", "o", "ł", "l", "æ", "ae", "œ", "oe").Replace(strings.ToLower(s))
 	return strings.Map(func(r rune) rune {

@@ -51,14 +51,14 @@ func (f *nowFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 type param struct {
 	name string
 	pos  source.Position
-	// stream is the name of the stream, "" for a param that draws nothing.
+	// stream is the name of the stream, or "" for a param that draws nothing.
 	stream string
-	// pair replaces the scenario in the key of the stream, so that paired branches flip together.
+	// pair replaces the scenario in the key of the stream, so that paired branches change together.
 	pair string
 	typ  *cel.Type
 	draw func(vals expr.Values, s *expr.Stream) (ref.Val, error)
-	// canonical is the value of a branch at seed 0, nil for other params. A branch is drawn once:
-	// redrawing it for a constraint would skew the odds of its values.
+	// canonical is the value of a branch at seed 0, nil for other params. A branch is drawn once,
+	// because redrawing it for a constraint would change the odds of its values.
 	canonical ref.Val
 }
 
@@ -71,7 +71,7 @@ func (d *Drawing) CompileParams(c *Compiler) {
 	for _, e := range d.Params {
 		p, ok := c.param(e)
 		if p.typ == nil {
-			p.typ = cel.DynType // a faulty param: report it once, not at every use
+			p.typ = cel.DynType // after a fault: report it once, not at every use
 		}
 		c.Declare(p.name, p.typ)
 		if ok {
@@ -86,20 +86,20 @@ func (d *Drawing) CompileParams(c *Compiler) {
 var errTooManyTries = fmt.Errorf("no draw satisfied the constraints in %d tries: widen the params' ranges or loosen "+
 	"the constraint", expr.MaxTries)
 
-// Values draws the variables of an instance, over the defaults.
+// Values draws the variables of an instance, in addition to the defaults.
 func (d *Drawing) Values(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, error) {
 	vals, _, err := d.Draw(salt, id, version, seed, defaults)
 	return vals, err
 }
 
-// Draw draws the variables of an instance and returns the number of draws that the constraints took
-// as well.
+// Draw draws the variables of an instance. It also returns the number of draws until the
+// constraints were satisfied.
 func (d *Drawing) Draw(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, int, error) {
 	key := expr.NewStreamKey(salt, id, version, seed)
 	vals := make(expr.Values, len(d.params)+len(defaults)+1)
 	maps.Copy(vals, defaults)
 	vals[expr.DrawKey] = types.String(key)
-	streams := make([]*expr.Stream, len(d.params)) // all tries of a variable come from one stream
+	streams := make([]*expr.Stream, len(d.params)) // all tries of a variable use one stream
 	for i, p := range d.params {
 		switch {
 		case p.pair != "":
@@ -142,7 +142,7 @@ func (p *param) set(vals expr.Values, seed int64, s *expr.Stream) error {
 	return nil
 }
 
-// failing returns the first constraint that does not hold, nil for none.
+// failing returns the first constraint that is false, or nil.
 func (d *Drawing) failing(vals expr.Values) (*expr.Condition, error) {
 	for i := range d.Constraints {
 		v, err := d.Constraints[i].Expr.Eval(vals)

@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// compile decodes and compiles the params of a scenario. It returns the first fault, "" for none.
+// compile decodes and compiles the params of a scenario. It returns the first fault, or "".
 func compile(t *testing.T, text string) (*Drawing, string) {
 	t.Helper()
 	d := &source.Decoder{File: "t.yaml"}

@@ -1,5 +1,5 @@
-// Package source reads the YAML of scenario files strictly: it reports every fault of a file, with
-// file and line, and suggests the nearest known word.
+// Package source decodes the YAML of scenario files strictly: it reports every fault of a file,
+// with file and line, and suggests the nearest known word.
 package source
 
 import (
@@ -26,7 +26,7 @@ type Decoder struct {
 	Errs []error
 }
 
-// fromYAML is implemented by field types with a form of their own.
+// fromYAML is implemented by field types with their own YAML form.
 type fromYAML interface {
 	FromYAML(d *Decoder, n *yaml.Node)
 }
@@ -39,7 +39,7 @@ type Position struct {
 
 func (p Position) String() string { return p.File + ":" + strconv.Itoa(p.Line) }
 
-// Errorf returns an error that begins with the position.
+// Errorf returns an error with the position in front.
 func (p Position) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{p}, args...)...)
 }
@@ -60,7 +60,7 @@ func (d *Decoder) Document(data []byte, into any) {
 	}
 }
 
-// Root parses a file and returns its only document's content, nil after a fault.
+// Root parses a file and returns the content of its only document, or nil after a fault.
 func (d *Decoder) Root(data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc, second yaml.Node
@@ -73,8 +73,8 @@ func (d *Decoder) Root(data []byte) *yaml.Node {
 		d.Failf(&second, "a second document: keep one per file")
 		return nil
 	case !errors.Is(err, io.EOF):
-		// The parser names the line.
-		d.Errs = append(d.Errs, fmt.Errorf("%s: reading what follows the first document: %w", d.File, err))
+		// The parser's error contains the line.
+		d.Errs = append(d.Errs, fmt.Errorf("%s: reading after the first document: %w", d.File, err))
 		return nil
 	}
 	root := doc.Content[0]
@@ -84,8 +84,8 @@ func (d *Decoder) Root(data []byte) *yaml.Node {
 	return root
 }
 
-// plain refuses anchors, aliases and duplicate keys: an alias could make a small file huge, and the
-// second of two keys would silently win.
+// plain refuses anchors, aliases and duplicate keys: an alias could expand a small file to a huge
+// one, and the first of two equal keys would be ignored silently.
 func (d *Decoder) plain(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		d.Failf(n, "anchors and aliases are not allowed: write the value out")
@@ -234,7 +234,8 @@ func (d *Decoder) boolean(n *yaml.Node, v reflect.Value) {
 	v.SetBool(n.Value == "true")
 }
 
-// wholeNumber reads a YAML integer; a float gets the advice that every unit of the schema is whole.
+// wholeNumber parses a YAML integer. For a float, the error explains that every unit of the schema
+// is whole.
 func wholeNumber(n *yaml.Node) (int64, error) {
 	if n.Tag == "!!float" {
 		return 0, fmt.Errorf("want a whole number, got %s: points, credits and caps are thousandths (0.5 is 500), "+
@@ -250,7 +251,7 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 	return i, nil
 }
 
-// Describe names the kind of a node, for messages.
+// Describe returns the kind of a node, for messages.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -265,7 +266,7 @@ func Describe(n *yaml.Node) string {
 	}
 }
 
-// Ordered is a mapping whose keys are the author's own, in the order of the file.
+// Ordered is a mapping with arbitrary keys, in the order of the file.
 type Ordered[T any] []Entry[T]
 
 // Entry is a key of a mapping with its value.
@@ -288,7 +289,7 @@ func (o *Ordered[T]) FromYAML(d *Decoder, n *yaml.Node) {
 	}
 }
 
-// Raw is a scalar that may hold templates, or a literal of another type.
+// Raw is a scalar that may contain templates, or a literal of another type.
 type Raw struct {
 	Text string
 	Tag  string // YAML's: !!str, !!int, !!bool
@@ -311,7 +312,7 @@ func (r *Raw) FromYAML(d *Decoder, n *yaml.Node) {
 	}
 }
 
-// Line is the line of the byte at offset.
+// Line returns the line of the byte at offset.
 func (r Raw) Line(offset int) Position {
 	p := r.Pos
 	p.Line += strings.Count(r.Text[:offset], "\n")
@@ -321,7 +322,7 @@ func (r Raw) Line(offset int) Position {
 	return p
 }
 
-// Int is the value of a literal whole number.
+// Int returns the value of a literal whole number.
 func (r Raw) Int() (int64, error) {
 	n, err := strconv.ParseInt(r.Text, 10, 64)
 	if err != nil || r.Tag != "!!int" {
@@ -333,7 +334,7 @@ func (r Raw) Int() (int64, error) {
 // Given reports whether the key was in the file.
 func (r Raw) Given() bool { return r.Tag != "" }
 
-// Suggest offers the known word nearest to a misspelt one.
+// Suggest suggests the known word nearest to a misspelt one.
 func Suggest(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
@@ -347,7 +348,7 @@ func Suggest(word string, known []string) string {
 	return fmt.Sprintf(": did you mean %q?", best)
 }
 
-// EditDistance is Levenshtein's over bytes.
+// EditDistance returns the Levenshtein distance in bytes.
 func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,50 +9,50 @@ import (
 
 // Situation describes a case in the terms of the policies. Money is in cents.
 type Situation struct {
-	Hazard             bool // heat, smoke, swelling, a lock failing open with people at risk
+	Hazard             bool // heat, smoke, swelling, a lock that fails open while people are at risk
 	AuthorityEmergency bool // an authority reports danger to life
-	Compromise         bool // an account or a payment is being misused now
-	BusinessStop       bool // the customer's business stands still
-	Irreversible       bool // what happens at the deadline can't be undone
-	CoreUnusable       bool // a core function that was paid for can't be used
-	MoneyHarm          bool // the customer loses money at once
+	Compromise         bool // an account or a payment is currently misused
+	BusinessStop       bool // the customer can't do business
+	Irreversible       bool // the consequences at the deadline can't be undone
+	CoreUnusable       bool // a paid core function can't be used
+	MoneyHarm          bool // the customer is losing money
 	Degraded           bool // usable, with a workaround
 	Delay              bool
 	WholeSite          bool
 	Pallet             bool
 	WronglyTaken       int64
 	Disputed           int64
-	// Deadline is the time left until the harm or the need, 0 for none.
+	// Deadline is the time until the harm or the need, or 0.
 	Deadline time.Duration
 	Devices  int64
 	Act      Act
 	Limits   Limits
 }
 
-// Act is the action that would settle the case.
+// Act is the action that would resolve the case.
 type Act struct {
 	Kind   string
 	Amount int64
 }
 
-// Limits are the policy numbers that bound an agent's authority, as the articles served with the
-// case state them.
+// Limits are the policy numbers that bound an agent's authority, as stated in the articles served
+// with the case.
 type Limits struct {
 	Refund, Replacement, Goodwill int64 // cents
 	IncidentDevices               int64
 }
 
-// StandardLimits returns the limits that apply unless an article sets others.
+// StandardLimits returns the limits that apply unless an article states others.
 func StandardLimits() Limits {
 	return Limits{Refund: 200_00, Replacement: 150_00, Goodwill: 20_00, IncidentDevices: 5}
 }
 
-// highMoney is the sum, wrongly taken, above which a case has high priority. It is the matrix's own
-// number and not the agent's limit.
+// highMoney is the wrongly charged amount above which a case has high priority. It is independent
+// of the agent's limit.
 const highMoney = 200_00
 
-// Priority returns the priority of a case and the rule that gave it: the first rule of the matrix
-// that applies. Account level and tone do not matter.
+// Priority returns the priority of a case and the rule that determined it: the first applicable
+// rule of the matrix. Account level and tone don't matter.
 func (s *Situation) Priority() (priority, rule string) {
 	matrix := []struct {
 		applies        bool
@@ -84,14 +84,14 @@ func (s *Situation) Priority() (priority, rule string) {
 
 func (s *Situation) dueBy(d time.Duration) bool { return s.Deadline > 0 && s.Deadline <= d }
 
-// Escalation is who must take a case, why, and the article that says so ("" where the scenario
-// names its own).
+// Escalation is the team that must take a case, the reason, and the article that requires it ("" if
+// the scenario names its own).
 type Escalation struct {
 	Team, ReasonCode, Article string
 }
 
-// Escalation returns who must take the case; needed is false when the act lies within the agent's
-// authority. Hazards, authorities and misuse come before the act.
+// Escalation returns the team that must take the case; needed is false if the act is within the
+// agent's authority. Hazards, authorities and misuse are checked before the act.
 func (s *Situation) Escalation() (e Escalation, needed bool) {
 	switch {
 	case s.Hazard:
@@ -104,7 +104,7 @@ func (s *Situation) Escalation() (e Escalation, needed bool) {
 	return s.authority()
 }
 
-// authority is the table of what an agent may do.
+// authority returns the escalation that the agent's authority requires.
 func (s *Situation) authority() (e Escalation, needed bool) {
 	switch s.Act.Kind {
 	case "refund":
@@ -123,7 +123,7 @@ func (s *Situation) authority() (e Escalation, needed bool) {
 	return e, needed
 }
 
-// teamOnly lists the acts that no agent may do, regardless of the amount.
+// teamOnly lists the acts that no agent may perform, for any amount.
 func teamOnly() map[string]Escalation {
 	return map[string]Escalation{
 		"fraud_case":           {"security", "FRAUD", "POL-FRD"},
@@ -145,7 +145,7 @@ const ActKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_co
 	"payment_plan|warehouse_release|data_request|legal_request|account_recovery|vulnerability_report|" +
 	"docs_correction|known_issue|inform|address_change|intercept|verify|grace|restore|resend|account_change"
 
-// SLAMinutes is the first response that POL-SLA grants a priority.
+// SLAMinutes returns the time of the first response that POL-SLA grants a priority.
 func SLAMinutes(priority string) (int64, error) {
 	minutes, ok := map[string]int64{"urgent": 60, "high": 240, "medium": 1440, "low": 4320}[priority]
 	if !ok {

@@ -47,7 +47,7 @@ func TestPriority(t *testing.T) {
 func TestEscalation(t *testing.T) {
 	tests := map[string]struct {
 		s    Situation
-		want string // team reason article, "" for no escalation
+		want string // "team reason article", or "" without an escalation
 	}{
 		"refund at the limit":      {Situation{Act: Act{"refund", 200_00}}, ""},
 		"refund over the limit":    {Situation{Act: Act{"refund", 200_01}}, "finance OVER_LIMIT POL-REF"},
@@ -81,11 +81,11 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-func TestEveryTeamOnlyActMayBeNamed(t *testing.T) {
+func TestScenariosMayUseEveryTeamOnlyAct(t *testing.T) {
 	kinds := strings.Split(ActKinds, "|")
 	for kind := range teamOnly() {
 		if !slices.Contains(kinds, kind) {
-			t.Errorf("no scenario may name %s", kind)
+			t.Errorf("scenarios may not use %s", kind)
 		}
 	}
 }

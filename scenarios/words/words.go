@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Contains reports whether text contains word, in the same case, with no letter or digit on either
-// side. No text contains the empty word.
+// Contains reports whether text contains word, in the same case, without a letter or digit on
+// either side. No text contains the empty word.
 func Contains(text, word string) bool {
 	for from := 0; word != ""; {
 		i := strings.Index(text[from:], word)
@@ -26,7 +26,7 @@ func Contains(text, word string) bool {
 	return false
 }
 
-// ContainsFold is Contains without regard to case.
+// ContainsFold is like Contains, but ignores case.
 func ContainsFold(text, word string) bool {
 	return Contains(strings.ToLower(text), strings.ToLower(word))
 }

@@ -149,6 +149,9 @@ const (
 	ReasonLedgerTooLarge = "LedgerTooLarge"
 	// ReasonNotFailed: nothing has ended the run early.
 	ReasonNotFailed = "NotFailed"
+	// ReasonForbiddenReference: the spec names a Secret or ConfigMap that only the operator or a
+	// pool may read.
+	ReasonForbiddenReference = "ForbiddenReference"
 	// ReasonInvalidPlan: the spec selects a task or scenario that the pool doesn't offer, or more
 	// categories than the status can list.
 	ReasonInvalidPlan = "InvalidPlan"

@@ -53,6 +53,7 @@ type options struct {
 	shard           int
 	pool            string
 	agent           string
+	inputs          string
 	agentShare      int
 	concurrency     int
 	episodeAttempts int
@@ -99,6 +100,7 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
 	f.StringVar(&o.pool, "pool", "", "host and port of the pool's pods: every address of the host is a pod")
 	f.StringVar(&o.agent, "agent", "", "who plays, as JSON: the spec.agent of an EvaluationRun without its secrets; "+
 		"or @FILE, a file of that JSON")
+	f.StringVar(&o.inputs, "inputs", "", "digest of the plan and the agent: the runner refuses others")
 	f.IntVar(&o.agentShare, "agent-share", 1, "number of runners among which the agent's requestsPerMinute is divided")
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")

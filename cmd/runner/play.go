@@ -31,6 +31,11 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	if err != nil {
 		return score.Summary{}, fmt.Errorf("reading the plan: %w", err)
 	}
+	if got := score.InputsDigest(data, []byte(o.agent)); o.inputs != "" && got != o.inputs {
+		return score.Summary{}, fmt.Errorf("the plan in %s or the agent is not the one that the Job was created for "+
+			"(digest %s, not %s): the operator replaces a changed ConfigMap; find out what changes it", o.plan, got,
+			o.inputs)
+	}
 	plan, err := score.ParsePlan(data)
 	if err != nil {
 		return score.Summary{}, err

@@ -163,6 +163,10 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 			"--shard 1 is not within the 1 of --shards 1"},
 		"shard too high": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=" + pod, "--shard=2"},
 			"shard 2 is not within 0 and 1"},
+		"another agent": {[]string{"--plan=" + plan, "--pool=" + pod, builtin("Oracle"), "--inputs=" + inputs(t, plan)},
+			"is not the one that the Job was created for"},
+		"another plan": {[]string{"--plan=" + other, "--pool=" + pod, builtin("Heuristic"), "--inputs=" + inputs(t, plan)},
+			"is not the one that the Job was created for"},
 		"changed pool": {[]string{builtin("Heuristic"), "--plan=" + other, "--pool=" + pod},
 			"the pool is not the one that the run was planned with: the grader version"},
 	}
@@ -176,6 +180,25 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 				t.Errorf("termination message = %q, want the error", message)
 			}
 		})
+	}
+}
+
+// inputs is the digest of a plan and of the agent Heuristic.
+func inputs(t *testing.T, plan string) string {
+	t.Helper()
+	data, err := os.ReadFile(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return score.InputsDigest(data, []byte(strings.TrimPrefix(builtin("Heuristic"), "--agent=")))
+}
+
+func TestRunnerPlaysItsInputs(t *testing.T) {
+	kind := ticketKind(t)
+	plan := planFile(t, kind, func(*score.Plan) {})
+	if message, err := run(t, "--plan="+plan, "--pool="+pool(t, kind), builtin("Heuristic"),
+		"--inputs="+inputs(t, plan)); err != nil {
+		t.Errorf("%v: %s", err, message)
 	}
 }
 

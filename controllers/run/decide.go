@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -96,6 +97,10 @@ func decide(s snapshot) decision {
 
 // begin starts a run as soon as nothing prevents it.
 func begin(d *decision, s snapshot) evaluation.Outcome {
+	if err := access.CheckReferences(s.run, s.pools); err != nil {
+		return failed(v1alpha1.ReasonForbiddenReference, fmt.Sprintf("The run is not started: %v. The author of a run "+
+			"could read it. Use another object and create the run again.", err))
+	}
 	if suspended(s.run) {
 		return waiting(v1alpha1.ReasonSuspended,
 			"The run is suspended and has not begun. Set spec.suspend to false to begin.")

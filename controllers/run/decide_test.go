@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,6 +249,27 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	}
 	if diff := cmp.Diff(plan, *d.createPlan); diff != "" {
 		t.Errorf("made again: %s", diff)
+	}
+}
+
+// The runners refuse another agent in the ConfigMap, and the operator replaces it.
+func TestChangedAgentIsReplaced(t *testing.T) {
+	s, _ := begun(t)
+	if !slices.Contains(s.job.Spec.Template.Spec.Containers[0].Args, "--inputs="+inputsOf(s.planMap)) {
+		t.Fatalf("the Job doesn't name its inputs: %q", s.job.Spec.Template.Spec.Containers[0].Args)
+	}
+	if d := decide(s); d.removePlan {
+		t.Error("a ConfigMap without a change is removed")
+	}
+	s.planMap.Data[agentKey] = `{"type":"Builtin","builtin":{"policy":"Oracle"}}`
+	if d := decide(s); !d.removePlan || d.createPlan != nil {
+		t.Errorf("another agent: removed %v, created %v", d.removePlan, d.createPlan != nil)
+	}
+	// An earlier version may have written the same agent differently.
+	older := runnerJob(s, jobSpec{attempt: 1, shards: missing(&decision{status: s.run.Status}), inputs: inputsOf(s.planMap)})
+	s.job = older
+	if d := decide(s); d.removePlan {
+		t.Error("the ConfigMap for which the Job was created is removed")
 	}
 }
 

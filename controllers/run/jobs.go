@@ -64,7 +64,25 @@ func nextJob(d *decision, s snapshot) *jobSpec {
 	if suspended(s.run) && queued(s.run) {
 		return nil
 	}
-	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run)}
+	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run),
+		inputs: plannedInputs(d, s)}
+}
+
+// plannedInputs is the digest of what the runners of the next Job read. It is "" if the ConfigMap
+// can't be made, which applyPlan reports before a Job is created.
+func plannedInputs(d *decision, s snapshot) string {
+	planMap := s.planMap
+	if d.createPlan != nil {
+		made, err := planConfigMap(s.run, *d.createPlan)
+		if err != nil {
+			return ""
+		}
+		planMap = made
+	}
+	if planMap == nil {
+		return ""
+	}
+	return inputsOf(planMap)
 }
 
 // missing are the shards that aren't counted.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -205,5 +206,32 @@ func TestBaseline(t *testing.T) {
 				t.Errorf("a run less itself: %+v", got)
 			}
 		})
+	}
+}
+
+// A run that names the pool's key is refused before its pods could read it.
+func TestForbiddenReference(t *testing.T) {
+	run := newTestRun()
+	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "tokens"},
+			Key: "token"}}}}}
+	guarded := pool()
+	guarded.Name, guarded.UID = "other", "other-uid"
+	guarded.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "tokens", Key: "token"}
+	w := newWorld(t, pool(), guarded, server("support-a", "10.0.0.1"), run)
+	w.mustPass()
+	want := envReady + "Complete=False/ForbiddenReference Failed=True/ForbiddenReference"
+	if got := states(w.run().Status.Conditions); got != want {
+		t.Errorf("conditions %s, want %s", got, want)
+	}
+	c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed)
+	if !strings.Contains(c.Message, "spec.template.env names Secret tokens, which is the token of pool other") {
+		t.Error(c.Message)
+	}
+	if w.job() != nil || w.run().Status.StartTime != nil {
+		t.Errorf("the run was started: %+v", w.job())
+	}
+	if diff := cmp.Diff([]string{"Warning ForbiddenReference"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
 	}
 }

@@ -31,7 +31,7 @@ func TestResultsOfARun(t *testing.T) {
 			if got := resultsURL(run); got != tc.want {
 				t.Errorf("resultsURL() = %q, want %q", got, tc.want)
 			}
-			if got := slices.Contains(runnerArgs(run, score.IndexSet{}), "--results="+tc.want); got != (tc.want != "") {
+			if got := slices.Contains(runnerArgs(run, jobSpec{}), "--results="+tc.want); got != (tc.want != "") {
 				t.Errorf("the runner is told: %v", got)
 			}
 		})

@@ -3,9 +3,11 @@ package run
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +37,7 @@ const (
 
 	runnerContainer = "runner"
 	agentContainer  = "agent"
+	inputsFlag      = "--inputs="
 	planKey         = "plan.json"
 	agentKey        = "agent.json"
 	planFolder      = "/etc/csenv"
@@ -52,6 +55,7 @@ type jobSpec struct {
 	attempt   int32
 	shards    score.IndexSet
 	suspended bool
+	inputs    string // the digest of the plan and of the agent that runners read
 }
 
 func planName(run *v1alpha1.EvaluationRun) string { return run.Name + "-plan" }
@@ -73,6 +77,29 @@ func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.Config
 	}, nil
 }
 
+// inputsOf is the digest of the plan and the agent in a ConfigMap.
+func inputsOf(planMap *corev1.ConfigMap) string {
+	return score.InputsDigest([]byte(planMap.Data[planKey]), []byte(planMap.Data[agentKey]))
+}
+
+// agentChanged returns an error if the ConfigMap's agent is neither the spec's nor the one that the
+// Job was created for, which an earlier version may have written differently.
+func agentChanged(s snapshot) error {
+	agent, err := evaluation.AgentJSON(s.run.Spec.Agent)
+	if err != nil {
+		return err
+	}
+	if s.planMap.Data[agentKey] == string(agent) {
+		return nil
+	}
+	if s.job != nil && slices.ContainsFunc(s.job.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == runnerContainer && slices.Contains(c.Args, inputsFlag+inputsOf(s.planMap))
+	}) {
+		return nil
+	}
+	return errors.New("the agent is not the run's")
+}
+
 // objectMeta is that of an object of the run.
 func objectMeta(run *v1alpha1.EvaluationRun, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)}
@@ -87,7 +114,7 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 	template := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations),
 			Finalizers: []string{summaryFinalizer}},
-		Spec: runnerPod(s, spec.shards),
+		Spec: runnerPod(s, spec),
 	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -127,7 +154,7 @@ func podFailurePolicy() *batchv1.PodFailurePolicy {
 }
 
 // runnerPod is completed by pods.Finish.
-func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
+func runnerPod(s snapshot, job jobSpec) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
 		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
@@ -138,7 +165,7 @@ func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
 			Name:                   runnerContainer,
 			Image:                  s.options.Image,
 			Command:                []string{"/runner"},
-			Args:                   runnerArgs(s.run, shards),
+			Args:                   runnerArgs(s.run, job),
 			Env:                    runnerEnv(s),
 			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
 			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
@@ -213,16 +240,17 @@ func resultsURL(run *v1alpha1.EvaluationRun) string {
 }
 
 // runnerArgs are the flags of cmd/runner. The Job controller sets JOB_COMPLETION_INDEX.
-func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
+func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 	spec := run.Spec
 	args := []string{
 		"--plan=" + planFolder + "/" + planKey,
-		"--shards=" + shards.String(),
+		"--shards=" + job.shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
 		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), access.PoolOf(run).Namespace,
 			v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
-		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // few
+		inputsFlag + job.inputs,
+		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(job.shards.Len())))), //nolint:gosec // few
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
 		"--termination-log=" + corev1.TerminationMessagePathDefault,

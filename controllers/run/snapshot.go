@@ -63,8 +63,9 @@ type snapshot struct {
 	collected      *collected              // their result, nil while the run collects nothing
 	gone           []string                // pods of status.rollouts.servers that no longer exist
 
-	report    *score.Report // the pool's offer, read only while the run has no plan
-	reportErr error         // why report couldn't be read
+	pools     []v1alpha1.CustomerSupportEnv // of the run's namespace, read only until the run begins
+	report    *score.Report                 // the pool's offer, read only while the run has no plan
+	reportErr error                         // why report couldn't be read
 }
 
 // offer requires that the report was read.
@@ -91,6 +92,9 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 		return s, nil
 	}
 	if err := r.readPool(ctx, &s); err != nil {
+		return s, err
+	}
+	if err := r.readNeighbours(ctx, &s); err != nil {
 		return s, err
 	}
 	s.source = sourceOf(run)
@@ -159,6 +163,19 @@ func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	if allowed {
 		s.env = env
 	}
+	return nil
+}
+
+// readNeighbours reads the pools whose Secrets the run's pods could read.
+func (r *Reconciler) readNeighbours(ctx context.Context, s *snapshot) error {
+	if s.run.Status.Provenance != nil || evaluation.Ended(s.run.Status.Conditions) {
+		return nil
+	}
+	list := &v1alpha1.CustomerSupportEnvList{}
+	if err := r.client.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
+		return fmt.Errorf("listing the pools of namespace %s: %w", s.run.Namespace, err)
+	}
+	s.pools = list.Items
 	return nil
 }
 

@@ -116,7 +116,7 @@ func TestRunnerJob(t *testing.T) {
 	s := snap()
 	run := s.run
 	run.Labels = map[string]string{"team": "a", labelQueue: "gpus", v1alpha1.LabelRun: "another"}
-	wish := jobSpec{attempt: 2}
+	wish := jobSpec{attempt: 2, inputs: "sha256:0"}
 	for _, shard := range []int64{1, 3, 5} {
 		wish.shards.Add(shard)
 	}
@@ -124,7 +124,7 @@ func TestRunnerJob(t *testing.T) {
 	pod := job.Spec.Template.Spec
 	wantArgs := []string{
 		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
-		"--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json",
+		"--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json", "--inputs=sha256:0",
 		"--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log",
 	}
 	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {

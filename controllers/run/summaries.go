@@ -64,7 +64,8 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	d.status.Results = resultsURL(s.run)
 	d.status.Shards.Rounds = 1
 	d.folding.sums = sums
-	d.createPlan, d.createJob = &plan, nextJob(d, s)
+	d.createPlan = &plan
+	d.createJob = nextJob(d, s)
 	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s at a time.",
 			evaluation.Count(plan.Episodes(), "episode"), s.env.Name, evaluation.Count(int64(plan.Shards), "shard"),
@@ -205,7 +206,7 @@ func refusedMessage(r refusal) string {
 }
 
 // storedPlan reads the plan in the run's ConfigMap. Any user of the namespace may write to it, so
-// the plan must have the fingerprint in the status.
+// the plan must have the fingerprint in the status, and the agent must be the run's.
 func storedPlan(s snapshot) (score.Plan, error) {
 	if s.planMap == nil {
 		return score.Plan{}, errors.New("there is no such ConfigMap")
@@ -218,7 +219,10 @@ func storedPlan(s snapshot) (score.Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	return plan, matches(plan, sums.Plan)
+	if err := matches(plan, sums.Plan); err != nil {
+		return plan, err
+	}
+	return plan, agentChanged(s)
 }
 
 func matches(plan score.Plan, fingerprint string) error {

@@ -121,6 +121,17 @@ func (p Plan) Fingerprint() (string, error) {
 	return bitstream.DigestPrefix + hex.EncodeToString(sum[:]), nil
 }
 
+// InputsDigest is "sha256:" and the hex digest of the bytes of a plan and of an agent, with which a
+// runner recognises the files that its Job was created for.
+func InputsDigest(plan, agent []byte) string {
+	hash := sha256.New()
+	// Writing to a hash never fails. The length separates the two.
+	_, _ = fmt.Fprintf(hash, "%d\n", len(plan))
+	_, _ = hash.Write(plan)
+	_, _ = hash.Write(agent)
+	return bitstream.DigestPrefix + hex.EncodeToString(hash.Sum(nil))
+}
+
 func (p Plan) validate() error {
 	var errs []error
 	refuse := func(condition bool, format string, args ...any) {

@@ -1,0 +1,139 @@
+package access
+
+import (
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// reference is a Secret or ConfigMap that a spec names.
+type reference struct {
+	field, kind, name string
+	// key is the only key that is read, "" for all keys.
+	key string
+	// endpoint is the only URL that the value is sent to, "" if the author of the spec can read it.
+	endpoint string
+}
+
+// private is a Secret or ConfigMap that only a pool's servers may read.
+type private struct {
+	reference
+	pool string
+}
+
+// operatorSecrets matches the names of the Secrets that the operator creates.
+var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)(-[0-9a-f]{1,16})?$`)
+
+// CheckReferences returns an error if a run refers to a Secret or ConfigMap that only the operator
+// or a pool may read: whoever may create runs can read what their pods can. The pools are those of
+// the run's namespace.
+//
+// A model's key may be that of a pool's judge, if both are sent to the same URL.
+func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
+	var secrets []private
+	for i := range pools {
+		secrets = append(secrets, privateOf(&pools[i])...)
+	}
+	for _, ref := range references(run) {
+		if ref.kind == secretKind && operatorSecrets.MatchString(ref.name) {
+			return fmt.Errorf("%s names Secret %s, which has the name of a Secret of the operator", ref.field, ref.name)
+		}
+		for _, p := range secrets {
+			if p.covers(ref) && !isOwnToken(run, ref, p) {
+				return fmt.Errorf("%s names %s %s, which is %s of pool %s", ref.field, ref.kind, ref.name, p.field, p.pool)
+			}
+		}
+	}
+	return nil
+}
+
+func (p private) covers(ref reference) bool {
+	return p.kind == ref.kind && p.name == ref.name && (p.key == "" || ref.key == "" || p.key == ref.key) &&
+		(ref.endpoint == "" || ref.endpoint != p.endpoint)
+}
+
+// isOwnToken reports whether a run's token is that of the pool that it is sent to.
+func isOwnToken(run *v1alpha1.EvaluationRun, ref reference, p private) bool {
+	pool := PoolOf(run)
+	return ref.field == tokenField && p.field == "the token" && pool.Namespace == run.Namespace && pool.Name == p.pool
+}
+
+const (
+	secretKind    = "Secret"
+	configMapKind = "ConfigMap"
+	tokenField    = "spec.environmentRef.tokenSecretRef" //nolint:gosec // a field's name
+)
+
+// privateOf lists what only the servers of a pool may read.
+func privateOf(pool *v1alpha1.CustomerSupportEnv) []private {
+	var all []private
+	add := func(what, kind, name, key, endpoint string) {
+		all = append(all, private{pool: pool.Name, reference: reference{field: what, kind: kind, name: name, key: key,
+			endpoint: endpoint}})
+	}
+	for _, pack := range pool.Spec.Scenarios.Packs {
+		if pack.Secret != nil {
+			add("a scenario pack", secretKind, pack.Secret.Name, "", "")
+		}
+		if pack.ConfigMap != nil {
+			add("a scenario pack", configMapKind, pack.ConfigMap.Name, "", "")
+		}
+	}
+	if ref := pool.Spec.Access.TokenSecretRef; ref != nil {
+		add("the token", secretKind, ref.Name, ref.Key, "")
+	}
+	if llm := pool.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
+		add("the judge's key", secretKind, llm.APIKeySecretRef.Name, llm.APIKeySecretRef.Key, llm.BaseURL)
+	}
+	return all
+}
+
+// references lists the Secrets and ConfigMaps that a run's pods can read.
+func references(run *v1alpha1.EvaluationRun) []reference {
+	var all []reference
+	one := func(field string, ref *v1alpha1.SecretKeyReference, endpoint string) {
+		if ref != nil {
+			all = append(all, reference{field, secretKind, ref.Name, ref.Key, endpoint})
+		}
+	}
+	spec := run.Spec
+	one(tokenField, spec.EnvironmentRef.TokenSecretRef, "")
+	if agent := spec.Agent.OpenAI; agent != nil {
+		one("spec.agent.openAI.apiKeySecretRef", agent.APIKeySecretRef, agent.BaseURL)
+	}
+	if agent := spec.Agent.HTTP; agent != nil {
+		one("spec.agent.http.tokenSecretRef", agent.TokenSecretRef, "")
+	}
+	if agent := spec.Agent.Container; agent != nil {
+		all = append(all, ofEnv("spec.agent.container.env", agent.Env)...)
+	}
+	if results := spec.Results; results != nil && results.CredentialsSecretRef != nil {
+		all = append(all, reference{"spec.results.credentialsSecretRef", secretKind, results.CredentialsSecretRef.Name, "", ""})
+	}
+	if template := spec.Template; template != nil {
+		all = append(all, ofEnv("spec.template.env", template.Env)...)
+		for _, ref := range template.ImagePullSecrets {
+			all = append(all, reference{"spec.template.imagePullSecrets", secretKind, ref.Name, "", ""})
+		}
+	}
+	return all
+}
+
+func ofEnv(field string, env []corev1.EnvVar) []reference {
+	var all []reference
+	for _, v := range env {
+		if v.ValueFrom == nil {
+			continue
+		}
+		if ref := v.ValueFrom.SecretKeyRef; ref != nil {
+			all = append(all, reference{field, secretKind, ref.Name, ref.Key, ""})
+		}
+		if ref := v.ValueFrom.ConfigMapKeyRef; ref != nil {
+			all = append(all, reference{field, configMapKind, ref.Name, ref.Key, ""})
+		}
+	}
+	return all
+}

@@ -61,8 +61,8 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Only namespaces that may have runs reach the port.
-func TestPeersAreWhoIsAllowed(t *testing.T) {
+// Only the namespaces whose runs are allowed reach the port.
+func TestPeersMatchAllows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		value := rapid.SampledFrom([]string{"a", "b"})
@@ -84,7 +84,7 @@ func TestPeersAreWhoIsAllowed(t *testing.T) {
 	})
 }
 
-// reaches does what a network does with the peers of a policy.
+// reaches evaluates the peers of a policy as a network does.
 func reaches(r *rapid.T, peers []networkingv1.NetworkPolicyPeer, policyNamespace, namespace string,
 	has map[string]string) bool {
 	for _, peer := range peers {

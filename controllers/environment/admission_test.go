@@ -16,8 +16,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// admitting is a world whose admission changes Deployments: they get another registry and less
-// memory, no request of CPU, and a sidecar.
+// admitting returns a world whose admission changes Deployments: another registry, less memory, no
+// CPU request, and a sidecar.
 func admitting(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, pool(keyless))
@@ -42,7 +42,7 @@ func admitting(t *testing.T) *world {
 			if err := store.Update(ctx, &applied); err != nil {
 				return err
 			}
-			applied.APIVersion, applied.Kind = "apps/v1", kindDeployment // which the client clears
+			applied.APIVersion, applied.Kind = "apps/v1", kindDeployment // the client clears these fields
 			return json.Unmarshal(encode(applied), config)
 		},
 	})
@@ -59,7 +59,7 @@ func TestReconcileAcceptsWhatAdmissionChanges(t *testing.T) {
 		}
 		for range 3 {
 			if w.mustReconcile(t); len(w.writes) > 0 {
-				t.Fatalf("%s: the pool at rest is written to: %v", when, w.writes)
+				t.Fatalf("%s: writes to a pool at rest: %v", when, w.writes)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestReconcileAcceptsWhatAdmissionChanges(t *testing.T) {
 
 	w.edit(t, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil:latest" })
 	if w.mustReconcile(t); !cmp.Equal(w.writes[:1], []string{"apply"}) {
-		t.Errorf("writes after a change by hand: %v", w.writes)
+		t.Errorf("writes after a manual change: %v", w.writes)
 	}
 	settles("changed by hand", 1)
 	w.edit(t, func(d *appsv1.Deployment) {
@@ -102,7 +102,7 @@ func (w *world) rolledOut(t *testing.T) {
 	}
 }
 
-// edit changes the Deployment without admission.
+// edit changes the Deployment, bypassing admission.
 func (w *world) edit(t *testing.T, change func(*appsv1.Deployment)) {
 	t.Helper()
 	var d appsv1.Deployment

@@ -33,7 +33,7 @@ func annotated(key, value string) func(*corev1.Pod) {
 	}
 }
 
-// costs are the deletion costs that marks write; "-" removes one.
+// costs returns the deletion costs that the marks write; "-" removes one.
 func costs(all []mark) map[string]string {
 	got := map[string]string{}
 	for _, m := range all {
@@ -87,8 +87,8 @@ func TestDeletionCosts(t *testing.T) {
 	}
 }
 
-// removed are the pods that a ReplicaSet would remove: those that aren't ready first, then those of
-// the least cost.
+// removed returns the pods that a ReplicaSet would remove: unready ones first, then those with the
+// lowest cost.
 func removed(servers []corev1.Pod, n int) []corev1.Pod {
 	cost := func(pod corev1.Pod) (c int) {
 		_, _ = fmt.Sscan(pod.Annotations[deletionCost], &c)
@@ -110,9 +110,8 @@ func removed(servers []corev1.Pod, n int) []corev1.Pod {
 	return order[:n]
 }
 
-// For any state of the servers and any costs from before: no server that
-// autoscaling has removed has sessions while an idle one stays, and where none is idle, the one
-// with the fewest goes.
+// For all states of the servers and all earlier costs: autoscaling removes no server with sessions
+// while an idle one stays. If none is idle, the server with the fewest sessions is removed.
 func TestIdleServersGoFirst(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -128,7 +127,7 @@ func TestIdleServersGoFirst(t *testing.T) {
 			switch active := rapid.Int64Range(-2, 10).Draw(r, "sessions"); active {
 			case -2:
 				waiting("ContainerCreating", "")(&pod)
-			case -1: // it doesn't answer
+			case -1: // no answer
 			case 10:
 				unready(&pod)
 				fallthrough
@@ -165,7 +164,7 @@ func TestIdleServersGoFirst(t *testing.T) {
 			for _, other := range s.pods {
 				stays := !slices.ContainsFunc(gone, func(g corev1.Pod) bool { return g.Name == other.Name })
 				if stays && sessions(other) < sessions(pod) {
-					r.Fatalf("%s goes with %d sessions, and %s stays with %d", pod.Name, sessions(pod), other.Name,
+					r.Fatalf("%s with %d sessions is removed, %s with %d stays", pod.Name, sessions(pod), other.Name,
 						sessions(other))
 				}
 			}
@@ -225,15 +224,16 @@ func TestTemplateForbidsEviction(t *testing.T) {
 	t.Parallel()
 	s := healthy()
 	if got := podTemplate(s.snapshot, s.scenarios).Annotations[safeToEvict]; got != "false" {
-		t.Errorf("the template says %q", got)
+		t.Errorf("the template has %q", got)
 	}
 	s.env.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{safeToEvict: "true"}}
 	if got := podTemplate(s.snapshot, s.scenarios).Annotations[safeToEvict]; got != "true" {
-		t.Errorf("the template says %q, the user's says true", got)
+		t.Errorf("the template has %q, want the user's true", got)
 	}
 }
 
-// scaledDown is a world whose pool has three servers, two of them played, and is to have one.
+// scaledDown returns a world whose pool has three servers, two of them with sessions, and should
+// have one.
 func scaledDown(t *testing.T) *world {
 	t.Helper()
 	env := pool(replicas(3))
@@ -291,7 +291,7 @@ func TestReconcileWritesCostsBeforeTheNumber(t *testing.T) {
 	}
 }
 
-func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
+func TestReconcileRetriesCosts(t *testing.T) {
 	t.Parallel()
 	pods := corev1.Resource("pods")
 	tests := map[string]struct {
@@ -301,7 +301,7 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 	}{
 		"the pod is gone": {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
 		"refused": {faults{patch: apierrors.NewForbidden(pods, "support-a",
-			errors.New("a webhook says no"))}, "annotating Pod support-", true},
+			errors.New("refused by a webhook"))}, "annotating Pod support-", true},
 		"conflict": {faults{patch: apierrors.NewConflict(pods, "support-a", errors.New("modified"))},
 			"annotating Pod support-", true},
 		"timeout after success": {faults{patchAfterSuccess: apierrors.NewTimeoutError("gave up waiting", 1)},
@@ -318,7 +318,7 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 			_, err := w.reconcile(t)
 			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
 				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
-				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
+				t.Fatalf("error = %v, want it to contain %q", err, tt.wantErr)
 			}
 			if got := w.replicas(t); (got == 3) != tt.stays {
 				t.Errorf("%d servers, want 3: %v", got, tt.stays)
@@ -327,18 +327,18 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 			w.mustReconcile(t)
 			w.mustReconcile(t)
 			if got := w.replicas(t); got != 1 {
-				t.Errorf("%d servers once nothing is wrong any more", got)
+				t.Errorf("%d servers after the faults", got)
 			}
 			w.mustReconcile(t)
 			if len(w.writes) > 0 {
-				t.Errorf("the pool still writes: %v", w.writes)
+				t.Errorf("unexpected writes: %v", w.writes)
 			}
 		})
 	}
 }
 
-// A full server isn't ready, so it would be removed before the idle ones: a lower number waits, but
-// not for ever.
+// A full server isn't ready, so it would be removed before the idle ones. Scaling down waits for
+// it, but not forever.
 func TestReconcileWaitsForAFullServer(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -358,10 +358,10 @@ func TestReconcileWaitsForAFullServer(t *testing.T) {
 	for range 3 {
 		result := w.mustReconcile(t)
 		if got := w.replicas(t); got != 3 {
-			t.Fatalf("%d servers while the full one would go first", got)
+			t.Fatalf("%d servers although the full one would be removed first", got)
 		}
 		if result.RequeueAfter > scalePollInterval*12/10 {
-			t.Errorf("looks again after %s", result.RequeueAfter)
+			t.Errorf("requeued after %s", result.RequeueAfter)
 		}
 	}
 	if c := w.condition(t, v1alpha1.ConditionProgressing); c.Status != metav1.ConditionTrue {
@@ -384,7 +384,7 @@ func TestReconcileSuspends(t *testing.T) {
 	}
 	w.mustReconcile(t)
 	if diff := cmp.Diff([]string{"apply", "status"}, w.writes); diff != "" || w.replicas(t) != 0 {
-		t.Errorf("%d servers; writes: all servers go, so none needs a cost (-want +got):\n%s", w.replicas(t), diff)
+		t.Errorf("%d servers; writes: no cost, because all servers are removed (-want +got):\n%s", w.replicas(t), diff)
 	}
 	if c := w.condition(t, v1alpha1.ConditionAvailable); c.Reason != v1alpha1.ReasonSuspended {
 		t.Errorf("Available is %+v", c)

@@ -16,7 +16,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// materialise is what the API server would keep of an apply configuration, defaults aside.
+// materialise returns the object that the API server would store for an apply configuration,
+// without defaults.
 func materialise(t *testing.T, c child) client.Object {
 	t.Helper()
 	data, err := json.Marshal(c.config)
@@ -170,16 +171,16 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// For every spec, a pool whose objects were applied needs no writes, and specs differ in their
-// hash.
-func TestPlanSettles(t *testing.T) {
+// For every spec, a pool with applied objects needs no writes, and different specs have different
+// hashes.
+func TestAppliedPoolNeedsNoWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
 		s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}}
 		s.scaling.to = *env.Spec.Replicas
 		if steps := changes(s, nil); len(steps) > 0 {
-			r.Fatalf("a pool at rest has %v applied again", steps[0].id)
+			r.Fatalf("%v is applied again in a pool at rest", steps[0].id)
 		}
 		s.env, s.scaling.to = other, *other.Spec.Replicas
 		if same := cmp.Equal(env.Spec, other.Spec); same != (len(changes(s, nil)) == 0) {

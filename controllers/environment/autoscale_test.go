@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// bounds is autoscaling between two numbers of servers, with the defaults of the API server.
+// bounds returns autoscaling between two numbers of servers, with the API server's defaults.
 func bounds(least, most int32, edits ...func(*v1alpha1.Autoscaling)) *v1alpha1.Autoscaling {
 	a := &v1alpha1.Autoscaling{
 		MinReplicas: new(least), MaxReplicas: most, FreeSessions: new(intstr.FromString("20%")),
@@ -32,7 +32,7 @@ func delay(seconds int32) func(*v1alpha1.Autoscaling) {
 	return func(a *v1alpha1.Autoscaling) { a.ScaleDownDelaySeconds = new(seconds) }
 }
 
-// watched is a history of steady needs over an hour.
+// watched returns a history of constant needs over an hour.
 func watched(a *v1alpha1.Autoscaling, n int64) history {
 	var h history
 	for t := noon.Add(-time.Hour); t.Before(noon); t = t.Add(scalePollInterval) {
@@ -138,7 +138,7 @@ func TestAutoscale(t *testing.T) {
 }
 
 // After a restart, or a long time without a pass, the delay starts again.
-func TestAutoscaleLooksOnlyBackOverWhatItSaw(t *testing.T) {
+func TestAutoscaleDelayStartsAgainAfterAGap(t *testing.T) {
 	t.Parallel()
 	a := bounds(1, 10)
 	idle := load{size: 10, stay: 4, idle: 4}
@@ -207,7 +207,7 @@ func TestAutoscaleProperties(t *testing.T) {
 		if busier, _ := autoscale(a, more, from, past, noon); busier.to < got.to {
 			r.Fatalf("%d servers for %d sessions, %d for %d", got.to, l.active, busier.to, more.active)
 		}
-		// The number suffices for every buffer, unless the maximum limits it.
+		// The number is sufficient for every buffer, unless the maximum limits it.
 		if number, percent := freeSessions(a); got.to < a.MaxReplicas && got.to > 0 &&
 			(*a.MinReplicas > 0 || l.awaited || l.active+l.lasting > 0) {
 			capacity := int64(got.to) * l.size
@@ -215,8 +215,7 @@ func TestAutoscaleProperties(t *testing.T) {
 				r.Fatalf("%d servers of %d sessions leave %d free with %d open", got.to, l.size, vacant, l.active)
 			}
 		}
-		// Deciding again over what was decided changes nothing but the delay's end: a lagging cache
-		// repeats itself.
+		// Repeating a decision, as with a stale cache, changes nothing but the end of the delay.
 		l.stay = max(l.stay, got.to)
 		if again, _ := autoscale(a, l, got.to, past, noon); again.to > got.to {
 			r.Fatalf("from %d to %d, and then to %d", from, got.to, again.to)
@@ -224,7 +223,7 @@ func TestAutoscaleProperties(t *testing.T) {
 	})
 }
 
-// TestWindow compares with the plain greatest of all samples.
+// TestWindow compares with the maximum of all samples.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -248,8 +247,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestAutoscaleDoesNotFlap plays a load that swings about a level: the pool goes up to its peaks
-// and stays there for every delay, as long as the load comes back within it.
+// TestAutoscaleDoesNotFlap plays a load that oscillates: the pool grows to the peaks and stays
+// there as long as the load returns within the delay.
 func TestAutoscaleDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

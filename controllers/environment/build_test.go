@@ -17,10 +17,10 @@ import (
 
 const testImage = "csenv:test"
 
-// noon is the time of every test.
+// noon is the current time in every test.
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// pool is a CustomerSupportEnv as the API server hands it out, defaults filled in.
+// pool returns a CustomerSupportEnv as the API server returns it, with defaults.
 func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
 	env := &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "shop", UID: "7d0c", Generation: 3},
@@ -42,12 +42,12 @@ func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupport
 	return env
 }
 
-// everyOverride changes all that a user may change of the servers' pods.
+// everyOverride returns all overrides that a user may set for the servers' pods.
 func everyOverride() *v1alpha1.PodOverrides {
 	return &v1alpha1.PodOverrides{
 		Labels:      map[string]string{"team": "helpdesk"},
 		Annotations: map[string]string{"example.com/note": "ours"},
-		// Not as the API server writes quantities.
+		// The API server writes these quantities in another form.
 		Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("2048Mi"),
 		}},
@@ -76,7 +76,7 @@ func replicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
 	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = new(n) }
 }
 
-// rolledOut is the Deployment of a pool that is as it should be.
+// rolledOut returns the Deployment of a healthy pool.
 func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	n := *env.Spec.Replicas
 	d := &appsv1.Deployment{
@@ -90,7 +90,7 @@ func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deploymen
 	return d
 }
 
-// server is a pod of the newest template that runs and is ready.
+// server returns a running and ready pod of the newest template.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 	template := podTemplate(snapshot{env: pool(), image: testImage}, "")
 	pod := corev1.Pod{
@@ -144,7 +144,7 @@ func scheduled(status corev1.ConditionStatus, reason, message string, ago time.D
 	}
 }
 
-// report is what a ticket server says with so many open sessions out of ten.
+// report returns the report of a ticket server with that many of ten sessions open.
 func report(active int64) score.Report {
 	return score.Report{
 		Environment: "ticket", ScenarioDigest: "sha256:new", GraderVersion: "1", Judge: "offline-v1",
@@ -155,7 +155,7 @@ func report(active int64) score.Report {
 	}
 }
 
-// healthy is the snapshot of a pool of two servers at rest.
+// healthy returns the snapshot of a pool of two servers at rest.
 func healthy(edits ...func(*decision)) decision {
 	env := pool()
 	s := decision{scaling: scaling{from: 2, to: 2}, snapshot: snapshot{

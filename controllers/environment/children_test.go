@@ -102,9 +102,9 @@ func withPacks(env *v1alpha1.CustomerSupportEnv) {
 	}
 }
 
-// A server finds its packs in its files, and the judge's key in a variable that comes from the
-// Secret: it stands nowhere else.
-func TestDeploymentMountsWhatIsReferred(t *testing.T) {
+// A server's packs are mounted as files, and the judge's key is only in a variable that refers to
+// the Secret.
+func TestDeploymentMountsReferencedObjects(t *testing.T) {
 	t.Parallel()
 	spec := builtDeployment(t, pool(judgedByModel, withPacks, guarded)).Spec.Template.Spec
 	sources := map[string]string{}
@@ -146,8 +146,8 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 	}
 }
 
-// A server knows its own address among those of the pool.
-func TestDeploymentTellsAddress(t *testing.T) {
+// A server gets its own address, to find itself among its peers.
+func TestDeploymentPassesAddress(t *testing.T) {
 	t.Parallel()
 	for _, v := range builtDeployment(t, pool()).Spec.Template.Spec.Containers[0].Env {
 		if v.Name == "POD_IP" {
@@ -174,7 +174,7 @@ func TestDeploymentKeepsServing(t *testing.T) {
 	}
 	got := d.Spec.Template.Spec.Containers[0].TerminationMessagePolicy
 	if got != corev1.TerminationMessageFallbackToLogsOnError {
-		t.Errorf("terminationMessagePolicy = %s: the status couldn't quote why a server ends", got)
+		t.Errorf("terminationMessagePolicy = %s: the status couldn't quote a server's error", got)
 	}
 }
 
@@ -193,16 +193,15 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 	}
 	requests := poolOfPod(t.Context(), &pod)
 	if len(requests) != 1 || requests[0].Name != "support" {
-		t.Errorf("a change of a server's pod wakes %v, want its pool", requests)
+		t.Errorf("a change of a server's pod enqueues %v, want its pool", requests)
 	}
 	if requests := poolOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: runner}}); len(
 		requests) != 0 {
-		t.Errorf("a change of a runner's pod wakes %v, want nothing", requests)
+		t.Errorf("a change of a runner's pod enqueues %v, want nothing", requests)
 	}
 }
 
-// What users did not ask to have restarted keeps its template: its hash must not depend on anything
-// but the template.
+// The hash depends only on the template, so that other changes don't restart servers.
 func TestTemplateHash(t *testing.T) {
 	t.Parallel()
 	hashOf := func(env *v1alpha1.CustomerSupportEnv, image string) string {
@@ -222,12 +221,12 @@ func TestTemplateHash(t *testing.T) {
 	}
 	for name, got := range changes {
 		if got == same {
-			t.Errorf("another %s leaves the template's hash as it was", name)
+			t.Errorf("another %s doesn't change the template's hash", name)
 		}
 	}
 }
 
-// Deleting the pool deletes them.
+// They are deleted with the pool.
 func TestChildrenAreOwned(t *testing.T) {
 	t.Parallel()
 	env := pool()

@@ -45,17 +45,17 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-// world is a reconciler over a fake API server, which counts what is written to it.
+// world is a reconciler on a fake API server that records the writes.
 type world struct {
 	client.WithWatch
 	reconciler *Reconciler
 	events     chan string
-	mu         sync.Mutex // of writes that are made side by side
+	mu         sync.Mutex // guards writes, which may be concurrent
 	writes     []string
 	faults     faults
 }
 
-// faults are errors that the next write of a kind is answered with.
+// faults are the errors of the next write of each kind.
 type faults struct{ apply, create, status, statusAfterSuccess, patch, patchAfterSuccess error }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -77,8 +77,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// statusless takes away the status that the fake client gives to NetworkPolicies, which have none,
-// before their schema refuses it.
+// statusless removes the status that the fake client adds to NetworkPolicies, because their schema
+// has none.
 type statusless struct{ managedfields.TypeConverter }
 
 func (s statusless) ObjectToTyped(object runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
@@ -202,7 +202,7 @@ func (w *world) announced() []string {
 	}
 }
 
-// keyless is a pool that was just created.
+// keyless changes a pool to one that was just created.
 func keyless(env *v1alpha1.CustomerSupportEnv) { env.Status = v1alpha1.CustomerSupportEnvStatus{} }
 
 func conflict() error {
@@ -219,7 +219,7 @@ func TestReconcileCreatesThePool(t *testing.T) {
 		t.Errorf("writes: the key, its public half, then the objects, then the status (-want +got):\n%s", diff)
 	}
 	if result.RequeueAfter < pollInterval || result.RequeueAfter > pollInterval*12/10 {
-		t.Errorf("comes back after %s, want %s and some jitter", result.RequeueAfter, pollInterval)
+		t.Errorf("requeued after %s, want %s and some jitter", result.RequeueAfter, pollInterval)
 	}
 	env := w.pool(t)
 	if diff := cmp.Diff([]string{keySecretName("support", env.Status.LedgerPublicKey)}, w.secrets(t)); diff != "" {
@@ -247,7 +247,7 @@ func TestReconcileAtRestWritesNothing(t *testing.T) {
 	for range 5 {
 		w.mustReconcile(t)
 		if len(w.writes) > 0 {
-			t.Fatalf("a pool at rest is written to: %v", w.writes)
+			t.Fatalf("writes to a pool at rest: %v", w.writes)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestReconcileRepairsTheDeployment(t *testing.T) {
 	}
 }
 
-func TestReconcileLeavesAPoolThatIsGoneOrGoing(t *testing.T) {
+func TestReconcileIgnoresDeletedPools(t *testing.T) {
 	t.Parallel()
 	deleted := metav1.NewTime(noon)
 	tests := map[string][]client.Object{
@@ -293,7 +293,7 @@ func TestReconcileLeavesAPoolThatIsGoneOrGoing(t *testing.T) {
 	}
 }
 
-// A Service called "support" may be the shop's own.
+// A Service called "support" may belong to another owner.
 func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 	t.Parallel()
 	theirs := &corev1.Service{
@@ -301,7 +301,7 @@ func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "helpdesk"}},
 	}
 	w := newWorld(t, pool(keyless), theirs)
-	// The cache holds only objects with our labels.
+	// The cache contains only objects with our labels.
 	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			opts ...client.GetOption) error {
@@ -328,7 +328,7 @@ func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 	}
 }
 
-func TestReconcileMeetsFaults(t *testing.T) {
+func TestReconcileRetriesAfterFaults(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(corev1.Resource("services"), "support", errors.New("exceeded quota"))
 	timeout := apierrors.NewTimeoutError("gave up waiting", 1)
@@ -361,7 +361,7 @@ func TestReconcileMeetsFaults(t *testing.T) {
 			result, err := w.reconcile(t)
 			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
 				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
-				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
+				t.Fatalf("error = %v, want it to contain %q", err, tt.wantErr)
 			}
 			if (result == ctrl.Result{RequeueAfter: pods.ConflictDelay}) != tt.wantDelay {
 				t.Errorf("result = %v", result)
@@ -370,25 +370,25 @@ func TestReconcileMeetsFaults(t *testing.T) {
 				t.Errorf("Secrets %v, want %d", got, tt.wantSecrets)
 			}
 			if tt.faults.status != nil && len(w.announced()) > 0 {
-				t.Error("announced what was never written")
+				t.Error("an event for a write that failed")
 			}
 			w.faults = faults{}
 			w.mustReconcile(t)
 			w.mustReconcile(t)
 			w.mustReconcile(t)
 			if len(w.writes) > 0 {
-				t.Errorf("the pool still writes: %v", w.writes)
+				t.Errorf("unexpected writes: %v", w.writes)
 			}
 		})
 	}
 }
 
-func TestReconcileTellsWhatWasRefused(t *testing.T) {
+func TestReconcileReportsRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool())
 	w.faults.apply = errors.New("exceeded quota")
 	if _, err := w.reconcile(t); err == nil {
-		t.Fatal("no error: the pass isn't tried again")
+		t.Fatal("no error: the pass isn't repeated")
 	}
 	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonApplyFailed ||
 		!strings.Contains(c.Message, "exceeded quota") {
@@ -396,8 +396,8 @@ func TestReconcileTellsWhatWasRefused(t *testing.T) {
 	}
 }
 
-// A pass over a status that is older than the key must not leave servers with a key that the status
-// doesn't name.
+// A pass with a status older than the key must not start servers with a key that isn't in the
+// status.
 func TestReconcileOverAStaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
@@ -428,7 +428,7 @@ func TestReconcileFollowsThePods(t *testing.T) {
 		t.Errorf("sessions (-want +got):\n%s", diff)
 	}
 	if got.ScenarioDigest != "sha256:new" || len(got.Tasks) != 2 {
-		t.Errorf("the pool offers %q, %v", got.ScenarioDigest, got.Tasks)
+		t.Errorf("the status has %q, %v", got.ScenarioDigest, got.Tasks)
 	}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}

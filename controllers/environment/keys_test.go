@@ -19,7 +19,7 @@ func TestNewKeyPair(t *testing.T) {
 	}
 	block, rest := pem.Decode(private)
 	if block == nil || block.Type != "PRIVATE KEY" || len(rest) > 0 {
-		t.Fatalf("the private half is no PEM of one key: %q", private)
+		t.Fatalf("the private half is not the PEM of one key: %q", private)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -58,10 +58,10 @@ func TestKeySecret(t *testing.T) {
 	env := pool()
 	secret := keySecret(env, "public", []byte("pem"))
 	if secret.Immutable == nil || !*secret.Immutable {
-		t.Error("the Secret may be changed under running servers")
+		t.Error("the Secret isn't immutable")
 	}
 	if got := builtDeployment(t, env).Spec.Template.Spec.Volumes[0].Secret.SecretName; got != secret.Name {
-		t.Errorf("servers mount %s, the Secret is called %s", got, secret.Name)
+		t.Errorf("servers mount %s, want the Secret %s", got, secret.Name)
 	}
 	if other := keySecretName(env.Name, "other"); other == secret.Name {
 		t.Error("two key pairs share a Secret's name")

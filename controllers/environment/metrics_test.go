@@ -62,7 +62,7 @@ func TestCollectorWithoutTheCache(t *testing.T) {
 	}).Build()
 	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader("")); err == nil ||
 		!strings.Contains(err.Error(), "cache not started") {
-		t.Errorf("error = %v, want the scrape to fail for what it can't read", err)
+		t.Errorf("error = %v, want the scrape to fail", err)
 	}
 }
 
@@ -125,10 +125,10 @@ csenv_pool_sessions_free{namespace="shop",pool="support"} 27
 	}
 	m.forget(types.NamespacedName{Namespace: "shop", Name: "other"})
 	if n, err := testutil.GatherAndCount(registry); err != nil || n == 0 {
-		t.Errorf("%d series are left when another pool goes, %v", n, err)
+		t.Errorf("%d series remain after the deletion of another pool, %v", n, err)
 	}
 	m.forget(types.NamespacedName{Namespace: "shop", Name: "support"})
 	if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 {
-		t.Errorf("%d series are left of a pool that is gone, %v", n, err)
+		t.Errorf("%d series remain of a deleted pool, %v", n, err)
 	}
 }

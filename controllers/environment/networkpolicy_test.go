@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// Each port admits whom it is for.
+// Each port admits only its clients.
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	own := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}

@@ -55,8 +55,7 @@ func TestDrainReportOf(t *testing.T) {
 	}
 }
 
-// A server's drain report is counted and announced once, though its pod is gone from the cache by
-// then.
+// A server's drain report is counted and announced once, even if its pod is no longer in the cache.
 func TestReconcileReportsDeletedServers(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -79,7 +78,7 @@ func TestReconcileReportsDeletedServers(t *testing.T) {
 		}
 		w.reconciler.podEvents().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
 		if queue.Len() != 1 {
-			t.Fatalf("%d pools wake up", queue.Len())
+			t.Fatalf("%d pools are enqueued", queue.Len())
 		}
 	}
 	for range 2 {
@@ -93,7 +92,7 @@ func TestReconcileReportsDeletedServers(t *testing.T) {
 	}
 	m := w.reconciler.metrics
 	if cut := testutil.ToFloat64(m.cut.WithLabelValues("shop", "support")); cut != 1+2 {
-		t.Errorf("%v sessions were cut, want the one of support-a and the two that support-c last had; events %q", cut,
+		t.Errorf("%v sessions were cut, want the one of support-a and the last two of support-c; events %q", cut,
 			got)
 	}
 	if n := testutil.CollectAndCount(m.drains); n != 1 {
@@ -146,7 +145,7 @@ func TestMemories(t *testing.T) {
 	pod := server("support-a")
 	m.recordDeleted(key, &pod)
 	if got := m.takeDeleted(key); len(got) > 0 {
-		t.Error("a pod of an unknown pool is kept")
+		t.Error("a pod of an unknown pool is stored")
 	}
 	first := m.of(pool())
 	first.written = noon
@@ -154,14 +153,14 @@ func TestMemories(t *testing.T) {
 		m.recordDeleted(key, &pod)
 	}
 	if m.of(pool()) != first || len(m.takeDeleted(key)) != maxDeleted || len(m.takeDeleted(key)) > 0 {
-		t.Error("the memory isn't kept, or holds more or fewer pods than it may")
+		t.Error("the memory isn't kept, or has the wrong number of pods")
 	}
 	if other := m.of(pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "another" })); !other.written.IsZero() {
-		t.Error("a pool remembers what happened to an earlier one of its name")
+		t.Error("a pool has the memory of an earlier one with its name")
 	}
 	m.forget(key)
 	if len(m.pools) > 0 {
-		t.Error("a pool that is gone is remembered")
+		t.Error("a deleted pool is still in the memory")
 	}
 }
 
@@ -188,13 +187,13 @@ func TestObserve(t *testing.T) {
 	notYet := server("young", unready)
 	look(5, 0, old, notYet)
 	if n := testutil.CollectAndCount(metrics.timeToReady); n != 0 {
-		t.Error("how long a server took that was ready before the first look is no news")
+		t.Error("a start is counted that ended before the first pass")
 	}
 	if m.servers["old"].idleSince != noon {
 		t.Errorf("remembered %+v", m.servers["old"])
 	}
 	look(7, 1, old, young)
-	look(6, 1, old, young) // started again
+	look(6, 1, old, young) // restarted
 	look(6, 1, old, young)
 	if n := testutil.CollectAndCount(metrics.timeToReady); n != 1 {
 		t.Error("a server that became ready wasn't counted")
@@ -207,16 +206,16 @@ func TestObserve(t *testing.T) {
 	}
 	look(6, 1, young)
 	if _, known := m.servers["old"]; !known {
-		t.Error("a server is forgotten before its end can be told")
+		t.Error("a server is removed before its end is reported")
 	}
 	look(6, 1, young)
 	if _, known := m.servers["old"]; known {
-		t.Error("a server that is gone is remembered for ever")
+		t.Error("a deleted server stays in the memory")
 	}
 }
 
-// lagging has the reconciler read a Deployment as it was before the last write, while it is asked
-// to.
+// lagging makes the reconciler read the Deployment as it was before the last write, while lags is
+// true.
 func (w *world) lagging(t *testing.T, lags *bool) {
 	t.Helper()
 	before := &appsv1.Deployment{}
@@ -235,7 +234,7 @@ func (w *world) lagging(t *testing.T, lags *bool) {
 	})
 }
 
-// A pass over a stale cache decides the same and emits no event twice.
+// A pass over a stale cache makes the same decision and emits no event twice.
 func TestReconcileOverALaggingCache(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -250,12 +249,12 @@ func TestReconcileOverALaggingCache(t *testing.T) {
 	told := slices.DeleteFunc(w.announced(), func(e string) bool { return !strings.HasPrefix(e, "Normal ScaledDown") })
 	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down",
 		scaleSpec)); len(told) != 1 || got != 1 {
-		t.Errorf("told %q and counted %v decisions, want one", told, got)
+		t.Errorf("events %q and %v decisions, want one", told, got)
 	}
 	lags = false
 	w.mustReconcile(t)
 	w.mustReconcile(t)
 	if len(w.writes) > 0 || w.replicas(t) != 1 {
-		t.Errorf("the pool still writes: %v", w.writes)
+		t.Errorf("unexpected writes: %v", w.writes)
 	}
 }

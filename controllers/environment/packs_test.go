@@ -16,7 +16,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// finishedRollout is a Deployment whose last rolling update ended that long ago, for a digest.
+// finishedRollout returns a Deployment whose last rolling update, for a digest, ended that long
+// ago.
 func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago time.Duration) *appsv1.Deployment {
 	return rolledOut(env, func(d *appsv1.Deployment) {
 		if scenarios != "" {
@@ -29,15 +30,15 @@ func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago tim
 	})
 }
 
-// playing is the report of a server that plays one digest and has mounted another.
+// playing returns the report of a server that plays one digest and has mounted another.
 func playing(loaded, mounted, fault string) score.Report {
 	r := report(0)
 	r.ScenarioDigest, r.Packs = loaded, &score.Packs{Digest: mounted, Error: fault}
 	return r
 }
 
-// packed is the snapshot of a pool with packs, whose servers say this, and whose last rollout ended
-// an hour ago.
+// packed returns the snapshot of a pool with packs, with these reports, an hour after its last
+// rolling update.
 func packed(annotated string, reports ...score.Report) decision {
 	env := pool(withPacks)
 	s := decision{scaling: scaling{from: 2, to: 2}, snapshot: snapshot{
@@ -119,8 +120,8 @@ func TestNextScenarios(t *testing.T) {
 	}
 }
 
-// For any reports, each digest that differs from the last causes one rolling update, and none
-// begins before the last one has been over for replacePause.
+// For all reports, each new digest causes one rolling update, and none begins within replacePause
+// after the last one.
 func TestRolloutsAreBounded(t *testing.T) {
 	t.Parallel()
 	digest := rapid.SampledFrom([]string{"a", "b", "c", ""})
@@ -134,19 +135,19 @@ func TestRolloutsAreBounded(t *testing.T) {
 			s.now, s.live[childID{kindDeployment, "support"}] = now, finishedRollout(s.env, annotated, noon.Sub(ended))
 			if next := nextScenarios(s.snapshot); next != annotated {
 				if now.Sub(ended) < replacePause {
-					r.Fatalf("a rollout %v after the last one", now.Sub(ended))
+					r.Fatalf("a rolling update %v after the last one", now.Sub(ended))
 				}
 				annotated, ended, rollouts = next, now, rollouts+1
 			}
 		}
 		if most := looks/8 + 1; rollouts > most {
-			r.Fatalf("%d rollouts in %d looks, want at most %d", rollouts, looks, most)
+			r.Fatalf("%d rolling updates in %d passes, want at most %d", rollouts, looks, most)
 		}
 	})
 }
 
-// The annotation is what replaces the servers, and all that does.
-func TestScenariosAreOfTheTemplate(t *testing.T) {
+// The annotation, and nothing else, causes the replacement of the servers.
+func TestScenariosChangeTheTemplate(t *testing.T) {
 	t.Parallel()
 	s := packed("")
 	before := podTemplate(s.snapshot, s.scenarios)
@@ -174,9 +175,9 @@ func TestInvalidPack(t *testing.T) {
 	}
 }
 
-// What a server says when it doesn't start names what its owner knows, not where the server finds
-// it.
-func TestNamesOfWhatIsMounted(t *testing.T) {
+// The error of a server that doesn't start refers to the pool's fields, not to paths in the
+// server's files.
+func TestErrorsNameMountedObjects(t *testing.T) {
 	t.Parallel()
 	broken := waiting("CrashLoopBackOff", "back-off")
 	tests := map[string]struct{ says, want string }{

@@ -180,7 +180,8 @@ var _ = Describe("A pool", func() {
 			Namespace: d.namespace}})).To(Succeed())
 		env := d.pool(ctx)
 		env.Spec.Template = everyOverride()
-		// The API server has no such class, and a class of the cluster is for system namespaces.
+		// This RuntimeClass doesn't exist, and the cluster's priority classes are for system
+		// namespaces.
 		env.Spec.Template.RuntimeClassName, env.Spec.Template.PriorityClassName = nil, ""
 		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
 		withPacks(env)
@@ -227,7 +228,7 @@ var _ = Describe("A pool", func() {
 		Expect(d.pool(ctx)).To(SatisfyAll(
 			beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut),
 			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy)))
-		Expect(d.pool(ctx).Status.ScenarioDigest).To(Equal("sha256:a"), "no server has loaded the other yet")
+		Expect(d.pool(ctx).Status.ScenarioDigest).To(Equal("sha256:a"), "no server has loaded the other digest yet")
 
 		rollOut("support-b", "10.0.0.2")
 		d.answers["10.0.0.2"] = playing("sha256:b", "sha256:b", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// newest makes the pod one of the newest template.
+// newest returns the pod with the labels of the newest template.
 func newest(s decision, pod corev1.Pod) corev1.Pod {
 	pod.Annotations = podTemplate(s.snapshot, s.scenarios).Annotations
 	return pod
@@ -82,7 +82,7 @@ func TestLoadOf(t *testing.T) {
 	}
 }
 
-// A server of an earlier spec reports its own capacity, which says nothing about new servers.
+// A server of an earlier spec reports its own capacity, which doesn't apply to new servers.
 func TestServerSize(t *testing.T) {
 	t.Parallel()
 	s := healthy()
@@ -94,17 +94,17 @@ func TestServerSize(t *testing.T) {
 	}
 	playing(8)
 	if got := serverSize(s.snapshot); got != 8 {
-		t.Errorf("servers that take more than the spec says count %d", got)
+		t.Errorf("servers with more sessions than the spec count as %d", got)
 	}
 	playing(100)
 	if got := serverSize(s.snapshot); got != 10 {
-		t.Errorf("servers that take less than the spec says count %d", got)
+		t.Errorf("servers with fewer sessions than the spec count as %d", got)
 	}
 	for i := range s.pods {
 		outdated(&s.pods[i])
 	}
 	if got := serverSize(s.snapshot); got != 100 {
-		t.Errorf("servers to come count %d", got)
+		t.Errorf("future servers count as %d", got)
 	}
 }
 
@@ -142,11 +142,11 @@ func TestDecideReplicas(t *testing.T) {
 	}
 }
 
-// farm plays the cluster for one autoscaled pool: a ReplicaSet that removes servers as Kubernetes
-// does, sessions that come and go, and what goes wrong with it.
+// farm simulates the cluster for one autoscaled pool: a ReplicaSet that removes servers in
+// Kubernetes' order, sessions that come and go, and faults.
 type farm struct {
-	replicas int32   // what the operator wrote last
-	seen     []int32 // what its cache has had, the newest last
+	replicas int32   // last number that the operator wrote
+	seen     []int32 // contents of the operator's cache, the newest last
 	servers  []farmed
 	names    int
 	awaited  bool
@@ -154,7 +154,7 @@ type farm struct {
 
 type farmed struct {
 	name            string
-	starts, ends    int // steps until it is up, or -1 once it is; and until a leaving one goes
+	starts, ends    int // steps until it is up (-1 if it is), and until a terminating one has ended
 	sessions        int64
 	silent, leaving bool
 }
@@ -224,7 +224,7 @@ func (f *farm) victim() int {
 	return best
 }
 
-// play moves sessions to a load, which only servers that stay and are up take on.
+// play changes the number of sessions to a load. Only running servers that stay accept new ones.
 func (f *farm) play(want int64) {
 	for i := range f.servers {
 		s := &f.servers[i]
@@ -244,9 +244,9 @@ func (f *farm) play(want int64) {
 	f.servers = slices.DeleteFunc(f.servers, func(s farmed) bool { return s.leaving && s.ends > 3 })
 }
 
-// TestReplicasNeverRunAway disturbs the pool: servers are killed or fall silent, the cache lags,
-// the load jumps. The number of servers never exceeds what the greatest load calls for, and comes
-// to rest there once the disturbance is over.
+// TestReplicasNeverRunAway disturbs the pool: servers are killed or don't answer, the cache is
+// stale, the load jumps. The number of servers never exceeds the need of the greatest load, and
+// stays constant after the disturbance.
 func TestReplicasNeverRunAway(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -260,14 +260,14 @@ func TestReplicasNeverRunAway(t *testing.T) {
 			f.play(want)
 			var got scaling
 			got, past = decideReplicas(f.snapshot(a, lag, now).snapshot, past)
-			// As plan does: what the cache has already isn't written.
+			// Like plan, it doesn't write a number that the cache already has.
 			if got.to != got.from {
 				f.replicas = got.to
 			}
 			f.seen, now = append(f.seen, f.replicas), now.Add(scalePollInterval)
 			f.runReplicaSet()
 			if f.replicas > ceiling {
-				r.Fatalf("%d servers, %d sessions call for %d", f.replicas, most, ceiling)
+				r.Fatalf("%d servers, %d sessions require %d", f.replicas, most, ceiling)
 			}
 		}
 		for range rapid.IntRange(1, 60).Draw(r, "steps") {
@@ -292,7 +292,7 @@ func TestReplicasNeverRunAway(t *testing.T) {
 		}
 		if want := clamp(load{size: 10, active: most}.serversFor(a, most, true), *a.MinReplicas,
 			100); f.replicas != want {
-			r.Fatalf("came to rest at %d servers, %d sessions call for %d", f.replicas, most, want)
+			r.Fatalf("the final number is %d servers, %d sessions require %d", f.replicas, most, want)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// statsFunc makes a statsReader of a function.
+// statsFunc implements statsReader with a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
 func (f statsFunc) Report(ctx context.Context, podIP string) (score.Report, error) {
@@ -54,8 +54,8 @@ func TestReadReports(t *testing.T) {
 	}
 }
 
-// A thousand servers behind a network policy that swallows packets hold up a pass for the budget
-// and no longer, and never are more asked at once than allowed. Whatever the order of the answers,
+// If a network policy drops the packets to a thousand servers, a pass takes no longer than the
+// budget, and never queries more servers at once than allowed. For any order of the answers, only
 // one report keeps its offer: that of the first server of the newest template.
 func TestReadReportsKeepsOneOffer(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}
 		if most.Load() != statsInFlight {
-			t.Errorf("%d pods were asked at the same time, want %d", most.Load(), statsInFlight)
+			t.Errorf("%d concurrent requests, want %d", most.Load(), statsInFlight)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// evalRun is a run that waits for the pool.
+// evalRun returns a run that waits for the pool.
 func evalRun(edits ...func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	run := &v1alpha1.EvaluationRun{
 		ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: "lab"},
@@ -84,7 +84,7 @@ func TestIsAwaited(t *testing.T) {
 	}
 }
 
-func TestRunsWakeTheirPool(t *testing.T) {
+func TestRunsEnqueueTheirPool(t *testing.T) {
 	t.Parallel()
 	waits, done := evalRun(), evalRun(told(v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonCompleted))
 	p := beginsToWait()
@@ -99,7 +99,7 @@ func TestRunsWakeTheirPool(t *testing.T) {
 	want := map[string]bool{"there": true, "begins": true, "still waits": false, "ends": false, "there and done": false,
 		"deleted": false}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("wakes its pool (-want +got):\n%s", diff)
+		t.Errorf("enqueues its pool (-want +got):\n%s", diff)
 	}
 	requests := poolOfRun(t.Context(), waits)
 	if len(requests) != 1 || requests[0].NamespacedName != (client.ObjectKey{Namespace: "shop", Name: "support"}) {

@@ -33,7 +33,7 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(k8s.Get(ctx, d.key(name), p)).To(Succeed())
 		return p
 	}
-	// lookFor reconciles every five seconds.
+	// lookFor reconciles every five seconds of that time span.
 	lookFor := func(ctx SpecContext, span time.Duration) {
 		GinkgoHelper()
 		for end := now.Now().Add(span); !now.Now().After(end); now.SetTime(now.Now().Add(scalePollInterval)) {
@@ -80,7 +80,7 @@ var _ = Describe("A pool that scales itself", func() {
 		d.answers["10.0.0.1"], d.answers["10.0.0.2"], d.answers["10.0.0.3"] = report(3), report(0), report(0)
 		lookFor(ctx, 55*time.Second)
 		Expect(replicas(ctx)).To(BeEquivalentTo(3))
-		Expect(d.patched.Load()).To(BeZero(), "costs are written when they matter")
+		Expect(d.patched.Load()).To(BeZero(), "costs are written only when necessary")
 		lookFor(ctx, 10*time.Second)
 		Expect(replicas(ctx)).To(BeEquivalentTo(1))
 		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(deletionCost, "3"))
@@ -101,7 +101,7 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(d.patched.Load()).To(BeZero())
 		Expect(d.pool(ctx).ResourceVersion).To(Equal(before))
 
-		By("saying once that an idle server may be moved")
+		By("marking an idle server as evictable once")
 		lookFor(ctx, 10*time.Minute)
 		Expect(d.patched.Load()).To(BeEquivalentTo(1))
 		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(safeToEvict, "true"))
@@ -164,7 +164,7 @@ var _ = Describe("A pool that scales itself", func() {
 	})
 })
 
-// revision orders the writes of one API server.
+// revision returns the order of a write at an API server.
 func revision(object client.Object) int {
 	GinkgoHelper()
 	n, err := strconv.Atoi(object.GetResourceVersion())
@@ -209,7 +209,7 @@ var _ = Describe("The examples of docs/pools.md", func() {
 	It("are some", func() { Expect(len(examples)).To(BeNumerically(">", 3)) })
 
 	for i, example := range examples {
-		It("are taken by the API server: "+strconv.Itoa(i+1), func(ctx SpecContext) {
+		It("are accepted by the API server: "+strconv.Itoa(i+1), func(ctx SpecContext) {
 			d := newDesk(ctx)
 			for document := range bytes.SplitSeq(example, []byte("\n---\n")) {
 				object := &unstructured.Unstructured{}

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-func TestWhoseObject(t *testing.T) {
+func TestObjectOwnership(t *testing.T) {
 	t.Parallel()
 	other := pool(func(env *v1alpha1.CustomerSupportEnv) { env.Name, env.UID = "support-pods", "another" })
 	recreated := pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "earlier" })

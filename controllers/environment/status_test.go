@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// wantCondition is what a test says of a condition: its message must hold the words.
+// wantCondition is an expected condition, whose message contains the words.
 type wantCondition struct {
 	status metav1.ConditionStatus
 	reason string
@@ -163,10 +163,10 @@ func TestDrainingServers(t *testing.T) {
 	s.reports["serving"], s.reports["done"] = report(3), report(0)
 	got := computeStatus(s)
 	if *got.DrainingReplicas != 2 {
-		t.Errorf("%d servers drain, want the one that serves and the one that doesn't answer", *got.DrainingReplicas)
+		t.Errorf("%d servers drain, want the serving one and the one without an answer", *got.DrainingReplicas)
 	}
 	if diff := cmp.Diff(&v1alpha1.SessionCounts{Active: 6, Capacity: 20}, got.Sessions); diff != "" {
-		t.Errorf("sessions of going servers are open, but add no room (-want +got):\n%s", diff)
+		t.Errorf("sessions of terminating servers are open, but add no capacity (-want +got):\n%s", diff)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestDescribeOffer(t *testing.T) {
 	}
 }
 
-// A status that describes a refused spec must not claim to have observed it.
+// A status that describes a refused spec must not have its generation as observed.
 func TestObservedGenerationWaitsForTheWrites(t *testing.T) {
 	t.Parallel()
 	s := healthy(func(s *decision) { s.applyErr, s.env.Status.ObservedGeneration = errors.New("no"), 2 })
@@ -363,8 +363,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Every condition is set for any snapshot, in the form that the API takes, and the same decision
-// gives the same status.
+// For any snapshot, every condition is set and valid, and the same decision gives the same status.
 func TestStatusIsTotal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -379,7 +378,7 @@ func TestStatusIsTotal(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(status, computeStatus(s)); diff != "" {
-			r.Fatalf("two statuses of one snapshot:\n%s", diff)
+			r.Fatalf("two different statuses of one snapshot:\n%s", diff)
 		}
 	})
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
-// TestSuite calls Reconcile against a real API server, with its defaults, validation, field
-// ownership and Pod Security admission. The specs take the role of the Deployment controller.
+// TestSuite calls Reconcile with a real API server, with its defaults, validation, field ownership
+// and Pod Security admission. The specs act as the Deployment controller.
 func TestSuite(t *testing.T) {
 	apiserver.Require(t)
 	RegisterFailHandler(Fail)
@@ -44,13 +44,13 @@ var _ = BeforeSuite(func(SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(2*time.Minute))
 
-// desk is a pool in a namespace of its own, and a reconciler whose writes are counted.
+// desk is a pool in its own namespace, and a reconciler whose writes are counted.
 type desk struct {
 	namespace  string
 	reconciler *Reconciler
 	writes     int
-	patched    atomic.Int64            // pods, several at a time
-	answers    map[string]score.Report // by address of the pod
+	patched    atomic.Int64            // writes of pods, which are concurrent
+	answers    map[string]score.Report // by the pod's address
 }
 
 func newDesk(ctx context.Context) *desk {
@@ -84,7 +84,7 @@ func (d *desk) counting() client.Client {
 			d.writes++
 			return c.Create(ctx, object, opts...)
 		},
-		// The API server doesn't have the indexes of a cache.
+		// The API server has no cache indexes.
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, isRuns := list.(*v1alpha1.EvaluationRunList); isRuns {
 				opts = nil
@@ -153,7 +153,8 @@ func (d *desk) rollOut(ctx context.Context) {
 	Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
 }
 
-// startPod creates a pod of the Deployment's template, as a ReplicaSet would, and answers for it.
+// startPod creates a pod of the Deployment's template, as a ReplicaSet would, and answers its
+// requests.
 func (d *desk) startPod(ctx context.Context, name, address string, edit func(*corev1.Pod)) {
 	GinkgoHelper()
 	template := d.deployment(ctx).Spec.Template

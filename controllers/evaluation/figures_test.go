@@ -36,7 +36,7 @@ func TestFiguresInTheStatus(t *testing.T) {
 	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
 	WriteFigures(&got, sums, done)
 	if got.Shards.Accumulator == "" {
-		t.Error("the sums aren't kept")
+		t.Error("the sums aren't stored")
 	}
 	got.Shards.Accumulator = ""
 	want := v1alpha1.EvaluationRunStatus{

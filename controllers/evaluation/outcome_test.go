@@ -8,9 +8,9 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// What was mended by another attempt is told with the score: it took time, and may say that an
-// endpoint is overloaded.
-func TestCompletedMessageTellsOfRetries(t *testing.T) {
+// Failures that a retry overcame are mentioned with the score: they took time, and may indicate an
+// overloaded endpoint.
+func TestCompletedMessageMentionsRetries(t *testing.T) {
 	status := v1alpha1.EvaluationRunStatus{
 		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 8, Failed: 1, Retried: 3},
 		Score:    &v1alpha1.Score{Mean: "0.5000"}, PassRate: "0.2500",
@@ -28,7 +28,7 @@ func TestCompletedMessageTellsOfRetries(t *testing.T) {
 	}
 }
 
-// A goal that is years away has no estimate.
+// A goal in the distant future has no estimate.
 func TestTimeLeft(t *testing.T) {
 	if left, known := TimeLeft(time.Minute, 1, 1<<31); known {
 		t.Errorf("one of two billion in a minute leaves %s", left)

@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// base is the template of a pod with a server and another sidecar.
+// base returns the template of a pod with a server and another sidecar.
 func base(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"csenv.dev/environment": "support"},
@@ -126,13 +126,13 @@ func TestFinish(t *testing.T) {
 				t.Errorf("finished (-want +got):\n%s", diff)
 			}
 			if !cmp.Equal(before, tt.template) || !cmp.Equal(asked, tt.overrides) {
-				t.Error("what it was given has changed")
+				t.Error("the argument has changed")
 			}
 		})
 	}
 }
 
-// A finished pod shares nothing with the object that it was made of, which is the cache's.
+// A finished pod shares no data with the object from the cache.
 func TestFinishCopies(t *testing.T) {
 	t.Parallel()
 	overrides := everything()

@@ -29,7 +29,7 @@ const (
 	digestA   = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
-// start is when every test begins.
+// start returns the time at which every test begins.
 func start() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
 func poolKey() ed25519.PrivateKey {
@@ -44,7 +44,7 @@ func publicText(key ed25519.PrivateKey) string {
 	return score.FormatPublicKey(key.Public().(ed25519.PublicKey))
 }
 
-// offer is what the pool's servers report.
+// offer returns the report of the pool's servers.
 func offer() score.Report {
 	scenario := func(id, category string) score.Scenario {
 		return score.Scenario{ID: id, Category: category, Difficulty: "easy", Language: "en", Split: "public"}
@@ -57,7 +57,7 @@ func offer() score.Report {
 	}
 }
 
-// pool is available.
+// pool returns an available pool.
 func pool() *v1alpha1.CustomerSupportEnv {
 	return &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: poolName, Namespace: namespace, UID: "pool-uid", Generation: 1},
@@ -70,7 +70,7 @@ func pool() *v1alpha1.CustomerSupportEnv {
 	}
 }
 
-// server is a ready pod of the pool.
+// server returns a ready pod of the pool.
 func server(name, ip string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
@@ -82,7 +82,7 @@ func server(name, ip string) *corev1.Pod {
 	}
 }
 
-// evaluation plays both tasks, two trials each: 14 episodes over 4 scenarios, so at most 4 shards.
+// newTestRun plays both tasks, two trials each: 14 episodes over 4 scenarios, so at most 4 shards.
 func newTestRun() *v1alpha1.EvaluationRun {
 	return &v1alpha1.EvaluationRun{
 		ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace, UID: "run-uid", Generation: 1},
@@ -100,14 +100,14 @@ func newTestRun() *v1alpha1.EvaluationRun {
 	}
 }
 
-// snap is the snapshot of a run that is about to begin.
+// snap returns the snapshot of a run that has not begun.
 func snap() snapshot {
 	report := offer()
 	return snapshot{run: newTestRun(), source: jobSource{}, env: pool(), report: &report,
 		options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
 }
 
-// begun is the snapshot of a run that has just begun: its plan and Job exist.
+// begun returns the snapshot of a run whose plan and Job exist.
 func begun(t testing.TB) (snapshot, score.Plan) {
 	t.Helper()
 	s := snap()
@@ -124,15 +124,15 @@ func begun(t testing.TB) (snapshot, score.Plan) {
 	return s, *d.createPlan
 }
 
-// playing says how a shard's summary differs from an honest one.
+// playing lists the differences of a shard's summary from an honest one.
 type playing struct {
 	key     ed25519.PrivateKey
 	errored []int64
 	change  func(*score.Ledger)
 }
 
-// summaryOf plays a shard as an environment pod and a runner do. The score of an episode follows
-// from its index.
+// summaryOf plays a shard like an env server and a runner. An episode's score follows from its
+// index.
 func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 	t.Helper()
 	ledger := &score.Ledger{
@@ -176,7 +176,7 @@ func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 	return string(data)
 }
 
-// runnerPodOf is a pod of a run's first Job, pending.
+// runnerPodOf returns a pending pod of a run's first Job.
 func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -192,7 +192,7 @@ func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 	}
 }
 
-// allShards are those of evaluation's plan.
+// allShards returns the shards of newTestRun's plan.
 func allShards() score.IndexSet {
 	var shards score.IndexSet
 	for shard := range int64(4) {
@@ -201,7 +201,7 @@ func allShards() score.IndexSet {
 	return shards
 }
 
-// ends makes a pod end in a phase with a termination message.
+// ends changes a pod to one that ended in a phase with a termination message.
 func ends(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
 	pod.Spec.NodeName = "node"
 	pod.Status.Phase = phase
@@ -220,13 +220,13 @@ func succeeded(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard
 	return ends(runnerPodOf(run, shard), corev1.PodSucceeded, summaryOf(t, plan, shard, playing{}))
 }
 
-// deleting marks a pod as being deleted, with a deadline from the start of the test.
+// deleting marks a pod as being deleted, with a deadline after the start of the test.
 func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
 	pod.DeletionTimestamp = new(metav1.NewTime(start().Add(deadline)))
 	return pod
 }
 
-// pulling makes a pod wait for its image.
+// pulling changes a pod to one that waits for its image.
 func pulling(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase = corev1.PodPending
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
@@ -238,7 +238,8 @@ func pulling(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// agentWaits makes a pod's runner wait for its agent, whose container is in this state.
+// agentWaits changes a pod to one whose runner waits for its agent, whose container is in this
+// state.
 func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 	pod = pulling(pod)
 	pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
@@ -249,7 +250,7 @@ func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 	return pod
 }
 
-// fakePool answers for servers by address.
+// fakePool returns the reports of servers by address.
 type fakePool map[string]score.Report
 
 func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) {
@@ -262,8 +263,8 @@ func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) 
 
 var errCrash = errors.New("the operator crashed")
 
-// states abbreviates conditions as "Complete=False/Running", and leaves out that a run isn't
-// suspended.
+// states abbreviates conditions as "Complete=False/Running", and omits the normal value of
+// Suspended.
 func states(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {

@@ -25,7 +25,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// cluster is the API server of the suite and the namespace of a spec.
+// cluster is the suite's API server and the namespace of a spec.
 type cluster struct {
 	client    client.Client
 	namespace string
@@ -71,7 +71,7 @@ func (c *cluster) job(ctx SpecContext) *batchv1.Job {
 	return &job
 }
 
-// anew is a namespace of its own on the same API server.
+// anew returns another namespace on the same API server.
 func (c *cluster) anew(ctx SpecContext) *cluster {
 	GinkgoHelper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"}}
@@ -79,9 +79,9 @@ func (c *cluster) anew(ctx SpecContext) *cluster {
 	return &cluster{client: c.client, namespace: space.Name, r: c.r}
 }
 
-// playCrashing has operators and a Job take turns until the run has ended, and reports whether the
-// write of the given number, after which the operator crashes, was reached. Shard 1 leaves a forged
-// summary in the first round.
+// playCrashing alternates operators and a Job until the run has ended. The operator crashes after
+// the write with the given number; playCrashing reports whether that number was reached. Shard 1
+// leaves a forged summary in the first attempt.
 func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	GinkgoHelper()
 	writes := 0
@@ -111,9 +111,9 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	return true
 }
 
-// collectCrashing has operators take turns while two episodes end at a time, until the run has
-// ended, and reports whether the write of the given number, after which the operator crashes, was
-// reached.
+// collectCrashing alternates operators and the end of two episodes until the run has ended. The
+// operator crashes after the write with the given number; collectCrashing reports whether that
+// number was reached.
 func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (crashed bool) {
 	GinkgoHelper()
 	writes := 0
@@ -145,7 +145,7 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 	return true
 }
 
-// crashing passes every write of the client through a function.
+// crashing passes every write of the client to a function.
 func crashing(api client.Client, write func(do func() error) error) client.Client {
 	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -168,7 +168,7 @@ func crashing(api client.Client, write func(do func() error) error) client.Clien
 	})
 }
 
-// playJob ends two pods of the Job at a time, and the Job after the last.
+// playJob ends two of the Job's pods at a time, and the Job after the last one.
 func (c *cluster) playJob(ctx SpecContext) {
 	GinkgoHelper()
 	var job batchv1.Job
@@ -208,7 +208,7 @@ func (c *cluster) playJob(ctx SpecContext) {
 	Expect(c.client.Status().Update(ctx, &job)).To(Succeed())
 }
 
-// tryEndPod ends a pod, if it hasn't ended before.
+// tryEndPod ends a pod, unless it has already ended.
 func (c *cluster) tryEndPod(ctx SpecContext, pod *corev1.Pod, message string) bool {
 	GinkgoHelper()
 	pod.UID, pod.CreationTimestamp = "", metav1.Time{}
@@ -264,7 +264,7 @@ func (c *cluster) plan(ctx SpecContext) score.Plan {
 	return plan
 }
 
-// endPod ends a shard's runner as the kubelet would.
+// endPod ends a shard's runner in the same way as the kubelet.
 func (c *cluster) endPod(ctx SpecContext, shard int, plan score.Plan) *corev1.Pod {
 	GinkgoHelper()
 	return c.endPodWith(ctx, shard, corev1.PodSucceeded, summaryOf(GinkgoTB(), plan, shard, playing{}))
@@ -281,7 +281,7 @@ func (c *cluster) endPodWith(ctx SpecContext, shard int, phase corev1.PodPhase, 
 	return pod
 }
 
-// held lists the runners' pods that carry the finalizer.
+// held lists the runners' pods that have the finalizer.
 func (c *cluster) held(ctx SpecContext) []string {
 	GinkgoHelper()
 	var list corev1.PodList

@@ -27,15 +27,15 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// brokenAgent never acts.
+// brokenAgent returns no action.
 type brokenAgent struct{}
 
 func (brokenAgent) Act(context.Context, policy.Turn) (json.RawMessage, error) {
 	return nil, errors.New("the model is gone")
 }
 
-// The same manifest, played with the same episodes, ends the same in the cluster and on this
-// machine.
+// A manifest has the same outcome in the cluster and on this machine if the same episodes are
+// played.
 func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 	threshold := func(metric v1alpha1.Metric, least string) []v1alpha1.Threshold {
 		return []v1alpha1.Threshold{{Metric: metric, Min: v1alpha1.Number{Text: least}}}
@@ -43,9 +43,9 @@ func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.EvaluationRun)
 		agent  string
-		// broken episodes error.
+		// broken reports whether an episode has an error.
 		broken func(index int64) bool
-		// stored, and whether the store can't be read.
+		// stored turns the store on, and unreadable makes it fail.
 		stored, unreadable bool
 		want               string
 	}{
@@ -155,8 +155,8 @@ func outcomeStates(conditions []metav1.Condition) string {
 	return states(set)
 }
 
-// figuresOf are the parts of a status that don't depend on where a run is played, with the messages
-// of a complete run.
+// figuresOf returns the parts of a status that don't depend on where a run is played, and the
+// messages of a complete run.
 func figuresOf(s v1alpha1.EvaluationRunStatus) map[string]any {
 	figures := map[string]any{
 		"agent": s.Agent, "progress": s.Progress, "score": s.Score, "pass rate": s.PassRate, "pass^k": s.PassHatK,
@@ -171,14 +171,14 @@ func figuresOf(s v1alpha1.EvaluationRunStatus) map[string]any {
 	return figures
 }
 
-// playedRun is what happened in a run: its environment and the episodes.
+// playedRun contains a run's environment and its episodes.
 type playedRun struct {
 	report   score.Report
 	episodes []record.Episode
 	stored   score.Stored
 }
 
-// playHere plays a run as csenv eval does.
+// playHere plays a run like csenv eval.
 func playHere(t *testing.T, run *v1alpha1.EvaluationRun, agent string, broken func(int64) bool,
 	stored, unreadable bool) playedRun {
 	t.Helper()
@@ -238,7 +238,7 @@ func playHere(t *testing.T, run *v1alpha1.EvaluationRun, agent string, broken fu
 	return p
 }
 
-// spoil puts folders in place of a store's segments.
+// spoil replaces a store's segments by folders.
 func spoil(t *testing.T, folder string) {
 	t.Helper()
 	if err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
@@ -252,7 +252,7 @@ func spoil(t *testing.T, folder string) {
 	}
 }
 
-// playThere gives the controller a summary of the same episodes.
+// playThere passes a summary of the same episodes to the controller.
 func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.EvaluationRunStatus {
 	t.Helper()
 	s := snap()
@@ -273,7 +273,7 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 	return decide(s).status
 }
 
-// summaryOfEpisodes is what a runner leaves that has played these episodes.
+// summaryOfEpisodes returns the summary of a runner that has played these episodes.
 func summaryOfEpisodes(t *testing.T, plan score.Plan, p playedRun) string {
 	t.Helper()
 	key, err := score.ParsePublicKey(plan.LedgerKey)

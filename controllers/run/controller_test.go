@@ -59,8 +59,8 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// The event comes with the pass that counts the shard, and with no other.
-func TestReplayedEpisodesAreToldOnce(t *testing.T) {
+// The event is emitted by the pass that counts the shard, and by no other.
+func TestReplayedEpisodesAreReportedOnce(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	w.events()
@@ -72,13 +72,13 @@ func TestReplayedEpisodesAreToldOnce(t *testing.T) {
 		t.Errorf("events: %s", diff)
 	}
 	if got := states(w.run().Status.Conditions); !strings.Contains(got, notFailed) {
-		t.Errorf("conditions %s, want a run that goes on", got)
+		t.Errorf("conditions %s, want a run that continues", got)
 	}
 }
 
-// One write is a crash before it, a crash after it, or a conflict; the operator then comes back.
-// Whatever write it hits, the figures are those of a run without faults, every pod is let go, and
-// the plan is the one that the status remembers.
+// At each write in turn, the operator crashes before it, crashes after it, or gets a conflict, and
+// then starts again. For every write, the figures equal those without faults, all finalizers are
+// removed, and the plan is the one in the status.
 func TestCrashAtEveryWrite(t *testing.T) {
 	honest := readyWorld(t)
 	want := honest.toTheEnd()
@@ -126,8 +126,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// The cache may show the run as it was before the last writes: then a status write conflicts, and
-// nothing is counted twice.
+// The cache may contain the run as it was before the last writes. A status write then conflicts,
+// and nothing is counted twice.
 func TestLaggingCacheCountsNothingTwice(t *testing.T) {
 	want := readyWorld(t).toTheEnd()
 	for lag := 1; lag <= 3; lag++ {
@@ -142,7 +142,7 @@ func TestLaggingCacheCountsNothingTwice(t *testing.T) {
 				}
 				reads++
 				seen = append(seen, w.run())
-				// Every other read is up to date, or the run would never end.
+				// Every second read is current, so that the run ends.
 				if back := len(seen) - 1 - lag; reads%2 == 0 && back >= 0 {
 					seen[back].DeepCopyInto(run)
 					return true, nil
@@ -156,7 +156,7 @@ func TestLaggingCacheCountsNothingTwice(t *testing.T) {
 	}
 }
 
-func TestStaleStatusWriteLosesQuietly(t *testing.T) {
+func TestStaleStatusWriteIsRetriedWithoutAnError(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	old := w.run()
@@ -174,39 +174,39 @@ func TestStaleStatusWriteLosesQuietly(t *testing.T) {
 	w.events()
 	result := w.mustPass()
 	if result.RequeueAfter != pods.ConflictDelay {
-		t.Errorf("comes back after %v, want %v", result.RequeueAfter, pods.ConflictDelay)
+		t.Errorf("requeued after %v, want %v", result.RequeueAfter, pods.ConflictDelay)
 	}
 	if diff := cmp.Diff(counted, w.run().Status); diff != "" {
 		t.Error(diff)
 	}
 	if w.held() != "baseline-3" {
-		t.Errorf("held %q: a pod whose summary wasn't written was let go", w.held())
+		t.Errorf("held %q: the finalizer of a pod was removed before its summary was written", w.held())
 	}
 	if got := w.events(); len(got) > 0 {
-		t.Errorf("events %v of a write that lost", got)
+		t.Errorf("events %v of a write with a conflict", got)
 	}
 }
 
 func TestWaitsForAPool(t *testing.T) {
 	w := newWorld(t, newTestRun())
 	if result := w.mustPass(); result.RequeueAfter == 0 {
-		t.Error("it doesn't come back")
+		t.Error("it isn't requeued")
 	}
 	if diff := cmp.Diff([]string{"Warning EnvironmentNotFound"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	w.mustPass()
 	if got := w.events(); len(got) > 0 {
-		t.Errorf("says so again: %v", got)
+		t.Errorf("the event is repeated: %v", got)
 	}
 	w.create(pool(), server("support-a", "10.0.0.1"))
 	w.mustPass()
 	if w.job() == nil {
-		t.Errorf("no Job although the pool is there: %s", states(w.run().Status.Conditions))
+		t.Errorf("no Job although the pool exists: %s", states(w.run().Status.Conditions))
 	}
 }
 
-func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
+func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 	behind := offer()
 	behind.GraderVersion = "0"
 	starting := server("support-0", "10.0.0.9")
@@ -236,7 +236,7 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 				t.Errorf("begun: %v, want %v", w.job() != nil, tc.begins)
 			}
 			if c := w.run().Status.Conditions[0]; !strings.Contains(c.Message, tc.message) {
-				t.Errorf("EnvironmentReady says %q, want %q in it", c.Message, tc.message)
+				t.Errorf("EnvironmentReady is %q, want it to contain %q", c.Message, tc.message)
 			}
 		})
 	}
@@ -328,7 +328,7 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 	}
 }
 
-func TestPoolIsMappedToRunsThatGoOn(t *testing.T) {
+func TestPoolIsMappedToUnendedRuns(t *testing.T) {
 	elsewhere, other, over := newTestRun(), newTestRun(), newTestRun()
 	elsewhere.Namespace = "elsewhere"
 	other.Name, other.Spec.EnvironmentRef.Name = "other", "another-pool"

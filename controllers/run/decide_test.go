@@ -25,7 +25,7 @@ const (
 	notFailed  = " Failed=False/NotFailed"
 )
 
-// scenariosOf is one scenario for each of n categories.
+// scenariosOf returns one scenario for each of n categories.
 func scenariosOf(n int) []score.Scenario {
 	scenarios := make([]score.Scenario, n)
 	for i := range scenarios {
@@ -135,7 +135,7 @@ func TestBegin(t *testing.T) {
 			}
 			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); c == nil ||
 				!strings.Contains(c.Message, tc.message) {
-				t.Errorf("Complete is %+v, want a message with %q", c, tc.message)
+				t.Errorf("Complete is %+v, want a message that contains %q", c, tc.message)
 			}
 			begins := d.createPlan != nil && d.createJob != nil && d.status.Provenance != nil &&
 				d.status.StartTime != nil
@@ -147,16 +147,16 @@ func TestBegin(t *testing.T) {
 			}
 			waits := d.again > 0
 			if terminal := evaluation.Ended(d.status.Conditions); waits == (terminal || tc.begins) {
-				t.Errorf("comes back after %v", d.again)
+				t.Errorf("requeued after %v", d.again)
 			}
 			if evaluation.Ended(d.status.Conditions) != (d.status.CompletionTime != nil) {
-				t.Error("completionTime is set while the run goes on, or the other way round")
+				t.Error("completionTime must be set if and only if the run has ended")
 			}
 		})
 	}
 }
 
-func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
+func TestBeginRecordsProvenance(t *testing.T) {
 	d := decide(snap())
 	bare, err := evaluation.NewProvenance(newTestRun(), evaluation.Offer{})
 	if err != nil {
@@ -180,10 +180,10 @@ func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
 	faster.run.Spec.Parallelism = ptr.To[int32](1)
 	other.run.Spec.Seed = ptr.To[int64](43)
 	if got := decide(faster).status.Provenance.SpecHash; got != d.status.Provenance.SpecHash {
-		t.Error("parallelism shows in the spec's hash")
+		t.Error("the spec's hash depends on parallelism")
 	}
 	if got := decide(other).status.Provenance.SpecHash; got == d.status.Provenance.SpecHash {
-		t.Error("the seed doesn't show in the spec's hash")
+		t.Error("the spec's hash doesn't depend on the seed")
 	}
 }
 
@@ -205,9 +205,9 @@ func addPods(s *snapshot, pods ...*corev1.Pod) {
 	}
 }
 
-// A run repeats what is wrong with a pool of its own namespace. What other namespaces' pools say of
-// their packs and images is not for it.
-func TestWhatIsWrongWithThePoolIsTold(t *testing.T) {
+// A run repeats the problems of a pool of its own namespace. It must not reveal the packs and
+// images of other namespaces' pools.
+func TestProblemsOfThePoolAreReported(t *testing.T) {
 	for _, namespace := range []string{snap().run.Namespace, "shared"} {
 		s := snap()
 		s.env.Namespace, s.run.Spec.EnvironmentRef.Namespace = namespace, namespace
@@ -245,7 +245,7 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	s.planMap, s.report = nil, &report
 	d := decide(s)
 	if d.removePlan || d.createPlan == nil {
-		t.Fatalf("a plan that is gone: removed %v, created %v", d.removePlan, d.createPlan != nil)
+		t.Fatalf("a deleted plan: removed %v, created %v", d.removePlan, d.createPlan != nil)
 	}
 	if diff := cmp.Diff(plan, *d.createPlan); diff != "" {
 		t.Errorf("made again: %s", diff)
@@ -273,7 +273,7 @@ func TestChangedAgentIsReplaced(t *testing.T) {
 	}
 }
 
-func TestRecoveredPlanKeepsItsShardsWhateverParallelismIs(t *testing.T) {
+func TestRecoveredPlanKeepsItsShards(t *testing.T) {
 	s, plan := begun(t)
 	report := offer()
 	s.planMap, s.report = nil, &report
@@ -294,7 +294,7 @@ func TestEndedRunsStay(t *testing.T) {
 			addPods(&s, succeeded(t, s.run, plan, 0), runnerPodOf(s.run, 1))
 			d := decide(s)
 			if d.status.Shards.CompletedIndexes != "" || d.status.Progress != "0/14" {
-				t.Error("a run that has ended counts on")
+				t.Error("a run that has ended counts more shards")
 			}
 			if got := podNames(d.release); got != "baseline-0 baseline-1" {
 				t.Errorf("releases %q, want both pods", got)

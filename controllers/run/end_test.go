@@ -25,7 +25,7 @@ func enqueue(s *snapshot) {
 	s.job.Spec.Suspend = new(true)
 }
 
-// TestSuspension begins every case with a run of four shards whose Job plays.
+// TestSuspension starts every case with a run of four shards whose Job plays.
 func TestSuspension(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*snapshot)
@@ -70,7 +70,7 @@ func TestSuspension(t *testing.T) {
 			}
 			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
 				c.Message, tc.message) {
-				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
+				t.Errorf("Complete is %q, want it to contain %q", c.Message, tc.message)
 			}
 			if got := jobDecision(d); got != tc.job {
 				t.Errorf("job: %q, want %q", got, tc.job)
@@ -82,7 +82,7 @@ func TestSuspension(t *testing.T) {
 	}
 }
 
-// told are the notes of a pass's events of a reason.
+// told returns the notes of a pass's events with a reason.
 func told(d decision, reason string) []string {
 	var notes []string
 	for _, e := range d.events {
@@ -93,8 +93,8 @@ func told(d decision, reason string) []string {
 	return notes
 }
 
-// What holds a run up is told once, each time that it does.
-func TestHoldUpsAreTold(t *testing.T) {
+// Each hold-up is reported once.
+func TestHoldUpsAreReported(t *testing.T) {
 	stuck := func(s *snapshot) { s.pods = []corev1.Pod{*pulling(runnerPodOf(s.run, 0))} }
 	for name, tc := range map[string]struct {
 		begin, end   func(*snapshot)
@@ -125,8 +125,8 @@ func TestHoldUpsAreTold(t *testing.T) {
 	}
 }
 
-// A run that is suspended from the beginning fixes no plan, waits for no pool, and begins when it
-// is resumed. Later suspensions repeat no shard that has ended.
+// A run that is created suspended makes no plan and waits for no pool until it is resumed. Later
+// suspensions don't repeat ended shards.
 func TestSuspendedAndResumed(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
@@ -158,7 +158,7 @@ func TestSuspendedAndResumed(t *testing.T) {
 	w.update(run)
 	w.mustPass()
 	if job := w.job(); job == nil || *job.Spec.Suspend || job.Annotations[annotationShards] != "0-1,3" {
-		t.Errorf("Job %+v, want one of the shards that are missing", job)
+		t.Errorf("Job %+v, want one of the missing shards", job)
 	}
 	want := []string{"Normal Suspended", "Normal Resumed", "Normal Started", "Normal Suspended", "Normal Progress",
 		"Normal Resumed"}
@@ -174,7 +174,7 @@ func TestDeadlines(t *testing.T) {
 	missing := func(s *snapshot) { s.env, s.report, s.run.Status = nil, nil, v1alpha1.EvaluationRunStatus{} }
 	for name, tc := range map[string]struct {
 		change func(*snapshot)
-		reason string // of Failed, "" if the run goes on
+		reason string // reason of Failed, "" if the run continues
 		again  time.Duration
 	}{
 		"time to start is left": {func(s *snapshot) {
@@ -213,7 +213,7 @@ func TestDeadlines(t *testing.T) {
 				got = c.Reason
 			}
 			if got != tc.reason || d.again != tc.again {
-				t.Errorf("failed %q, comes back after %v; want %q, %v", got, d.again, tc.reason, tc.again)
+				t.Errorf("failed %q, requeued after %v; want %q, %v", got, d.again, tc.reason, tc.again)
 			}
 			if tc.reason == v1alpha1.ReasonDeadlineExceeded && jobDecision(d) != "end" {
 				t.Errorf("job: %q", jobDecision(d))
@@ -250,7 +250,7 @@ func TestRetention(t *testing.T) {
 			s.now = start().Add(20 * time.Second)
 			early := decide(s)
 			if early.deleteRun || (early.again == 40*time.Second) == tc.keeps || early.deleteJob == tc.keeps {
-				t.Errorf("before its time: deletes the run %v, its Job %v, comes back after %v", early.deleteRun,
+				t.Errorf("before its time: deletes the run %v, its Job %v, requeued after %v", early.deleteRun,
 					early.deleteJob, early.again)
 			}
 			s.now = start().Add(time.Minute)
@@ -261,7 +261,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-func TestRunIsDeletedWhenItsTimeIsOver(t *testing.T) {
+func TestRunIsDeletedAfterItsRetention(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
 	run.Spec.TTLSecondsAfterFinished = new(int32(0))
@@ -271,6 +271,6 @@ func TestRunIsDeletedWhenItsTimeIsOver(t *testing.T) {
 	w.mustPass()
 	var gone v1alpha1.EvaluationRun
 	if err := w.client.Get(t.Context(), key(runName), &gone); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the run is still there (%v)", err)
+		t.Errorf("the run still exists (%v)", err)
 	}
 }

@@ -19,24 +19,24 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// envServer is a server of the pool, with the rollouts that a real server keeps.
+// envServer is a server of the pool, with the rollouts that a real server stores.
 type envServer struct {
 	pod      string
 	rollouts *ledger.Rollouts
 	tag      string
-	// opened is the number of episodes that no segment has, sealed the segment that waits for its
-	// acknowledgement, with sealedOpened episodes. instance and number are its last ones.
+	// opened counts the episodes in no segment. sealed is the segment without an acknowledgement,
+	// with sealedOpened episodes. instance and number are those of the last segment.
 	opened, sealedOpened, number, active int64
 	sealed                               *score.Segment
 	instance                             string
-	// silent servers don't answer. Every answer of a deaf one is lost.
+	// silent servers don't answer. deaf servers' answers are lost.
 	silent, deaf, refuses bool
 	asked                 []score.CollectRequest
-	// forge, when set, changes the segments that are returned.
+	// forge, if set, changes the returned segments.
 	forge func(*score.Segment)
 }
 
-// graderKind has the properties that a segment names.
+// graderKind has the properties in a segment's ledger.
 type graderKind struct {
 	episode.Kind
 	version string
@@ -52,12 +52,12 @@ func newEnvServer(pod string) *envServer {
 	return e
 }
 
-// restart replaces the server's process by one with another grader.
+// restart restarts the server with another grader.
 func (e *envServer) restart(grader string) {
 	e.rollouts = ledger.NewRollouts(graderKind{version: grader}, e.pod, poolKey(), slog.New(slog.DiscardHandler))
 }
 
-// end counts the end of an episode.
+// end counts an ended episode.
 func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, points int64) {
 	t.Helper()
 	recorder, err := e.rollouts.Open(e.tag)
@@ -115,7 +115,7 @@ func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)
 	s.Ledger = &signed
 }
 
-// rolloutPool answers for servers by address.
+// rolloutPool returns the servers by address.
 type rolloutPool map[string]*envServer
 
 func (p rolloutPool) Report(context.Context, string) (score.Report, error) { return offer(), nil }
@@ -124,7 +124,7 @@ func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.Co
 	return p[podIP].collect(question)
 }
 
-// trainers are an evaluation whose episodes they bring.
+// trainers returns a run that collects episodes of trainers.
 func trainers(episodes int64) *v1alpha1.EvaluationRun {
 	run := newTestRun()
 	run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
@@ -134,14 +134,14 @@ func trainers(episodes int64) *v1alpha1.EvaluationRun {
 	return run
 }
 
-// runningServer is a pod of the pool whose server can be asked.
+// runningServer returns a pod of the pool whose server answers.
 func runningServer(name, ip string) *corev1.Pod {
 	pod := server(name, ip)
 	pod.Status.Phase = corev1.PodRunning
 	return pod
 }
 
-// trainingWorld has a run that collects from two servers.
+// trainingWorld returns a world with a run that collects from two servers.
 func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
 	t.Helper()
 	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)

@@ -61,7 +61,7 @@ func TestFoldRefuses(t *testing.T) {
 				t.Fatalf("refused %+v, want reason %s", f.refused, tc.want)
 			}
 			if f.completed.Len() != 0 || len(f.counted) != 0 {
-				t.Error("it is counted all the same")
+				t.Error("it is counted anyway")
 			}
 			if text, err := f.sums.MarshalText(); err != nil || len(text) != 0 {
 				t.Errorf("its figures are in the sums: %s (%v)", text, err)
@@ -70,7 +70,7 @@ func TestFoldRefuses(t *testing.T) {
 	}
 }
 
-// onlyShard is an honest ledger of a shard, without its first episodes.
+// onlyShard returns an honest ledger of a shard, without its first episodes.
 func onlyShard(t *testing.T, plan score.Plan, shard, without int) *score.Ledger {
 	t.Helper()
 	l := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
@@ -109,14 +109,14 @@ func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 	}
 }
 
-func TestFoldLeavesWhatItWasGiven(t *testing.T) {
+func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 	s, plan := begun(t)
 	var done score.IndexSet
 	done.Add(0)
 	pods := []corev1.Pod{*succeeded(t, s.run, plan, 0), *succeeded(t, s.run, plan, 1), *runnerPodOf(s.run, 2)}
 	f := fold(plan, score.Accumulator{}, done, pods)
 	if done.String() != "0" {
-		t.Errorf("the set that was given became %q", done)
+		t.Errorf("the argument became %q", done)
 	}
 	want := []countedShard{{index: 1, duration: 90 * time.Second}}
 	if diff := cmp.Diff(want, f.counted, cmp.AllowUnexported(countedShard{}),
@@ -125,8 +125,8 @@ func TestFoldLeavesWhatItWasGiven(t *testing.T) {
 	}
 }
 
-// An honest summary of the suite reports one retry, so one episode may be begun twice.
-func TestFoldFlagsWhatTheRunnerDoesNotTell(t *testing.T) {
+// An honest summary of the suite reports one retry, so one episode may be opened twice.
+func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 	s, plan := begun(t)
 	for name, tc := range map[string]struct {
 		errored            []int64

@@ -15,12 +15,12 @@ import (
 
 func pollerOf(reports fakePool) *livePoller {
 	p := newLivePoller(reports)
-	// The tests ask themselves.
+	// The tests poll synchronously.
 	p.spawn = func(func()) {}
 	return p
 }
 
-// asked has the poller's answers be there: the first question finds none.
+// asked polls the servers: the first request finds no answers.
 func asked(t *testing.T, p *livePoller, servers []string, now time.Time) {
 	t.Helper()
 	pool := types.NamespacedName{Namespace: namespace, Name: poolName}
@@ -43,28 +43,28 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := p.figures(pool, servers, "run-uid", pollInterval, start().Add(2*time.Second)); got.due {
-		t.Error("it is due again at once")
+		t.Error("it is due immediately")
 	}
 	if got := p.figures(pool, servers, "run-uid", pollInterval, start().Add(6*time.Second)); !got.due {
 		t.Error("it isn't due after the interval")
 	}
 }
 
-func TestPollerForgets(t *testing.T) {
+func TestPollerDropsEndedRuns(t *testing.T) {
 	p := pollerOf(fakePool{})
 	asked(t, p, nil, start())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweep(start().Add(forgetAfter))
 	if len(p.pools) > 0 || len(p.shown) > 0 {
-		t.Errorf("remembers %d pools and %d runs", len(p.pools), len(p.shown))
+		t.Errorf("stores %d pools and %d runs", len(p.pools), len(p.shown))
 	}
 }
 
 func TestShowLive(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live     *liveFigures
-		progress string // that is shown before
+		progress string // progress in the status before
 		want     string
 		active   *int64
 		end      *metav1.Time
@@ -94,13 +94,13 @@ func TestShowLive(t *testing.T) {
 				t.Errorf("estimate: %s", diff)
 			}
 			if (d.again > 0) != (tc.live != nil) {
-				t.Errorf("comes back after %v", d.again)
+				t.Errorf("requeued after %v", d.again)
 			}
 		})
 	}
 }
 
-// A run of an hour is written as often as one of a day within a small factor.
+// The number of writes grows slowly with a run's duration.
 func TestProgressIsWrittenRarely(t *testing.T) {
 	run := newTestRun()
 	run.Status.StartTime = new(metav1.NewTime(start()))
@@ -146,7 +146,7 @@ func TestLiveFiguresAreRead(t *testing.T) {
 	}
 }
 
-// A goal that is years away has no estimate, and none that is past.
+// Goals in the distant future or in the past have no estimate.
 func TestEstimatedEnd(t *testing.T) {
 	if got := estimatedEnd(start(), start().Add(time.Minute), 1, 1<<31); got != nil {
 		t.Errorf("one of two billion in a minute is done at %s", got)

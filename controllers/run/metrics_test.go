@@ -38,7 +38,7 @@ func TestMetricsOfARun(t *testing.T) {
 		}
 	}
 	if got := testutil.CollectAndCount(m.lasted); got != 2 {
-		t.Errorf("%d series of runs' durations, want one for each end", got)
+		t.Errorf("%d series of runs' durations, want one per outcome", got)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// What a pool of another namespace is like is told to those whom it admits, and to nobody else.
+// Only runs of admitted namespaces get details of a pool of another namespace.
 func TestPoolOfAnotherNamespace(t *testing.T) {
 	shared := func(change func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
 		env := pool()
@@ -83,7 +83,7 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in "+
 				"namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask the "+
 				"pool's owner to admit the namespace in access.allowedNamespaces." {
-				t.Errorf("it tells more than that it isn't admitted: %s", c.Message)
+				t.Errorf("it reveals more than that it isn't admitted: %s", c.Message)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestThresholds(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 			if c := at(evaluation.Running); c.Status != metav1.ConditionUnknown {
-				t.Errorf("before the end: %+v", c)
+				t.Errorf("before the end of the run: %+v", c)
 			}
 		})
 	}
@@ -151,12 +151,12 @@ func TestThresholds(t *testing.T) {
 	}
 	s.run.Spec.Thresholds[0].Min.Text = "0"
 	if got := told(decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
-		t.Errorf("told %q of a run as it was asked for", got)
+		t.Errorf("events %q of a run that meets its thresholds", got)
 	}
 	early := snap()
 	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: v1alpha1.Number{Text: "1"}}}
 	if got := states(decide(early).status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
-		t.Errorf("a threshold that can't be reached begins: %s", got)
+		t.Errorf("a run with an unreachable threshold begins: %s", got)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestBaseline(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.EvaluationRun)
-		want   string // in the message, "" where there is a comparison
+		want   string // in the message, "" for a comparison
 	}{
 		"the same": {func(*v1alpha1.EvaluationRun) {}, ""},
 		"another grader": {func(run *v1alpha1.EvaluationRun) { run.Status.Provenance.GraderVersion = "0" },
@@ -200,10 +200,10 @@ func TestBaseline(t *testing.T) {
 			got := w.toTheEnd().Baseline
 			if got == nil || got.Name != "last-week" || (got.Message == "") != (tc.want == "") ||
 				!strings.Contains(got.Message, tc.want) {
-				t.Fatalf("baseline %+v, want %q in its message", got, tc.want)
+				t.Fatalf("baseline %+v, want a message that contains %q", got, tc.want)
 			}
 			if tc.want == "" && (got.Delta != "0.0000" || got.Scenarios != 4 || got.CI95 == nil) {
-				t.Errorf("a run less itself: %+v", got)
+				t.Errorf("a run minus itself: %+v", got)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// TestProceed begins every case with a run of four shards whose Job plays.
+// TestProceed starts every case with a run of four shards whose Job plays.
 func TestProceed(t *testing.T) {
 	const runs, stuck = "Complete=False/Running" + notFailed, "Complete=False/RunnersNotStarted" + notFailed
 	cases := map[string]struct {
@@ -26,7 +26,7 @@ func TestProceed(t *testing.T) {
 		completed string
 		released  string
 		again     time.Duration
-		job       string // what becomes of it: "", create, delete or resize
+		job       string // change of the Job: "", create, delete or resize
 	}{
 		"nothing has ended": {
 			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { addPods(s, runnerPodOf(s.run, 0)) },
@@ -412,7 +412,7 @@ func TestProceed(t *testing.T) {
 			}
 			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
 				c.Message, tc.message) {
-				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
+				t.Errorf("Complete is %q, want it to contain %q", c.Message, tc.message)
 			}
 			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
 				t.Errorf("completed %q, want %q", got, tc.completed)
@@ -421,20 +421,20 @@ func TestProceed(t *testing.T) {
 				t.Errorf("releases %q, want %q", got, tc.released)
 			}
 			if d.again != tc.again {
-				t.Errorf("comes back after %v, want %v", d.again, tc.again)
+				t.Errorf("requeued after %v, want %v", d.again, tc.again)
 			}
 			job := jobDecision(d)
 			if job != tc.job {
 				t.Errorf("job: %q, want %q", job, tc.job)
 			}
 			if diff := cmp.Diff(before, s.run); diff != "" {
-				t.Errorf("deciding changed the run that was read: %s", diff)
+				t.Errorf("the decision changed its input: %s", diff)
 			}
 		})
 	}
 }
 
-// jobDecision says in a word what becomes of the Job.
+// jobDecision returns the change of the Job in one word.
 func jobDecision(d decision) string {
 	switch {
 	case d.createJob != nil:

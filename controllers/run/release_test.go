@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-func TestDeletedRunLetsItsPodsGo(t *testing.T) {
+func TestFinalizersOfADeletedRunAreRemoved(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run := w.run()
@@ -29,16 +29,16 @@ func TestDeletedRunLetsItsPodsGo(t *testing.T) {
 	}
 	w.mustPass()
 	if w.held() != "" {
-		t.Errorf("held %q after the run went", w.held())
+		t.Errorf("held %q after the run was deleted", w.held())
 	}
 	var pod corev1.Pod
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(busy), &pod); err != nil ||
 		!controllerutil.ContainsFinalizer(&pod, batchv1.JobTrackingFinalizer) {
-		t.Errorf("the Job's own finalizer went too: %v (%v)", pod.Finalizers, err)
+		t.Errorf("the Job's own finalizer was removed too: %v (%v)", pod.Finalizers, err)
 	}
 }
 
-func TestRunBeingDeletedLetsItsPodsGoAndCountsNothing(t *testing.T) {
+func TestRunBeingDeletedRemovesFinalizersAndCountsNothing(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run := w.run()
@@ -56,7 +56,7 @@ func TestRunBeingDeletedLetsItsPodsGoAndCountsNothing(t *testing.T) {
 	}
 }
 
-func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
+func TestFinalizersOfAnEarlierRunAreRemoved(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	earlier := newTestRun()
@@ -70,9 +70,9 @@ func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
 	}
 }
 
-// Kubernetes would wait for the pods, and the Job controller for the Job: see vacate.
-func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
-	for name, going := range map[string]bool{"the namespace goes": true, "one pod is evicted": false} {
+// Without this, the deletions of the Job and of the namespace would wait for each other.
+func TestJobIsDeletedFirstInADeletedNamespace(t *testing.T) {
+	for name, going := range map[string]bool{"the namespace is deleted": true, "one pod is evicted": false} {
 		t.Run(name, func(t *testing.T) {
 			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
 				Finalizers: []string{"kubernetes"}}}
@@ -81,7 +81,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 			}
 			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
 			w.mustPass()
-			// The API server's; the operator has no cache of namespaces.
+			// Read from the API server: the operator doesn't cache namespaces.
 			w.r.direct = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
 			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
 			w.create(pod)
@@ -91,7 +91,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 			before := w.run().Status
 			w.mustPass()
 			if (w.job() == nil) != going {
-				t.Errorf("the Job is gone: %v, want %v", w.job() == nil, going)
+				t.Errorf("the Job is deleted: %v, want %v", w.job() == nil, going)
 			}
 			if diff := cmp.Diff(before, w.run().Status); diff != "" {
 				t.Errorf("the status changed: %s", diff)
@@ -103,8 +103,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 	}
 }
 
-// The cache says that the run is gone, or shows the one before, while the API server has the run
-// that the pods are of.
+// The cache has no run, or an earlier one, while the API server has the run of the pods.
 func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	earlier := newTestRun()
 	earlier.UID = "earlier-uid"
@@ -126,7 +125,7 @@ func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 			}
 			w.mustPass()
 			if w.held() != "baseline-0" {
-				t.Errorf("held %q: the summary of a run that exists was let go", w.held())
+				t.Errorf("held %q: the summary of an existing run was released", w.held())
 			}
 			w.read = nil
 			w.mustPass()
@@ -137,8 +136,8 @@ func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	}
 }
 
-// A refused summary costs its shard another round, which plays that shard alone once the others
-// have ended.
+// A refused summary causes another attempt, which plays only that shard after the others have
+// ended.
 func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
@@ -156,7 +155,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	}
 	w.mustPass()
 	if got := w.events(); len(got) > 0 {
-		t.Errorf("refused once more: %v", got)
+		t.Errorf("refused again: %v", got)
 	}
 	if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(refusedSignature)); n != 1 {
 		t.Errorf("%v refused for their signature, want 1", n)
@@ -166,7 +165,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w.endJob(batchv1.JobComplete)
 	w.mustPass()
 	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
-		t.Errorf("shards %+v, job %v: want a second round", got, w.job())
+		t.Errorf("shards %+v, job %v: want a second attempt", got, w.job())
 	}
 	if diff := cmp.Diff([]string{"Normal Progress", "Warning ShardsPlayedAgain"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
@@ -198,7 +197,7 @@ func TestRefusedTooOften(t *testing.T) {
 		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
 	}
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
-		t.Errorf("the shard that was counted is lost: %+v", got.Status)
+		t.Errorf("the counted shard is lost: %+v", got.Status)
 	}
 	if w.job() == nil || *w.job().Spec.ActiveDeadlineSeconds != endedJobDeadline || w.held() != "" {
 		t.Errorf("job %v, held %q: want one that ends and keeps its logs", w.job(), w.held())

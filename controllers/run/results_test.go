@@ -32,13 +32,13 @@ func TestResultsOfARun(t *testing.T) {
 				t.Errorf("resultsURL() = %q, want %q", got, tc.want)
 			}
 			if got := slices.Contains(runnerArgs(run, jobSpec{}), "--results="+tc.want); got != (tc.want != "") {
-				t.Errorf("the runner is told: %v", got)
+				t.Errorf("the runner's arguments: %v", got)
 			}
 		})
 	}
 }
 
-func TestNothingCountedIsNothingStored(t *testing.T) {
+func TestNoStoredEpisodesBeforeTheFirstShard(t *testing.T) {
 	for is, want := range map[evaluation.State]string{evaluation.Running: "ResultsStored=Unknown/StorePending",
 		evaluation.Failed: "ResultsStored=Unknown/NothingCounted"} {
 		if got := states([]metav1.Condition{storedCondition(score.Accumulator{}, is)}); got != want {
@@ -47,7 +47,7 @@ func TestNothingCountedIsNothingStored(t *testing.T) {
 	}
 }
 
-// The longest URL that the schema lets in, every letter of it percent-encoded, fits into
+// The longest URL that the schema permits, percent-encoded in every character, fits into
 // status.results.
 func TestTheLongestResultsFit(t *testing.T) {
 	const longest, room = 1024, 4096
@@ -55,6 +55,6 @@ func TestTheLongestResultsFit(t *testing.T) {
 		Name: strings.Repeat("r", 253), UID: "0a1b2c3d-4e5f"}}
 	run.Spec.Results = &v1alpha1.Results{URL: "s3://b/" + strings.Repeat(`"`, longest-len("s3://b/"))}
 	if got := len(resultsURL(run)); got <= 3*(longest-len("s3://b/")) || got > room {
-		t.Errorf("status.results has %d letters, of %d that it may have", got, room)
+		t.Errorf("status.results has %d characters of at most %d", got, room)
 	}
 }

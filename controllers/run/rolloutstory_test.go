@@ -17,11 +17,11 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Episodes end, answers are lost, operators crash around every write and see old views, servers are
-// started again, drained and replaced, and their addresses swapped: nothing is ever counted twice,
-// and nothing is lost but what the servers that were killed took along. A run that has ended stays
-// as it is, and so does its table.
-func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
+// Random events: episodes end, answers are lost, operators crash at any write and read stale data,
+// servers restart, drain, are replaced and exchange their addresses. Nothing is counted twice, and
+// only the episodes of killed servers are lost. A run that has ended doesn't change, nor does its
+// table.
+func TestRolloutsCountExactlyOnce(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -38,16 +38,16 @@ func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-// rolloutStory is a random course of events.
+// rolloutStory is a random sequence of events.
 type rolloutStory struct {
 	*world
 	random  *rand.Rand
 	servers []*envServer
 	views   []*v1alpha1.EvaluationRun
 	made    int
-	// played counts the episodes that have ended, lost those of them that went with their servers.
+	// played counts the ended episodes, lost those of them that were lost with their servers.
 	played, lost int64
-	// end is the run as it ended, and table what it left.
+	// end is the ended run, and table its table.
 	end   *v1alpha1.EvaluationRun
 	table map[string]string
 }
@@ -72,8 +72,8 @@ func (s *rolloutStory) step() {
 	}
 }
 
-// check compares what is counted with what may be, until the run has ended, and then the run with
-// what it was.
+// check compares the counted episodes with the possible ones until the run has ended, and after
+// that the run with its final state.
 func (s *rolloutStory) check() {
 	run := s.run()
 	if s.end != nil {
@@ -91,7 +91,7 @@ func (s *rolloutStory) check() {
 	var sums score.Accumulator
 	scores := s.scores(run)
 	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil || !sums.Holds(tableOf(scores)) {
-		s.t.Fatalf("the sums %+v don't hold the table %s: %v", sums, scores.Data[v1alpha1.ScoresKey], err)
+		s.t.Fatalf("the sums %+v don't match the table %s: %v", sums, scores.Data[v1alpha1.ScoresKey], err)
 	}
 	s.end, s.table = run, scores.Data
 }
@@ -109,7 +109,7 @@ func inFigures(run *v1alpha1.EvaluationRun) int64 {
 	return e.Scored + e.Failed + e.Errored
 }
 
-// lose counts what a server takes along: what has ended there and is not in the status.
+// lose counts the episodes of a server that are not in the status.
 func (s *rolloutStory) lose(e *envServer) {
 	s.lost += e.opened
 	if e.sealed == nil {
@@ -123,14 +123,13 @@ func (s *rolloutStory) lose(e *envServer) {
 	s.lost += e.sealedOpened
 }
 
-// replace has a server begin anew, in its pod or another.
+// replace restarts a server, in its pod or another.
 func (s *rolloutStory) replace(e *envServer, pod string) {
 	s.made++
 	*e = *newEnvServer(pod)
 }
 
-// drain tells a server to go, and puts another into the place of one that was told and has nothing
-// more to hand over.
+// drain tells a server to drain, or replaces a drained one without remaining segments.
 func (s *rolloutStory) drain(e *envServer) {
 	var pod corev1.Pod
 	if err := s.client.Get(s.t.Context(), key(e.pod), &pod); err != nil {
@@ -156,7 +155,7 @@ func (s *rolloutStory) drain(e *envServer) {
 	}
 }
 
-// faultyPass is a pass with lost answers, a crash or an old view of the run.
+// faultyPass runs a pass with lost answers, a crash or a stale run.
 func (s *rolloutStory) faultyPass() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = s.random.IntN(6) == 0, s.random.IntN(4) == 0
@@ -188,7 +187,7 @@ func (s *rolloutStory) faultyPass() {
 	s.events()
 }
 
-// collectRest collects what is left without faults, and compares.
+// collectRest collects the remaining episodes without faults, and compares.
 func (s *rolloutStory) collectRest() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = false, false
@@ -211,7 +210,7 @@ func (s *rolloutStory) collectRest() {
 		}
 	}
 	if refused := testutil.ToFloat64(s.r.metrics.refused.WithLabelValues(refusedReplayed)); refused > 0 {
-		s.t.Errorf("%v segments were handed over again", refused)
+		s.t.Errorf("%v segments were refused as repeated", refused)
 	}
 	if got := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{}); len(got.Servers) > 2 || got.Dropped != 0 {
 		s.t.Errorf("%+v", got)

@@ -19,7 +19,7 @@ func secretKey(name string) *v1alpha1.SecretKeyReference {
 	return &v1alpha1.SecretKeyReference{Name: name, Key: "key"}
 }
 
-// agents are one of each type that a runner plays, with everything that its spec has.
+// agents returns one agent of each type, with every field of its spec.
 func agents() map[string]v1alpha1.Agent {
 	return map[string]v1alpha1.Agent{
 		"Heuristic": {Type: v1alpha1.BuiltinAgent,
@@ -41,8 +41,8 @@ func agents() map[string]v1alpha1.Agent {
 	}
 }
 
-// The runner refuses an agent of which it doesn't know every field.
-func TestRunnersReadTheAgent(t *testing.T) {
+// The runner refuses an agent with an unknown field.
+func TestRunnersParseTheAgent(t *testing.T) {
 	for name, agent := range agents() {
 		t.Run(name, func(t *testing.T) {
 			data, err := evaluation.AgentJSON(agent)
@@ -59,7 +59,7 @@ func TestRunnersReadTheAgent(t *testing.T) {
 				t.Errorf("read as %+v from %.300s", config, text)
 			}
 			if agent.OpenAI != nil && config.OpenAI.SystemPrompt != agent.OpenAI.SystemPrompt {
-				t.Error("the system prompt is another")
+				t.Error("the system prompt differs")
 			}
 			if got := evaluation.AgentName(agent); got != name {
 				t.Errorf("status.agent is %q, want %q", got, name)

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Pods of a node that was started again can have each other's addresses, and the cache may not show
-// it yet: a server's word counts for its own pod alone.
+// After the restart of a node, pods may have exchanged their addresses while the cache is stale. A
+// server's segment counts only for its own pod.
 func TestAddressOfAnotherPod(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	swap := func() {
@@ -26,20 +26,21 @@ func TestAddressOfAnotherPod(t *testing.T) {
 	a.silent = true
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 0 || len(got.Rollouts.Servers) != 0 || b.sealed == nil {
-		t.Errorf("what server b hands over at the address of server a: %+v, %+v", got.Episodes, got.Rollouts)
+		t.Errorf("the segment of server b at the address of server a: %+v, %+v", got.Episodes, got.Rollouts)
 	}
 	swap()
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || len(got.Rollouts.Servers) != 1 ||
 		got.Rollouts.Servers[0].Pod != "support-b" {
-		t.Errorf("when it is asked at its own: %+v, %+v", got.Episodes, got.Rollouts)
+		t.Errorf("at its own address: %+v, %+v", got.Episodes, got.Rollouts)
 	}
 	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 }
 
-// What doesn't prove that the pool graded it for this run, or is in the figures, is not counted.
+// A segment is not counted without a proof that the pool graded it for this run, or if it has been
+// counted.
 func TestSegmentsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		forge  func(s, first *score.Segment)
@@ -87,9 +88,9 @@ func TestSegmentsRefused(t *testing.T) {
 	}
 }
 
-// A number that was left out was acknowledged by something else: what came then counts, and that
-// something is missing is told.
-func TestMissingSegmentIsTold(t *testing.T) {
+// A gap in the numbers means that something else acknowledged a segment. The next segment counts,
+// and the gap is reported.
+func TestMissingSegmentIsReported(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	another := score.CollectRequest{Tag: runName, Run: "another-uid", PassScore: 800_000}
 	collectAs := func(request score.CollectRequest) {
@@ -122,8 +123,8 @@ func TestMissingSegmentIsTold(t *testing.T) {
 	}
 }
 
-// A segment that somebody else had sealed with another pass score is missing, and is no other
-// grader's.
+// A segment that was sealed with another pass score counts as missing, not as one of another
+// grader.
 func TestSegmentOfAnotherPassScore(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)
@@ -141,8 +142,8 @@ func TestSegmentOfAnotherPassScore(t *testing.T) {
 	}
 }
 
-// Scores of two graders are never mixed, whoever tells first that the grader is another: the pool
-// or a server. What was counted before stands.
+// Scores of two graders are never mixed, whether the pool or a server reports the change first.
+// Earlier figures remain.
 func TestRolloutsOfAnotherGrader(t *testing.T) {
 	for name, change := range map[string]func(w *world, a *envServer){
 		"a server": func(_ *world, a *envServer) { a.restart("2") },
@@ -169,13 +170,13 @@ func TestRolloutsOfAnotherGrader(t *testing.T) {
 				t.Errorf("conditions %s", s)
 			}
 			if got.Shards == nil || got.Shards.Accumulator == "" || got.Rollouts.Ledger != "" {
-				t.Errorf("the figures of what was counted can't be read: %+v", got.Shards)
+				t.Errorf("the counted figures can't be decoded: %+v", got.Shards)
 			}
 		})
 	}
 }
 
-// Sums that don't fit into the status end the run with what was counted before.
+// Sums that don't fit into the status end the run with the earlier figures.
 func TestLedgerTooLarge(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)

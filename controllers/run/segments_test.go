@@ -29,7 +29,7 @@ func TestCollectionBegins(t *testing.T) {
 		t.Errorf("Complete says %s: %s", c.Reason, c.Message)
 	}
 	if w.job() != nil {
-		t.Error("there is a Job, and nobody to play it")
+		t.Error("a run of type External has a Job")
 	}
 }
 
@@ -61,14 +61,14 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 	w.mustPass()
 	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != a.instance ||
 		last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
-		t.Errorf("the next question is %+v", last)
+		t.Errorf("the next request is %+v", last)
 	}
 	if w.run().ResourceVersion != run.ResourceVersion {
-		t.Error("a pass with nothing to count writes")
+		t.Error("a pass without new episodes writes")
 	}
 }
 
-// A run that has as many episodes as it wants leaves what the figures of any run are read from.
+// A run that has reached its number of episodes has the same data for figures as any other run.
 func TestRolloutsReachTheirGoal(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(8))
 	a.end(t, score.Errored, "B02", 0)
@@ -109,8 +109,8 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	}
 }
 
-// The end is told to whoever watches, and to the servers, which then wait for the run no longer.
-func TestEndOfACollectionIsTold(t *testing.T) {
+// The end is reported by an event and to the servers, which then wait for the run no longer.
+func TestEndOfACollectionIsReported(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(8))
 	for range 4 {
 		a.end(t, score.Scored, "B01", 900_000)
@@ -131,7 +131,7 @@ func TestEndOfACollectionIsTold(t *testing.T) {
 		t.Errorf("%v errored episodes in the metric, want 1", got)
 	}
 	if last := a.asked[len(a.asked)-1]; !last.Done || last.Tag != runName || last.Run != "run-uid" || b.sealed != nil {
-		t.Errorf("the last word to a server is %+v", last)
+		t.Errorf("the last request to a server is %+v", last)
 	}
 	asked := len(a.asked)
 	w.mustPass()
@@ -140,8 +140,8 @@ func TestEndOfACollectionIsTold(t *testing.T) {
 	}
 }
 
-// A run of another namespace's pool, which asks for a token, collects under a name that no run of
-// the pool's own namespace has. A Job of its name is no concern of it.
+// A run that uses another namespace's pool with a token collects under a tag that no run of the
+// pool's namespace has. A Job with its name doesn't matter.
 func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	run := trainers(0)
 	run.Spec.EnvironmentRef.Namespace = "shared"
@@ -171,11 +171,11 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	w.mustPass()
 	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
 		len(a.asked) != asked || w.run().Status.Shards == nil {
-		t.Errorf("%s, asked %d times more", got, len(a.asked)-asked)
+		t.Errorf("%s, %d more requests", got, len(a.asked)-asked)
 	}
 }
 
-// What trainers bring is compared with a planned run of the same tasks.
+// Trainers' episodes are compared with a planned run of the same tasks.
 func TestRolloutsAgainstABaseline(t *testing.T) {
 	base := newTestRun()
 	base.Name, base.UID = "before", "base-uid"
@@ -221,7 +221,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		run.Spec.ActiveDeadlineSeconds = &seconds
 		return run
 	}
-	t.Run("with what there is", func(t *testing.T) {
+	t.Run("with the collected episodes", func(t *testing.T) {
 		w, a, _ := trainingWorld(t, deadline(60))
 		w.wait(59 * time.Second)
 		if got := w.mustPass().RequeueAfter; got != time.Second {
@@ -245,7 +245,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})
-	t.Run("by hand, when a server answers at last", func(t *testing.T) {
+	t.Run("by an edited deadline, after a server answers again", func(t *testing.T) {
 		w, a, b := trainingWorld(t, trainers(0))
 		a.end(t, score.Scored, "B01", 1_000_000)
 		b.end(t, score.Scored, "B01", 0)
@@ -267,7 +267,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 		}
 	})
-	t.Run("with what waits while it is suspended", func(t *testing.T) {
+	t.Run("with the remaining segments of a suspended run", func(t *testing.T) {
 		w, a, b := trainingWorld(t, deadline(60))
 		a.end(t, score.Scored, "B01", 1_000_000)
 		b.silent = true
@@ -284,7 +284,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 		}
 	})
-	t.Run("though a server is gone for good", func(t *testing.T) {
+	t.Run("although a server is lost", func(t *testing.T) {
 		w, a, b := trainingWorld(t, deadline(60))
 		a.end(t, score.Scored, "B01", 1_000_000)
 		b.silent = true
@@ -323,7 +323,7 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	a.end(t, score.Scored, "B01", 1_000_000)
 	suspend(true)
 	if got := w.mustPass().RequeueAfter; got != 0 || len(a.asked) != 0 {
-		t.Errorf("a suspended run asks %d times, and again in %s", len(a.asked), got)
+		t.Errorf("a suspended run made %d requests, requeued after %s", len(a.asked), got)
 	}
 	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(states(got.Conditions),
 		"Suspended=True/Suspended Complete=False/Suspended") {

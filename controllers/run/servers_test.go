@@ -20,9 +20,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// A server that is going hears at once that its segment is counted. Its number is forgotten when it
-// can't come back, and not when the cache alone doesn't show it.
-func TestServersThatGo(t *testing.T) {
+// A terminating server gets the acknowledgement of its segment soon. Its number is removed when it
+// can't return, but not merely because the cache lacks it.
+func TestTerminatingServers(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	pod := runningServer("support-a", "10.0.0.1")
 	pod.Finalizers = []string{"example.com/hold"}
@@ -36,12 +36,12 @@ func TestServersThatGo(t *testing.T) {
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.active = 1
 	if got := w.mustPass().RequeueAfter; got != collectInterval {
-		t.Errorf("a server that is going and plays on hears again in %s, want %s", got, collectInterval)
+		t.Errorf("a terminating server with sessions is requested again after %s, want %s", got, collectInterval)
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.active = 0
 	if got := w.mustPass().RequeueAfter; got != acknowledgeDelay {
-		t.Errorf("a server that is going hears again in %s, want %s", got, acknowledgeDelay)
+		t.Errorf("a terminating server is requested again after %s, want %s", got, acknowledgeDelay)
 	}
 	if got := w.mustPass().RequeueAfter; got != collectInterval || a.sealed != nil {
 		t.Errorf("again in %s, sealed %v", got, a.sealed)
@@ -49,7 +49,7 @@ func TestServersThatGo(t *testing.T) {
 	w.unlisted = "support-a"
 	w.mustPass()
 	if got := w.run().Status.Rollouts.Servers; len(got) != 1 {
-		t.Errorf("the number of a server that lives is forgotten: %+v", got)
+		t.Errorf("the number of a running server was removed: %+v", got)
 	}
 	w.unlisted = ""
 	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
@@ -58,13 +58,13 @@ func TestServersThatGo(t *testing.T) {
 	}
 	w.mustPass()
 	if got := w.run().Status.Rollouts.Servers; len(got) != 0 {
-		t.Errorf("the number of a server that is gone is kept: %+v", got)
+		t.Errorf("the number of a deleted server remains: %+v", got)
 	}
 }
 
-// A server that answers with an error, for its image is older, say, is told from one that is just
-// not there.
-func TestServerThatHandsNothingOver(t *testing.T) {
+// A server that answers with an error, for example because its image is older, is distinguished
+// from one that can't be reached.
+func TestServerWithoutSegments(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.refuses, b.silent = true, true
 	w.mustPass()
@@ -74,13 +74,12 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	}
 }
 
-// A pool of which nobody answers takes time from the passes of other runs, so it is asked less
-// often.
-func TestSilentPoolIsAskedLess(t *testing.T) {
+// Requests to a pool without any answer delay the passes of other runs, so they become rarer.
+func TestSilentPoolIsPolledLess(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.silent = true
 	if got := w.mustPass().RequeueAfter; got != collectInterval {
-		t.Errorf("with a server that answers, again in %s, want %s", got, collectInterval)
+		t.Errorf("with a server that answers, requeued after %s, want %s", got, collectInterval)
 	}
 	b.silent = true
 	if got := w.mustPass().RequeueAfter; got != silentInterval {
@@ -88,7 +87,7 @@ func TestSilentPoolIsAskedLess(t *testing.T) {
 	}
 }
 
-// unreachablePool has servers whose packets are swallowed, but for one.
+// unreachablePool has servers whose packets are dropped, except for one.
 type unreachablePool struct {
 	rolloutPool
 	reachable *corev1.Pod
@@ -106,9 +105,9 @@ func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.Col
 	return score.Segment{}, ctx.Err()
 }
 
-// Servers that don't answer keep no other from being asked: one that is going is asked whatever the
-// others do, and of the largest pool each.
-func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
+// Servers that don't answer don't prevent requests to others: a terminating one is always
+// requested, and so is each server of the largest pool.
+func TestSilentServersDoNotBlockOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		servers int
 		going   bool
@@ -129,16 +128,16 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 				began := time.Now()
 				r.request(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
 				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
-					t.Errorf("it is asked with %v, and %d in all in %s", last.err, asked, time.Since(began))
+					t.Errorf("it was requested with %v, %d requests in %s", last.err, asked, time.Since(began))
 				}
 			})
 		})
 	}
 }
 
-// A pass with an old view of a run that has ended leaves its table alone, which has other episodes
-// by then, and has the servers wait for nobody.
-func TestOldViewOfARunThatHasEnded(t *testing.T) {
+// A pass over a stale view of an ended run doesn't change its table, which may have more episodes,
+// and releases the servers.
+func TestStaleViewOfAnEndedRun(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(4))
 	a.end(t, score.Scored, "B01", 900_000)
 	w.mustPass()
@@ -172,11 +171,11 @@ func TestOldViewOfARunThatHasEnded(t *testing.T) {
 		t.Errorf("the table or the run has changed: %s", diff)
 	}
 	if last := a.asked[len(a.asked)-1]; !last.Done {
-		t.Errorf("the last word to a server is %+v", last)
+		t.Errorf("the last request to a server is %+v", last)
 	}
 }
 
-// directReads counts the questions past the cache.
+// directReads counts reads that bypass the cache.
 type directReads struct {
 	client.Reader
 	count int
@@ -188,7 +187,7 @@ func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object clie
 	return r.Reader.Get(ctx, key, object, options...)
 }
 
-// While trainers play, nothing is read past the cache: not even what is only needed at the end.
+// While trainers play, every read is from the cache, including data for the end of the run.
 func TestCollectingReadsTheCache(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(8))
 	direct := &directReads{Reader: w.r.direct}

@@ -17,9 +17,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The worst that a run of a thousand shards leaves in its status: every second shard is counted, in
-// three tasks over sixty scenarios of eight categories. An object of more than some kilobytes would
-// be felt by everything that lists runs.
+// The largest status of a run of a thousand shards: every second shard is counted, in three tasks
+// over sixty scenarios of eight categories. Larger objects would slow down every list of runs.
 func TestStatusStaysSmall(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, plan := begun(t)
@@ -62,7 +61,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	if len(data) > 16<<10 {
 		t.Errorf("%d bytes of status, want at most 16 KiB", len(data))
 	}
-	// The API's own limits: a status beyond them could never be written.
+	// The API's own limits: a status that exceeds them can't be written.
 	if len(d.status.Shards.Accumulator) > 32768 || len(d.status.Shards.CompletedIndexes) > 8192 ||
 		len(d.status.Categories) > 32 {
 		t.Errorf("sums of %d bytes, indexes of %d, %d categories", len(d.status.Shards.Accumulator),
@@ -70,8 +69,8 @@ func TestStatusStaysSmall(t *testing.T) {
 	}
 }
 
-// The largest run that the API allows: sixteen tasks of eight dimensions, in as many categories as
-// a plan may have, all with the longest names.
+// The largest run that the API permits: sixteen tasks of eight dimensions, the maximum number of
+// categories, and names of maximum length.
 func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s, plan := begun(t)
@@ -139,16 +138,16 @@ func TestRunnerJob(t *testing.T) {
 		t.Error(diff)
 	}
 	if *pod.AutomountServiceAccountToken || pod.RestartPolicy != corev1.RestartPolicyNever {
-		t.Error("a runner gets a token, or is restarted in place")
+		t.Error("a runner has a token, or is restarted in place")
 	}
 	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
 		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName ||
 			labels[labelRunUID] != "run-uid" || labels["team"] != "a" {
-			t.Errorf("labels %v: the operator's cache wouldn't hold it, or the run's own are missing", labels)
+			t.Errorf("labels %v: the operator's cache would omit it, or the run's own are missing", labels)
 		}
 	}
 	if job.Labels[labelQueue] != "gpus" || job.Spec.Template.Labels[labelQueue] != "" {
-		t.Errorf("the Job's labels are %v, its pods' %v: the Job alone waits in a queue", job.Labels,
+		t.Errorf("the Job's labels are %v, its pods' %v: only the Job waits in a queue", job.Labels,
 			job.Spec.Template.Labels)
 	}
 	if jobAttemptOf(job) != 2 {

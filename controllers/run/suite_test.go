@@ -26,9 +26,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
-// TestAgainstAPIServer reconciles against a real API server, one pass at a time, without a manager:
-// what a fake client can't tell is whether the API server takes our objects, patches and statuses
-// as we mean them.
+// TestAgainstAPIServer reconciles with a real API server, one pass at a time, without a manager.
+// Unlike a fake client, it shows whether the API server accepts our objects, patches and statuses.
 func TestAgainstAPIServer(t *testing.T) {
 	apiserver.Require(t)
 	RegisterFailHandler(Fail)
@@ -104,7 +103,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(c.run(ctx).ResourceVersion).To(Equal(got.ResourceVersion))
 	})
 
-	It("lifts its own finalizer alone, whoever writes to the pod", func(ctx SpecContext) {
+	It("removes only its own finalizer, despite other writers of the pod", func(ctx SpecContext) {
 		c.createPool(ctx)
 		c.createRun(ctx)
 		c.reconcile(ctx)
@@ -116,7 +115,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(stale), fresh)).To(Succeed())
 		Expect(fresh.Finalizers).To(ConsistOf(batchv1.JobTrackingFinalizer, "example.com/theirs"))
 
-		By("leaving a pod that took the name of the one that was meant")
+		By("ignoring another pod with the same name")
 		controllerutil.AddFinalizer(fresh, summaryFinalizer)
 		Expect(api.Update(ctx, fresh)).To(Succeed())
 		stale.UID = types.UID("00000000-0000-0000-0000-000000000000")
@@ -125,7 +124,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(fresh.Finalizers).To(ContainElement(summaryFinalizer))
 	})
 
-	It("lets go of the pods of a run that is deleted while it is played", func(ctx SpecContext) {
+	It("removes the finalizers of a run that is deleted while it is played", func(ctx SpecContext) {
 		c.createPool(ctx)
 		run := c.createRun(ctx)
 		c.reconcile(ctx)
@@ -137,7 +136,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(c.held(ctx)).To(BeEmpty())
 	})
 
-	It("loses to a status that was written in between", func(ctx SpecContext) {
+	It("doesn't overwrite a newer status", func(ctx SpecContext) {
 		c.createPool(ctx)
 		c.createRun(ctx)
 		c.reconcile(ctx)
@@ -153,7 +152,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(c.run(ctx).Status.Shards.CompletedIndexes).To(Equal("0"))
 	})
 
-	It("takes the status of a run that fails", func(ctx SpecContext) {
+	It("writes the status of a failed run", func(ctx SpecContext) {
 		c.createPool(ctx)
 		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 			run.Spec.Retries.ShardBackoffLimit = new(
@@ -165,10 +164,10 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
 		var job batchv1.Job
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
-		Expect(job.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(endedJobDeadline)), "the Job goes on")
+		Expect(job.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(endedJobDeadline)), "the Job continues")
 	})
 
-	It("takes a runner with a sidecar, a volume, overrides and keys, and changes its Job as the run goes on",
+	It("creates a runner with a sidecar, a volume, overrides and keys, and changes its Job with the run",
 		func(ctx SpecContext) {
 			c.createPool(ctx)
 			run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
@@ -212,10 +211,10 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			c.reconcile(ctx)
 			err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
-			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run is still there after its time")
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run still exists after its retention")
 		})
 
-	It("plays against a pool of another namespace that admits its own", func(ctx SpecContext) {
+	It("plays against a pool of another namespace that admits its namespace", func(ctx SpecContext) {
 		c.createPool(ctx)
 		shared := c.namespace
 		c.changePool(ctx, func(env *v1alpha1.CustomerSupportEnv) {
@@ -235,9 +234,9 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			ContainElement("--pool=support-pods." + shared + ".svc:8000"))
 	})
 
-	// Each pass writes up to five things. A crash after one of them is one before the next; another
-	// operator goes on.
-	It("counts every shard once, whatever write it crashes after", func(ctx SpecContext) {
+	// A pass makes up to five writes. A crash after one of them is a crash before the next one.
+	// Then another operator continues.
+	It("counts every shard once, after a crash at any write", func(ctx SpecContext) {
 		var want v1alpha1.EvaluationRunStatus
 		for at := 0; ; at++ {
 			c = c.anew(ctx)
@@ -261,7 +260,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	It("collects what trainers bring exactly once, whatever write it crashes after", func(ctx SpecContext) {
+	It("collects trainers' episodes exactly once, after a crash at any write", func(ctx SpecContext) {
 		for at := 0; ; at++ {
 			c = c.anew(ctx)
 			c.createPool(ctx)
@@ -282,7 +281,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(len(data)).To(BeNumerically("<", 16<<10))
 
-			By("making nothing for runners, and writing nothing more")
+			By("creating nothing for runners, and writing nothing more")
 			Expect(apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(got), &batchv1.Job{}))).To(BeTrue())
 			c.reconcile(ctx)
 			Expect(c.run(ctx).ResourceVersion).To(Equal(got.ResourceVersion))
@@ -293,7 +292,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	It("ends a collection by hand", func(ctx SpecContext) {
+	It("ends a collection by an edited deadline", func(ctx SpecContext) {
 		c.createPool(ctx)
 		server := newEnvServer("support-a")
 		c.r.pools = rolloutPool{"10.0.0.1": server}

@@ -39,20 +39,20 @@ func scheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-// world is a cluster without controllers: the test plays the Job controller and the runners.
+// world is a cluster without controllers. The test acts as the Job controller and the runners.
 type world struct {
 	t        *testing.T
 	client   client.WithWatch // without faults
 	r        *Reconciler
 	recorder *events.FakeRecorder
 	clock    *testclock.FakePassiveClock
-	// forged are shards whose first pods leave a forged summary.
+	// forged lists shards whose first pods leave a forged summary.
 	forged map[int]bool
-	// fault, when set, decides what becomes of each write of the reconciler.
+	// fault, if set, intercepts each write of the reconciler.
 	fault func(write string, do func() error) error
-	// read, when set, replaces what the reconciler's cache answers.
+	// read, if set, replaces the answers of the reconciler's cache.
 	read func(key client.ObjectKey, object client.Object) (answered bool, err error)
-	// unlisted is a pod that the reconciler's cache doesn't show.
+	// unlisted is a pod that the reconciler's cache lacks.
 	unlisted string
 }
 
@@ -106,7 +106,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// ready is a world with a pool, its server and a run.
+// readyWorld returns a world with a pool, its server and a run.
 func readyWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
@@ -182,7 +182,7 @@ func (w *world) create(objects ...client.Object) {
 	}
 }
 
-// held lists the pods that carry the finalizer.
+// held lists the pods that have the finalizer.
 func (w *world) held() string {
 	w.t.Helper()
 	var list corev1.PodList
@@ -198,7 +198,7 @@ func (w *world) held() string {
 	return strings.Join(names, " ")
 }
 
-// events drains the recorder, the kinds and reasons alone.
+// events drains the recorder and returns only kinds and reasons.
 func (w *world) events() []string {
 	var got []string
 	for {
@@ -212,8 +212,8 @@ func (w *world) events() []string {
 	}
 }
 
-// playShards does the Job's work once its plan and Job are there: each call ends two shards more,
-// and the Job with the last. The first pod of a forged shard leaves no summary of the pool's.
+// playShards acts as the Job once its plan and Job exist: each call ends two more shards, and the
+// Job after the last one. The first pod of a forged shard leaves no summary of the pool's.
 func (w *world) playShards() {
 	w.t.Helper()
 	job := w.job()
@@ -262,11 +262,12 @@ func (w *world) tableIsWhole() {
 		w.t.Fatal(err)
 	}
 	if !sums.Holds(tableOf(&object)) {
-		w.t.Errorf("the table isn't that of the sums: %s", object.Data[v1alpha1.ScoresKey])
+		w.t.Errorf("the table doesn't match the sums: %s", object.Data[v1alpha1.ScoresKey])
 	}
 }
 
-// toTheEnd lets the run and its Job take turns until nothing is left to do, and returns the status.
+// toTheEnd alternates the run and its Job until there is nothing left to do, and returns the
+// status.
 func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 	w.t.Helper()
 	for range 40 {
@@ -283,7 +284,7 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 	return v1alpha1.EvaluationRunStatus{}
 }
 
-// The pod is the index-th of a Job, under a name of its own.
+// ofJob makes the pod the index-th of a Job, with a unique name.
 func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 	pod.Name += "-again"
 	pod.UID += "-again"
@@ -294,7 +295,7 @@ func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 	return pod
 }
 
-// endShard ends a pod that exists.
+// endShard ends an existing pod.
 func (w *world) endShard(shard int, plan score.Plan) {
 	w.t.Helper()
 	pod := succeeded(w.t, w.run(), plan, shard)

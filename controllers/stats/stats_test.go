@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// serve answers on an address of its own and returns a reader of that port.
+// serve serves on a separate address and returns a reader of that port.
 func serve(t *testing.T, handler http.HandlerFunc) (*Reader, string) {
 	t.Helper()
 	s := httptest.NewServer(handler)
@@ -33,7 +33,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*Reader, string) {
 	return r, host
 }
 
-// The largest pool that csenv has in mind is read whole.
+// The report of the largest supported pool is read completely.
 func TestReport(t *testing.T) {
 	want := score.Report{Environment: "ticket", ScenarioDigest: "sha256:aa", GraderVersion: "1", Judge: "offline-v1",
 		Sessions: score.Sessions{Active: 3, Capacity: 10}}
@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The largest segment that a server signs is read whole, and what is larger than any is not.
+// The largest segment that a server signs is read completely. A larger one is refused.
 func TestRollouts(t *testing.T) {
 	question := score.CollectRequest{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
 	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{
@@ -130,14 +130,14 @@ func TestReportFaults(t *testing.T) {
 func TestReportGivesUp(t *testing.T) {
 	released := make(chan struct{})
 	r, host := serve(t, func(http.ResponseWriter, *http.Request) { <-released })
-	// Before the server is closed, which waits for its handlers.
+	// This runs before the server is closed, which waits for its handlers.
 	t.Cleanup(func() { close(released) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := r.Report(ctx, host); err == nil {
-		t.Error("a server that doesn't answer is read")
+		t.Error("no error for a server that doesn't answer")
 	}
 	if r.client.Timeout != timeout {
-		t.Errorf("a server may take %v, want %v", r.client.Timeout, timeout)
+		t.Errorf("the timeout is %v, want %v", r.client.Timeout, timeout)
 	}
 }

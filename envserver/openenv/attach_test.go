@@ -23,8 +23,8 @@ func attachTo(tb testing.TB, url, id string) *wire.Peer {
 	return wire.DialPeer(tb, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?token=x&session_id="+id)
 }
 
-// The order of calls of the official MCP client: create, attach, play over the socket and by POST,
-// close while attached, close the socket.
+// The calls of the official MCP client, in its order: create, attach, play over the socket and by
+// POST, close while attached, close the socket.
 func TestAttachedSession(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
 	id := wire.CreateSession(t, url)
@@ -39,22 +39,22 @@ func TestAttachedSession(t *testing.T) {
 		t.Errorf("tools/call: %s", answer)
 	}
 	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
-		t.Errorf("the socket sees %v steps after a tool call, want 1", got)
+		t.Errorf("the socket has %v steps after a tool call, want 1", got)
 	}
 	if got := closeSession(t, url, id); got != fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"result":{"closed":false,"closing":true,"session_id":%q}}`, id) {
 		t.Errorf("closing an attached session: %s", got)
 	}
 	if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
-		t.Errorf("a step after the close was asked for: %s", got)
+		t.Errorf("a step after the close request: %s", got)
 	}
 	p.Leave()
 	if got := s.sessions.active(); got != 0 {
-		t.Errorf("%d sessions after the socket left, want 0", got)
+		t.Errorf("%d sessions after the socket closed, want 0", got)
 	}
 }
 
-func TestDetachedSessionGoesOn(t *testing.T) {
+func TestDetachedSessionContinues(t *testing.T) {
 	s, url := serve(t, Config{})
 	id := wire.CreateSession(t, url)
 	for i := range 3 {
@@ -110,7 +110,7 @@ func TestAttachRefusals(t *testing.T) {
 	}
 }
 
-// The id of a socket's own session comes with the handshake, and by a message.
+// A socket's own session id is in the answer to the handshake, and available by a message.
 func TestOwnedSessionID(t *testing.T) {
 	s, url := serve(t, Config{})
 	conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
@@ -124,7 +124,7 @@ func TestOwnedSessionID(t *testing.T) {
 	if got := wire.Decoded(t,
 		p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
 		"data", "result", "session_id"); got != id || id == "" {
-		t.Errorf("the message says %v, the handshake %q", got, id)
+		t.Errorf("the message has %v, the handshake %q", got, id)
 	}
 	if got := wire.Decoded(t,
 		p.Ask(
@@ -177,7 +177,8 @@ func TestPlainHTTPOnASession(t *testing.T) {
 	}
 }
 
-// However many play on one session at once, and by whatever way, no operation is lost or torn.
+// With any number of concurrent clients on one session, over any transport, no operation is lost or
+// mixed with another.
 func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	_, url := serve(t, Config{})
 	id := wire.CreateSession(t, url)
@@ -206,8 +207,8 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	}
 }
 
-// A created session that nobody plays goes, an attached one stays, and the idle time of one that
-// was detached counts from then.
+// A created session that is not used ends, and an attached one stays. The idle time of a detached
+// one starts when it is detached.
 func TestIdleCreatedSession(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		open := func() *session {
@@ -220,7 +221,7 @@ func TestIdleCreatedSession(t *testing.T) {
 		forgotten, attached := open(), open()
 		p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws?session_id="+attached.id)
 		p.Ask(`{"type":"reset"}`)
-		for range 8 { // every 5 minutes the peer reads a reply, and so the server's pings
+		for range 8 { // every 5 minutes the peer reads a reply, and with it the server's pings
 			pass(5 * time.Minute)
 			p.Ask(`{"type":"state"}`)
 		}
@@ -231,7 +232,7 @@ func TestIdleCreatedSession(t *testing.T) {
 		p.Leave()
 		pass(9 * time.Minute)
 		if s.sessions.find(attached.id) == nil {
-			t.Error("the session went before its idle time was over")
+			t.Error("the session ended before its idle timeout")
 		}
 		pass(2 * time.Minute)
 		if got := s.sessions.active(); got != 0 {
@@ -240,7 +241,7 @@ func TestIdleCreatedSession(t *testing.T) {
 	})
 }
 
-// A session whose socket was lost waits for another one as long as the grace period, with its
+// A session whose socket was lost waits for another one for the grace period, and keeps its
 // episode.
 func TestSessionGrace(t *testing.T) {
 	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1},
@@ -273,8 +274,8 @@ func TestSessionGrace(t *testing.T) {
 		})
 }
 
-// A client that asks for a slot just before one becomes free gets it; one that asks much earlier is
-// refused after the wait.
+// A client that requests a slot shortly before one becomes free gets it. A client that requests it
+// much earlier is refused after the wait.
 func TestCapacityWait(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second},
 		func(t *testing.T, s *Server, network *wire.PipeNet) {
@@ -316,18 +317,17 @@ func TestClientLimit(t *testing.T) {
 	}
 	first.Leave()
 	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
-		t.Errorf("after one has gone: %s", got)
+		t.Errorf("after one session has ended: %s", got)
 	}
 	for _, ss := range s.sessions.all() {
 		ss.end(endClosed, 0, "")
 	}
 	if len(s.sessions.byClient) != 0 {
-		t.Errorf("clients are remembered after their sessions: %v", s.sessions.byClient)
+		t.Errorf("clients are stored after their sessions: %v", s.sessions.byClient)
 	}
 }
 
-// Messages beyond the rate are answered later, none is lost, and another session is as fast as
-// ever.
+// Messages above the rate are answered later, none is lost, and other sessions are not delayed.
 func TestMessageRate(t *testing.T) {
 	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)
@@ -341,8 +341,8 @@ func TestMessageRate(t *testing.T) {
 	})
 }
 
-// Stopping a session while others wait for their turn answers them.
-func TestEndWhileOthersWait(t *testing.T) {
+// If a session ends while operations wait for their turn, these get an error.
+func TestEndWithWaitingOperations(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
 		ss, err := s.open(t.Context(), newID(""), "")
 		if err != nil {

@@ -125,8 +125,8 @@ func BenchmarkWriteReply(b *testing.B) {
 	}
 }
 
-// BenchmarkRelayedStep plays steps through a server that passes them on to the session's own: to be
-// compared with BenchmarkStep of one session.
+// BenchmarkRelayedStep plays steps through a server that forwards them to the session's server.
+// Compare it with BenchmarkStep of one session.
 func BenchmarkRelayedStep(b *testing.B) {
 	members := servePool(b, Config{}, Config{})
 	p := attachTo(b, members[0].url, wire.CreateSession(b, members[1].url))

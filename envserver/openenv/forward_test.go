@@ -24,7 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Every server of a pool answers requests about a session as the session's own server does.
+// Every server of a pool answers requests for a session in the same way as the session's server.
 func TestSessionThroughEveryServer(t *testing.T) {
 	members := servePool(t, Config{}, Config{}, Config{})
 	id := wire.CreateSession(t, members[0].url)
@@ -62,7 +62,7 @@ func TestSessionThroughEveryServer(t *testing.T) {
 		p.Leave()
 	}
 	if got := sessionsIn(members); got != 1 {
-		t.Errorf("%d sessions, want the one", got)
+		t.Errorf("%d sessions, want one", got)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAttachedSessionBehindOneAddress(t *testing.T) {
 	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
-// A stock MCP client works although each of its requests reaches another server.
+// A stock MCP client works even if each of its requests reaches a different server.
 func TestStockMCPClientBehindOneAddress(t *testing.T) {
 	members := servePool(t, Config{}, Config{}, Config{})
 	front := balance(t, members)
@@ -138,8 +138,8 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
-// When a server dies, its clients' sockets end at once, and its peers answer that the session is
-// unknown.
+// When a server dies, its clients' sockets end immediately, and its peers report that the session
+// is unknown.
 func TestPeerDies(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
 	id := wire.CreateSession(t, members[1].url)
@@ -154,7 +154,7 @@ func TestPeerDies(t *testing.T) {
 	again := attachTo(t, members[0].url, id)
 	if answer := again.Ask(`{"type":"state"}`); wire.CodeOf(t, answer) != protocol.CodeSession ||
 		!strings.Contains(answer, "unknown session") {
-		t.Errorf("attaching to a session that is gone: %s", answer)
+		t.Errorf("attaching to a lost session: %s", answer)
 	}
 	answer := wire.RPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 	if wire.Decoded(t, answer, "error", "code") != -32602.0 {
@@ -175,7 +175,7 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
-// If a server dies while it answers, the client gets an error that says so.
+// If a server dies while it answers, the client gets an error that reports this.
 func TestPeerDiesWhileItAnswers(t *testing.T) {
 	for _, c := range []struct {
 		path, body string
@@ -207,7 +207,7 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 	}
 }
 
-// Two servers that both regard the other one as the owner of a session don't forward in a loop.
+// Two servers that consider each other the owner of a session don't forward in a loop.
 func TestNoLoops(t *testing.T) {
 	addresses := make([]string, 2)
 	lookup := func(context.Context) ([]string, error) { return addresses, nil }
@@ -228,7 +228,7 @@ func TestNoLoops(t *testing.T) {
 		wire.Connect(t, members[0].url).Ask(`{"type":"reset"}`)
 	}
 	if got := wire.Connect(t, members[0].url).Code(`{"type":"reset"}`); got != protocol.CodeCapacity {
-		t.Errorf("a session too many for both: %s", got)
+		t.Errorf("a session beyond the capacity of both: %s", got)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestForwardingIsCounted(t *testing.T) {
 	})
 }
 
-// waiter has a slow tool.
+// waiter is an environment with a slow tool.
 type waiter struct{ echo.Kind }
 
 func (w waiter) Schemas() episode.Schemas {

@@ -18,7 +18,7 @@ func TestGCPercent(t *testing.T) {
 	}
 	runtime.GC()
 	if heapInUse() == 0 {
-		t.Error("nothing is in use: has a metric another name?")
+		t.Error("no memory is in use: was a metric renamed?")
 	}
 }
 

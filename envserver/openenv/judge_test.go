@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
-// TestJudgeFailureIsLoggedWithoutTheReply reads the log at the level that servers run with.
+// TestJudgeFailureIsLoggedWithoutTheReply reads the log at the default level of servers.
 func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	var log bytes.Buffer
 	s, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -29,12 +29,12 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 		t.Errorf("the report counts %d failures to judge, want 1", got)
 	}
 	if strings.Contains(answer+log.String(), "secret") {
-		t.Errorf("the reply was told: %s %s", answer, log.String())
+		t.Errorf("the reply was revealed: %s %s", answer, log.String())
 	}
 }
 
-// A judge that fails for all sessions doesn't fill the log.
-func TestJudgeFailuresAreLoggedNowAndThen(t *testing.T) {
+// A judge that fails in all sessions doesn't fill the log.
+func TestJudgeFailuresAreLoggedAtALimitedRate(t *testing.T) {
 	var log bytes.Buffer
 	_, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p := wire.Connect(t, url)

@@ -14,7 +14,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// victimsOf names the server that this process is to hold sessions of until it is killed.
+// victimsOf is the variable with the server's URL for a process that opens sessions and is then
+// killed.
 const victimsOf = "CSENV_TEST_VICTIMS_OF"
 
 const victims = 1000
@@ -38,7 +39,7 @@ func TestVictims(t *testing.T) {
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 }
 
-// A thousand clients that are killed leave no slot behind.
+// A thousand killed clients leave no slot occupied.
 func TestKilledClients(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: victims})
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictims$", "-test.v")
@@ -72,13 +73,13 @@ func TestKilledClients(t *testing.T) {
 	}
 }
 
-// Clients whose hosts vanish without a word lose their slots when the idle time is over.
+// Slots of clients whose hosts were lost are freed after the idle timeout.
 func TestVanishedClients(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute},
 		func(t *testing.T, s *Server, network *wire.PipeNet) {
 			for range 50 {
 				p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws")
-				p.Ask(`{"type":"reset"}`) // and nobody reads any more
+				p.Ask(`{"type":"reset"}`) // and no more reads
 			}
 			pass(3*time.Minute - 5*time.Second)
 			if got := s.sessions.active(); got != 50 {
@@ -91,8 +92,8 @@ func TestVanishedClients(t *testing.T) {
 		})
 }
 
-// A trainer that says nothing for two minutes, not even a pong, plays on.
-func TestSilentTrainerGoesOn(t *testing.T) {
+// A trainer that sends nothing for two minutes, not even a pong, can continue.
+func TestSilentTrainerContinues(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)
 		p.Ask(`{"type":"reset","data":{"seed":2}}`)

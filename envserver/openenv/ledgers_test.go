@@ -45,9 +45,9 @@ func TestLedger(t *testing.T) {
 	}
 	play(0, 10, `"finish","score":900000`)
 	play(1, 11, `"failed","score":100000`)
-	play(0, 10, `"finish","score":0`)       // again
-	play(2, 12, `"errored","score":500000`) // of no figure
-	play(2, 12, `"panic"`)                  // of no figure
+	play(0, 10, `"finish","score":0`)       // repeated
+	play(2, 12, `"errored","score":500000`) // not in the figures
+	play(2, 12, `"panic"`)                  // not in the figures
 	play(2, 12, "")                         // abandoned
 	play(2, 12, `"finish","score":700000`)
 	got := ledgerOf(t, url, "uid", 3)
@@ -76,8 +76,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// What an episode without a run earns is in no ledger, and one run's episodes are in no other's.
-func TestLedgersAreApart(t *testing.T) {
+// Episodes without a run are in no ledger, and ledgers contain only their own run's episodes.
+func TestLedgersAreSeparate(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := wire.Connect(t, url)
 	for _, tag := range []string{``, `"run":"a","shard":0,"episode":0`, `"run":"a","shard":1,"episode":0`,
@@ -92,11 +92,11 @@ func TestLedgersAreApart(t *testing.T) {
 	}
 	if _, err := client.FetchLedger(t.Context(), url, "b", 1, client.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "404") {
-		t.Errorf("a ledger that isn't there: %v", err)
+		t.Errorf("a missing ledger: %v", err)
 	}
 }
 
-// An episode of a run is played with terminal rewards, whatever its reset asks for.
+// Episodes of runs are played with terminal rewards, regardless of the options of the reset.
 func TestRunsArePlayedWithTerminalRewards(t *testing.T) {
 	_, url := serve(t, Config{RewardMode: episode.Dense})
 	p := wire.Connect(t, url)

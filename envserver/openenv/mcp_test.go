@@ -16,8 +16,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Every request of the dialect without a session, with its whole answer. POST /mcp answers with 200
-// always.
+// Every request of the dialect without a session, with its complete answer. POST /mcp always
+// answers with 200.
 func TestPlainMCP(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	fault := func(id string, code int, message, data string) string {
@@ -69,7 +69,7 @@ func TestPlainMCP(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0},
 		wire.Decoded(t, refused, "error", "data")); diff != "" ||
 		wire.Decoded(t, refused, "error", "code") != -32000.0 {
-		t.Errorf("a session too many: %s", refused)
+		t.Errorf("a session beyond the capacity: %s", refused)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestObserveTool(t *testing.T) {
 		}
 	}
 	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
-		t.Errorf("looking counts as a step: %v", got)
+		t.Errorf("get_observation counts as a step: %v", got)
 	}
 	p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
 	if got := wire.Decoded(t, p.Ask(look), "data", "result", "data", "done"); got != true {
@@ -142,7 +142,8 @@ func TestObserveTool(t *testing.T) {
 	}
 }
 
-// The shapes of MCP clients on the step path: exact, because those clients read them strictly.
+// The shapes of MCP clients on the step path. They are exact, because those clients decode them
+// strictly.
 func TestMCPActions(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := wire.Connect(t, url)
@@ -241,7 +242,7 @@ func TestMCPOverWebSocket(t *testing.T) {
 	refusal := second.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	if wire.Decoded(t, refusal, "id") != nil || wire.Decoded(t, refusal, "error", "code") != -32000.0 ||
 		wire.Decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
-		t.Errorf("a connection too many: %s", refusal)
+		t.Errorf("a connection beyond the capacity: %s", refusal)
 	}
 	if code, _ := second.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000", code)
@@ -277,7 +278,7 @@ func TestMCPNeverRedirects(t *testing.T) {
 	}
 }
 
-// Production serves tools and nothing of the orchestrator's.
+// A server in production mode serves tools and none of the orchestrator's operations.
 func TestProduction(t *testing.T) {
 	_, url := serve(t, Config{Mode: Production})
 	for _, path := range []string{"/reset", "/step"} {
@@ -308,7 +309,7 @@ func TestProduction(t *testing.T) {
 	p.Leave()
 }
 
-// Whatever comes in, the answer is one valid response, with a result or an error.
+// The answer to every input is one valid response, with a result or an error.
 func FuzzRPC(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, ``, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,

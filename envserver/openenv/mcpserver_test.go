@@ -23,7 +23,7 @@ func dialMCP(ctx context.Context, endpoint string) (*mcp.ClientSession, error) {
 	return client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: endpoint}, nil)
 }
 
-// textOf is the text of a tool's result.
+// textOf returns the text of a tool's result.
 func textOf(tb testing.TB, result *mcp.CallToolResult) string {
 	tb.Helper()
 	if len(result.Content) == 0 {
@@ -32,13 +32,13 @@ func textOf(tb testing.TB, result *mcp.CallToolResult) string {
 	}
 	text, ok := result.Content[0].(*mcp.TextContent)
 	if !ok {
-		tb.Errorf("the result is no text: %+v", result)
+		tb.Errorf("the result is not a text: %+v", result)
 		return ""
 	}
 	return text.Text
 }
 
-// seedOf is the seed in the observation of a tool's result.
+// seedOf returns the seed in the observation of a tool's result.
 func seedOf(tb testing.TB, result *mcp.CallToolResult) any {
 	tb.Helper()
 	return wire.Decoded(tb, testkit.JSON(result.StructuredContent), "observation", "seed")
@@ -55,7 +55,7 @@ func TestStockMCPClient(t *testing.T) {
 		t.Errorf("initialize: %+v", got)
 	}
 	if s.sessions.find(c.ID()) == nil {
-		t.Errorf("the MCP session %q is not one of the registry", c.ID())
+		t.Errorf("the MCP session %q is not in the registry", c.ID())
 	}
 	if err := c.Ping(t.Context(), nil); err != nil {
 		t.Errorf("ping: %v", err)
@@ -73,7 +73,7 @@ func TestStockMCPClient(t *testing.T) {
 		t.Errorf("tools %v", names)
 	}
 	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {
-		t.Errorf("a session too many: %v", err)
+		t.Errorf("a session beyond the capacity: %v", err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
@@ -123,8 +123,8 @@ func TestStockMCPClientPlays(t *testing.T) {
 	}
 }
 
-// The orchestrator sees the agent's session by its id, over every transport.
-func TestMCPSessionIsOneOfTheRegistry(t *testing.T) {
+// The orchestrator can use the agent's session by its id, over every transport.
+func TestMCPSessionIsInTheRegistry(t *testing.T) {
 	s, url := serve(t, Config{})
 	c, err := dialMCP(t.Context(), url+"/mcp?seed=3")
 	if err != nil {
@@ -180,11 +180,11 @@ func TestMCPResetOptions(t *testing.T) {
 	}
 	_, state := wire.GetBody(t, url+"/state?session_id="+open[0].id)
 	if wire.Decoded(t, state, "seed") != 12.0 || wire.Decoded(t, state, "episode_id") != "E" {
-		t.Errorf("state %s: _meta goes over the query", state)
+		t.Errorf("state %s: _meta has precedence over the query", state)
 	}
 }
 
-// The raw HTTP of an MCP session, as the specification has it.
+// The raw HTTP of an MCP session, according to the specification.
 func TestStreamableHTTP(t *testing.T) {
 	s, url := serve(t, Config{})
 	send := func(method, session, body string) (status int, id string) {

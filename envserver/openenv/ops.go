@@ -8,8 +8,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// OpsHandler serves the operations port: /healthz and /readyz to everybody, /stats and /rollouts to
-// the operator, and /metrics to Prometheus.
+// OpsHandler serves the operations port: /healthz and /readyz without authentication, /stats and
+// /rollouts to the operator, and /metrics to Prometheus.
 func (s *Server) OpsHandler() http.Handler {
 	stats := func(w http.ResponseWriter, _ *http.Request) { protocol.WriteJSON(w, http.StatusOK, s.report()) }
 	operator, prometheus := s.secrets.AdmitsOperator, s.secrets.AdmitsMetrics

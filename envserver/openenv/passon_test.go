@@ -18,8 +18,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A full server passes new sessions of every transport on to the peer with the most free slots.
-// When the pool is full, it refuses the session with its own figures.
+// A full server passes new sessions of every transport on to the peer with the most free slots. If
+// the pool is full, it refuses the session with its own figures.
 func TestFullServerPassesOn(t *testing.T) {
 	for name, begin := range map[string]func(t *testing.T, url string) (string, error){
 		"socket": func(t *testing.T, url string) (string, error) {
@@ -57,7 +57,7 @@ func TestFullServerPassesOn(t *testing.T) {
 			}
 			answer, err := begin(t, members[0].url)
 			if err == nil || !strings.Contains(answer, "1/1") {
-				t.Errorf("a session too many: %s", answer)
+				t.Errorf("a session beyond the capacity: %s", answer)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestBurstFillsThePool(t *testing.T) {
 	last := wire.Connect(t, members[0].url)
 	answer := last.Ask(`{"type":"reset"}`)
 	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.Decoded(t, answer, "data", "max_sessions") != 3.0 {
-		t.Errorf("a client too many: %s", answer)
+		t.Errorf("a client beyond the capacity: %s", answer)
 	}
 	if code, _ := last.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000 after one message", code)
@@ -121,7 +121,7 @@ func TestBurstFillsThePool(t *testing.T) {
 }
 
 // A draining server passes new sessions on, forwards requests for sessions of peers, and ends after
-// the sockets that it relays.
+// the last relayed socket.
 func TestDrainingServerPassesOn(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
 	own := wire.Connect(t, members[0].url)
@@ -134,7 +134,7 @@ func TestDrainingServerPassesOn(t *testing.T) {
 		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.active())
 	}
 	if id := wire.CreateSession(t, members[0].url); members[1].sessions.find(id) == nil {
-		t.Error("a created session is not the peer's")
+		t.Error("a created session is not on the peer")
 	}
 	own.Leave()
 	select {
@@ -151,8 +151,8 @@ func TestDrainingServerPassesOn(t *testing.T) {
 	}
 }
 
-// Without Spread a session stays on the dialled server, whose ledger a runner fetches.
-func TestDialStaysWhereItIs(t *testing.T) {
+// Without Spread a session stays on the dialled server, from which a runner fetches the ledger.
+func TestDialWithoutSpreadIsNotPassedOn(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
 	wire.CreateSession(t, members[0].url)
 	c, err := client.Dial(t.Context(), members[0].url, client.Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
-// phonebook is a lookup that counts.
+// phonebook is a lookup that counts its calls.
 type phonebook struct {
 	addresses []string
 	err       error
@@ -31,9 +31,9 @@ func (b *phonebook) lookup(context.Context) ([]string, error) {
 	return b.addresses, b.err
 }
 
-// Sessions that live here, and those that begin here, cost no lookup.
+// Requests for sessions of this server, and new sessions, cause no lookup.
 func TestOwnSessionsNeedNoPeers(t *testing.T) {
-	book := &phonebook{err: errors.New("must not be asked")}
+	book := &phonebook{err: errors.New("must not be called")}
 	_, url := serve(t, Config{Peers: &mesh.Config{Lookup: book.lookup, Self: "192.0.2.1:8000"}})
 	id := wire.CreateSession(t, url)
 	p := attachTo(t, url, id)
@@ -48,8 +48,8 @@ func TestOwnSessionsNeedNoPeers(t *testing.T) {
 	}
 }
 
-// At most three peers are tried, though more claim to have room, and the client is then
-// answered by the server that it came to.
+// At most three peers are tried, even if more report free slots. After that the first server
+// answers the client.
 func TestTriesAreBounded(t *testing.T) {
 	var tried atomic.Int64
 	liar := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func TestFreeSlots(t *testing.T) {
 	}
 }
 
-// proofOf is what the peers of a pool with echo.Key send each other.
+// proofOf returns the proof that peers of a pool with echo.Key send each other.
 func proofOf(tb testing.TB) string {
 	tb.Helper()
 	secret, err := hkdf.Key(sha256.New, echo.Key().Seed(), nil, "csenv peers", sha256.Size)

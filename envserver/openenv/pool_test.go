@@ -21,10 +21,10 @@ type member struct {
 	listener     *cuttable
 }
 
-// kill ends the server as a crash does: its connections are reset, and nobody listens any more.
+// kill ends the server like a crash: its connections are reset, and its port is closed.
 func (m *member) kill() { m.listener.cut() }
 
-// cuttable remembers the connections that it has accepted.
+// cuttable stores the connections that it has accepted.
 type cuttable struct {
 	net.Listener
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ func (l *cuttable) cut() {
 	}
 }
 
-// servePool runs servers that are peers of each other.
+// servePool runs servers that are each other's peers.
 func servePool(tb testing.TB, configs ...Config) []*member {
 	tb.Helper()
 	members := make([]*member, len(configs))
@@ -88,8 +88,8 @@ func servePool(tb testing.TB, configs ...Config) []*member {
 	return members
 }
 
-// balance runs one address in front of all members, as a Service is: each connection goes to the
-// next one.
+// balance serves one address for all members, like a Service: each connection goes to the next
+// member.
 func balance(tb testing.TB, members []*member) string {
 	tb.Helper()
 	var turn atomic.Int64

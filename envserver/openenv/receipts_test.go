@@ -19,7 +19,7 @@ import (
 // shard3 is the shard of playFor.
 var shard3 = client.Shard{Run: "uid", Shard: 3, PassScore: 700_000}
 
-// playFor plays an episode of shard 3 of run "uid" to its end and returns the receipt, "" for none.
+// playFor plays an episode of shard 3 of run "uid" to its end and returns the receipt, or "".
 func playFor(tb testing.TB, url string, index int, end string) string {
 	tb.Helper()
 	p := wire.Connect(tb, url)
@@ -49,9 +49,9 @@ func receiptIn(tb testing.TB, message string) string {
 	return text
 }
 
-// A ledger that a second server makes of the first one's receipts is that of the first, whatever is
-// handed over again.
-func TestReceiptsAreTakenOver(t *testing.T) {
+// A ledger that a second server makes from the first one's receipts equals the first ledger, even
+// if receipts are repeated.
+func TestReceiptsRestoreTheLedger(t *testing.T) {
 	_, first := serve(t, Config{})
 	_, second := serve(t, Config{})
 	receipts := []string{
@@ -61,14 +61,14 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 	for _, texts := range [][]string{receipts[:1], receipts, nil, receipts[1:]} {
 		ended, err := client.OpenLedger(t.Context(), second, shard3, texts, client.Options{})
 		if want := map[bool]string{true: "0", false: "0-1,7"}[len(texts) == 1]; err != nil || ended.String() != want {
-			t.Errorf("%d receipts handed over: the ledger has episodes %s (%v), want %s", len(texts), ended, err, want)
+			t.Errorf("%d receipts sent: the ledger has episodes %s (%v), want %s", len(texts), ended, err, want)
 		}
 	}
 	if diff := cmp.Diff(ledgerOf(t, first, "uid", 3), ledgerOf(t, second, "uid", 3)); diff != "" {
 		t.Errorf("(-played +taken over)\n%s", diff)
 	}
 	if text := playFor(t, second, 1, `"finish","score":1000000`); text != "" {
-		t.Error("an episode that was taken over has a receipt for its second end")
+		t.Error("a restored episode has a receipt for its second end")
 	}
 	if got := ledgerOf(t, second, "uid", 3); got.Replayed != 1 || got.Failed != 1 {
 		t.Errorf("%d replayed, %d failed after the second end", got.Replayed, got.Failed)
@@ -110,7 +110,7 @@ func TestNoReceipt(t *testing.T) {
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset","data":{}}`)
 	if answer := p.Ask(`{"type":"step","data":{"kind":"finish","score":900000}}`); strings.Contains(answer, "receipt") {
-		t.Errorf("an episode of no run: %s", answer)
+		t.Errorf("an episode without a run: %s", answer)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestReceiptsRefused(t *testing.T) {
 		})
 	}
 	if got := ledgerOf(t, url, "uid", 3); got.Scored != 1 {
-		t.Errorf("%d episodes are counted, want the one that was played", got.Scored)
+		t.Errorf("%d episodes are counted, want the played one", got.Scored)
 	}
 }
 
@@ -177,6 +177,6 @@ func TestReceiptsNeedTheToken(t *testing.T) {
 		t.Errorf("without a token: %v", err)
 	}
 	if ended, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"}); err != nil || ended.Len() != 0 {
-		t.Errorf("a run that was never played: %s, %v", ended, err)
+		t.Errorf("an unknown run: %s, %v", ended, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Closing a server ends the sockets that it relays, and no session of its peers.
+// Closing a server ends the sockets that it relays, but no session of its peers.
 func TestCloseCutsRelays(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
 	id := wire.CreateSession(t, members[1].url)
@@ -41,7 +41,7 @@ func TestRelayedMessages(t *testing.T) {
 		answer := p.Ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
 		got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string)
 		if got != text+strings.Repeat("x", size) {
-			t.Errorf("%d bytes came back as %d", len(text)+size, len(got))
+			t.Errorf("%d bytes were sent, %d received", len(text)+size, len(got))
 		}
 	}
 	const pipelined = 50

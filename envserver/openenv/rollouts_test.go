@@ -20,12 +20,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// question is that of a run for the tag grpo-7.
+// question returns the request of a run for the tag grpo-7.
 func question(ack int64, instance string) score.CollectRequest {
 	return score.CollectRequest{Tag: "grpo-7", Run: "uid", PassScore: 700_000, Instance: instance, Ack: ack}
 }
 
-// askRollouts asks on the operations port, as the operator does.
+// askRollouts sends a request to the operations port, like the operator.
 func askRollouts(tb testing.TB, s *Server, q score.CollectRequest) (score.Segment, string) {
 	tb.Helper()
 	answer := httptest.NewRecorder()
@@ -53,8 +53,8 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	return l
 }
 
-// What a trainer plays comes to the run that it names, as the pool graded it, with the pass score
-// that only the run knows. What it abandons does not.
+// A trainer's ended episodes are collected by the run that it names, graded by the pool, with the
+// run's pass score. Abandoned ones are not.
 func TestRollouts(t *testing.T) {
 	s, url := serve(t, Config{RewardMode: episode.Dense, Pod: "support-a"})
 	p := wire.Connect(t, url)
@@ -75,7 +75,7 @@ func TestRollouts(t *testing.T) {
 	p.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	play(13, "")
 	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != "dense" {
-		t.Errorf("a trainer is given %v rewards, want its own choice", got)
+		t.Errorf("a trainer gets %v rewards, want the mode of its choice", got)
 	}
 
 	segment, _ := askRollouts(t, s, question(0, ""))
@@ -112,7 +112,7 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
-// testMetric is the value of a series.
+// testMetric returns the value of a series.
 func testMetric(t *testing.T, s *Server, series string) string {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -126,7 +126,7 @@ func testMetric(t *testing.T, s *Server, series string) string {
 	return ""
 }
 
-// Every way of beginning an episode on a session takes the tag.
+// Every transport that can begin an episode on a session accepts the tag.
 func TestRolloutsByEveryTransport(t *testing.T) {
 	s, url := serve(t, Config{})
 	const finish = `{"kind":"finish","score":1000000}`
@@ -155,10 +155,10 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A request that stands alone counts for no run.
+	// A stateless request counts for no run.
 	wire.PostBody(t, url+"/step", fmt.Sprintf(`{"seed":1,"run":"grpo-7","action":%s}`, finish))
 	if status, _ := wire.PostBody(t, url+"/reset", `{"seed":1,"run":"No Name"}`); status != 422 {
-		t.Errorf("a tag that is no name was answered with %d", status)
+		t.Errorf("an invalid tag was answered with %d", status)
 	}
 	segment, _ := askRollouts(t, s, question(0, ""))
 	if got := opened(t, segment).Scored; got != 4 {
@@ -166,8 +166,8 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 	}
 }
 
-// A segment stays as it is, byte by byte, until the run says that it has it.
-func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
+// A segment keeps its bytes until the run acknowledges it.
+func TestSegmentsStayUntilAcknowledged(t *testing.T) {
 	s, url := serve(t, Config{})
 	p := wire.Connect(t, url)
 	end := func() {
@@ -178,7 +178,7 @@ func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 	p.Ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 	none, _ := askRollouts(t, s, question(0, ""))
 	if none.Ledger != nil || none.Number != 0 || none.Instance == "" {
-		t.Fatalf("before anything has ended: %+v", none)
+		t.Fatalf("before the first end: %+v", none)
 	}
 	end()
 	_, first := askRollouts(t, s, question(0, none.Instance))
@@ -197,7 +197,7 @@ func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 		t.Errorf("segment %d has %d episodes, want segment 2 with one", second.Number, l.Scored)
 	}
 	if rest, _ := askRollouts(t, s, question(2, none.Instance)); rest.Ledger != nil {
-		t.Errorf("after all is acknowledged: %+v", rest)
+		t.Errorf("after the last acknowledgement: %+v", rest)
 	}
 }
 
@@ -219,12 +219,12 @@ func TestRolloutRefusals(t *testing.T) {
 	s.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/rollouts?"+question(0, "").Query().Encode(),
 		nil))
 	if answer.Code != http.StatusNotFound {
-		t.Errorf("clients are answered %d at /rollouts, want 404: what they collect would be lost to the run",
+		t.Errorf("clients are answered %d at /rollouts, want 404: episodes that they collect would be lost to the run",
 			answer.Code)
 	}
 }
 
-// A drained server goes when the run has its last segment for good.
+// A drained server exits after the run has stored its last segment.
 func TestDrainWaitsForCollectors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, during func(t *testing.T, s *Server)
@@ -288,9 +288,9 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 	}
 }
 
-// A server whose drain is cut short, as by trainers that keep their sockets, still hands over what
-// has ended.
-func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
+// A server whose drain times out, for example because trainers keep their sockets, still returns
+// the ended episodes.
+func TestCollectionAfterADrainTimeout(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged bool
 		want         time.Duration
@@ -305,7 +305,7 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := s.Drain(short); err == nil {
-					t.Error("the drain is not cut short")
+					t.Error("the drain does not time out")
 				}
 				s.Close()
 				began := time.Now()
@@ -319,7 +319,7 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 				}()
 				s.WaitCollected(t.Context())
 				if took := time.Since(began).Round(time.Second); took != tc.want {
-					t.Errorf("handed over after %v, want %v", took, tc.want)
+					t.Errorf("collected after %v, want %v", took, tc.want)
 				}
 			})
 		})

@@ -40,8 +40,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Every path of the OpenAPI document is served with the method it names, and the validator's
-// criteria hold.
+// Every path of the OpenAPI document is served with its methods, and the validator's criteria are
+// met.
 func TestOpenAPI(t *testing.T) {
 	_, url := serve(t, Config{})
 	_, body := wire.GetBody(t, url+"/openapi.json")
@@ -126,8 +126,7 @@ func TestStatelessHTTP(t *testing.T) {
 	}
 }
 
-// Plain HTTP is bounded, beside the sessions and without regard to them, and ends when the server
-// drains.
+// Requests by plain HTTP are bounded separately from the sessions, and end when the server drains.
 func TestStatelessHTTPIsBounded(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
 	session := wire.Connect(t, url)
@@ -296,7 +295,7 @@ func TestNewRefusesBadConfigs(t *testing.T) {
 	}
 }
 
-// badSchemaKind has an action schema that is no JSON object.
+// badSchemaKind has an action schema that is not a JSON object.
 type badSchemaKind struct{ echo.Kind }
 
 func (badSchemaKind) Schemas() episode.Schemas {

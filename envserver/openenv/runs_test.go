@@ -32,7 +32,7 @@ func TestRunReports(t *testing.T) {
 	q.Ask(`{"type":"step","data":{"kind":"panic"}}`)
 	want[0].Active, want[0].Errored, want[1].Active = 0, 1, 0
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
-		t.Errorf("after one is abandoned and one panicked: %s", diff)
+		t.Errorf("after one was abandoned and one panicked: %s", diff)
 	}
 	q.Ask(reset("a", 0, 1))
 	_ = p.Conn.Close()

@@ -99,8 +99,8 @@ type Config struct {
 	Packs func() score.Packs
 	// LedgerKey signs ledgers.
 	LedgerKey ed25519.PrivateKey
-	// SharedKey means that the operator has the LedgerKey too. Ledgers and the operations port
-	// then need the secrets that follow from it, and so do the ids in episodes of runs.
+	// SharedKey means that the operator also has the LedgerKey. Ledgers and the operations port
+	// then require secrets derived from it, and the ids in episodes of runs are keyed.
 	SharedKey bool
 	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string

@@ -56,7 +56,7 @@ func TestGoldenExchanges(t *testing.T) {
 	}
 }
 
-// Whatever comes in, the answer is one error and the session goes on.
+// Every invalid message gets one error, and the session continues.
 func TestBadMessagesKeepTheSession(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := wire.Connect(t, url)
@@ -122,8 +122,7 @@ func TestBinaryFrames(t *testing.T) {
 	}
 }
 
-// Messages sent without waiting are answered one by one, in order, and more of them than the queue
-// holds.
+// Messages sent without waiting are answered one by one, in order, even if they exceed the queue.
 func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := wire.Connect(t, url)
@@ -206,7 +205,7 @@ func TestTooLargeMessage(t *testing.T) {
 	}
 	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 	if s.medium.Users()+s.large.Users() > 0 {
-		t.Error("the memory of large messages was not given back")
+		t.Error("the memory of large messages was not released")
 	}
 }
 
@@ -222,7 +221,7 @@ func TestCapacityRefusal(t *testing.T) {
 		t.Errorf("answer %s", answer)
 	}
 	if !strings.Contains(answer, "2/2") {
-		t.Errorf("the message doesn't tell the numbers: %s", answer)
+		t.Errorf("the message doesn't contain the numbers: %s", answer)
 	}
 	if code, _ := third.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000", code)
@@ -234,7 +233,7 @@ func TestCapacityRefusal(t *testing.T) {
 	}
 }
 
-// However many connect at once, exactly the capacity gets in.
+// If many clients connect at the same time, exactly as many as the capacity are accepted.
 func TestCapacityRace(t *testing.T) {
 	const capacity, clients = 10, 60
 	s, url := serve(t, Config{MaxSessions: capacity})
@@ -261,7 +260,8 @@ func TestCapacityRace(t *testing.T) {
 	}
 }
 
-// A client that closes, in either way, and connects again is never refused for its own old session.
+// A client that closes, in either way, and connects again is never refused because of its old
+// session.
 func TestCloseThenReopenAtLimitOne(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	for i := range 200 {
@@ -305,7 +305,7 @@ func TestLostConnectionFreesTheSlot(t *testing.T) {
 	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
-// Frames that break RFC 6455 end the connection and nothing else.
+// Frames that violate RFC 6455 end their connection and nothing else.
 func TestHostileFrames(t *testing.T) {
 	s, url := serve(t, Config{})
 	healthy := wire.Connect(t, url)

@@ -26,8 +26,8 @@ func poolSecrets(tb testing.TB) *poolkey.Secrets {
 	return secrets
 }
 
-// Without the run's credential nobody opens a ledger of a run, spoils one that is there, adds
-// receipts to it or reads it.
+// Without the run's credential a client can't open a ledger of a run, change an existing one, add
+// receipts to it or read it.
 func TestLedgersNeedTheRunsCredential(t *testing.T) {
 	secrets := poolSecrets(t)
 	s, url := serve(t, Config{SharedKey: true})
@@ -80,7 +80,7 @@ func TestLedgersNeedTheRunsCredential(t *testing.T) {
 	}
 }
 
-// The operations port obeys the operator, and what somebody else asks for there changes nothing.
+// The operations port answers only the operator. Requests of others change nothing.
 func TestOperationsPortNeedsATokenOfTheKey(t *testing.T) {
 	secrets := poolSecrets(t)
 	s, url := serve(t, Config{SharedKey: true, Pod: "support-a"})
@@ -133,8 +133,8 @@ func TestOperationsPortNeedsATokenOfTheKey(t *testing.T) {
 	}
 }
 
-// A server whose ledgers are all needed is full, which lets the runner go on to another server. It
-// has room again when a ledger was fetched.
+// A server is full if all its ledgers are needed; the runner then continues on another server. It
+// has space again after a ledger was fetched.
 func TestFullLedgersAreACapacityError(t *testing.T) {
 	s, url := serve(t, Config{})
 	p := wire.Connect(t, url)

@@ -72,7 +72,7 @@ func TestTaskAPI(t *testing.T) {
 }
 
 // A reset by split and index begins the task that the Task API lists there, over every transport,
-// and none that another split holds.
+// and never one of another split.
 func TestResetBySplit(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := wire.Connect(t, url)

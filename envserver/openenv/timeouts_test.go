@@ -26,7 +26,7 @@ func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, netwo
 	})
 }
 
-// pass lets simulated time go by.
+// pass waits in simulated time.
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestIdleTimeout(t *testing.T) {
@@ -43,7 +43,7 @@ func TestIdleTimeout(t *testing.T) {
 		began, ended := time.Now(), p.Quiet()
 		err := <-ended
 		if took := time.Since(began); took < 50*time.Second || took > 62*time.Second {
-			t.Errorf("closed %v after the state message, want a minute: a state message is no activity", took)
+			t.Errorf("closed %v after the state message, want a minute: a state message is not activity", took)
 		}
 		if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "idle") {
 			t.Errorf("closed with %v, want 1001 and the reason", err)
@@ -104,7 +104,7 @@ func TestMaxDurationStopsAStep(t *testing.T) {
 	})
 }
 
-// A trainer that answers no ping for minutes keeps its session; one that is gone loses it.
+// A trainer that answers no ping for minutes keeps its session; a lost one doesn't.
 func TestDeadPeer(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)
@@ -130,12 +130,13 @@ func TestDeadPeer(t *testing.T) {
 	})
 }
 
-// A peer that neither reads nor answers, as after a lost network, costs its slot for deadPeerAfter.
+// A peer that neither reads nor answers, as after the loss of the network, occupies its slot for
+// deadPeerAfter.
 func TestHalfOpenPeer(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)
 		p.Ask(`{"type":"reset"}`)
-		p.Send(`{"type":"state"}`) // whose answer nobody reads
+		p.Send(`{"type":"state"}`) // the answer is not read
 		began := time.Now()
 		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
 			pass(time.Second)
@@ -171,8 +172,8 @@ func TestPingsAreAnsweredDuringAStep(t *testing.T) {
 	})
 }
 
-// A refused client that takes its time to send still reads why; one that never sends doesn't hold
-// its connection for long.
+// A refused client that sends late still reads the reason. The connection of a client that never
+// sends is closed soon.
 func TestRefusalIsHeld(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
 		first := wire.ConnectPipe(t, network)
@@ -208,7 +209,7 @@ func TestDrain(t *testing.T) {
 		go func() { drained <- s.Drain(ctx) }()
 		synctest.Wait()
 		if !s.report().Draining {
-			t.Error("the report doesn't say that the server is draining")
+			t.Error("the report has a server that isn't draining")
 		}
 		late := wire.ConnectPipe(t, network)
 		answer := late.Ask(`{"type":"reset"}`)
@@ -269,7 +270,7 @@ func TestDrainWithoutSessions(t *testing.T) {
 	})
 }
 
-// A drained server waits for the ledgers that the last sessions left, but not for ever.
+// A drained server waits for the last sessions' ledgers to be fetched, but not forever.
 func TestDrainWaitsForLedgers(t *testing.T) {
 	const episode = `{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`
 	play := func(t *testing.T, network *wire.PipeNet) {
@@ -306,11 +307,11 @@ func TestLedgersExpire(t *testing.T) {
 		}
 		pass(24*time.Hour - time.Minute)
 		if got := s.ledgers.Figures().Open; got != 1 {
-			t.Errorf("%d ledgers before the time is over, want 1", got)
+			t.Errorf("%d ledgers before the time has passed, want 1", got)
 		}
 		pass(2 * time.Minute)
 		if got := s.ledgers.Figures().Open; got != 0 {
-			t.Errorf("%d ledgers after the time is over, want 0", got)
+			t.Errorf("%d ledgers after the time has passed, want 0", got)
 		}
 	})
 }

@@ -58,13 +58,13 @@ func TestTokens(t *testing.T) {
 	defer conn.Close()
 	tokens = []string{"", "third"}
 	if got := status("/metadata", "Bearer first"); got != 401 {
-		t.Errorf("a token that was taken away: %d", got)
+		t.Errorf("a removed token: %d", got)
 	}
 	if got := status("/metadata", "Bearer "); got != 401 {
-		t.Errorf("an empty line among the tokens lets everybody in: %d", got)
+		t.Errorf("an empty line among the tokens admits everyone: %d", got)
 	}
 	if got := (wire.NewPeer(t, conn)).Code(`{"type":"reset"}`); got != "observation" {
-		t.Errorf("an open session whose token was taken away: %s", got)
+		t.Errorf("an open session whose token was removed: %s", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestClientOf(t *testing.T) {
 		}
 	}
 	if strings.Contains(guarded.clientOf(request("10.0.0.1:5", "Bearer secret")), "secret") {
-		t.Error("the token is kept")
+		t.Error("the token is stored")
 	}
 }
 

@@ -88,14 +88,14 @@ func TestClientErrors(t *testing.T) {
 	}
 	late := dialTest(t, s.URL)
 	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != "CAPACITY_REACHED" {
-		t.Errorf("a session too many: %v", err)
+		t.Errorf("a session beyond the capacity: %v", err)
 	}
 	if _, err := late.State(t.Context()); err == nil || errors.As(err, new(*client.ServerError)) {
-		t.Errorf("a refused session that is used again: %v", err)
+		t.Errorf("use of a refused session: %v", err)
 	}
 }
 
-// A refused client reads why, however long it has waited before its first message.
+// A refused client reads the reason, even if it sends its first message late.
 func TestClientReadsALateRefusal(t *testing.T) {
 	s := server.Start(t, openenv.Config{MaxSessions: 1})
 	dialTest(t, s.URL)
@@ -118,10 +118,10 @@ func TestClientContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := c.Step(ctx, echo.Action{Kind: "wait", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a step past its deadline: %v", err)
+		t.Errorf("a step after its deadline: %v", err)
 	}
 	if _, err := c.State(t.Context()); err == nil {
-		t.Error("after a lost answer the session must not go on: the next answer would be the wrong one")
+		t.Error("after a lost answer the session must end: the next answer would be the wrong one")
 	}
 }
 
@@ -145,7 +145,7 @@ func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 	})
 }
 
-// A machine that is gone neither answers nor pings, and its end is never told.
+// A lost host sends neither answers nor pings, and no close frame.
 func TestClientOfASilentServer(t *testing.T) {
 	upgrader := websocket.Upgrader{}
 	over := make(chan struct{})
@@ -230,7 +230,7 @@ func TestDialErrorsNameTheServer(t *testing.T) {
 	}
 }
 
-// A client of a protected server needs its token for whatever it asks, and is told so.
+// A client of a protected server needs its token for every request. The error explains that.
 func TestClientToken(t *testing.T) {
 	s := server.Start(t, openenv.Config{Tokens: func() []string { return []string{"secret"} }})
 	for token, want := range map[string]int{"": 401, "guess": 401, "secret": 0} {
@@ -254,7 +254,7 @@ func TestClientToken(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := client.FetchLedger(t.Context(), s.URL, "uid", 0, client.Options{}); err == nil {
-			t.Error("a ledger without a token")
+			t.Error("no error for a ledger without a token")
 		}
 		_ = c.Close()
 	}

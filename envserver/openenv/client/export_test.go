@@ -2,15 +2,15 @@ package client
 
 import "net"
 
-// New and Endpoint are newClient and endpoint.
+// New and Endpoint export newClient and endpoint to the tests.
 var (
 	New      = newClient
 	Endpoint = endpoint
 	Fitting  = fitting
 )
 
-// Answered reports whether an answer that nobody has read yet has arrived.
+// Answered reports whether an unread answer has arrived.
 func (c *Client) Answered() bool { return len(c.answers) == 1 }
 
-// NetConn is the connection below the WebSocket.
+// NetConn returns the connection below the WebSocket.
 func (c *Client) NetConn() net.Conn { return c.conn.NetConn() }

@@ -2,7 +2,7 @@ package documents
 
 import "testing"
 
-// A body of the Task API is read as a query within its types, or as faults.
+// FuzzTaskQuery checks that every body is decoded to a valid query or to faults.
 func FuzzTaskQuery(f *testing.F) {
 	for _, seed := range []string{`{"split":"train","index":1}`, `{"split":null}`, `{"start":1e400}`,
 		`{"split":"x","stop":"7"}`} {

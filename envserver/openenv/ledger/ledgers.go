@@ -157,8 +157,8 @@ func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 	}
 }
 
-// makeRoom deletes the least useful of too many ledgers, of those the least recently used. It
-// reports false if all of them are needed.
+// makeRoom deletes the least useful ledgers above the maximum, and of these the least recently
+// used. It reports false if all of them are needed.
 func (s *Ledgers) makeRoom(now time.Time) bool {
 	if len(s.byKey) < maxLedgers {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/echo"
 )
 
-// elapse waits in fake time.
+// elapse waits in simulated time.
 func elapse(d time.Duration) { <-time.After(d) }
 
 func TestFullLedgerRefuses(t *testing.T) {
@@ -54,8 +54,8 @@ func finish(tb testing.TB, l *ShardLedger, index int64) {
 	}
 }
 
-// A new ledger takes the place of an empty one, then of a fetched one, then of an abandoned one,
-// and of none that a runner will still fetch.
+// A new ledger replaces an empty one, then a fetched one, then an abandoned one, and never one that
+// a runner will still fetch.
 func TestUselessLedgersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := New(echo.Kind{}, nil)
@@ -69,28 +69,28 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 		for _, gone := range []string{"empty", "fetched"} {
 			fill(t, store, "instead of "+gone, 1, true)
 			if store.byKey[Key{gone, 0}] != nil {
-				t.Errorf("the %s ledger is still there", gone)
+				t.Errorf("the %s ledger still exists", gone)
 			}
 		}
 		if _, err := store.Open(protocol.RunTag{Run: "late"}); !errors.Is(err, ErrFull) {
-			t.Errorf("a ledger too many was opened with %v", err)
+			t.Errorf("a ledger beyond the maximum was opened with %v", err)
 		}
 		if _, err := store.AddReceipts(protocol.RunTag{Run: "late"}, true, nil); !errors.Is(err, ErrFull) {
-			t.Errorf("a ledger too many was opened for receipts with %v", err)
+			t.Errorf("a ledger beyond the maximum was opened for receipts with %v", err)
 		}
 		if _, err := store.Open(protocol.RunTag{Run: "needed", Shard: 5}); err != nil {
-			t.Errorf("a ledger that is there: %v", err)
+			t.Errorf("an existing ledger: %v", err)
 		}
 		elapse(ledgerIdle)
 		fill(t, store, "late", 1, true)
 		if got := store.Figures().Open; got != maxLedgers || store.byKey[Key{"needed", 5}] == nil {
-			t.Errorf("%d ledgers, or the one used last is gone", got)
+			t.Errorf("%d ledgers, or the last used one is missing", got)
 		}
 	})
 }
 
-// Nobody keeps a new run out with invented runs, or with many finished ones.
-func TestManyRunsKeepNoneOut(t *testing.T) {
+// Neither invented runs nor many finished ones prevent a new run.
+func TestManyRunsDoNotPreventNewOnes(t *testing.T) {
 	for name, ends := range map[string]bool{"invented runs": false, "finished runs": true} {
 		store := New(echo.Kind{}, nil)
 		for i := range maxLedgers + 100 {
@@ -105,7 +105,7 @@ func TestManyRunsKeepNoneOut(t *testing.T) {
 	}
 }
 
-// An episode whose ledger had to go before it ended is counted, once.
+// An episode whose ledger was deleted before its end is counted once.
 func TestLedgerReturnsWithAnEpisode(t *testing.T) {
 	store := New(echo.Kind{}, nil)
 	first, err := store.Open(protocol.RunTag{Run: "slow"})
@@ -115,7 +115,7 @@ func TestLedgerReturnsWithAnEpisode(t *testing.T) {
 	first.Begin()
 	fill(t, store, "invented", maxLedgers, false)
 	if store.byKey[first.key] != nil {
-		t.Fatal("the empty ledger is still there")
+		t.Fatal("the empty ledger still exists")
 	}
 	finish(t, first, 0)
 	second, err := store.Open(protocol.RunTag{Run: "slow"})
@@ -133,7 +133,7 @@ func TestLedgerReturnsWithAnEpisode(t *testing.T) {
 	}
 }
 
-// Receipts of another shard leave no ledger behind.
+// Receipts of another shard create no ledger.
 func TestForeignReceiptsOpenNoLedger(t *testing.T) {
 	store := New(echo.Kind{}, nil)
 	r := score.Receipt{Run: "other", ScenarioDigest: store.scenarioDigest, GraderVersion: store.graderVersion,
@@ -146,7 +146,7 @@ func TestForeignReceiptsOpenNoLedger(t *testing.T) {
 	}
 }
 
-// However the ends of episodes interleave, each index counts once.
+// For any order of concurrent ends of episodes, each index counts once.
 func TestConcurrentEndsCountOnce(t *testing.T) {
 	store := New(echo.Kind{}, nil)
 	var wg sync.WaitGroup
@@ -184,6 +184,6 @@ func TestRunReportsAreBounded(t *testing.T) {
 	}
 	got := store.RunReports(nil)
 	if len(got) != score.MaxRunReports || got[0].Run != "run-010" || got[len(got)-1].Run != "run-265" {
-		t.Errorf("%d runs from %s, want the %d that were played last", len(got), got[0].Run, score.MaxRunReports)
+		t.Errorf("%d runs from %s, want the %d most recent ones", len(got), got[0].Run, score.MaxRunReports)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newTestRollouts are those of a server without sessions.
+// newTestRollouts returns the rollouts of a server without sessions.
 func newTestRollouts() *Rollouts {
 	return NewRollouts(echo.Kind{}, "support-a", echo.Key(), slog.New(slog.DiscardHandler))
 }
@@ -28,7 +28,7 @@ func (s *Rollouts) end(tb testing.TB, tag string) {
 	}
 }
 
-// ask collects a tag for a run.
+// ask collects the segment of a tag for a run.
 func (s *Rollouts) ask(tb testing.TB, tag, run string, ack int64) score.Segment {
 	tb.Helper()
 	instance := ""
@@ -43,7 +43,7 @@ func (s *Rollouts) ask(tb testing.TB, tag, run string, ack int64) score.Segment 
 	return segment
 }
 
-// Tags that somebody makes up push out no tag that is collected.
+// Unknown tags never evict a tag that a run is collecting.
 func TestTagsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestRollouts()
@@ -56,21 +56,21 @@ func TestTagsMakeRoom(t *testing.T) {
 			}
 			s.ask(t, tag, "uid", 0)
 		}
-		s.end(t, "second") // in place of the first
+		s.end(t, "second") // evicts the first
 		if s.byTag["first"] != nil || s.dropped != 1 || s.remembered != 1 {
-			t.Errorf("the tag that nobody collects is kept, or %d episodes are dropped and %d remembered", s.dropped,
+			t.Errorf("the uncollected tag is kept, or %d episodes are dropped and %d stored", s.dropped,
 				s.remembered)
 		}
 		s.ask(t, "second", "uid", 0)
 		if _, err := s.Open("third"); err == nil || !strings.Contains(err.Error(), "fewer runs") {
-			t.Errorf("a tag too many is opened with %v", err)
+			t.Errorf("a tag beyond the maximum is opened with %v", err)
 		}
 		if _, err := s.Open("collected-0"); err != nil {
-			t.Errorf("a tag that is there: %v", err)
+			t.Errorf("an existing tag: %v", err)
 		}
 		elapse(collectorSilence)
 		if _, err := s.Open("third"); err != nil {
-			t.Errorf("a tag that is collected no longer makes no room: %v", err)
+			t.Errorf("a tag that is no longer collected is not evicted: %v", err)
 		}
 		elapse(ledgerTTL)
 		s.Expire(time.Now())
@@ -80,9 +80,9 @@ func TestTagsMakeRoom(t *testing.T) {
 	})
 }
 
-// A tag whose run is suspended outlives those that no run ever asked for, however recent. When it
-// has to go nevertheless, the metrics tell what it had, sealed or not.
-func TestTagsOfSilentRunsGoLast(t *testing.T) {
+// A tag whose run is suspended is evicted after all tags that no run has requested, even more
+// recent ones. The metrics count its dropped episodes, sealed or not.
+func TestTagsOfSilentRunsAreEvictedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestRollouts()
 		for i := range maxTags {
@@ -96,7 +96,7 @@ func TestTagsOfSilentRunsGoLast(t *testing.T) {
 			}
 		}
 		if s.byTag["made-up"] != nil || s.byTag["suspended-0"] == nil || s.dropped != 1 {
-			t.Errorf("a tag that no run asked for is kept, or %d episodes are dropped", s.dropped)
+			t.Errorf("a tag that no run requested is kept, or %d episodes are dropped", s.dropped)
 		}
 		elapse(collectorSilence)
 		for i := range maxTags {
@@ -109,8 +109,8 @@ func TestTagsOfSilentRunsGoLast(t *testing.T) {
 	})
 }
 
-// Runs that nobody plays for make no tags: any number of them may ask.
-func TestAskingMakesNoTag(t *testing.T) {
+// Requests of runs without episodes create no tags.
+func TestRequestsCreateNoTag(t *testing.T) {
 	s := newTestRollouts()
 	for i := range 2 * maxTags {
 		if segment := s.ask(t, fmt.Sprintf("idle-%d", i), "uid", 0); segment != (score.Segment{Pod: "support-a"}) {
@@ -123,7 +123,8 @@ func TestAskingMakesNoTag(t *testing.T) {
 	}
 }
 
-// What doesn't fit is told in the next segment, and takes nothing from tags that are collected.
+// The next segment reports episodes that exceed the bound. They don't displace episodes of
+// collected tags.
 func TestUncollectedEpisodesAreBounded(t *testing.T) {
 	s := newTestRollouts()
 	for range maxUncollectedOfTag + 3 {
@@ -138,16 +139,16 @@ func TestUncollectedEpisodesAreBounded(t *testing.T) {
 	}
 	s.end(t, "made-up-0")
 	if s.remembered != maxUncollected || s.byTag["made-up-0"].dropped != 1 {
-		t.Errorf("%d episodes remembered, want %d and one dropped", s.remembered, maxUncollected)
+		t.Errorf("%d episodes stored, want %d and one dropped", s.remembered, maxUncollected)
 	}
 	s.end(t, "grpo-7")
 	if next := s.ask(t, "grpo-7", "uid", 1); opened(t, next).Scored != 1 || next.Dropped != 0 {
-		t.Errorf("made-up tags take the room of one that is collected: %+v", next)
+		t.Errorf("invented tags displace a collected one: %+v", next)
 	}
 }
 
-// A run that was made again under its name begins with what is open, and what the one before was
-// handed is not its own. Whoever was handed the segment of another, the number tells.
+// A run that was created again with the same name begins with the open episodes, without the
+// segment of the earlier run. The number of a segment shows whether another run got one.
 func TestRunOfTheSameName(t *testing.T) {
 	s := newTestRollouts()
 	s.end(t, "grpo-7")
@@ -159,9 +160,9 @@ func TestRunOfTheSameName(t *testing.T) {
 	}
 }
 
-// Numbers begin anew when a tag was forgotten, and so the instance is another: a run that was
-// suspended for long doesn't take what is new for old.
-func TestForgottenTagIsAnotherInstance(t *testing.T) {
+// After a tag was deleted, numbers start again with another instance, so that a run that was
+// suspended for long doesn't mistake new segments for old ones.
+func TestDeletedTagGetsAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestRollouts()
 		s.end(t, "grpo-7")
@@ -177,7 +178,7 @@ func TestForgottenTagIsAnotherInstance(t *testing.T) {
 	})
 }
 
-// More scenarios than a ledger holds are dropped and told, and the next segment is as good as any.
+// Scenarios that exceed a ledger's maximum are dropped and reported, and the next segment is valid.
 func TestSegmentTooLargeIsDropped(t *testing.T) {
 	s := newTestRollouts()
 	for i := range 4000 {
@@ -213,12 +214,12 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	return l
 }
 
-// Whatever is lost on the way, and however often the collector forgets what it had not written
-// down, every episode is collected once.
+// Every episode is collected once, even if messages are lost and the collector restarts from its
+// last stored state.
 func TestRolloutsAreCollectedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTestRollouts()
-		// what the collector has for good, with the number of the last segment as its shard
+		// the collector's stored state, with the number of the last segment as its shard
 		written, ended := score.Ledger{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"an episode ends": func(t *rapid.T) {
@@ -273,7 +274,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 	})
 }
 
-// question is that of a run for the tag grpo-7.
+// question returns the request of a run for the tag grpo-7.
 func question(ack int64, instance string) score.CollectRequest {
 	return score.CollectRequest{Tag: "grpo-7", Run: "uid", PassScore: 700_000, Instance: instance, Ack: ack}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
-// A client that takes all it can leaves half of the budget to others, who don't queue behind it.
+// A client that takes as much as it can leaves half of the budget to others, who don't wait for it.
 func TestBudgetIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(4)
@@ -42,13 +42,13 @@ func TestBudgetIsShared(t *testing.T) {
 		cancel()
 		for range cap(refused) {
 			if err := <-refused; !errors.Is(err, context.Canceled) {
-				t.Errorf("beyond its share the client got %v", err)
+				t.Errorf("above its share the client got %v", err)
 			}
 		}
 		short, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
 		if _, err := b.Take(short, "late"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("beyond the whole: %v", err)
+			t.Errorf("above the whole budget: %v", err)
 		}
 		for _, release := range []func(){first, second, third, fourth} {
 			release()
@@ -60,7 +60,7 @@ func TestBudgetIsShared(t *testing.T) {
 	})
 }
 
-// post sends a request with a body of the given length, of which only a part arrives, and returns
+// post sends a request with a body of the given length, of which only a part is sent, and returns
 // the status.
 func post(t *testing.T, network *wire.PipeNet, length, sent int) (status int, took time.Duration) {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// phonebook is a lookup that counts.
+// phonebook is a lookup that counts its calls.
 type phonebook struct {
 	addresses []string
 	err       error
@@ -44,11 +44,11 @@ func testMesh(tb testing.TB, self string, key ed25519.PrivateKey, book *phoneboo
 	return m
 }
 
-// elapse waits in fake time.
+// elapse waits in simulated time.
 func elapse(d time.Duration) { <-time.After(d) }
 
-// A token tells the servers of one pool apart, is the same wherever it is made, and tells those
-// without the pool's key nothing.
+// Servers of a pool have different tokens. Every server computes the same ones, and others can't
+// without the pool's key.
 func TestTokensOfServers(t *testing.T) {
 	book := &phonebook{}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -62,7 +62,7 @@ func TestTokensOfServers(t *testing.T) {
 	}
 	if foreign.IsPeer(&http.Request{Header: http.Header{protocol.DirectHeader: {a.proof}}}) ||
 		(*Mesh)(nil).IsPeer(&http.Request{}) {
-		t.Error("another pool's proof is believed")
+		t.Error("another pool's proof is accepted")
 	}
 }
 
@@ -77,11 +77,11 @@ func TestOwner(t *testing.T) {
 			want   string
 			asked  int
 		}{
-			{nil, of("192.0.2.1:8000"), "", 0}, // one's own
+			{nil, of("192.0.2.1:8000"), "", 0}, // its own
 			{nil, "nobody", "", 0},
 			{nil, "a.b", "", 0},
 			{nil, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
-			{nil, of("192.0.2.3:8000"), "", 1}, // asked just now
+			{nil, of("192.0.2.3:8000"), "", 1}, // requested recently
 			{func() { elapse(missTTL) }, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
 			{func() { book.addresses = append(book.addresses, "192.0.2.3:8000") }, of("192.0.2.3:8000"),
 				"192.0.2.3:8000", 2},
@@ -102,9 +102,9 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// The peer with the most free slots is first. Each answer counts for a second, less what was passed
-// on since; a peer that hangs, refuses or talks nonsense has no room and doesn't hold up the
-// others.
+// The peer with the most free slots is first. An answer is valid for a second, minus the sessions
+// passed on since then. A peer that hangs, refuses or sends an invalid answer has no capacity and
+// doesn't delay others.
 func TestMostFree(t *testing.T) {
 	answer := func(status int, body string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -128,7 +128,7 @@ func TestMostFree(t *testing.T) {
 	if took := time.Since(began); first != two || took > passOnTimeout {
 		t.Errorf("first %q after %v, want %q", first, took, two)
 	}
-	p.asked = time.Now().Add(time.Hour) // the answers stay good for the rest of the test
+	p.asked = time.Now().Add(time.Hour) // the answers remain valid for the rest of the test
 	second, third := p.mostFree(t.Context(), []string{two}), p.mostFree(t.Context(), nil)
 	if diff := cmp.Diff([]string{one, two, ""}, []string{second, third, p.mostFree(t.Context(), nil)}); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

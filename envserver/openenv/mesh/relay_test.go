@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/echo"
 )
 
-// tcpPair is a connection's two ends.
+// tcpPair returns the two ends of a connection.
 func tcpPair(tb testing.TB) (near, far *net.TCPConn) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,8 +34,8 @@ func tcpPair(tb testing.TB) (near, far *net.TCPConn) {
 	return dialled.(*net.TCPConn), accepted.(*net.TCPConn)
 }
 
-// What an end sent before it closed its half arrives, with what was read ahead of the relay, and
-// what the other end answers within a second does too.
+// Data that an end sent before it closed its half arrives, including data that was read ahead of
+// the relay. So does the other end's answer within a second.
 func TestSpliceHalfClose(t *testing.T) {
 	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
 	client, near := tcpPair(t)
@@ -62,11 +62,11 @@ func TestSpliceHalfClose(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):
-		t.Error("the relay goes on after both ends have closed")
+		t.Error("the relay continues after both ends have closed")
 	}
 }
 
-// An end that never closes doesn't hold a relay whose other end has gone.
+// An end that never closes doesn't keep a relay open whose other end has closed.
 func TestSpliceEnds(t *testing.T) {
 	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
 	client, near := tcpPair(t)
@@ -84,7 +84,7 @@ func TestSpliceEnds(t *testing.T) {
 	}
 }
 
-// A peer that goes silent is dead, and so is its relay; one that pings is not.
+// A silent peer counts as lost, and its relay ends. A peer that sends pings doesn't.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, client := net.Pipe()
@@ -96,18 +96,18 @@ func TestSilentPeer(t *testing.T) {
 			elapse(protocol.PingInterval)
 			_, _ = peer.Write(one)
 			if _, err := client.Read(one); err != nil {
-				t.Fatalf("a living peer: %v", err)
+				t.Fatalf("a connected peer: %v", err)
 			}
 		}
 		began := time.Now()
 		if _, err := client.Read(one); err == nil || time.Since(began) != protocol.MaxSilence {
-			t.Errorf("the client was told after %v: %v", time.Since(began), err)
+			t.Errorf("the client's connection ended after %v: %v", time.Since(began), err)
 		}
 	})
 }
 
-// A socket that is passed on when the server closes is cut as a session is; one that ended before
-// is not.
+// A relayed socket that is open when the server closes counts as cut, like a session. A socket that
+// ended before doesn't.
 func TestClosingCutsRelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

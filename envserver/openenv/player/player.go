@@ -193,8 +193,8 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	return Reply{kind: p.Kind, result: result}
 }
 
-// idKey keys the ids that the agent sees by the run of a shard, so that ids of other episodes,
-// which anybody may play, don't identify those of a run.
+// idKey keys the ids that the agent sees by the run of a shard, so that episodes outside the run,
+// which anyone may play, don't reveal the ids of its episodes.
 func (f *Factory) idKey(tag *protocol.RunTag) string {
 	if tag == nil || tag.Rollout {
 		return f.Secrets.IDKey("")

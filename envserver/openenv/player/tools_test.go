@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever the data of a step is, it is told apart without a panic, and a tool's name is never
-// empty by accident.
+// FuzzMCPAction checks that any data of a step is classified without a panic, and that a tool's
+// name is not empty by accident.
 func FuzzMCPAction(f *testing.F) {
 	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`,
 		`{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {

@@ -60,8 +60,8 @@ func TestErrorsPointAtTheFault(t *testing.T) {
 	}
 }
 
-// Whatever comes in: no panic; either a message whose data is an object, or an error that can be
-// sent.
+// For every input there is no panic, and the result is either a message whose data is an object, or
+// an error that can be encoded.
 func FuzzDecodeMessage(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`,
@@ -98,8 +98,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// The short cut for steps takes nothing that the full decoder would refuse, and the same of what it
-// takes.
+// The fast path for steps accepts only data that the full decoder accepts, with the same result.
 func TestStepData(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"type":"step","data":{"a":1}}`:                `{"a":1}`,
@@ -140,7 +139,7 @@ func FuzzStepData(f *testing.F) {
 	})
 }
 
-// The members of an object are bounded while it is read, and so is the answer.
+// The number of an object's members is bounded during decoding, and so is the answer.
 func TestManyMembers(t *testing.T) {
 	var many strings.Builder
 	for i := range 100_000 {

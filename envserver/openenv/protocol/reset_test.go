@@ -110,12 +110,12 @@ func TestSeeds(t *testing.T) {
 	} {
 		o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data")
 		if len(items) > 0 || o.Seed != want {
-			t.Errorf("seed %s reads as %d, faults %v; want %d", value, o.Seed, items, want)
+			t.Errorf("seed %s is read as %d, faults %v; want %d", value, o.Seed, items, want)
 		}
 	}
 	if _, items := ParseReset([]byte(`{"seed":-1}`), StrictSeed, "body"); len(items) != 1 ||
 		items[0].Type != "greater_than_equal" {
-		t.Errorf("plain HTTP takes a negative seed: %v", items)
+		t.Errorf("plain HTTP accepts a negative seed: %v", items)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestDrawnOptions(t *testing.T) {
 	}
 }
 
-// A seed of any size is the same seed modulo 2^53, written as a number or as a string.
+// A seed of any size equals its remainder modulo 2^53, as a number and as a string.
 func TestSeedsModulo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		digits := rapid.StringMatching(`-?[1-9][0-9]{0,60}`).Draw(t, "digits")
@@ -139,7 +139,7 @@ func TestSeedsModulo(t *testing.T) {
 		for _, value := range []string{digits, `"` + digits + `"`} {
 			if o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data"); o.Seed != want ||
 				len(items) > 0 {
-				t.Fatalf("seed %s reads as %d, want %d", value, o.Seed, want)
+				t.Fatalf("seed %s is read as %d, want %d", value, o.Seed, want)
 			}
 		}
 	})

@@ -53,7 +53,7 @@ func TestTakeWaitsForASlot(t *testing.T) {
 	}
 }
 
-// One reservation gives its slot to one session, and frees it if no session takes it.
+// A reservation gives its slot to one session, and frees it if it isn't used.
 func TestReservation(t *testing.T) {
 	s := New(1, 0)
 	r := s.Reserve()

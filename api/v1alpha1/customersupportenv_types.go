@@ -264,16 +264,27 @@ type SessionLimits struct {
 	// +optional
 	PerPod int32 `json:"perPod,omitempty"`
 
+	// clientSharePercent is the share of perPod that one client may have at the same time, from 1
+	// to 100, so that no client takes every session of a server. A client is an address and, with
+	// access.tokenSecretRef, a token; behind a proxy all clients share its address. With
+	// autoscaling, keep it above the share that freeSessions leaves, so that one client can make
+	// the pool grow. Defaults to 90.
+	// +kubebuilder:default=90
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ClientSharePercent *int32 `json:"clientSharePercent,omitempty"`
+
 	// idleTimeoutSeconds is the idle time after which a session ends, in seconds, from 0 (never) to
-	// 86400. Defaults to 600.
-	// +kubebuilder:default=600
+	// 86400. Defaults to 3600.
+	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
 	// maxDurationSeconds is the age at which a session ends, in seconds, from 0 (never) to 604800.
-	// Defaults to 7200.
+	// An episode that is being played may continue for as long again. Defaults to 7200.
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=604800

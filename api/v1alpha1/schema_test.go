@@ -101,7 +101,7 @@ func TestPoolDefaults(t *testing.T) {
 		OperatingMode: v1alpha1.RunningMode,
 		Replicas:      new(int32(1)),
 		Sessions: v1alpha1.SessionLimits{
-			PerPod: 2000, IdleTimeoutSeconds: new(int32(600)), MaxDurationSeconds: new(int32(7200)),
+			PerPod: 2000, ClientSharePercent: new(int32(90)), IdleTimeoutSeconds: new(int32(3600)), MaxDurationSeconds: new(int32(7200)),
 		},
 		DrainTimeoutSeconds: new(int32(3600)),
 		RewardMode:          v1alpha1.DenseReward,

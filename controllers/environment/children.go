@@ -276,6 +276,7 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--addr", fmt.Sprintf(":%d", v1alpha1.EnvironmentPort),
 		"--ops-addr", fmt.Sprintf(":%d", v1alpha1.OperationsPort),
 		"--max-sessions", strconv.Itoa(int(sessions.PerPod)),
+		"--client-share", strconv.Itoa(int(ptr.Deref(sessions.ClientSharePercent, 100))),
 		"--session-idle-timeout", seconds(sessions.IdleTimeoutSeconds),
 		"--session-max-duration", seconds(sessions.MaxDurationSeconds),
 		"--drain-timeout", seconds(env.Spec.DrainTimeoutSeconds),

@@ -34,7 +34,7 @@ func TestServerArgs(t *testing.T) {
 	}{
 		"defaults": {pool(), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
-			"--session-idle-timeout", "600s",
+			"--client-share", "90", "--session-idle-timeout", "3600s",
 			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
@@ -47,14 +47,14 @@ func TestServerArgs(t *testing.T) {
 				MaxDurationSeconds: new(int32(1))}
 		}), []string{
 			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1",
-			"--session-idle-timeout", "0s",
+			"--client-share", "100", "--session-idle-timeout", "0s",
 			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--termination-log",
 			"/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
-			"--session-idle-timeout", "600s",
+			"--client-share", "90", "--session-idle-timeout", "3600s",
 			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
@@ -65,7 +65,7 @@ func TestServerArgs(t *testing.T) {
 		}},
 		"a token": {pool(guarded), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
-			"--session-idle-timeout", "600s",
+			"--client-share", "90", "--session-idle-timeout", "3600s",
 			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000", "--token-file", "/etc/csenv/token/token",

@@ -312,7 +312,8 @@ func TestClientLimit(t *testing.T) {
 	wire.CreateSession(t, url)
 	third := wire.Connect(t, url)
 	if answer := third.Ask(`{"type":"reset"}`); wire.CodeOf(t, answer) != protocol.CodeCapacity ||
-		!strings.Contains(answer, "one client") {
+		!strings.Contains(answer, "2 sessions here, the maximum of one client") ||
+		!strings.Contains(answer, "clientSharePercent") {
 		t.Errorf("the third session of a client: %s", answer)
 	}
 	first.Leave()

@@ -136,7 +136,7 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 	}
 	ctx, cancel := ss.within(ctx)
 	defer cancel()
-	ss.active()
+	ss.use()
 	defer ss.active()
 	return ss.do(ctx, func(p *player.Player) { f(ctx, p) })
 }

@@ -116,8 +116,8 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, request)
 		}
 		if ss := m.server.sessions.find(session.ID()); ss != nil || method != "initialize" {
-			if ss != nil {
-				ss.active() // also for pings
+			if ss != nil && method != "notifications/initialized" {
+				ss.use() // also for pings
 			}
 			return next(ctx, method, request)
 		}

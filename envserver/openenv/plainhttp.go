@@ -58,7 +58,9 @@ func (s *Server) serveStep(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	s.serveGym(w, r, body,
-		func(ctx context.Context, p *player.Player) player.Reply { return p.Act(ctx, request.Action) },
+		func(ctx context.Context, p *player.Player) player.Reply {
+			return s.past.explain(s.clientOf(r), p.Act(ctx, request.Action))
+		},
 		func(ctx context.Context, p *player.Player) player.Reply {
 			if begun := p.ResetStateless(body); begun.Err != nil {
 				return begun

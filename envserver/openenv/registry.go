@@ -1,15 +1,20 @@
 package openenv
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // registry holds the sessions that have a slot, of all transports.
@@ -21,6 +26,9 @@ type registry struct {
 	mu       sync.Mutex
 	byID     map[string]*session
 	byClient map[string]int
+	// unused are the sessions without a socket or an operation since they were opened, the oldest
+	// first.
+	unused list.List
 	// drained is when the drain began, zero before, and atDrain the number of sessions then.
 	drained time.Time
 	atDrain int
@@ -40,13 +48,13 @@ func newID(prefix string) string { return prefix + rand.Text() }
 type clientFullError int
 
 func (e clientFullError) Error() string {
-	return fmt.Sprintf("this client has %d sessions, the maximum of one client", int(e))
+	return fmt.Sprintf("this client has %d sessions here, the maximum of one client", int(e))
 }
 
 // admit gives the session a slot, in the order of the calls. The error is slots.ErrFull,
 // slots.ErrDraining or a clientFullError.
 func (r *registry) admit(ctx context.Context, s *session) error {
-	if err := r.slots.Take(ctx); err != nil {
+	if err := r.slots.Take(ctx, r.makeRoom); err != nil {
 		return err
 	}
 	if err := r.add(s); err != nil {
@@ -69,7 +77,42 @@ func (r *registry) add(s *session) error {
 		r.byClient[s.client]++
 	}
 	r.byID[s.id] = s
+	s.unused = r.unused.PushBack(s)
 	return nil
+}
+
+// admits reports whether the client has fewer sessions than it may have.
+func (r *registry) admits(client string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.perClient == 0 || r.byClient[client] < r.perClient
+}
+
+// makeRoom ends the oldest session that nobody has used, unless it is new.
+func (r *registry) makeRoom() {
+	r.mu.Lock()
+	oldest := r.unused.Front()
+	r.mu.Unlock()
+	if oldest == nil {
+		return
+	}
+	if s, ok := oldest.Value.(*session); ok && time.Since(s.opened) >= unusedGrace {
+		s.end(endUnused, 0, "")
+	}
+}
+
+// use records that the session is used.
+func (r *registry) use(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetUnused(s)
+}
+
+func (r *registry) forgetUnused(s *session) {
+	if s.unused != nil {
+		r.unused.Remove(s.unused)
+		s.unused = nil
+	}
 }
 
 // release frees the session's slot. It reports false if it was freed before, so that each session
@@ -81,6 +124,7 @@ func (r *registry) release(s *session) bool {
 		return false
 	}
 	delete(r.byID, s.id)
+	r.forgetUnused(s)
 	if r.perClient > 0 {
 		if r.byClient[s.client]--; r.byClient[s.client] == 0 {
 			delete(r.byClient, s.client)
@@ -135,4 +179,50 @@ func (r *registry) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.byID))
+}
+
+// past remembers why the last session of a client ended, for clients that connect again without
+// telling their user.
+type past struct{ byClient *lru.Cache[string, ending] }
+
+type ending struct {
+	at     time.Time
+	reason string
+}
+
+const (
+	maxPast = 4096
+	pastTTL = time.Hour
+)
+
+func newPast() past {
+	byClient, err := lru.New[string, ending](maxPast)
+	if err != nil {
+		panic(err) // the size is positive
+	}
+	return past{byClient}
+}
+
+// add records the end of a session, unless the client wanted it.
+func (p past) add(client, result, reason string) {
+	switch result {
+	case endLost:
+		reason = "its connection was lost"
+	case endDead:
+		reason = fmt.Sprintf("its client sent nothing, not even an answer to a ping, for %v", deadPeerAfter)
+	}
+	if reason != "" {
+		p.byClient.Add(client, ending{time.Now(), reason})
+	}
+}
+
+// explain adds to a refused step why the client has no episode any more.
+func (p past) explain(client string, r player.Reply) player.Reply {
+	if !errors.Is(r.Err, episode.ErrNotReset) {
+		return r
+	}
+	if e, ok := p.byClient.Get(client); ok && time.Since(e.at) < pastTTL {
+		r.Err = fmt.Errorf("%w; an earlier session of this client ended: %s", r.Err, e.reason)
+	}
+	return r
 }

@@ -53,6 +53,10 @@ const (
 	refusalTimeout = 5 * time.Second
 	// sweepInterval is the resolution of the timeouts of sessions.
 	sweepInterval = time.Second
+	// unusedTimeout ends a session that a request opened and nothing has used since. unusedGrace is
+	// how long it is kept when its slot is needed.
+	unusedTimeout = 5 * time.Minute
+	unusedGrace   = 5 * time.Second
 	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
 	ledgerGrace = 15 * time.Second
 	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect
@@ -74,7 +78,8 @@ type Config struct {
 	MaxSessions int
 	// IdleTimeout ends a session after this time without a reset or step, 0 for never.
 	IdleTimeout time.Duration
-	// MaxDuration ends a session this long after it began, 0 for never.
+	// MaxDuration ends a session this long after it began, 0 for never. An episode that is being
+	// played may continue for as long again.
 	MaxDuration time.Duration
 	// CapacityWait is how long a session waits for a slot before it is refused, 0 for not at all.
 	CapacityWait time.Duration
@@ -137,6 +142,7 @@ type Server struct {
 	mesh      *mesh.Mesh
 	upgrader  websocket.Upgrader
 	sessions  *registry
+	past      past
 	ledgers   *ledger.Ledgers
 	rollouts  *ledger.Rollouts
 	metrics   *metrics
@@ -172,7 +178,7 @@ func New(cfg Config) (*Server, error) {
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions),
-		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
+		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
 		medium: memory.NewMedium(), large: memory.NewLarge(), ledgers: ledger.New(cfg.Kind, secrets),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
@@ -186,7 +192,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
-		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.free, Spawn: s.spawn, Context: s.ctx,
+		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.free,
+		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
 		Cut: func() { s.metrics.cut.Add(1) }, Metrics: s.metrics.registry, Log: s.log,
 	}); err != nil {
 		s.stop()
@@ -275,6 +282,10 @@ func (s *Server) openError(cause error) *protocol.Error {
 	advice := "close a session, or try again later or on another replica"
 	if errors.Is(cause, slots.ErrDraining) {
 		advice = "connect again to reach another replica"
+	}
+	if _, ok := errors.AsType[clientFullError](cause); ok {
+		advice = "close some of this client's sessions; who runs the server can raise the share of one client " +
+			"(sessions.clientSharePercent of the pool, --client-share)"
 	}
 	return &protocol.Error{
 		Code: protocol.CodeCapacity, Message: fmt.Sprintf("%v (%d/%d sessions): %s", cause, active, limit, advice),

@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 	endTooLarge    = "too_large"
 	endDrained     = "drained"
 	endFactory     = "factory_error"
+	endUnused      = "unused"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -43,6 +45,9 @@ type session struct {
 	player *player.Player
 	// tag is that of the current episode, nil for none.
 	tag atomic.Pointer[protocol.RunTag]
+	// used is true once a socket was attached or an operation began. unused belongs to the registry.
+	used   atomic.Bool
+	unused *list.Element
 	// limiter is nil without a message rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
@@ -149,6 +154,14 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 // active restarts the idle timeout.
 func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 
+// use restarts the idle timeout, and records that somebody uses the session.
+func (s *session) use() {
+	s.active()
+	if !s.used.Swap(true) {
+		s.server.sessions.use(s)
+	}
+}
+
 // attach binds a socket to the session.
 func (s *session) attach(socket *socket, owned bool) error {
 	s.mu.Lock()
@@ -161,7 +174,7 @@ func (s *session) attach(socket *socket, owned bool) error {
 	}
 	s.socket, s.lostAt = socket, time.Time{}
 	s.owned = s.owned || owned
-	s.active()
+	s.use()
 	return nil
 }
 
@@ -216,6 +229,7 @@ func (s *session) end(result string, code int, reason string) {
 	if result == endDrained {
 		s.server.metrics.cut.Add(1)
 	}
+	s.server.past.add(s.client, result, reason)
 	s.server.log.Debug("A session ended", "result", result, "lasted", time.Since(s.opened).String())
 	if onEnd != nil {
 		s.server.spawn(onEnd)
@@ -244,14 +258,33 @@ func (s *session) check(now time.Time) {
 	s.mu.Unlock()
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
-	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration:
+	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= 2*server.cfg.MaxDuration:
+		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v, and its last episode as long again",
+			server.cfg.MaxDuration))
+	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.pause():
 		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
+	case !s.used.Load() && now.Sub(s.opened) >= unusedTimeout:
+		s.expire(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:
 		s.expire(endLost, "")
 	case socket != nil:
 		socket.check(now)
+	}
+}
+
+// pause prevents operations if none runs and no episode is being played. It reports whether it did.
+func (s *session) pause() bool {
+	select {
+	case s.turn <- struct{}{}:
+		if s.player == nil || s.player.Playing() {
+			<-s.turn
+			return false
+		}
+		return true
+	default:
+		return false
 	}
 }
 

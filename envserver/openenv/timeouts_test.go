@@ -67,29 +67,44 @@ func TestNoIdleTimeoutDuringAStep(t *testing.T) {
 	})
 }
 
+// A session ends at its maximum duration if no episode is being played, and otherwise as soon as
+// the episode has ended, or has lasted as long again.
 func TestMaxDuration(t *testing.T) {
-	inBubble(t, Config{MaxDuration: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
-		p := wire.ConnectPipe(t, network)
-		began := time.Now()
-		p.Ask(`{"type":"reset"}`)
-		for time.Since(began) < 59*time.Minute {
-			p.Ask(`{"type":"step","data":{"kind":"say"}}`)
-			pass(30 * time.Second)
-		}
-		err := <-p.Quiet()
-		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Second {
-			t.Errorf("closed after %v, want an hour", took)
-		}
-		if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "1h0m0s") {
-			t.Errorf("closed with %v, want 1001 and the reason", err)
-		}
-		if got := s.sessions.active(); got != 0 {
-			t.Errorf("%d sessions after the socket closed", got)
-		}
-	})
+	for name, c := range map[string]struct {
+		play   time.Duration
+		last   string
+		closes time.Duration
+	}{
+		"between episodes": {30 * time.Minute, "finish", time.Hour},
+		"after an episode": {90 * time.Minute, "finish", 90 * time.Minute},
+		"endless episode":  {119 * time.Minute, "say", 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Config{MaxDuration: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+				p := wire.ConnectPipe(t, network)
+				began := time.Now()
+				p.Ask(`{"type":"reset"}`)
+				for time.Since(began) < c.play {
+					p.Ask(`{"type":"step","data":{"kind":"say"}}`)
+					pass(30 * time.Second)
+				}
+				p.Ask(`{"type":"step","data":{"kind":"` + c.last + `"}}`)
+				err := <-p.Quiet()
+				if took := time.Since(began); took < c.closes || took > c.closes+2*time.Second {
+					t.Errorf("closed after %v, want %v", took, c.closes)
+				}
+				if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "1h0m0s") {
+					t.Errorf("closed with %v, want 1001 and the reason", err)
+				}
+				if got := s.sessions.active(); got != 0 {
+					t.Errorf("%d sessions after the socket closed", got)
+				}
+			})
+		})
+	}
 }
 
-// A maximum duration ends a session even while a step runs, and stops the step.
+// Twice the maximum duration ends a session even while a step runs, and stops the step.
 func TestMaxDurationStopsAStep(t *testing.T) {
 	inBubble(t, Config{MaxDuration: time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)

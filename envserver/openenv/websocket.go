@@ -87,7 +87,7 @@ func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m protocol
 		case protocol.ResetMessage:
 			p.Reset(m.Data, protocol.LenientSeed, "data").Write(out)
 		default:
-			p.Act(ctx, m.Data).Write(out)
+			s.server.past.explain(s.client, p.Act(ctx, m.Data)).Write(out)
 		}
 		s.active()
 	})

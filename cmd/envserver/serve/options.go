@@ -28,7 +28,7 @@ type options struct {
 	sessionMaxDuration time.Duration
 	sessionGrace       time.Duration
 	capacityWait       time.Duration
-	maxClientSessions  int
+	clientShare        int
 	messageRate        float64
 	drainTimeout       time.Duration
 	terminationLog     string
@@ -54,8 +54,8 @@ type options struct {
 func defaultOptions() *options {
 	return &options{
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
-		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
-		capacityWait: 500 * time.Millisecond, mode: string(openenv.Simulation),
+		sessionIdleTimeout: time.Hour, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
+		capacityWait: 500 * time.Millisecond, clientShare: 100, mode: string(openenv.Simulation),
 		rewardMode: string(episode.Dense), logLevel: "info", judge: judgeflags.Default(),
 		listening: func(_, _ net.Addr) {},
 	}
@@ -71,13 +71,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout,
 		"end a session without a reset or step for so long; 0 for never")
 	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration,
-		"end a session that has lasted so long; 0 for never")
+		"end a session that has lasted so long, once its "+
+			"episode has ended or has lasted as long again; 0 for never")
 	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "keep a session so long after its connection was "+
 		"lost, for another one to attach to it; 0 for not at all")
 	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait,
 		"let a new session wait so long for a slot before it is refused; 0 for not at all")
-	f.IntVar(&o.maxClientSessions, "max-client-sessions", o.maxClientSessions,
-		"sessions at a time of one client, told by its address and token; 0 for any number")
+	f.IntVar(&o.clientShare, "client-share", o.clientShare, "percentage of --max-sessions that one client, told by "+
+		"its address and token, may have at a time")
 	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at "+
 		"most, others wait; 0 for as many as come")
 	f.StringSliceVar(&o.peers, "peers", nil, "HOST:PORT of the pool's servers; each address of the name is one. "+
@@ -170,6 +171,14 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
+// maxClientSessions returns the number of sessions of one client, rounded up, 0 for any number.
+func (o *options) maxClientSessions() int {
+	if o.clientShare == 100 {
+		return 0
+	}
+	return (o.maxSessions*o.clientShare + 99) / 100
+}
+
 // validateSessions reports invalid options of sessions.
 func (o *options) validateSessions() []error {
 	var errs []error
@@ -177,8 +186,11 @@ func (o *options) validateSessions() []error {
 		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration, --session-grace, "+
 			"--capacity-wait and --drain-timeout must not be negative"))
 	}
-	if o.maxClientSessions < 0 || !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
-		errs = append(errs, errors.New("--max-client-sessions and --message-rate must be finite and not negative"))
+	if o.clientShare < 1 || o.clientShare > 100 {
+		errs = append(errs, fmt.Errorf("--client-share is %d: it must be from 1 to 100", o.clientShare))
+	}
+	if !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
+		errs = append(errs, errors.New("--message-rate must be finite and not negative"))
 	}
 	if mode := openenv.Mode(o.mode); mode != openenv.Simulation && mode != openenv.Production {
 		errs = append(errs, fmt.Errorf("--mode is %q: choose %s or %s", o.mode, openenv.Simulation, openenv.Production))

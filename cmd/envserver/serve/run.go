@@ -54,7 +54,7 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
-		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions,
+		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
 		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
 		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod,
 		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,

@@ -73,6 +73,8 @@ type Host struct {
 	Slots *slots.Slots
 	// Free is the number of slots that are not taken.
 	Free func() int
+	// Admits reports whether the client of a request may open another session.
+	Admits func(*http.Request) bool
 	// Spawn runs a function in a goroutine that closing the server waits for. It reports false once
 	// the server is closed, which ends Context.
 	Spawn   func(func()) bool
@@ -185,7 +187,7 @@ func remoteHost(r *http.Request) string {
 }
 
 // Handler forwards requests to the server of the session that they name. It passes new sessions on
-// while this server has no free slot.
+// while this server has no free slot for the client.
 func (m *Mesh) Handler(next http.Handler) http.Handler {
 	if m == nil {
 		return next
@@ -255,8 +257,11 @@ func (m *Mesh) WaitDrained(ctx context.Context) error {
 	return nil
 }
 
-// openHere lets next open a session. It reports false if no slot is free.
+// openHere lets next open a session. It reports false if no slot is free for the client.
 func (m *Mesh) openHere(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	if !m.host.Admits(r) {
+		return false
+	}
 	reservation := m.host.Slots.Reserve()
 	if reservation == nil {
 		return false

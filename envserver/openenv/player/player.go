@@ -113,6 +113,9 @@ func (f *Factory) New(current *atomic.Pointer[protocol.RunTag]) (p *Player, err 
 	return &Player{Factory: f, env: env, current: current}, nil
 }
 
+// Playing reports whether an episode has begun and not ended.
+func (p *Player) Playing() bool { return p.playing }
+
 // Reply is the answer to a reset or a step, not yet encoded.
 type Reply struct {
 	kind   episode.Kind

@@ -38,10 +38,14 @@ func New(capacity int, wait time.Duration) *Slots {
 	return s
 }
 
-// Take takes the slot that the context reserves, or a free one, in the order of the calls. The
-// error is ErrFull or ErrDraining.
-func (s *Slots) Take(ctx context.Context) error {
+// Take takes the slot that the context reserves, or a free one, in the order of the calls. If none
+// is free it calls makeRoom before it waits. The error is ErrFull or ErrDraining.
+func (s *Slots) Take(ctx context.Context, makeRoom func()) error {
 	if FromContext(ctx).claim() || s.slots.TryAcquire(1) {
+		return nil
+	}
+	makeRoom()
+	if s.slots.TryAcquire(1) {
 		return nil
 	}
 	if s.wait <= 0 || !s.waiting.TryAcquire(1) {

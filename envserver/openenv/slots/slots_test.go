@@ -10,14 +10,14 @@ import (
 
 func TestTakeRefusesWhenFull(t *testing.T) {
 	s := New(1, 0)
-	if err := s.Take(t.Context()); err != nil {
+	if err := s.Take(t.Context(), func() {}); err != nil {
 		t.Fatalf("the first slot: %v", err)
 	}
-	if err := s.Take(t.Context()); !errors.Is(err, ErrFull) {
+	if err := s.Take(t.Context(), func() {}); !errors.Is(err, ErrFull) {
 		t.Errorf("a full server: %v, want ErrFull", err)
 	}
 	s.Release()
-	if err := s.Take(t.Context()); err != nil {
+	if err := s.Take(t.Context(), func() {}); err != nil {
 		t.Errorf("after a release: %v", err)
 	}
 	s.Drain()
@@ -40,12 +40,12 @@ func TestTakeWaitsForASlot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(1, 3*time.Second)
-				if err := s.Take(t.Context()); err != nil {
+				if err := s.Take(t.Context(), func() {}); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
 				time.AfterFunc(time.Second, func() { tc.during(s) })
-				if err := s.Take(t.Context()); !errors.Is(err, tc.want) || time.Since(began) != tc.after {
+				if err := s.Take(t.Context(), func() {}); !errors.Is(err, tc.want) || time.Since(began) != tc.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(began), tc.want, tc.after)
 				}
 			})
@@ -65,10 +65,10 @@ func TestReservation(t *testing.T) {
 		t.Error("the slot was not moved, or twice")
 	}
 	ctx := moved.NewContext(t.Context())
-	if err := s.Take(ctx); err != nil {
+	if err := s.Take(ctx, func() {}); err != nil {
 		t.Errorf("taking the reserved slot: %v", err)
 	}
-	if err := s.Take(ctx); !errors.Is(err, ErrFull) {
+	if err := s.Take(ctx, func() {}); !errors.Is(err, ErrFull) {
 		t.Errorf("taking it again: %v, want ErrFull", err)
 	}
 	moved.Release() // does nothing: the session has the slot

@@ -1,0 +1,92 @@
+package openenv
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/internal/testkit/wire"
+)
+
+// Sessions that a request opened and nothing has used give way when their slots are needed, the
+// oldest first, and end after some minutes. Sessions that are used stay.
+func TestUnusedSessionsMakeRoom(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 3, IdleTimeout: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		open := func() *session {
+			t.Helper()
+			ss, err := s.open(t.Context(), newID(""), "greedy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ss
+		}
+		used, first, second := open(), open(), open()
+		if err := s.playOn(t.Context(), used, func(context.Context, *player.Player) {}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.open(t.Context(), newID(""), "late"); !errors.Is(err, slots.ErrFull) {
+			t.Errorf("new sessions give way at once: %v", err)
+		}
+		pass(unusedGrace)
+		p := wire.ConnectPipe(t, network)
+		if got := p.Code(`{"type":"reset"}`); got != "observation" {
+			t.Errorf("another client got %s", got)
+		}
+		if s.sessions.find(first.id) != nil || s.sessions.find(second.id) == nil || s.sessions.find(used.id) == nil {
+			t.Error("not the oldest unused session made room")
+		}
+		pass(unusedTimeout)
+		if s.sessions.find(second.id) != nil || s.sessions.find(used.id) == nil || s.sessions.active() != 2 {
+			t.Errorf("%d sessions after the time for unused ones", s.sessions.active())
+		}
+		if s.sessions.unused.Len() != 0 {
+			t.Errorf("%d ended or used sessions count as unused", s.sessions.unused.Len())
+		}
+	})
+}
+
+// A server at which a client has its share passes the client's sessions on. When all servers have
+// reached it, the refusal says which limit it was. Forwarding hides no client.
+func TestClientAtItsShareIsPassedOn(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 3, MaxClientSessions: 1}, Config{MaxSessions: 3, MaxClientSessions: 1})
+	for range 2 {
+		if answer, err := codeErr(t, wire.Connect(t, members[0].url).Ask(`{"type":"reset"}`)); err != nil {
+			t.Fatal(answer)
+		}
+	}
+	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
+		t.Errorf("%d and %d sessions", members[0].sessions.active(), members[1].sessions.active())
+	}
+	for _, m := range members {
+		answer, err := codeErr(t, wire.Connect(t, m.url).Ask(`{"type":"reset"}`))
+		if err == nil || !strings.Contains(answer, "the maximum of one client (1/3 sessions)") {
+			t.Errorf("a session too many: %s", answer)
+		}
+	}
+}
+
+// A client that connected again learns why its episode is gone.
+func TestRefusedStepSaysHowTheSessionEnded(t *testing.T) {
+	inBubble(t, Config{IdleTimeout: time.Minute}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		step := `{"type":"step","data":{"kind":"say"}}`
+		p := wire.ConnectPipe(t, network)
+		if answer := p.Ask(step); strings.Contains(answer, "earlier") {
+			t.Errorf("the first session: %s", answer)
+		}
+		p.Ask(`{"type":"reset"}`)
+		<-p.Quiet()
+		again := wire.ConnectPipe(t, network)
+		if answer := again.Ask(step); !strings.Contains(answer, "send reset first") ||
+			!strings.Contains(answer, "idle for 1m0s") {
+			t.Errorf("after the idle timeout: %s", answer)
+		}
+		pass(pastTTL + 2*time.Minute) // that session ended of idleness too
+		if answer := wire.ConnectPipe(t, network).Ask(step); strings.Contains(answer, "earlier") {
+			t.Errorf("an hour later: %s", answer)
+		}
+	})
+}

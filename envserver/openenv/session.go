@@ -45,7 +45,8 @@ type session struct {
 	player *player.Player
 	// tag is that of the current episode, nil for none.
 	tag atomic.Pointer[protocol.RunTag]
-	// used is true once a socket was attached or an operation began. unused belongs to the registry.
+	// used is true once a socket was attached or an operation began. unused belongs to the
+	// registry.
 	used   atomic.Bool
 	unused *list.Element
 	// limiter is nil without a message rate.

@@ -157,6 +157,21 @@ const (
 	ReasonInvalidPlan = "InvalidPlan"
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
+	// ReasonAgentRefused: the agent's endpoint refuses every request, for example because of a
+	// wrong key or model. The message has its answer.
+	ReasonAgentRefused = "AgentRefused"
+	// ReasonAgentUnavailable: the agent's endpoint didn't answer before anything was played.
+	ReasonAgentUnavailable = "AgentUnavailable"
+	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for one.
+	ReasonWaitingForCapacity = "WaitingForCapacity"
+	// ReasonJobRefused: the API server refuses the run's Job, for example because of a quota. The
+	// operator tries again.
+	ReasonJobRefused = "JobRefused"
+	// ReasonRunnersRefused: the API server refuses the runners' pods. The Job controller tries
+	// again.
+	ReasonRunnersRefused = "RunnersRefused"
+	// ReasonJudgeNotReady: the judge of the pool doesn't answer, so no reply could be graded.
+	ReasonJudgeNotReady = "JudgeNotReady"
 	// ReasonRunnersNotStarted: a scheduled runner can't start, for example because its image can't
 	// be pulled. The run fails after ten minutes.
 	ReasonRunnersNotStarted = "RunnersNotStarted"

@@ -29,7 +29,12 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 	var stopped atomic.Bool
 	var late, calls atomic.Int64
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "Answer with the word") { // the trial
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"choices": [{"message": {"content": "ready"}}]}`)
+			return
+		}
 		switch n := calls.Add(1); {
 		case stopped.Load():
 			late.Add(1)
@@ -85,5 +90,26 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 	}
 	if told := string(text) + logs.String(); strings.Contains(told, agentKey) {
 		t.Errorf("the key is told: %s", told)
+	}
+}
+
+// A refused key plays nothing. The exit code says so to the Job, and the message to the user.
+func TestRefusedKeyPlaysNothing(t *testing.T) {
+	kind := ticketKind(t)
+	var calls atomic.Int64
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		http.Error(w, `{"error": {"message": "Incorrect API key provided: `+agentKey+`"}}`, http.StatusUnauthorized)
+	}))
+	defer endpoint.Close()
+	t.Setenv(envvars.AgentKey, agentKey)
+	message, err := run(t, "--plan="+planFile(t, kind, func(*score.Plan) {}), "--pool="+pool(t, kind),
+		fmt.Sprintf(`--agent={"type":"OpenAI","openAI":{"baseURL":%q,"model":"gpt-4"}}`, endpoint.URL))
+	if exitCode(err) != score.ExitAgentRefused || calls.Load() != 2 {
+		t.Errorf("exit code %d after %d requests: %v", exitCode(err), calls.Load(), err)
+	}
+	want := endpoint.URL + "/chat/completions answered 401 Unauthorized for model gpt-4: Incorrect API key provided: [key]"
+	if !strings.HasPrefix(message, "error: ") || !strings.Contains(message, want) || strings.Contains(message, agentKey) {
+		t.Errorf("message %q, want %q", message, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -35,13 +36,14 @@ func main() {
 // the node was drained.
 var errStopped = errors.New("the runner was stopped")
 
-// exitStopped is 128 plus the number of SIGTERM, as in shells. The Job doesn't count it as a
-// failure.
-const exitStopped = 143
-
 func exitCode(err error) int {
-	if errors.Is(err, errStopped) {
-		return exitStopped
+	switch {
+	case errors.Is(err, errStopped):
+		return score.ExitStopped
+	case errors.Is(err, rollout.ErrAgentRefused):
+		return score.ExitAgentRefused
+	case errors.Is(err, rollout.ErrAgentUnavailable):
+		return score.ExitAgentUnavailable
 	}
 	return 1
 }
@@ -77,7 +79,12 @@ them.
 
 If no server accepts the shard, the server is lost, or the pool has changed since the run was
 planned, nothing of the shard counts: the runner writes "error: " and the reason to
---termination-log and exits with 1. A runner that is stopped by a signal exits with 143.
+--termination-log and exits with 1. It waits as long as it takes for a server that is full, and ten
+minutes for one that doesn't answer.
+
+Before it plays, the runner tries the agent's endpoint. If that refuses the key, the model or the
+address, it exits with 3; if it doesn't answer for two minutes, with 4. A runner that is stopped by
+a signal exits with 143.
 
 Episodes that can't be stored keep their scores; the summary has their number and the reason.
 

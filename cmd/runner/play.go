@@ -115,6 +115,7 @@ func configureAgent(cfg *rollout.Config, o options) error {
 		}
 	}
 	cfg.ActTimeout = agent.ActTimeout(setting)
+	cfg.Try = func(ctx context.Context) error { return policy.Try(ctx, agent, setting) }
 	cfg.Policy, err = policy.New(agent, setting)
 	return err
 }

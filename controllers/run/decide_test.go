@@ -299,7 +299,7 @@ func TestEndedRunsStay(t *testing.T) {
 			if got := podNames(d.release); got != "baseline-0 baseline-1" {
 				t.Errorf("releases %q, want both pods", got)
 			}
-			if want := map[string]string{v1alpha1.ConditionFailed: "end",
+			if want := map[string]string{v1alpha1.ConditionFailed: "suspend",
 				v1alpha1.ConditionComplete: "delete"}[kind]; jobDecision(d) != want {
 				t.Errorf("decides to %q the Job, want %q", jobDecision(d), want)
 			}

@@ -105,8 +105,9 @@ func finish(d *decision, s snapshot) {
 	}
 }
 
-// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that is still active gets
-// a deadline, which keeps pods that have ended, with their logs. The Job of a completed run ends by
+// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that is still active is
+// suspended, which stops its pods and keeps those that have ended, with their logs. A queue would
+// start it again, so its Job gets a deadline that has passed. The Job of a completed run ends by
 // itself, as soon as its controller has seen the same pods as this one.
 func endJob(d *decision, s snapshot) {
 	switch {
@@ -115,10 +116,12 @@ func endJob(d *decision, s snapshot) {
 		d.deleteJob = true
 	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) || jobEnded(s.job) ||
 		s.job.Spec.ActiveDeadlineSeconds != nil:
-	case ptr.Deref(s.job.Spec.Suspend, false):
-		d.deleteJob = true // a deadline has no effect on a suspended Job, which has no pods to keep
-	default:
+	case queuedJob(s.job) && ptr.Deref(s.job.Spec.Suspend, false):
+		d.deleteJob = true // a deadline has no effect on a suspended Job
+	case queuedJob(s.job):
 		d.changeJob.deadline = new(int64(endedJobDeadline))
+	case !ptr.Deref(s.job.Spec.Suspend, false):
+		d.changeJob.suspend = new(true)
 	}
 }
 

@@ -22,7 +22,10 @@ func suspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes
 
 func enqueue(s *snapshot) {
 	s.run.Labels = map[string]string{labelQueue: "gpus"}
-	s.job.Spec.Suspend = new(true)
+	if s.job != nil {
+		s.job.Labels = jobLabels(s.run)
+		s.job.Spec.Suspend = new(true)
+	}
 }
 
 // TestSuspension starts every case with a run of four shards whose Job plays.
@@ -49,6 +52,27 @@ func TestSuspension(t *testing.T) {
 		"admitted by its queue": {
 			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false) }, envReady + "Complete=False/Running" +
 				notFailed, "0 of 4", "",
+		},
+		"waits in another queue than the run's": {
+			func(s *snapshot) { enqueue(s); s.run.Labels[labelQueue] = "other" }, envReady + "Complete=False/Queued" +
+				notFailed, "waits until queue gpus", "delete",
+		},
+		"waits in a queue that the run has left": {
+			func(s *snapshot) { enqueue(s); s.run.Labels = nil }, envReady + "Complete=False/Queued" + notFailed,
+			"waits until queue gpus", "delete",
+		},
+		"plays, and the run has left the queue": {
+			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false); s.run.Labels = nil },
+			envReady + "Complete=False/Running" + notFailed, "0 of 4", "",
+		},
+		"plays, suspended, and the run has left the queue": {
+			func(s *snapshot) {
+				enqueue(s)
+				s.job.Spec.Suspend = new(false)
+				s.run.Labels = nil
+				suspend(s.run, true)
+			},
+			held + "Complete=False/Suspended" + notFailed, "0 of 4", "delete",
 		},
 		"queued and suspended": {
 			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job.Spec.Suspend = new(false) },
@@ -215,7 +239,7 @@ func TestDeadlines(t *testing.T) {
 			if got != tc.reason || d.again != tc.again {
 				t.Errorf("failed %q, requeued after %v; want %q, %v", got, d.again, tc.reason, tc.again)
 			}
-			if tc.reason == v1alpha1.ReasonDeadlineExceeded && jobDecision(d) != "end" {
+			if tc.reason == v1alpha1.ReasonDeadlineExceeded && jobDecision(d) != "suspend" {
 				t.Errorf("job: %q", jobDecision(d))
 			}
 		})

@@ -45,7 +45,10 @@ func keepJob(d *decision, s snapshot) {
 			d.wake(waitDelay)
 		}
 	case !s.job.DeletionTimestamp.IsZero():
-	case jobAttemptOf(s.job) != d.status.Shards.Rounds, next == nil && stillActive(s.job):
+	case jobAttemptOf(s.job) != d.status.Shards.Rounds, next == nil && stillActive(s.job),
+		suspended(s.run) && queuedJob(s.job) && stillActive(s.job),
+		heldByQueue(s) && s.job.Labels[labelQueue] != s.run.Labels[labelQueue]:
+		// A Job that waits in a queue is replaced when its run's label names another queue or none.
 		d.deleteJob = true
 	case jobEnded(s.job):
 	default:
@@ -53,7 +56,7 @@ func keepJob(d *decision, s snapshot) {
 		if ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
 			d.changeJob.parallelism = &wanted
 		}
-		if suspend := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != suspend && !queued(s.run) {
+		if suspend := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != suspend && !queuedJob(s.job) {
 			d.changeJob.suspend = &suspend
 		}
 	}
@@ -112,9 +115,12 @@ func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
 
 func queued(run *v1alpha1.EvaluationRun) bool { return run.Labels[labelQueue] != "" }
 
+// queuedJob reports whether a Job is in a queue, which is decided when it is created.
+func queuedJob(job *batchv1.Job) bool { return job.Labels[labelQueue] != "" }
+
 // heldByQueue reports whether the queue hasn't admitted the Job.
 func heldByQueue(s snapshot) bool {
-	return queued(s.run) && s.job != nil && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
+	return s.job != nil && queuedJob(s.job) && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
 }
 
 // jobFailure fails a run whose Job can no longer complete.
@@ -123,13 +129,8 @@ func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 		return evaluation.Outcome{}
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
-		message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
-		if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
-			message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
-				shardsOf(s.job, indexes))
-		}
-		return failed(v1alpha1.ReasonShardsFailed,
-			message+lastWords(s.failed)+". Correct that, then create the run again.")
+		reason, message := whyFailed(s, c)
+		return failed(reason, message+lastWords(s.failed)+". Correct that, then create the run again.")
 	}
 	if why, since := startTrouble(s.pods); why != "" {
 		left := since.Add(stuckDeadline).Sub(s.now)
@@ -140,6 +141,25 @@ func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 		d.wake(left)
 	}
 	return playedWithout(d, s)
+}
+
+// whyFailed describes the failure of the Job.
+func whyFailed(s snapshot, c *batchv1.JobCondition) (reason, message string) {
+	reason, message = v1alpha1.ReasonShardsFailed, fmt.Sprintf("Job %s failed: %s", s.job.Name,
+		strings.TrimSuffix(c.Message, "."))
+	if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
+		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
+			shardsOf(s.job, indexes))
+	}
+	if last := lastFailure(s.failed); last != nil {
+		switch pods.Terminated(last, runnerContainer).ExitCode {
+		case score.ExitAgentRefused:
+			return v1alpha1.ReasonAgentRefused, "The agent's endpoint refuses every request"
+		case score.ExitAgentUnavailable:
+			return v1alpha1.ReasonAgentUnavailable, message
+		}
+	}
+	return reason, message
 }
 
 // shardsOf lists the shards of some of a Job's indexes.
@@ -240,14 +260,25 @@ func stillActive(job *batchv1.Job) bool {
 	return job != nil && job.DeletionTimestamp.IsZero() && !jobEnded(job)
 }
 
-// lastWords quotes the pod that failed last.
-func lastWords(list []corev1.Pod) string {
+// lastFailure is the pod that failed last. Those that were stopped come after all others, because a
+// failed Job stops its runners.
+func lastFailure(list []corev1.Pod) *corev1.Pod {
 	var last *corev1.Pod
+	stopped := func(pod *corev1.Pod) bool { return pods.Terminated(pod, runnerContainer).ExitCode == score.ExitStopped }
 	for i := range list {
-		if last == nil || finishedAt(&list[i]).After(finishedAt(last)) {
-			last = &list[i]
+		pod := &list[i]
+		switch {
+		case last == nil, stopped(last) && !stopped(pod),
+			stopped(last) == stopped(pod) && finishedAt(pod).After(finishedAt(last)):
+			last = pod
 		}
 	}
+	return last
+}
+
+// lastWords quotes the pod that failed last.
+func lastWords(list []corev1.Pod) string {
+	last := lastFailure(list)
 	if last == nil {
 		return ""
 	}

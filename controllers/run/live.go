@@ -27,8 +27,11 @@ const (
 	maxShowInterval = time.Minute
 	showParts       = 50
 	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
-	maxPolled = 256
-	pollWidth = 8
+	maxPolled = 1000
+	pollWidth = 16
+	// idleAfter is how long no episode of a run may be played or end before its runners are said to
+	// wait.
+	idleAfter = 30 * time.Second
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
 )
@@ -41,6 +44,10 @@ type liveFigures struct {
 	// active and ended are numbers of episodes, ended ones including those of counted shards.
 	// Episodes of servers that no longer exist are missing.
 	active, ended int64
+	// idle is how long no episode was active and none has ended.
+	idle time.Duration
+	// sessions are those of all servers that answered the last poll.
+	sessions score.Sessions
 }
 
 // livePoller polls pools' servers for their statistics in the background, once for all runs of a
@@ -52,16 +59,25 @@ type livePoller struct {
 	mu    sync.Mutex
 	pools map[types.NamespacedName]*polledPool
 	shown map[types.UID]time.Time
+	busy  map[types.UID]activity
 }
 
 type polledPool struct {
-	polled  time.Time
-	reports map[string]score.RunReport // by run
+	polled   time.Time
+	reports  map[string]score.RunReport // by run
+	sessions score.Sessions
+}
+
+// activity is when an episode of a run was last seen active or ending.
+type activity struct {
+	ended    int64
+	at, seen time.Time
 }
 
 func newLivePoller(reader poolReader) *livePoller {
 	return &livePoller{reader: reader, spawn: func(f func()) { go f() },
-		pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{}}
+		pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{},
+		busy: map[types.UID]activity{}}
 }
 
 // figures returns the run's last counts, and starts a poll if they are old.
@@ -81,10 +97,22 @@ func (p *livePoller) figures(pool types.NamespacedName, servers []string, run ty
 	}
 	report, live := state.reports[string(run)], &liveFigures{known: state.reports != nil}
 	live.active, live.ended = report.Active, report.Scored+report.Failed+report.Errored
+	live.sessions, live.idle = state.sessions, p.idle(run, live, now)
 	if live.due = live.known && now.Sub(p.shown[run]) >= interval; live.due {
 		p.shown[run] = now
 	}
 	return live
+}
+
+// idle returns for how long a run has shown no activity.
+func (p *livePoller) idle(run types.UID, live *liveFigures, now time.Time) time.Duration {
+	last, known := p.busy[run]
+	if !known || !live.known || live.active > 0 || live.ended != last.ended {
+		last = activity{ended: live.ended, at: now}
+	}
+	last.seen = now
+	p.busy[run] = last
+	return now.Sub(last.at)
 }
 
 // sweep removes pools and runs without recent requests.
@@ -93,12 +121,14 @@ func (p *livePoller) sweep(now time.Time) {
 		return now.Sub(pool.polled) >= forgetAfter
 	})
 	maps.DeleteFunc(p.shown, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgetAfter })
+	maps.DeleteFunc(p.busy, func(_ types.UID, a activity) bool { return now.Sub(a.seen) >= forgetAfter })
 }
 
 // poll adds up the statistics of all servers of a pool that answer.
 func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
 	var mu sync.Mutex
 	sums := map[string]score.RunReport{}
+	var sessions score.Sessions
 	forEach(context.Background(), servers, pollWidth, func(ctx context.Context, server string) {
 		report, err := p.reader.Report(ctx, server)
 		if err != nil {
@@ -106,6 +136,8 @@ func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		sessions.Active += report.Sessions.Active
+		sessions.Capacity += report.Sessions.Capacity
 		for _, run := range report.Runs {
 			sums[run.Run] = sums[run.Run].Plus(run)
 		}
@@ -113,7 +145,7 @@ func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state := p.pools[pool]; state != nil {
-		state.reports = sums
+		state.reports, state.sessions = sums, sessions
 	}
 }
 

@@ -95,7 +95,7 @@ func TestPoolThatAdmitsNoLonger(t *testing.T) {
 	s.env, s.revoked = nil, true
 	d := decide(s)
 	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
-		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "end" {
+		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "suspend" {
 		t.Errorf("conditions %s, job %q", got, jobDecision(d))
 	}
 }

@@ -130,7 +130,7 @@ func TestProceed(t *testing.T) {
 			message:   "pod baseline-1 is not counted: the ledger's signature",
 			completed: "0",
 			released:  "baseline-0 baseline-1",
-			job:       "end",
+			job:       "suspend",
 		},
 		"too many errored": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
@@ -141,7 +141,7 @@ func TestProceed(t *testing.T) {
 			message:   "2 of 14 episodes errored (timeout 2), more than the 10 %",
 			completed: "0",
 			released:  "baseline-0",
-			job:       "end",
+			job:       "suspend",
 		},
 		"as many errored as allowed": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
@@ -162,13 +162,13 @@ func TestProceed(t *testing.T) {
 			message:   "The scenarios of pool support changed from " + digestA + " to sha256:bb",
 			completed: "0",
 			released:  "baseline-0 baseline-1",
-			job:       "end",
+			job:       "suspend",
 		},
 		"the pool's judge changed": {
 			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
 			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The judge of",
-			job:     "end",
+			job:     "suspend",
 		},
 		"the pool's key changed": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -176,7 +176,7 @@ func TestProceed(t *testing.T) {
 			},
 			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The ledger key of",
-			job:     "end",
+			job:     "suspend",
 		},
 		"the pool starts anew and tells nothing yet": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -202,7 +202,7 @@ func TestProceed(t *testing.T) {
 			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
 			message:  "could not start for 10m0s: pod baseline-0: ImagePullBackOff",
 			released: "baseline-0",
-			job:      "end",
+			job:      "suspend",
 		},
 		"an image that can't be pulled, after a long wait for a node": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -223,7 +223,7 @@ func TestProceed(t *testing.T) {
 			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
 			message:  "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.",
 			released: "baseline-0",
-			job:      "end",
+			job:      "suspend",
 		},
 		"an agent that ends before it listens": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -245,7 +245,7 @@ func TestProceed(t *testing.T) {
 			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
 			message:  "the agent's container doesn't listen on port 9000, and ended with exit code 137.",
 			released: "baseline-0",
-			job:      "end",
+			job:      "suspend",
 		},
 		"an agent that takes its time": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -388,7 +388,7 @@ func TestProceed(t *testing.T) {
 			},
 			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The scenarios or the ledger key of pool support changed",
-			job:     "end",
+			job:     "suspend",
 		},
 		"the status was changed by hand": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
@@ -398,7 +398,7 @@ func TestProceed(t *testing.T) {
 			states:   envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
 			message:  "status.shards.accumulator",
 			released: "baseline-0",
-			job:      "end",
+			job:      "suspend",
 		},
 	}
 	for name, tc := range cases {

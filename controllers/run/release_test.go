@@ -199,7 +199,7 @@ func TestRefusedTooOften(t *testing.T) {
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
 		t.Errorf("the counted shard is lost: %+v", got.Status)
 	}
-	if w.job() == nil || *w.job().Spec.ActiveDeadlineSeconds != endedJobDeadline || w.held() != "" {
-		t.Errorf("job %v, held %q: want one that ends and keeps its logs", w.job(), w.held())
+	if w.job() == nil || !*w.job().Spec.Suspend || w.held() != "" {
+		t.Errorf("job %v, held %q: want one that is stopped and keeps its logs", w.job(), w.held())
 	}
 }

@@ -45,9 +45,8 @@ const (
 	resultsFolder   = "/results"
 	resultsVolume   = "results"
 
-	exitStopped       = 128 + 15 // the exit code of a runner that got a SIGTERM
-	agentStartSeconds = 600      // how long an agent's container may take until it listens
-	volumeGroup       = 65532    // may write to the volume of the results, whichever the image's user is
+	agentStartSeconds = 600   // how long an agent's container may take until it listens
+	volumeGroup       = 65532 // may write to the volume of the results, whichever the image's user is
 )
 
 // jobSpec is the Job that a run needs next.
@@ -135,21 +134,24 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 	}
 }
 
-// podFailurePolicy ignores pods that a drain, a preemption or a suspension stopped.
+// podFailurePolicy ends the Job when a runner reports that the agent's endpoint refuses every
+// request, and ignores pods that a drain, a preemption or a suspension stopped.
 func podFailurePolicy() *batchv1.PodFailurePolicy {
+	exits := func(action batchv1.PodFailurePolicyAction, code int32) batchv1.PodFailurePolicyRule {
+		return batchv1.PodFailurePolicyRule{Action: action,
+			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+				ContainerName: new(runnerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+				Values: []int32{code},
+			}}
+	}
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{
 			Action: batchv1.PodFailurePolicyActionIgnore,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
 				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		},
-		{
-			Action: batchv1.PodFailurePolicyActionIgnore,
-			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: new(runnerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
-				Values: []int32{exitStopped},
-			},
-		},
+		exits(batchv1.PodFailurePolicyActionIgnore, score.ExitStopped),
+		exits(batchv1.PodFailurePolicyActionFailJob, score.ExitAgentRefused),
 	}}
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,8 @@ func storedCondition(sums score.Accumulator, is evaluation.State) metav1.Conditi
 var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
+	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonJudgeNotReady: corev1.EventTypeWarning,
 }
 
 // announce announces changes of the pool, of the run's suspension and of what delays it.
@@ -180,7 +183,7 @@ func inProgress(d *decision, s snapshot) evaluation.Outcome {
 		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false to continue.")
 	case heldByQueue(s):
 		return running(v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
-			shardsMessage(d), s.job.Name, s.run.Labels[labelQueue]))
+			shardsMessage(d), s.job.Name, s.job.Labels[labelQueue]))
 	default:
 		return inPlay(d, s)
 	}
@@ -210,7 +213,28 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 			}
 		}
 	}
+	if reason, why := waitsFor(s); reason != "" {
+		return going(reason, "%s", why)
+	}
 	return going(v1alpha1.ReasonRunning, "To see the runners' logs: %s", logsCommand(s.run))
+}
+
+// waitsFor returns what runners wait for that run but play nothing, "" if they play or nothing is
+// known.
+func waitsFor(s snapshot) (reason, why string) {
+	running := slices.ContainsFunc(s.pods, func(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
+	if s.live == nil || !s.live.known || s.live.idle < idleAfter || !running {
+		return "", ""
+	}
+	const limit = "They wait until activeDeadlineSeconds, if that is set."
+	if n := s.live.sessions; n.Capacity > 0 && n.Active >= n.Capacity {
+		return v1alpha1.ReasonWaitingForCapacity, fmt.Sprintf("The runners wait for a free session: all %d of pool %s "+
+			"are in use. %s", n.Capacity, s.run.Spec.EnvironmentRef.Name, limit)
+	}
+	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
+		return v1alpha1.ReasonWaitingForEnvironment, "The runners wait for the pool. " + c.Message + " " + limit
+	}
+	return "", ""
 }
 
 // logsCommand shows the logs of the run's runners.

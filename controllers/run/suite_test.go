@@ -164,7 +164,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
 		var job batchv1.Job
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
-		Expect(job.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(endedJobDeadline)), "the Job continues")
+		Expect(job.Spec.Suspend).To(HaveValue(BeTrue()), "the Job continues")
 	})
 
 	It("creates a runner with a sidecar, a volume, overrides and keys, and changes its Job with the run",

@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -126,26 +128,94 @@ func TestNoPod(t *testing.T) {
 		pods func(context.Context) ([]string, error)
 		want string
 	}{
-		"none": {func(context.Context) ([]string, error) { return nil, nil }, "the pool has no pods"},
-		"no name": {func(context.Context) ([]string, error) { return nil, errors.New("no such host") },
-			"looking the pool's pods up: no such host"},
+		"no name service": {func(context.Context) ([]string, error) { return nil, errors.New("timeout") },
+			"looking the pool's pods up: timeout"},
 		"unreachable": {func(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil },
 			"env pod 127.0.0.1:1: dialling"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, p, policy.Null)
-			looked := 0
-			cfg.Pods = func(ctx context.Context) ([]string, error) {
-				looked++
-				return tc.pods(ctx)
-			}
+			cfg.Clock = sleepingClock()
+			cfg.Pods = tc.pods
+			began := cfg.Clock.Now()
 			_, err := Run(t.Context(), cfg)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run() error = %v, want %q", err, tc.want)
 			}
-			if looked != unreachableRounds {
-				t.Errorf("the pods were looked up %d times, want %d", looked, unreachableRounds)
+			if took := cfg.Clock.Now().Sub(began); took < unreachablePatience || took > unreachablePatience+maxPodBackoff {
+				t.Errorf("the runner gave up after %v, want %v", took, unreachablePatience)
+			}
+		})
+	}
+}
+
+// sleepingClock is a clock in which only sleeping takes time.
+func sleepingClock() Clock {
+	c := instantClock()
+	var mu sync.Mutex
+	now := c.Now()
+	c.Now = func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	c.Sleep = func(ctx context.Context, d time.Duration) error {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(d)
+		return ctx.Err()
+	}
+	return c
+}
+
+// A pool that is full or has no servers is waited for, for hours if need be.
+func TestFullPoolIsWaitedFor(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	front, pod := serve(t, kind, 1)
+	squatter, err := client.Dial(t.Context(), front.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := squatter.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]func(waited time.Duration) ([]string, error){
+		"full": func(waited time.Duration) ([]string, error) {
+			if waited > 3*time.Hour {
+				squatter.Close()
+			}
+			return []string{pod}, nil
+		},
+		"no servers": func(waited time.Duration) ([]string, error) {
+			if waited < 3*time.Hour {
+				return nil, nil
+			}
+			return []string{pod}, nil
+		},
+		"no name": func(waited time.Duration) ([]string, error) {
+			if waited < 3*time.Hour {
+				return nil, &net.DNSError{IsNotFound: true}
+			}
+			return []string{pod}, nil
+		},
+	}
+	for _, name := range []string{"full", "no servers", "no name"} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, plan(t, kind, 1, 1, 1), policy.Oracle)
+			cfg.Clock, cfg.Concurrency = sleepingClock(), 1
+			began := cfg.Clock.Now()
+			cfg.Pods = func(context.Context) ([]string, error) { return tests[name](cfg.Clock.Now().Sub(began)) }
+			var log bytes.Buffer
+			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+			if _, err := Run(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+			if waited := cfg.Clock.Now().Sub(began); waited < 3*time.Hour {
+				t.Errorf("waited %v", waited)
+			}
+			if n := strings.Count(log.String(), "Waiting for a server of the pool"); n < 100 || n > 181 {
+				t.Errorf("%d lines say so in three hours", n)
 			}
 		})
 	}

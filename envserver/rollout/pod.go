@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -14,53 +15,83 @@ import (
 )
 
 const (
-	// unreachableRounds is how often all servers are tried while none answers.
-	unreachableRounds = 8
-	// fullRounds is how often they are tried while one is full or draining: other shards end and
-	// new servers start.
-	fullRounds = 150
+	// unreachablePatience is how long the servers are tried while none answers.
+	unreachablePatience = 10 * time.Minute
+	// maxPodBackoff is the longest wait between two rounds of all servers: a thousand runners may
+	// wait for the same pool.
+	maxPodBackoff = 30 * time.Second
+	// waitingReports is the least time between two lines that say what a runner waits for.
+	waitingReports = time.Minute
 	// dialAttempts is how often a worker tries to get a session from the shard's server.
 	dialAttempts = 8
 	// dialTimeout bounds one try.
 	dialTimeout = 10 * time.Second
 )
 
-// choosePod finds the shard's server, opens the first session and the ledger there, and returns the
-// episodes that the ledger has. The order is that of
-// rendezvous hashing: shards spread evenly over the pool, a shard that is played again starts with
-// the same server, and a change of the pool moves few shards.
-func (c *Config) choosePod(ctx context.Context) (string, *client.Client, score.IndexSet, error) {
-	var refusals error
+// choosePod finds the shard's server, and opens the first session and the ledger there. The order is
+// that of rendezvous hashing: shards spread evenly over the pool, a shard that is played again
+// starts with the same server, and a change of the pool moves few shards.
+//
+// It waits without a bound of its own while servers are full or draining, or while the pool has
+// none: the operator shows both, and the run's deadline ends it. Servers that don't answer, which
+// may be visible to the operator alone, are an error after unreachablePatience.
+func (c *Config) choosePod(ctx context.Context) (place, error) {
+	var reported time.Time
+	answered := c.Clock.Now()
 	for round := 0; ; round++ {
-		pods, err := c.Pods(ctx)
-		if err != nil {
-			pods, refusals = nil, fmt.Errorf("looking the pool's pods up: %w", err)
-		} else if len(pods) == 0 {
-			refusals = errors.New("the pool has no pods: is the environment there and available?")
+		found, waits, err := c.tryPods(ctx)
+		switch {
+		case err == nil:
+			return found, nil
+		case ctx.Err() != nil:
+			return place{}, ctx.Err()
 		}
-		full := false
-		for i, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
-			session, ended, err := c.begin(ctx, pod)
-			if err == nil {
-				c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
-				return pod, session, ended, nil
-			}
-			if i == 0 {
-				refusals = nil
-			}
-			refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
-			full = full || classify(err) == score.ClassCapacity
+		now := c.Clock.Now()
+		if waits {
+			answered = now
 		}
-		if ctx.Err() != nil {
-			return "", nil, score.IndexSet{}, ctx.Err()
+		if now.Sub(answered) >= unreachablePatience {
+			return place{}, fmt.Errorf("no env pod takes shard %d: %w", c.Shard, err)
 		}
-		if !full && round+1 >= unreachableRounds || round+1 >= fullRounds {
-			return "", nil, score.IndexSet{}, fmt.Errorf("no env pod takes shard %d: %w", c.Shard, refusals)
+		if now.Sub(reported) >= waitingReports {
+			reported = now
+			c.Log.Warn("Waiting for a server of the pool", "shard", c.Shard, "reason", err)
 		}
-		if err := c.Clock.backOff(ctx, round); err != nil {
-			return "", nil, score.IndexSet{}, err
+		if err := c.Clock.Sleep(ctx, c.Clock.jittered(firstBackoff, maxPodBackoff, round)); err != nil {
+			return place{}, err
 		}
 	}
+}
+
+// place is where a shard is played: a server, the first session there, and the episodes that its
+// ledger has.
+type place struct {
+	pod     string
+	session *client.Client
+	ended   score.IndexSet
+}
+
+// tryPods tries every server once. The error is why none was found, and waits reports whether the
+// pool is known to have no free server.
+func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err error) {
+	pods, err := c.Pods(ctx)
+	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound || err == nil && len(pods) == 0 {
+		return place{}, true, errors.New("the pool has no servers: is it there and available?")
+	}
+	if err != nil {
+		return place{}, false, fmt.Errorf("looking the pool's pods up: %w", err)
+	}
+	var refusals error
+	for _, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
+		session, ended, err := c.begin(ctx, pod)
+		if err == nil {
+			c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
+			return place{pod, session, ended}, false, nil
+		}
+		refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
+		waits = waits || classify(err) == score.ClassCapacity
+	}
+	return place{}, waits, refusals
 }
 
 // begin opens a session and the shard's ledger on a server.

@@ -41,6 +41,8 @@ type Config struct {
 	// Environment is "ticket" or "workflow"; it is passed to policies.
 	Environment string
 	Policy      policy.Factory
+	// Try, unless nil, tries the agent's endpoint without playing, as policy.Try does.
+	Try func(ctx context.Context) error
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)
 	// Token is the pool's bearer token, "" for none.
@@ -90,19 +92,22 @@ var ErrPoolChanged = errors.New("the pool is not the one that the run was planne
 const progressInterval = 10 * time.Second
 
 // Run plays the shard and returns its summary, which Plan.Check accepts. It fails if no server
-// accepts the shard, if the server is lost, and with ErrPoolChanged. Then nothing of the shard
-// counts and it can be run again.
+// accepts the shard, if the server is lost, and with ErrPoolChanged, ErrAgentRefused and
+// ErrAgentUnavailable. Then nothing of the shard counts and it can be run again.
 func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
 	}
-	pod, session, ended, err := cfg.choosePod(ctx)
+	if err := cfg.tryAgent(ctx); err != nil {
+		return score.Summary{}, err
+	}
+	found, err := cfg.choosePod(ctx)
 	if err != nil {
 		return score.Summary{}, err
 	}
-	s := newShard(cfg, pod)
-	s.skip(ended)
-	if err := s.play(ctx, session); err != nil {
+	s := newShard(cfg, found.pod)
+	s.skip(found.ended)
+	if err := s.play(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
 	return s.summarise(ctx)
@@ -146,6 +151,9 @@ type shard struct {
 	// actions.
 	checked func() error
 	schema  json.RawMessage
+	// agent guards tried, the time of the last trial of the agent while episodes are played.
+	agent sync.Mutex
+	tried time.Time
 
 	mu   sync.Mutex
 	wake *sync.Cond
@@ -268,12 +276,23 @@ func (s *shard) progress() {
 		s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
 }
 
-// workerLost counts a worker that gets no session. It wakes no other worker: those that wait have a
+// mustWait reports whether a worker that got no session must go on trying, because the server is
+// full and no other worker is left. Otherwise it counts the worker as lost.
+func (s *shard) mustWait(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions == 1 && classify(err) == score.ClassCapacity {
+		return true
+	}
+	s.sessions--
+	return false
+}
+
+// workerLost notes why a worker gets no session. It wakes no other worker: those that wait have a
 // session.
 func (s *shard) workerLost(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions--
 	s.lost = err
 	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error",
 		err)

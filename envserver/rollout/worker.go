@@ -100,7 +100,7 @@ func (w *worker) connect(ctx context.Context) error {
 			return nil
 		}
 		w.client = nil
-		if attempt+1 == dialAttempts || ctx.Err() != nil {
+		if ctx.Err() != nil || attempt+1 >= dialAttempts && !w.shard.mustWait(err) {
 			return err
 		}
 		if slept := w.shard.Clock.backOff(ctx, attempt); slept != nil {
@@ -141,6 +141,11 @@ func (w *worker) play(ctx context.Context, j job) error {
 	}
 	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario,
 		"attempt", j.attempts, "class", failed.class, "error", failed.err)
+	if failed.class == score.ClassAgentError {
+		if err := s.tryAgain(ctx); err != nil {
+			return err
+		}
+	}
 	if j.attempts >= s.EpisodeAttempts {
 		s.record(j, p, failed.class, took)
 		s.end(j, failed.class, 0)

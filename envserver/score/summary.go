@@ -256,3 +256,14 @@ func (s Summary) ErroredEpisodes() int64 {
 func (s Summary) errored(index int64) bool {
 	return slices.ContainsFunc(s.Errored, func(c ErrorClass) bool { return c.Episodes.Contains(index) })
 }
+
+// The exit codes of a runner that leaves no summary, beside 1.
+const (
+	// ExitAgentRefused means that the agent's endpoint refuses every request.
+	ExitAgentRefused = 3
+	// ExitAgentUnavailable means that the agent's endpoint didn't answer before anything was
+	// played.
+	ExitAgentUnavailable = 4
+	// ExitStopped is 128 plus the number of SIGTERM, as in shells. It is no failure.
+	ExitStopped = 143
+)

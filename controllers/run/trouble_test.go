@@ -1,0 +1,148 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// exits makes a pod fail with an exit code.
+func exits(pod *corev1.Pod, code int32, message string) *corev1.Pod {
+	ends(pod, corev1.PodFailed, message).Status.ContainerStatuses[0].State.Terminated.ExitCode = code
+	return pod
+}
+
+func completeOf(d decision) metav1.Condition {
+	return *meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete)
+}
+
+// A run whose agent's endpoint refuses every request ends with the endpoint's words, whichever
+// runners the Job stopped after that.
+func TestRefusedAgentEndsTheRun(t *testing.T) {
+	const words = "error: the agent can't play: the endpoint http://m/v1 answered 401 Unauthorized: no such key"
+	for code, reason := range map[int32]string{
+		score.ExitAgentRefused:     v1alpha1.ReasonAgentRefused,
+		score.ExitAgentUnavailable: v1alpha1.ReasonAgentUnavailable,
+	} {
+		s, _ := begun(t)
+		stopped := exits(runnerPodOf(s.run, 1), score.ExitStopped, "error: the runner was stopped")
+		stopped.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(start().Add(time.Hour))
+		addPods(&s, exits(runnerPodOf(s.run, 0), code, words), stopped)
+		jobWith(&s, batchv1.JobFailed, "Container runner for pod ns/baseline-0 failed with exit code")
+		c := completeOf(decide(s))
+		if c.Reason != reason || !strings.Contains(c.Message, "Last message of pod baseline-0: "+words) {
+			t.Errorf("exit code %d: %s: %s", code, c.Reason, c.Message)
+		}
+	}
+}
+
+// Nothing that a runner reports repeatedly counts as a failure, except what nothing but a user can
+// mend.
+func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
+	actions := map[int32]batchv1.PodFailurePolicyAction{}
+	for _, rule := range podFailurePolicy().Rules {
+		if rule.OnExitCodes != nil {
+			for _, code := range rule.OnExitCodes.Values {
+				actions[code] = rule.Action
+			}
+		}
+	}
+	if actions[score.ExitAgentRefused] != batchv1.PodFailurePolicyActionFailJob ||
+		actions[score.ExitStopped] != batchv1.PodFailurePolicyActionIgnore {
+		t.Errorf("actions %v", actions)
+	}
+}
+
+// A run whose runners wait says for what.
+func TestWaitingRunnersAreExplained(t *testing.T) {
+	full := score.Sessions{Active: 8, Capacity: 8}
+	tests := map[string]struct {
+		live   liveFigures
+		change func(*snapshot)
+		reason string
+		words  string
+	}{
+		"plays":       {liveFigures{known: true, active: 3, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"just began":  {liveFigures{known: true, idle: idleAfter - 1, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"not polled":  {liveFigures{idle: time.Hour, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"full":        {liveFigures{known: true, idle: idleAfter, sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity, "all 8 of pool"},
+		"room enough": {liveFigures{known: true, idle: time.Hour, sessions: score.Sessions{Active: 7, Capacity: 8}}, nil, v1alpha1.ReasonRunning, ""},
+		"pool gone": {liveFigures{known: true, idle: idleAfter}, func(s *snapshot) { s.env = nil },
+			v1alpha1.ReasonWaitingForEnvironment, "There is no CustomerSupportEnv"},
+		"no runner yet": {liveFigures{known: true, idle: time.Hour, sessions: full}, func(s *snapshot) {
+			s.pods[0].Status.Phase = corev1.PodPending
+		}, v1alpha1.ReasonRunning, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			pod := runnerPodOf(s.run, 0)
+			pod.Status.Phase = corev1.PodRunning
+			addPods(&s, pod)
+			s.live = &tc.live
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			d := decide(s)
+			if c := completeOf(d); c.Reason != tc.reason || !strings.Contains(c.Message, tc.words) {
+				t.Errorf("%s: %s, want %s", c.Reason, c.Message, tc.reason)
+			}
+			if tc.reason == v1alpha1.ReasonWaitingForCapacity && len(told(d, tc.reason)) != 1 {
+				t.Errorf("events %v", d.events)
+			}
+		})
+	}
+}
+
+// Idleness is measured from the last change, not from the first poll.
+func TestIdleness(t *testing.T) {
+	report := score.Report{Sessions: score.Sessions{Active: 2, Capacity: 2},
+		Runs: []score.RunReport{{Run: "run-uid", Scored: 3}}}
+	reports := fakePool{"10.0.0.1": report}
+	p, servers := pollerOf(reports), []string{"10.0.0.1"}
+	after := func(d time.Duration) *liveFigures {
+		asked(t, p, servers, start().Add(d))
+		return p.figures(types.NamespacedName{Namespace: namespace, Name: poolName}, servers, "run-uid", 0, start().Add(d))
+	}
+	if live := after(6 * time.Second); live.idle != 0 || live.sessions != report.Sessions {
+		t.Errorf("first: %+v", live)
+	}
+	if live := after(46 * time.Second); live.idle != 40*time.Second {
+		t.Errorf("unchanged: %+v", live)
+	}
+	reports["10.0.0.1"] = score.Report{Runs: []score.RunReport{{Run: "run-uid", Scored: 4}}}
+	if live := after(60 * time.Second); live.idle != 0 {
+		t.Errorf("another episode has ended: %+v", live)
+	}
+	reports["10.0.0.1"] = score.Report{Runs: []score.RunReport{{Run: "run-uid", Active: 1, Scored: 4}}}
+	after(90 * time.Second)
+	if live := after(100 * time.Second); live.idle != 0 {
+		t.Errorf("one is played: %+v", live)
+	}
+}
+
+// The Job of a failed run is stopped without an event that names a deadline of which nobody knows,
+// unless a queue could start it again.
+func TestJobOfAFailedRunIsStopped(t *testing.T) {
+	for name, want := range map[string]string{"": "suspend", "gpus": "end"} {
+		s, _ := begun(t)
+		s.revoked = true
+		if name != "" {
+			enqueue(&s)
+			s.job.Spec.Suspend = new(false)
+		}
+		d := decide(s)
+		if got := jobDecision(d); got != want {
+			t.Errorf("queue %q: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -42,6 +42,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	pod, secrets := serveShared(t, kind)
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
+	cfg.Clock = sleepingClock()
 	for name, credential := range map[string]string{"none": "", "another run's": secrets.RunCredential("run-2")} {
 		cfg.Credential = credential
 		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "credential is missing or wrong") {

@@ -157,6 +157,10 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Access Access `json:"access,omitzero"`
 
+	// runs limits the EvaluationRuns against the pool.
+	// +optional
+	Runs RunLimits `json:"runs,omitzero"`
+
 	// service configures the pool's Service.
 	// +kubebuilder:default={}
 	// +optional
@@ -222,6 +226,17 @@ type Access struct {
 	// +kubebuilder:default={from: Same}
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
+}
+
+// RunLimits limits the EvaluationRuns against a pool.
+type RunLimits struct {
+	// maxErroredPercent is the highest retries.maxErroredPercent that a run may have, in percent,
+	// from 0 to 100. A run that allows more fails with InvalidPlan before it is played, because its
+	// author could otherwise exclude episodes with bad scores. If unset, there is no limit.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxErroredPercent *int32 `json:"maxErroredPercent,omitempty"`
 }
 
 // AllowedNamespaces selects namespaces.

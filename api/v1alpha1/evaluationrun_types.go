@@ -18,7 +18,7 @@ const (
 )
 
 // Metric names a figure with a threshold.
-// +kubebuilder:validation:Enum=meanScore;meanScoreLow;passRate;passHat1;passHat2;passHat3;passHat4;passHat5;passHat6;passHat7;passHat8
+// +kubebuilder:validation:Enum=meanScore;meanScoreLow;passRate;coverage;delta;deltaLow;passHat1;passHat2;passHat3;passHat4;passHat5;passHat6;passHat7;passHat8
 type Metric string
 
 // The metrics that aren't pass^k.
@@ -27,6 +27,12 @@ const (
 	// MeanScoreLowMetric is the lower bound of the mean's 95 % interval.
 	MeanScoreLowMetric Metric = "meanScoreLow"
 	PassRateMetric     Metric = "passRate"
+	// CoverageMetric is the share of the planned episodes that are scored.
+	CoverageMetric Metric = "coverage"
+	// DeltaMetric is the mean score minus that of the baseline.
+	DeltaMetric Metric = "delta"
+	// DeltaLowMetric is the lower bound of delta's 95 % interval.
+	DeltaLowMetric Metric = "deltaLow"
 )
 
 // EvaluationRunSpec is the desired evaluation. Fields that affect the score are immutable, so a
@@ -44,6 +50,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.retries == oldSelf.retries",message="retries is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.passScore == oldSelf.passScore",message="passScore is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="thresholds is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.baselineRef) || !has(self.thresholds) || self.thresholds.all(t, !(t.metric in ['delta', 'deltaLow']))",message="a threshold of delta or deltaLow requires baselineRef"
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="baselineRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.results) == has(oldSelf.results) && (!has(self.results) || self.results == oldSelf.results)",message="results is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && (!has(self.startDeadlineSeconds) || self.startDeadlineSeconds == oldSelf.startDeadlineSeconds)",message="startDeadlineSeconds is immutable: create another EvaluationRun"
@@ -121,9 +128,9 @@ type EvaluationRunSpec struct {
 
 	// thresholds are the minimum figures for condition ThresholdsMet to become True. They have no
 	// other effect: a run that misses them is still Complete.
-	// +listType=map
-	// +listMapKey=metric
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.metric == b.metric && (has(a.task) ? a.task : '') == (has(b.task) ? b.task : '') && (has(a.category) ? a.category : '') == (has(b.category) ? b.category : '')))",message="two thresholds limit the same figure"
 	// +optional
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
@@ -180,18 +187,35 @@ type EvaluationRunSpec struct {
 }
 
 // Threshold is the minimum of one figure.
+// +kubebuilder:validation:XValidation:rule="self.metric in ['delta', 'deltaLow'] || self.min >= 0.0",message="min must be at least 0, except for delta and deltaLow"
+// +kubebuilder:validation:XValidation:rule="!(has(self.task) && has(self.category))",message="task and category can't be combined: a figure is of one task or of one category"
+// +kubebuilder:validation:XValidation:rule="!(has(self.task) || has(self.category)) || self.metric in ['meanScore', 'meanScoreLow', 'passRate']",message="a task or a category has only the metrics meanScore, meanScoreLow and passRate"
 type Threshold struct {
-	// metric is meanScore, meanScoreLow (the lower bound of the mean's 95 % interval), passRate, or
-	// passHat1 to passHat8.
+	// metric is meanScore, meanScoreLow (the lower bound of the mean's 95 % interval), passRate,
+	// passHat1 to passHat8, coverage (the share of the planned episodes that are scored), delta
+	// (the mean score minus that of baselineRef) or deltaLow (the lower bound of delta's 95 %
+	// interval).
 	// +required
 	Metric Metric `json:"metric,omitempty"`
 
+	// task limits the metric to the episodes of one of the run's tasks.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Task string `json:"task,omitempty"`
+
+	// category limits the metric to the episodes of one category of scenarios.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Category string `json:"category,omitempty"`
+
 	// min is the minimum value that meets the threshold, from 0 to 1 with at most six digits after
-	// the point.
+	// the point. For delta and deltaLow it is from -1 to 1.
 	// +kubebuilder:validation:Type=number
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1
-	// +kubebuilder:validation:XValidation:rule="double(int(self * 1000000.0 + 0.5)) / 1000000.0 == self",message="write at most six digits after the point"
+	// +kubebuilder:validation:XValidation:rule="double(int(self * 1000000.0 + (self < 0.0 ? -0.5 : 0.5))) / 1000000.0 == self",message="write at most six digits after the point"
 	// +required
 	Min Number `json:"min,omitzero"`
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +41,20 @@ func ParseNumber(text string) (Number, error) {
 		return Number{}, fmt.Errorf("%.40s has more than %d digits after the point", text, numberPlaces)
 	}
 	return Number{strings.TrimSuffix(strings.TrimRight(plain, "0"), ".")}, nil
+}
+
+// Millionths returns the number in millionths.
+func (n Number) Millionths() (int64, error) {
+	number, err := ParseNumber(n.Text)
+	if err != nil {
+		return 0, err
+	}
+	whole, places, _ := strings.Cut(number.Text, ".")
+	value, err := strconv.ParseInt(whole+places+strings.Repeat("0", numberPlaces-len(places)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading %s: %w", n.Text, err)
+	}
+	return value, nil
 }
 
 // MarshalJSON writes a JSON number.

@@ -47,6 +47,19 @@ func TestParseNumber(t *testing.T) {
 	}
 }
 
+func TestMillionths(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"0": 0, "1": 1_000_000, "0.8": 800_000, "-0.02": -20_000,
+		"-0.000001": -1, "0.0250": 25_000, "-1": -1_000_000} {
+		if got, err := (v1alpha1.Number{Text: text}).Millionths(); err != nil || got != want {
+			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
+		}
+	}
+	if got, err := (v1alpha1.Number{}).Millionths(); err == nil {
+		t.Errorf("nothing is %d", got)
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""

@@ -103,7 +103,24 @@ func TestValidation(t *testing.T) {
 		"another metric": {run("bad", "thresholds: [{metric: median, min: 0.7}]"),
 			"supported values: \"meanScore\""},
 		"a threshold twice": {run("bad", "thresholds: [{metric: meanScore, min: 0.7}, {metric: "+
-			"meanScore, min: 0.8}]"), "Duplicate value"},
+			"meanScore, min: 0.8}]"), "two thresholds limit the same figure"},
+		"thresholds of all kinds": {run("gate", "baselineRef: {name: last}", "thresholds: [{metric: meanScore, "+
+			"min: 0.7}, {metric: meanScore, task: ticket-resolve, min: 0.7}, {metric: meanScore, category: billing, "+
+			"min: 0.6}, {metric: coverage, min: 0.99}, {metric: delta, min: -0.02}, {metric: deltaLow, min: -0.1}]"), ""},
+		"a threshold of a category twice": {run("bad", "thresholds: [{metric: passRate, category: a, min: 0.7}, "+
+			"{metric: passRate, category: a, min: 0.8}]"), "two thresholds limit the same figure"},
+		"a threshold of a task and a category": {run("bad", "thresholds: [{metric: passRate, task: a, category: b, "+
+			"min: 0.7}]"), "task and category can't be combined"},
+		"a task's coverage": {run("bad", "thresholds: [{metric: coverage, task: a, min: 0.7}]"),
+			"has only the metrics meanScore, meanScoreLow and passRate"},
+		"a mean below 0": {run("bad", "thresholds: [{metric: meanScore, min: -0.1}]"),
+			"min must be at least 0, except for delta"},
+		"a difference of seven digits": {run("bad", "baselineRef: {name: last}",
+			"thresholds: [{metric: delta, min: -0.0000001}]"), "at most six digits after the point"},
+		"a difference to nothing": {run("bad", "thresholds: [{metric: delta, min: 0}]"),
+			"a threshold of delta or deltaLow requires baselineRef"},
+		"a pool's limit of errored episodes": {pool("capped", "{runs: {maxErroredPercent: 0}}"), ""},
+		"a pool's limit above all":           {pool("bad", "{runs: {maxErroredPercent: 101}}"), "less than or equal to 100"},
 		"results in two places": {run("bad", "results: {url: 's3://bucket', persistentVolumeClaim: "+
 			"{claimName: a}}"), "exactly one of url and persistentVolumeClaim is required"},
 		"results nowhere": {run("bad", "results: {}"),

@@ -3,8 +3,6 @@ package evaluation
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,11 +10,12 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Conditions are Complete, Failed and, if the spec has thresholds, ThresholdsMet.
-func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) []metav1.Condition {
+// Conditions are Complete, Failed and, if the spec has thresholds, ThresholdsMet. The status has
+// the figures.
+func Conditions(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, sums score.Accumulator,
+	o Outcome) []metav1.Condition {
 	complete := Condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
 	failed := Condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
 		"The run has not failed.")
@@ -29,7 +28,7 @@ func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) 
 	}
 	conditions := []metav1.Condition{complete, failed}
 	if len(run.Spec.Thresholds) > 0 {
-		conditions = append(conditions, thresholdsCondition(run.Spec.Thresholds, sums, o.State))
+		conditions = append(conditions, thresholdsCondition(run.Spec.Thresholds, status, sums, o.State))
 	}
 	return conditions
 }
@@ -38,64 +37,6 @@ func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) 
 func Ended(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
-}
-
-// thresholdsCondition reports whether the figures of a complete run reach its thresholds.
-func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator, is State) metav1.Condition {
-	if is != Completed {
-		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
-			"The run is not complete, so its figures are not final.")
-	}
-	figures := sums.Figures()
-	var met, missed []string
-	for _, t := range thresholds {
-		value, known := figureOf(figures, t.Metric)
-		least, err := score.ParseDecimal(t.Min.Text)
-		switch {
-		case !known:
-			missed = append(missed, fmt.Sprintf("%s requires more episodes", t.Metric))
-		case err != nil || value < least:
-			missed = append(missed, fmt.Sprintf("%s is %s, below %s", t.Metric, score.Decimal(value), t.Min))
-		default:
-			met = append(met, fmt.Sprintf("%s is %s, at least %s", t.Metric, score.Decimal(value), t.Min))
-		}
-	}
-	if len(missed) > 0 {
-		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
-			strings.Join(missed, "; ")+".")
-	}
-	return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
-		strings.Join(met, "; ")+".")
-}
-
-// passHatK returns the k of a pass^k metric.
-func passHatK(metric v1alpha1.Metric) (int, bool) {
-	text, ok := strings.CutPrefix(string(metric), "passHat")
-	k, err := strconv.Atoi(text)
-	return k, ok && err == nil
-}
-
-// figureOf returns a metric's value in micro-points, and false if it is not known.
-func figureOf(f score.Figures, metric v1alpha1.Metric) (int64, bool) {
-	if k, ok := passHatK(metric); ok {
-		at := slices.IndexFunc(f.PassHatK, func(p stats.PassHatK) bool { return p.K == k })
-		if at < 0 {
-			return 0, false
-		}
-		return f.PassHatK[at].Value, true
-	}
-	switch {
-	case f.Episodes == 0:
-		return 0, false
-	case metric == v1alpha1.MeanScoreMetric:
-		return f.Mean, true
-	case metric == v1alpha1.PassRateMetric:
-		return f.PassRate, true
-	case metric == v1alpha1.MeanScoreLowMetric && f.CI95 != nil:
-		return f.CI95.Low, true
-	default:
-		return 0, false
-	}
 }
 
 // StoredCondition reports whether the counted episodes are in the result store. The advice is a

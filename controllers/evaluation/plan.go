@@ -18,10 +18,12 @@ const MaxCategories = 32
 
 // Offer describes a pool.
 type Offer struct {
-	Pool           string       // its name, for messages
-	Image, Version string       // of the servers, and of the program that counts, for the provenance
-	LedgerKey      string       // the servers' public key
-	Report         score.Report // a server's reply to /stats
+	Pool           string // its name, for messages
+	Image, Version string // of the servers, and of the program that counts, for the provenance
+	LedgerKey      string // the servers' public key
+	// Limits are what the pool's spec allows runs.
+	Limits v1alpha1.RunLimits
+	Report score.Report // a server's reply to /stats
 }
 
 // Begin plans a run and writes the provenance, the size of the plan and empty figures to its
@@ -29,6 +31,9 @@ type Offer struct {
 func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
 	offer Offer) (score.Plan, score.Accumulator, error) {
 	sums := score.Accumulator{}
+	if err := Permitted(run, offer); err != nil {
+		return score.Plan{}, sums, err
+	}
 	plan, err := NewPlan(run, offer, int(ptr.Deref(run.Spec.Parallelism, 1)))
 	if err != nil {
 		return plan, sums, err
@@ -84,17 +89,37 @@ func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, 
 	if err != nil {
 		return plan, err
 	}
-	return plan, reachable(spec.Thresholds, plan)
+	return plan, reachable(spec.Thresholds, plan, categories)
 }
 
-// reachable refuses thresholds of a pass^k for which no task has enough trials: they could never be
-// met.
-func reachable(thresholds []v1alpha1.Threshold, plan score.Plan) error {
+// Permitted returns an error if the pool doesn't permit the run's spec.
+func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
+	limit := offer.Limits.MaxErroredPercent
+	if wanted := ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent); limit != nil && wanted > *limit {
+		return fmt.Errorf("retries.maxErroredPercent is %d, and pool %s permits %d at most (its runs.maxErroredPercent)",
+			wanted, offer.Pool, *limit)
+	}
+	return nil
+}
+
+// reachable refuses thresholds that could never be met: of a pass^k for which no task has enough
+// trials, and of a task or category that isn't played.
+func reachable(thresholds []v1alpha1.Threshold, plan score.Plan, categories map[string]bool) error {
 	trials := 0
+	var names []string
 	for _, task := range plan.Tasks {
 		trials = max(trials, task.Trials)
+		names = append(names, task.Name)
 	}
 	for _, t := range thresholds {
+		if t.Task != "" && !slices.Contains(names, t.Task) {
+			return fmt.Errorf("spec.thresholds names task %s, which the run doesn't play: use one of %s", t.Task,
+				strings.Join(names, ", "))
+		}
+		if t.Category != "" && !categories[t.Category] {
+			return fmt.Errorf("spec.thresholds names category %s, of which the run plays no scenario: use one of %s",
+				t.Category, strings.Join(slices.Sorted(maps.Keys(categories)), ", "))
+		}
 		if k, ok := passHatK(t.Metric); ok && k > trials {
 			return fmt.Errorf("spec.thresholds names %s, which takes %d trials of a scenario, and spec.tasks asks "+
 				"for %d at most", t.Metric, k, trials)

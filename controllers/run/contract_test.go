@@ -96,6 +96,14 @@ func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 			agent:  policy.Oracle,
 			want:   "Complete=False/InvalidPlan Failed=True/InvalidPlan ThresholdsMet=Unknown/ThresholdsPending",
 		},
+		"too few of the planned episodes": {
+			change: func(run *v1alpha1.EvaluationRun) {
+				run.Spec.Retries.MaxErroredPercent = new(int32(50))
+				run.Spec.Thresholds = threshold(v1alpha1.CoverageMetric, "0.8")
+			},
+			agent: policy.Oracle, broken: func(index int64) bool { return index == 0 },
+			want: "Complete=True/Completed Failed=False/NotFailed ThresholdsMet=False/ThresholdsMissed",
+		},
 		"invalid plan": {
 			change: func(run *v1alpha1.EvaluationRun) { run.Spec.Tasks[0].Scenarios.IDs = []string{"X99"} },
 			agent:  policy.Oracle,

@@ -128,7 +128,7 @@ func TestThresholds(t *testing.T) {
 			run := newTestRun()
 			run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
 			at := func(state evaluation.State) metav1.Condition {
-				return *meta.FindStatusCondition(evaluation.Conditions(run, f.sums,
+				return *meta.FindStatusCondition(evaluation.Conditions(run, s.run.Status, f.sums,
 					evaluation.Outcome{State: state}), v1alpha1.ConditionThresholdsMet)
 			}
 			if c := at(evaluation.Completed); string(c.Status) != tc.want || c.Message == "" {

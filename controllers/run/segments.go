@@ -73,6 +73,9 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	if err != nil {
 		return evaluation.InvalidPlan(fmt.Errorf("reading spec.passScore: %w", err))
 	}
+	if err := evaluation.Permitted(s.run, s.offer()); err != nil {
+		return evaluation.InvalidPlan(err)
+	}
 	if d.status.Provenance, err = evaluation.NewProvenance(s.run, s.offer()); err != nil {
 		return evaluation.InvalidPlan(err)
 	}

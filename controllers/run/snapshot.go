@@ -71,7 +71,7 @@ type snapshot struct {
 // offer requires that the report was read.
 func (s snapshot) offer() evaluation.Offer {
 	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, Version: s.options.Version,
-		LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report}
+		LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report, Limits: s.env.Spec.Runs}
 }
 
 // takeSnapshot reads everything that a pass needs.

@@ -31,7 +31,7 @@ func failed(reason, message string) evaluation.Outcome {
 // setConditions sets every condition and announces what has changed.
 func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	environment, suspension := environmentCondition(s), suspendedCondition(s)
-	verdict := evaluation.Conditions(s.run, d.folding.sums, p)
+	verdict := evaluation.Conditions(s.run, d.status, d.folding.sums, p)
 	if s.run.Spec.Results != nil {
 		verdict = append(verdict, storedCondition(d.folding.sums, p.State))
 	}

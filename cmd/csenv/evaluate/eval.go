@@ -190,7 +190,7 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 // options returns the options of local.Play.
 func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
 	catalog *scenarios.Catalog) (local.Options, error) {
-	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
+	o := local.Options{Pool: pool.Name, Limits: pool.Spec.Runs, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
 		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack",
 			pool.Name, view.Count(wanted, "pack"))

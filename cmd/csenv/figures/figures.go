@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // runDocument presents the figures of a run.
@@ -51,7 +52,7 @@ func passSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least"}}
 	for _, t := range run.Spec.Thresholds {
-		out.Rows = append(out.Rows, []string{string(t.Metric), t.Min.Text})
+		out.Rows = append(out.Rows, []string{evaluation.ThresholdName(t), t.Min.Text})
 	}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil {
 		out.Note = c.Message

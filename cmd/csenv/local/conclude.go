@@ -25,7 +25,7 @@ func (g *game) conclude(cause error) {
 			Message: "The environment ran in the process of csenv eval."},
 		{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotSuspended,
 			Message: "The run may be played."},
-	}, evaluation.Conditions(g.run, g.sums, outcome)...)
+	}, evaluation.Conditions(g.run, g.run.Status, g.sums, outcome)...)
 	if g.Store != nil {
 		figures := g.sums.Figures()
 		stored, counted, state := g.stored, figures.Episodes+figures.Errored, outcome.State

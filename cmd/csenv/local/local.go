@@ -44,8 +44,9 @@ const episodeTimeout = 10 * time.Minute
 type Options struct {
 	// Kind is the environment, see NewKind.
 	Kind episode.Kind
-	// Pool is its name in messages.
-	Pool string
+	// Pool is its name in messages, and Limits are what its spec allows runs.
+	Pool   string
+	Limits v1alpha1.RunLimits
 	// Agent plays, and may take ActTimeout for an action.
 	Agent      policy.Factory
 	ActTimeout time.Duration
@@ -145,10 +146,10 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 	var err error
 	g.plan, g.sums, err = evaluation.Begin(run, &run.Status, evaluation.Offer{
 		Pool: o.Pool, Image: "csenv eval " + o.Version, Version: o.Version,
-		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind),
+		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind), Limits: o.Limits,
 	})
 	if err != nil {
-		g.end(evaluation.Conditions(run, g.sums, evaluation.InvalidPlan(err)))
+		g.end(evaluation.Conditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
 		return nil, err
 	}
 	g.progress.Total, run.Status.StartTime = g.plan.Episodes(), g.now()

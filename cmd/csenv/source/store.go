@@ -252,7 +252,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 			view.Count(claimed, "episode"))
 	}
 	run.Status.Agent = evaluation.AgentName(run.Spec.Agent)
-	run.Status.Conditions = evaluation.Conditions(run, sums, outcome)
+	run.Status.Conditions = evaluation.Conditions(run, run.Status, sums, outcome)
 }
 
 // ErrNothingStored means that the episodes of a run aren't stored.

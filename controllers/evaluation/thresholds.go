@@ -1,0 +1,147 @@
+package evaluation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
+)
+
+// thresholdsCondition reports whether the figures of a complete run reach its thresholds.
+func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus,
+	sums score.Accumulator, is State) metav1.Condition {
+	if is != Completed {
+		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run is not complete, so its figures are not final.")
+	}
+	figures := sums.Figures()
+	var met, missed []string
+	for _, t := range thresholds {
+		value, known := figureOf(figures, t, status)
+		least, err := t.Min.Millionths()
+		switch {
+		case !known:
+			missed = append(missed, fmt.Sprintf("%s is not known: %s", ThresholdName(t), whyUnknown(t.Metric)))
+		case err != nil || value < least:
+			missed = append(missed, fmt.Sprintf("%s is %s, below %s", ThresholdName(t), score.Decimal(value), t.Min))
+		default:
+			met = append(met, fmt.Sprintf("%s is %s, at least %s", ThresholdName(t), score.Decimal(value), t.Min))
+		}
+	}
+	if len(missed) > 0 {
+		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
+			strings.Join(missed, "; ")+".")
+	}
+	return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
+		strings.Join(met, "; ")+".")
+}
+
+// ThresholdName names the figure that a threshold limits.
+func ThresholdName(t v1alpha1.Threshold) string {
+	switch {
+	case t.Task != "":
+		return fmt.Sprintf("%s of task %s", t.Metric, t.Task)
+	case t.Category != "":
+		return fmt.Sprintf("%s of category %s", t.Metric, t.Category)
+	default:
+		return string(t.Metric)
+	}
+}
+
+func whyUnknown(metric v1alpha1.Metric) string {
+	if comparing(metric) {
+		return "the run is not compared with its baseline"
+	}
+	return "it requires more episodes"
+}
+
+// comparing reports whether a metric is known only after the comparison with the baseline.
+func comparing(metric v1alpha1.Metric) bool {
+	return metric == v1alpha1.DeltaMetric || metric == v1alpha1.DeltaLowMetric
+}
+
+// passHatK returns the k of a pass^k metric.
+func passHatK(metric v1alpha1.Metric) (int, bool) {
+	text, ok := strings.CutPrefix(string(metric), "passHat")
+	k, err := strconv.Atoi(text)
+	return k, ok && err == nil
+}
+
+// figureOf returns the value of a threshold's figure in millionths, and false if it is not known.
+func figureOf(f score.Figures, t v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus) (int64, bool) {
+	if k, ok := passHatK(t.Metric); ok {
+		at := slices.IndexFunc(f.PassHatK, func(p stats.PassHatK) bool { return p.K == k })
+		if at < 0 {
+			return 0, false
+		}
+		return f.PassHatK[at].Value, true
+	}
+	switch t.Metric {
+	case v1alpha1.CoverageMetric:
+		return coverage(f, status)
+	case v1alpha1.DeltaMetric, v1alpha1.DeltaLowMetric:
+		return difference(t.Metric, status.Baseline)
+	}
+	episodes, estimate := scoped(f, t)
+	switch {
+	case episodes == 0:
+		return 0, false
+	case t.Metric == v1alpha1.MeanScoreMetric:
+		return estimate.Mean, true
+	case t.Metric == v1alpha1.PassRateMetric:
+		return estimate.PassRate, true
+	case t.Metric == v1alpha1.MeanScoreLowMetric && estimate.CI95 != nil:
+		return estimate.CI95.Low, true
+	default:
+		return 0, false
+	}
+}
+
+// scoped returns the figures of a threshold's task or category, or of all episodes.
+func scoped(f score.Figures, t v1alpha1.Threshold) (episodes int64, estimate stats.Estimate) {
+	switch {
+	case t.Task != "":
+		at := slices.IndexFunc(f.Tasks, func(task score.TaskFigures) bool { return task.Name == t.Task })
+		if at < 0 {
+			return 0, estimate
+		}
+		return f.Tasks[at].Episodes, f.Tasks[at].Estimate
+	case t.Category != "":
+		at := slices.IndexFunc(f.Categories, func(g score.GroupFigures) bool { return g.Name == t.Category })
+		if at < 0 {
+			return 0, estimate
+		}
+		return f.Categories[at].Episodes, f.Categories[at].Estimate
+	default:
+		return f.Episodes, f.Estimate
+	}
+}
+
+// coverage is the share of the planned episodes that are in the score.
+func coverage(f score.Figures, status v1alpha1.EvaluationRunStatus) (int64, bool) {
+	if status.Episodes == nil || status.Episodes.Total == 0 {
+		return 0, false
+	}
+	return f.Episodes * score.One / max(status.Episodes.Total, f.Episodes+f.Errored), true
+}
+
+func difference(metric v1alpha1.Metric, baseline *v1alpha1.BaselineResult) (int64, bool) {
+	if baseline == nil {
+		return 0, false
+	}
+	text := baseline.Delta
+	if metric == v1alpha1.DeltaLowMetric {
+		if baseline.CI95 == nil {
+			return 0, false
+		}
+		text = baseline.CI95.Low
+	}
+	value, err := v1alpha1.Number{Text: text}.Millionths()
+	return value, err == nil
+}

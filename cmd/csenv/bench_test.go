@@ -17,7 +17,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit/server"
 )
 
-// serveTickets serves the built-in tickets to so many sessions, behind a token unless that is "".
+// serveTickets serves the built-in tickets with that number of sessions, with a token unless it is
+// "".
 func serveTickets(t *testing.T, sessions int, token string) string {
 	t.Helper()
 	kind, err := ticket.New(testkit.Catalog(t), offline.New())
@@ -52,7 +53,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A server with fewer slots than sessions is measured with those that it took, and that is said.
+// If a server has fewer slots than requested sessions, the accepted ones are measured, and the
+// output reports it.
 func TestBenchBeyondCapacity(t *testing.T) {
 	url := serveTickets(t, 2, "")
 	out, errs, code := csenv(t, "bench", url, "--sessions", "3", "--duration", "50ms", "--action",

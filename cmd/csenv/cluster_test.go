@@ -48,8 +48,7 @@ func apiServer(t *testing.T, crds bool) *cluster.Connection {
 	return c
 }
 
-// playRun stands for the operator: it plays a run that is in the cluster and writes its status and
-// scores.
+// playRun acts as the operator: it plays a run of the cluster and writes its status and scores.
 func playRun(t *testing.T, c *cluster.Connection, name string, agent policy.Factory) {
 	t.Helper()
 	run, err := c.Run(t.Context(), name)
@@ -178,7 +177,7 @@ func TestCluster(t *testing.T) {
 	t.Run("trainers", func(t *testing.T) { trained(t, c) })
 }
 
-// trained reads a run of type External with the figures of another run, like any run.
+// trained reads a run of type External that has the figures of another run.
 func trained(t *testing.T, c *cluster.Connection) {
 	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: " +
 		"{environmentRef: {name: support}, agent: {type: External}}\n"
@@ -258,7 +257,7 @@ func compared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each scenario was played once, so that the mean difference is the difference of the means.
+	// Each scenario was played once, so the mean difference is the difference of the means.
 	if want := view.Decimal(a.Status.Score.Mean) - view.Decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
 		c.Better+c.Worse+c.Same != 40 || !near(view.Decimal(c.Delta), want) || view.Decimal(c.Low) <= 0 {
 		t.Errorf("comparison = %+v, want a difference of %v", c, want)
@@ -322,7 +321,7 @@ func clusterErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
-				t.Errorf("exit code %d, output %q, error %q; want it to say %q", code, out, errs, tt.want)
+				t.Errorf("exit code %d, output %q, error %q; want it to contain %q", code, out, errs, tt.want)
 			}
 		})
 	}

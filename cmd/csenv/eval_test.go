@@ -44,7 +44,7 @@ func TestEval(t *testing.T) {
 	for _, want := range []string{"heuristic: Completed, 4 of 4 episodes scored", "task ticket-resolve", "escalation",
 		"pass^2", "sha256:"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the output does not say %q:\n%s", want, out)
+			t.Errorf("the output does not contain %q:\n%s", want, out)
 		}
 	}
 }
@@ -126,14 +126,14 @@ func TestEvalErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := csenv(t, append([]string{"eval"}, tt.args...)...)
 			if code != exitError || out != "" || !strings.Contains(errs, tt.want) {
-				t.Errorf("exit code %d, output %q, error %q; want it to say %q", code, out, errs, tt.want)
+				t.Errorf("exit code %d, output %q, error %q; want it to contain %q", code, out, errs, tt.want)
 			}
 		})
 	}
 }
 
-// What a manifest asks of a cluster alone is not dropped in silence.
-func TestEvalSaysWhatIsUnused(t *testing.T) {
+// Fields that apply only in a cluster are not ignored silently.
+func TestEvalReportsUnusedFields(t *testing.T) {
 	file := manifestFile(t, strings.Replace(evalManifest, "  seed: 42",
 		"  seed: 42\n  results: {url: 's3://b/p'}\n  baselineRef: {name: before}", 1))
 	_, errs, code := csenv(t, "eval", "-f", file)

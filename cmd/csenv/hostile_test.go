@@ -15,11 +15,11 @@ import (
 	"github.com/csenv/csenv/envserver/results"
 )
 
-// hostile begins like a formula, and has escapes of terminals, changes of direction, HTML and
+// hostile begins like a formula, and contains terminal escapes, changes of direction, HTML and
 // Markdown.
 const hostile = "=cmd\x1b[2J\u009b31m\u202egnp\u2066\x00\a\x7f\U000e0041|`<b>[x](https://evil.example)"
 
-// hostileRun stores a run of which every foreign text is hostile, and returns the folder.
+// hostileRun stores a run in which every external text is hostile, and returns the folder.
 func hostileRun(t *testing.T) (folder, run string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -87,7 +87,7 @@ func edit[T any](t *testing.T, file string, change func(*T)) {
 	}
 }
 
-// Whatever a store, an agent or a judge says, nothing that a command writes controls a terminal, a
+// No text of a store, an agent or a judge can make the output of a command control a terminal, a
 // spreadsheet or a page.
 func TestHostileTexts(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -138,7 +138,7 @@ func checkFormat(t *testing.T, format, out string) {
 		for _, row := range cells {
 			for _, cell := range row {
 				if strings.HasPrefix(cell, "=") {
-					t.Errorf("the cell %q is a formula", cell)
+					t.Errorf("the cell %q contains a formula", cell)
 				}
 			}
 		}
@@ -164,7 +164,7 @@ func checkFormat(t *testing.T, format, out string) {
 	}
 }
 
-// JSON and YAML keep the text, in other notations.
+// JSON and YAML keep the text, in escaped form.
 func TestHostileTextsRemain(t *testing.T) {
 	folder, run := hostileRun(t)
 	for format, decode := range decoders {

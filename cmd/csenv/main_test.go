@@ -29,8 +29,8 @@ func csenv(t testing.TB, args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
-// inPack makes the current folder one that holds a small catalogue, pack, in place of the built-in
-// one, and a pack of two faults, faulty.
+// inPack changes to a folder with a small catalogue, pack, which replaces the built-in one, and a
+// pack with two faults, faulty.
 func inPack(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func change(t *testing.T, file, old, replacement string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(data), old) {
-		t.Fatalf("%s holds no %q (%v)", file, old, err)
+		t.Fatalf("%s does not contain %q (%v)", file, old, err)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(string(data), old, replacement, 1)), 0o600); err != nil {
 		t.Fatal(err)
@@ -194,14 +194,14 @@ func TestErrors(t *testing.T) {
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(errs, want) {
-					t.Errorf("the error %q does not say %q", errs, want)
+					t.Errorf("the error %q does not contain %q", errs, want)
 				}
 			}
 		})
 	}
 }
 
-// fullDisk takes nothing.
+// fullDisk refuses every write.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
@@ -236,12 +236,12 @@ func TestVersion(t *testing.T) {
 	}
 	for _, want := range []string{"csenv      dev (go", "scenarios  csenv-public 1, " + c.Digest(), "judge offline-v"} {
 		if code != exitDone || !strings.Contains(out, want) {
-			t.Errorf("exit code %d and output %q, want it to say %q", code, out, want)
+			t.Errorf("exit code %d and output %q, want it to contain %q", code, out, want)
 		}
 	}
 }
 
-// Every built-in scenario can be listed and shown, within the width, and what is served holds no
+// Every built-in scenario can be listed and shown within the width, and the served part contains no
 // gold.
 func TestBuiltInScenarios(t *testing.T) {
 	out, _, _ := csenv(t, "scenarios", "list", "-o", "json")
@@ -286,7 +286,7 @@ func TestAsAPlugin(t *testing.T) {
 	for _, want := range []string{"  kubectl csenv results RUN [flags]",
 		"  kubectl csenv results heuristic -o markdown"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the help does not say %q:\n%s", want, out.String())
+			t.Errorf("the help does not contain %q:\n%s", want, out.String())
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// play plays with what a person would type.
+// play plays with the input that a person would type.
 func play(t *testing.T, typed string, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -44,7 +44,7 @@ func TestPlay(t *testing.T) {
 			narrow(t, out)
 			for _, want := range tt.want {
 				if !strings.Contains(out, want) {
-					t.Errorf("there is no %q in:\n%s%s", want, out, errs)
+					t.Errorf("missing %q in:\n%s%s", want, out, errs)
 				}
 			}
 		})

@@ -25,7 +25,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// downJudge stands for a model that can't be reached.
+// downJudge imitates a model that can't be reached.
 type downJudge struct{}
 
 func (downJudge) Name() string { return "llm:model@1" }
@@ -35,7 +35,7 @@ func (downJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 		errors.New("the endpoint is down")
 }
 
-// recordFile has the oracle play three tickets in both simple tasks, and writes the records to a
+// recordFile plays three tickets in both simple tasks with the oracle, and writes the records to a
 // file.
 func recordFile(t *testing.T, judge grader.Judge) string {
 	t.Helper()
@@ -139,9 +139,9 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 	}
 }
 
-// What the judge failed on stays without a score until a judge is named; the rules alone never
-// stand in for it.
-func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
+// Episodes without a verdict have no score until a judge is named. The rules never replace the
+// judge.
+func TestRegradeWithoutAVerdict(t *testing.T) {
 	path := recordFile(t, downJudge{})
 	out, errs, code := csenv(t, "regrade", path)
 	if code != exitOutcome || !strings.Contains(errs, "3 graded again") ||
@@ -150,7 +150,7 @@ func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
 	}
 	for _, e := range read(t, out) {
 		if e.Task == grader.TaskResolve && (e.Score != nil || e.Outcome != score.Errored) {
-			t.Errorf("a score from nothing: %+v", e.Grade)
+			t.Errorf("a score without a verdict: %+v", e.Grade)
 		}
 	}
 	out, errs, code = csenv(t, "regrade", path, "--judge", "offline", "--only", "judge_failed,judge_unavailable")
@@ -209,11 +209,11 @@ func TestRegradeErrors(t *testing.T) {
 		})
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(whole, now) {
-		t.Errorf("the records were touched: %v", err)
+		t.Errorf("the records were changed: %v", err)
 	}
 }
 
-// mixedJudge stands for a model that judges well, and for the rules in its place on the S tickets.
+// mixedJudge imitates a model, with the rules in its place for the S tickets.
 type mixedJudge struct{ rules *offline.Judge }
 
 func (mixedJudge) Name() string { return "llm:model@1+" + offline.Name }
@@ -237,7 +237,7 @@ func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, err
 	return v, err
 }
 
-// A run whose judge the rules stood in for keeps its scores and its scale.
+// A run that has verdicts of the rules in place of the model keeps its scores and its scale.
 func TestRegradeOnAMixedScale(t *testing.T) {
 	path := recordFile(t, mixedJudge{offline.New()})
 	was, err := os.ReadFile(path)
@@ -294,7 +294,7 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 	}
 }
 
-// The file of --out changes as a whole or not at all, and keeps its mode; nothing else stays in its
+// The file of --out is replaced atomically and keeps its mode, and no other file remains in its
 // folder.
 func TestRegradeReplacesTheFile(t *testing.T) {
 	path := recordFile(t, offline.New())

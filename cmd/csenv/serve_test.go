@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The server is cmd/envserver's, with its tests. This is its wiring: it starts, and ends well when
-// it is told to.
+// The server is tested in cmd/envserver. This test checks the command: it starts, and ends cleanly
+// when requested.
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

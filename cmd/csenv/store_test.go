@@ -16,8 +16,8 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 )
 
-// What csenv eval stores is read again as it was: the same figures, the episodes, their
-// transcripts, a comparison, a leaderboard, a report.
+// Reading a stored run gives the same figures, episodes, transcripts, comparison, leaderboard and
+// report.
 func TestStoredRuns(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	folder := filepath.Join(t.TempDir(), "results")
@@ -118,7 +118,7 @@ func transcribed(t *testing.T, folder string) {
 	for _, want := range []string{"OBSERVATIONS", "ACTION 1 OF", "action         ", "GRADE",
 		"response ", "Q1 facts"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the transcript does not say %q:\n%s", want, out)
+			t.Errorf("the transcript does not contain %q:\n%s", want, out)
 		}
 	}
 	var e record.Episode
@@ -139,7 +139,7 @@ func reported(t *testing.T, folder string) {
 	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "The first 3 of 8.",
 		"GRADE", "sha256:"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the report does not say %q", want)
+			t.Errorf("the report does not contain %q", want)
 		}
 	}
 	for _, foreign := range []string{"http://", "https://", "<script"} {
@@ -149,7 +149,7 @@ func reported(t *testing.T, folder string) {
 	}
 }
 
-// A run that failed, or missed a threshold, reads the same from its store as when it was played.
+// A stored run that failed or missed a threshold has the same outcome as when it was played.
 func TestStoredOutcomes(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -180,11 +180,11 @@ func TestStoredOutcomes(t *testing.T) {
 		t.Error(errs)
 	}
 	if out := must(t, "report", "--results", folder, "-o", "-"); !strings.Contains(out, "TooManyErrored") {
-		t.Errorf("the report doesn't say TooManyErrored")
+		t.Errorf("the report doesn't contain TooManyErrored")
 	}
 }
 
-// What an agent writes is shown and never run.
+// Texts of an agent are displayed and never executed.
 func TestReportEscapes(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	const attack = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
@@ -234,7 +234,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Reading a store makes no folder.
+// Reading a store creates no folder.
 func TestRegradeMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "none")
 	if _, errs, code := csenv(t, "regrade", "file://"+folder); code != exitError ||
@@ -266,12 +266,12 @@ func TestEvalWithoutItsStore(t *testing.T) {
 	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored",
 		"000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
-			t.Errorf("the output does not say %q:\n%s", want, out)
+			t.Errorf("the output does not contain %q:\n%s", want, out)
 		}
 	}
 }
 
-// lineWith is the line of a text that holds some words.
+// lineWith returns the line of a text that contains the words.
 func lineWith(t *testing.T, text, words string) string {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// asProgram has the tests' program be the server, which calls itself to check packs.
+// asProgram makes the test program act as the server, which runs itself to check packs.
 const asProgram = "CSENV_TEST_AS_ENVSERVER"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launch starts the server as a process and returns the addresses of its ports. It ends with the
+// launch starts the server as a process and returns the addresses of its ports. It stops with the
 // test.
 func launch(t *testing.T, args ...string) (protocol, ops string) {
 	t.Helper()
@@ -61,7 +61,7 @@ func launch(t *testing.T, args ...string) (protocol, ops string) {
 	return "", ""
 }
 
-// swap has a folder hold other files all at once, as the kubelet does.
+// swap replaces the files of a folder atomically, like the kubelet.
 func swap(t *testing.T, folder, content string, files map[string]string) {
 	t.Helper()
 	must := func(err error) {
@@ -95,8 +95,7 @@ func stats(t *testing.T, ops string) score.Report {
 	return report
 }
 
-// eventually is when the server has looked at its packs again, and another process has checked
-// them.
+// eventually waits until the server has checked its packs again, which it does in another process.
 func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Report {
 	t.Helper()
 	deadline, ticker := time.After(2*time.Minute), time.NewTicker(200*time.Millisecond)
@@ -113,8 +112,8 @@ func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Re
 	}
 }
 
-// A pack that is changed under a server that runs: the server plays on with what it has loaded,
-// says what is wrong, and then what a new server would play.
+// After a change of a pack, the running server keeps the loaded scenarios, and reports the fault of
+// the new ones or the digest that a new server would play.
 func TestPacksChange(t *testing.T) {
 	t.Parallel()
 	with := func(change func(string) string) map[string]string {
@@ -170,12 +169,12 @@ func TestPacksChange(t *testing.T) {
 	reset()
 	_, newOps := launch(t, "--pack", folder)
 	if got := stats(t, newOps).ScenarioDigest; got != changed.Packs.Digest {
-		t.Errorf("a server started now plays %s, and the one that runs foretold %s", got, changed.Packs.Digest)
+		t.Errorf("a new server plays %s, but the running one reported %s", got, changed.Packs.Digest)
 	}
 }
 
-// A token that is exchanged in its Secret takes the place of the old one without a restart, and no
-// session ends by it.
+// A token that is replaced in its Secret replaces the old one without a restart, and no session
+// ends.
 func TestTokensChange(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -212,7 +211,7 @@ func TestTokensChange(t *testing.T) {
 	for status(protocol+"/metadata", "new") != http.StatusOK {
 		select {
 		case <-deadline:
-			t.Fatal("the new token isn't known")
+			t.Fatal("the new token isn't accepted")
 		case <-ticker.C:
 		}
 	}

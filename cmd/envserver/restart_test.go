@@ -22,16 +22,16 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
-// member is a server of a pool, in a process of its own.
+// member is a server of a pool, in its own process.
 type member struct {
 	cmd  *exec.Cmd
 	logs bytes.Buffer
 	ops  string
-	// ended has how the process ended.
+	// ended receives the error of the process.
 	ended chan error
 }
 
-// freeAddresses are some that nobody listens at.
+// freeAddresses returns addresses that are not in use.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var addresses []string
@@ -81,7 +81,7 @@ func begin(t *testing.T, address, ops, key string, peers []string) *member {
 	return m
 }
 
-// get is the status of a route of the ops port, 0 while nobody listens there.
+// get returns the status of a route of the operations port, or 0 if the port is closed.
 func (m *member) get(route string) int {
 	response, err := http.Get("http://" + m.ops + route)
 	if err != nil {
@@ -91,8 +91,7 @@ func (m *member) get(route string) int {
 	return response.StatusCode
 }
 
-// playOn plays the rest of an episode of the refund task: at last it ends by its own limit of
-// steps.
+// playOn plays the rest of an episode of the refund task, which its step limit ends.
 func playOn(ctx context.Context, c *client.Client) error {
 	for range 100 {
 		o, err := c.Step(ctx, map[string]any{"action_type": "check_payment", "payload": map[string]any{}})
@@ -108,7 +107,7 @@ func playOn(ctx context.Context, c *client.Client) error {
 
 const liveEpisodes = 500
 
-// episodes opens the sessions, by turns at the addresses as a Service would, and begins an episode
+// episodes opens sessions, alternating between the addresses like a Service, and begins an episode
 // in each.
 func episodes(t *testing.T, addresses []string, n int) []*client.Client {
 	t.Helper()
@@ -129,8 +128,8 @@ func episodes(t *testing.T, addresses []string, n int) []*client.Client {
 	return clients
 }
 
-// A rolling restart of a pool with 500 live episodes loses none: each server that is told to end
-// lets its episodes go on, sends new sessions to the others, and ends when the last episode has.
+// A rolling restart of a pool with 500 running episodes loses none: a terminating server lets its
+// episodes continue, passes new sessions on, and exits after the last episode.
 func TestRollingRestart(t *testing.T) {
 	const size = 3
 	addresses, ops, key := freeAddresses(t, size), freeAddresses(t, size), writeKey(t)
@@ -145,14 +144,14 @@ func TestRollingRestart(t *testing.T) {
 		}
 		for old.get("/readyz") != http.StatusServiceUnavailable {
 			if t.Context().Err() != nil {
-				t.Fatal("a server that was told to end is ready")
+				t.Fatal("a terminating server is ready")
 			}
 		}
-		// A client that comes to the old server all the same is served by another one.
+		// A client that connects to the old server gets a session on another one.
 		late := episodes(t, addresses[i:i+1], 1)[0]
 		playAll(t, i, clients)
 		if err := playOn(t.Context(), late); err != nil {
-			t.Errorf("a session that came to a draining server: %v", err)
+			t.Errorf("a session on a draining server: %v", err)
 		}
 		select {
 		case err := <-old.ended:
@@ -160,7 +159,7 @@ func TestRollingRestart(t *testing.T) {
 				t.Errorf("server %d: %v\n%s", i, err, old.logs.String())
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("server %d goes on after its last episode", i)
+			t.Fatalf("server %d continues after its last episode", i)
 		}
 		members[i] = begin(t, addresses[i], ops[i], key, addresses)
 	}
@@ -172,7 +171,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// playAll plays the episodes of a server, which are every third, to their ends.
+// playAll plays the episodes of a server, every third one, to their ends.
 func playAll(t *testing.T, server int, clients []*client.Client) {
 	t.Helper()
 	var playing sync.WaitGroup
@@ -186,11 +185,11 @@ func playAll(t *testing.T, server int, clients []*client.Client) {
 	playing.Wait()
 }
 
-// OpenEnv's providers wait for /health for a short time only, and set the server up by variables.
+// OpenEnv's providers wait only a short time for /health, and configure the server with variables.
 func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 	address, ops := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
 	best := time.Hour
-	for range 3 { // a busy machine may take its time once
+	for range 3 { // a busy machine may be slow once
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "--addr", address, "--ops-addr", ops)
 		cmd.Env = append(os.Environ(), asProgram+"=1", "MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600",
 			"OPENENV_MODE=simulation")
@@ -222,8 +221,8 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}
-	// On a machine with nothing else to do it takes a fraction of a second; under the race
-	// detector, beside other tests, some.
+	// On an idle machine it takes a fraction of a second; with the race detector and other tests,
+	// some seconds.
 	t.Logf("the server took %v to answer /health", best)
 	if best > 10*time.Second {
 		t.Errorf("the server took %v to answer /health", best)
@@ -248,8 +247,7 @@ func reset(t *testing.T, c *client.Client) error {
 	return err
 }
 
-// The same seed, episode id and actions get the same bytes from processes that have nothing else in
-// common.
+// The same seed, episode id and actions give the same bytes in independent processes.
 func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 	var transcripts []string
 	for i := range 2 {

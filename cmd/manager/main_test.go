@@ -85,8 +85,8 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// The whole program, as it is installed: as its ServiceAccount, with the roles of config/rbac and
-// no more.
+// The whole program in its installed form: with its ServiceAccount and only the roles of
+// config/rbac.
 func TestRunAsInstalled(t *testing.T) {
 	server := apiserver.Start(t)
 	config := server.Config
@@ -117,7 +117,7 @@ func TestRunAsInstalled(t *testing.T) {
 		}
 		return nil
 	})
-	// A change of an object of the pool's wakes its reconciler, well before the next poll.
+	// A change of one of the pool's objects triggers a pass, well before the next poll.
 	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1,
 		UpdatedReplicas: 1, ReadyReplicas: 1}
 	if err := admin.Status().Update(ctx, deployment); err != nil {
@@ -193,10 +193,10 @@ func newAdmin(t *testing.T, config *rest.Config) client.Client {
 	return admin
 }
 
-// install does what the manual says: kubectl apply -k config/default.
+// install runs the documented command: kubectl apply -k config/default.
 func install(t *testing.T, server *envtest.Environment) {
 	t.Helper()
-	// The go command caches a test's result by the files that the test itself opens, and kubectl is
+	// The go command caches a test's result by the files that the test itself opens. kubectl is
 	// another process.
 	if err := fs.WalkDir(os.DirFS("../.."), "config", touch); err != nil {
 		t.Fatal(err)
@@ -224,8 +224,8 @@ func touch(path string, entry fs.DirEntry, err error) error {
 	return err
 }
 
-// checkInstalled has the API server admit the operator's own pod to its namespace, which enforces
-// the restricted Pod Security Standard, and checks that servers and runners get the operator's
+// checkInstalled checks that the API server admits the operator's pod to its namespace, which
+// enforces the restricted Pod Security Standard, and that servers and runners get the operator's
 // image.
 func checkInstalled(t *testing.T, admin client.Client) {
 	t.Helper()
@@ -249,7 +249,7 @@ func checkInstalled(t *testing.T, admin client.Client) {
 	}
 }
 
-// asManager acts as the ServiceAccount of config/rbac.
+// asManager returns a configuration with the ServiceAccount of config/rbac.
 func asManager(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{
@@ -274,7 +274,7 @@ func get(ctx context.Context, url string, want int) error {
 	if err != nil {
 		return err
 	}
-	// The metrics' certificate is the process's own.
+	// The metrics are served with a self-signed certificate.
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true}}
 	response, err := insecure.Do(request)

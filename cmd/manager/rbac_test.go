@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// granted lists the permissions of the operator in all namespaces. Add new ones here,
-// so that a review sees them.
+// granted lists the operator's permissions in all namespaces. Add new ones here, so that they are
+// reviewed.
 func granted() map[string][]string {
 	return map[string][]string{
 		"csenv.dev/customersupportenvs": {"get", "list", "watch"},
-		// A run is deleted when its ttlSecondsAfterFinished are over.
+		// A run is deleted after ttlSecondsAfterFinished.
 		"csenv.dev/evaluationruns": {"delete", "get", "list", "watch"},
 
 		"csenv.dev/customersupportenvs/status":     {"update"},
@@ -23,7 +23,7 @@ func granted() map[string][]string {
 		"csenv.dev/evaluationruns/status":          {"update"},
 		"csenv.dev/evaluationruns/finalizers":      {"update"},
 
-		// A pool's objects. A NetworkPolicy goes when spec.networkPolicy is Unmanaged.
+		// A pool's objects. A NetworkPolicy is deleted if spec.networkPolicy is Unmanaged.
 		"apps/deployments":                  {"create", "get", "list", "patch", "watch"},
 		"services":                          {"create", "get", "list", "patch", "watch"},
 		"policy/poddisruptionbudgets":       {"create", "get", "list", "patch", "watch"},
@@ -35,9 +35,9 @@ func granted() map[string][]string {
 		"batch/jobs": {"create", "delete", "get", "list", "patch", "watch"},
 		"configmaps": {"create", "delete", "get", "list", "update", "watch"},
 
-		// Deletion costs of servers, and finalizers of runners, are patched.
+		// Deletion costs of servers and finalizers of runners are patched.
 		"pods": {"get", "list", "patch", "watch"},
-		// Labels, which access.allowedNamespaces may go by.
+		// access.allowedNamespaces may select namespaces by labels.
 		"namespaces":           {"get", "list", "watch"},
 		"events.k8s.io/events": {"create", "patch"},
 	}

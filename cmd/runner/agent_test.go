@@ -20,9 +20,9 @@ import (
 
 const agentKey = "sk-secret-of-the-agent"
 
-// A runner that is told to stop sends no request any more, breaks off those in flight, and is gone
-// long before anybody kills it.
-func TestStoppedRunnersAskNoMore(t *testing.T) {
+// A runner that is stopped sends no more requests, cancels those in flight, and exits long before
+// it would be killed.
+func TestStoppedRunnersSendNoRequests(t *testing.T) {
 	kind := ticketKind(t)
 	pod, plan := pool(t, kind), planFile(t, kind, func(*score.Plan) {})
 	ctx, stop := context.WithCancel(t.Context())
@@ -38,7 +38,7 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 		switch n := calls.Add(1); {
 		case stopped.Load():
 			late.Add(1)
-		case n%3 == 0: // those that wait for another attempt are told as well
+		case n%3 == 0: // these wait for another attempt when the runner is stopped
 			w.Header().Set("Retry-After", "30")
 			w.WriteHeader(http.StatusTooManyRequests)
 		case n < 6:
@@ -64,13 +64,13 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 		case err := <-ended:
 			t.Fatalf("the runner ended early: %v\n%s", err, logs.String())
 		case <-deadline:
-			t.Fatal("the endpoint is not asked")
+			t.Fatal("the endpoint gets no request")
 		case <-time.After(time.Millisecond):
 		}
 	}
 	stop()
 	began := time.Now()
-	<-time.After(50 * time.Millisecond) // what was on its way when the runner was told
+	<-time.After(50 * time.Millisecond) // for requests in flight when the runner was stopped
 	stopped.Store(true)
 	select {
 	case err := <-ended:
@@ -78,7 +78,7 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 			t.Errorf("error = %v", err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Fatal("the runner is not gone after 5 s")
+		t.Fatal("the runner still runs after 5 s")
 	}
 	if n := late.Load(); n > 0 {
 		t.Errorf("%d requests after the runner was stopped", n)
@@ -89,7 +89,7 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 		t.Errorf("the termination message is %q, %v", text, err)
 	}
 	if told := string(text) + logs.String(); strings.Contains(told, agentKey) {
-		t.Errorf("the key is told: %s", told)
+		t.Errorf("the key is logged: %s", told)
 	}
 }
 

@@ -39,7 +39,7 @@ func ticketKind(t *testing.T) episode.Kind {
 	return kind
 }
 
-// pool starts a pod and returns its host and port.
+// pool starts a server and returns its host and port.
 func pool(t *testing.T, kind episode.Kind, tokens ...string) string {
 	t.Helper()
 	cfg := openenv.Config{Kind: kind, LedgerKey: poolKey, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
@@ -126,7 +126,7 @@ func TestRunnerLeavesASummary(t *testing.T) {
 	}
 }
 
-// The Secret of a pool's tokens holds several of them while they are exchanged.
+// The Secret of a pool's tokens contains several tokens during a rotation.
 func TestRunnerSendsOneOfThePoolsTokens(t *testing.T) {
 	kind := ticketKind(t)
 	pod, plan := pool(t, kind, "new", "old"), planFile(t, kind, func(*score.Plan) {})
@@ -136,7 +136,7 @@ func TestRunnerSendsOneOfThePoolsTokens(t *testing.T) {
 	}
 }
 
-func TestRunnerSaysWhatIsWrong(t *testing.T) {
+func TestRunnerReportsErrors(t *testing.T) {
 	kind := ticketKind(t)
 	pod := pool(t, kind)
 	plan := planFile(t, kind, func(*score.Plan) {})
@@ -183,7 +183,7 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// inputs is the digest of a plan and of the agent Heuristic.
+// inputs returns the digest of a plan and of the agent Heuristic.
 func inputs(t *testing.T, plan string) string {
 	t.Helper()
 	data, err := os.ReadFile(plan)
@@ -209,7 +209,7 @@ func TestMessageIsBounded(t *testing.T) {
 			errors.New(strings.Repeat("ü", 10_000))
 	})
 	if err == nil {
-		t.Error("writeMessage() forgot the error")
+		t.Error("writeMessage() lost the error")
 	}
 	message, readErr := os.ReadFile(path)
 	if readErr != nil || len(message) > score.MaxSummaryBytes || len(message) < score.MaxSummaryBytes-1 ||
@@ -226,9 +226,9 @@ func TestUnwritableMessageIsAnError(t *testing.T) {
 	}
 }
 
-// A second runner of a shard takes what the first one stored for played, on a pod that never saw
-// it.
-func TestRunnerStoresAndGoesOn(t *testing.T) {
+// A second runner of a shard counts the episodes that the first one stored as played, on a server
+// that never played them.
+func TestRunnerStoresAndResumes(t *testing.T) {
 	kind := ticketKind(t)
 	plan, folder := planFile(t, kind, func(*score.Plan) {}), filepath.Join(t.TempDir(), "results")
 	var payloads [2]string
@@ -265,7 +265,7 @@ func TestRunnerStoresAndGoesOn(t *testing.T) {
 	}
 }
 
-// A store that can't be had costs no score.
+// A store that can't be opened costs no score.
 func TestRunnerWithoutItsStore(t *testing.T) {
 	kind := ticketKind(t)
 	file := filepath.Join(t.TempDir(), "file")

@@ -11,11 +11,11 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// openAttempts is how often a store is tried that doesn't open.
+// openAttempts is the number of attempts to open a store.
 const openAttempts = 3
 
-// store has the shard's episodes stored where --results says, and takes over what is there. What it
-// returns says, once the shard has been played, what is stored. No failure of a store stops a
+// store stores the shard's episodes in --results, and resumes from the stored ones. After the shard
+// was played, the returned function reports what is stored. A failure of the store never stops a
 // runner.
 func store(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) func(context.Context) score.Stored {
 	if o.results == "" {

@@ -1,7 +1,7 @@
 package main
 
-// The stores that results can go to beside folders. They are more than half of the program, and so
-// are imported here and nowhere below envserver.
+// The drivers of stores other than folders. They make up more than half of the program, so no
+// package of envserver imports them.
 import (
 	_ "gocloud.dev/blob/azureblob"
 	_ "gocloud.dev/blob/gcsblob"

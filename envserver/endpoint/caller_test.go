@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// middling is a config with the middle of every chance.
+// middling returns a config whose random numbers are all one half.
 func middling() Config {
 	return Config{
 		MaxConcurrency: 4, MaxQueue: 10, Attempts: 4, FirstBackoff: time.Second, MaxBackoff: 3 * time.Second,
@@ -22,7 +22,7 @@ func middling() Config {
 	}
 }
 
-// script sends what it holds, an error for each attempt, and notes when.
+// script fails each attempt with the next of its errors, and records the times.
 type script struct {
 	began time.Time
 	errs  []error
@@ -98,8 +98,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// When one request was asked to wait, all of the process do, those that begin later too; and what
-// is waited for ends with the context.
+// If an endpoint asks one request to wait, all requests of the process wait, including later ones.
+// The wait ends with the context.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middling()
@@ -132,8 +132,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// A context that ends while a request waits for its pace gives the turn back.
-func TestPaceIsGivenBack(t *testing.T) {
+// If the context ends while a request waits for its turn, the turn is returned.
+func TestPaceIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middling()
 		c.PerMinute = 1

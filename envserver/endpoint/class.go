@@ -103,8 +103,8 @@ func (e *Error) Public() string {
 	return fmt.Sprintf("asking %s%s (%s): %v", where, model, e.Class, e.Err)
 }
 
-// Permanent reports whether a request whose content can't be the cause fails until somebody changes
-// the key, the model's name, the address or the endpoint.
+// Permanent reports whether the request fails, independently of its content, until the key, the
+// model's name, the address or the endpoint is changed.
 func (e *Error) Permanent() bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	return untrusted || e.Class == Unauthorised || e.Class == Rejected || e.Class == Unparsable

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whoever has the least time left goes first, whenever they came.
+// The request with the earliest deadline is first, in any order of arrival.
 func TestEarliestDeadlineFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1, 10)
@@ -71,7 +71,7 @@ func TestLimiterBoundsItsQueue(t *testing.T) {
 	})
 }
 
-// A burst of refusals is one sign of overload, not many; success raises the bound by one for each
+// A burst of refusals counts as one sign of overload. Success raises the bound by one for each
 // round of requests.
 func TestLimiterFollowsTheEndpoint(t *testing.T) {
 	l := newLimiter(64, 1)
@@ -120,7 +120,7 @@ func TestLimiterFollowsTheEndpoint(t *testing.T) {
 	}
 }
 
-// Turns are neither lost nor made, whoever gives up when.
+// No turn is lost or created, in any order of cancellations.
 func TestLimiterLosesNoTurn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		most := rapid.IntRange(1, 4).Draw(rt, "most")

@@ -28,7 +28,8 @@ func (c *Completions) Try(ctx context.Context, model string, extra map[string]an
 	_, err := c.Send(ctx, params)
 	e, ok := errors.AsType[*Error](err)
 	if ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) {
-		// Some models know no max_tokens, others refuse one that their reasoning exceeds.
+		// Some models don't support max_tokens; others refuse a bound below the length of their
+		// reasoning.
 		params.MaxTokens = openai.ChatCompletionNewParams{}.MaxTokens
 		_, err = c.Send(ctx, params)
 	}

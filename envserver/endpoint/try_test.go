@@ -28,7 +28,7 @@ func TestTry(t *testing.T) {
 		status int
 		body   string
 		class  Class
-		// want is a part of the error, "" for success.
+		// want is a part of the error, or "" for success.
 		want      string
 		permanent bool
 		requests  int
@@ -68,13 +68,13 @@ func TestTry(t *testing.T) {
 				t.Errorf("permanent %v: %v, want %q", e.Permanent(), e, tc.want)
 			}
 			if failed && strings.Contains(e.Error(), key) {
-				t.Errorf("the error holds the key: %v", e)
+				t.Errorf("the error contains the key: %v", e)
 			}
 		})
 	}
 }
 
-// The request has the extra members of all requests, and no bound that the model refuses.
+// The request has the members of all requests, and no bound that the model refuses.
 func TestTrySendsWhatTheModelAccepts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
@@ -161,7 +161,7 @@ func TestWords(t *testing.T) {
 	if got := Words([]byte(long), ""); len(got) > MaxWords || len(got) < MaxWords-3 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
-	// A key at the bound is replaced before the text is cut.
+	// A key at the limit is replaced before the text is cut.
 	if got := Words([]byte(strings.Repeat("x", MaxWords-10)+key), key); strings.Contains(got, "sk-") {
 		t.Errorf("a part of the key: %s", got)
 	}

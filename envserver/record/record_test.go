@@ -58,7 +58,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// What is broken is named by its line, and loses nothing else.
+// The error of a broken line contains its number, and other lines are read.
 func TestReadBrokenFiles(t *testing.T) {
 	line := func(i int64) string {
 		var b bytes.Buffer
@@ -102,7 +102,7 @@ func TestReadBrokenFiles(t *testing.T) {
 				t.Errorf("error %v, want %q", failed, c.wantError)
 			}
 			if errors.Is(failed, ErrTruncated) != c.truncated {
-				t.Errorf("error %v: cut off or not?", failed)
+				t.Errorf("error %v, want a truncation or none", failed)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-func TestWriteSaysWhatIsLost(t *testing.T) {
+func TestWriteErrorNamesTheEpisode(t *testing.T) {
 	if err := NewWriter(fullDisk{}).Write(sample(7)); err == nil ||
 		!strings.Contains(err.Error(), "episode 7: no space left") {
 		t.Errorf("error %v", err)

@@ -35,7 +35,7 @@ func kindOf(t *testing.T, environment string, judge grader.Judge) episode.Kind {
 	return kind
 }
 
-// played has a built-in policy play an episode and records its actions, without a grade.
+// played plays an episode with a built-in policy and records its actions, without a grade.
 func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed int64) record.Episode {
 	t.Helper()
 	e := record.Episode{Environment: kind.Name(), Task: task, Scenario: scenario, Seed: seed,
@@ -76,7 +76,7 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 	return e
 }
 
-// Where nothing has changed, neither does the grade.
+// Without a change of the grader, the grade stays the same.
 func TestRegradeByTheSameGrader(t *testing.T) {
 	for _, environment := range []string{"ticket", "workflow"} {
 		kind := kindOf(t, environment, offline.New())
@@ -99,7 +99,7 @@ func TestRegradeByTheSameGrader(t *testing.T) {
 	}
 }
 
-// brokenJudge never comes to a verdict.
+// brokenJudge always fails.
 type brokenJudge struct{}
 
 func (brokenJudge) Name() string { return "broken" }
@@ -108,8 +108,8 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 	return grader.Verdict{Status: grader.StatusError}, errors.New("the endpoint is down")
 }
 
-// A judge that fails leaves no score, and the first grade stays on record; another judge scores the
-// same actions later.
+// If the judge fails, there is no score, and the first grade stays on record. Another judge can
+// score the same actions later.
 func TestRegradeByAFailingJudge(t *testing.T) {
 	sound := kindOf(t, "ticket", offline.New())
 	was := played(t, sound, policy.Oracle, grader.TaskResolve, "B07", 5)

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-func TestErrorsTellNoCredentials(t *testing.T) {
+func TestErrorsContainNoCredentials(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?sv=2024&sig=c2VjcmV0\n")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wJalr/secret")
 	t.Setenv("AWS_SESSION_TOKEN", "")
@@ -44,11 +44,11 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 		})
 	}
 	if explain(nil) != nil {
-		t.Error("no error became one")
+		t.Error("nil was converted to an error")
 	}
 }
 
-// answer is an error as the SDKs of stores have it: their own words within many others.
+// answer is an error like those of the stores' SDKs, with the store's message inside other text.
 type answer struct {
 	code, message string
 	status        int
@@ -63,8 +63,9 @@ func (a answer) ErrorCode() string    { return a.code }
 func (a answer) ErrorMessage() string { return a.message }
 func (a answer) HTTPStatusCode() int  { return a.status }
 
-// The summary of a shard has room for 200 letters: they hold what to do and what the store said.
-func TestErrorsSayWhatToDo(t *testing.T) {
+// The summary of a shard has space for 200 characters, which must contain the advice and the
+// store's message.
+func TestErrorsContainAdvice(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
 	for name, tc := range map[string]struct {
 		err  error

@@ -23,14 +23,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// broken is a bucket in memory that fails as it is told.
+// broken is an in-memory bucket that fails on request.
 type broken struct {
 	driver.Bucket
 	mu      sync.Mutex
 	objects map[string][]byte
-	// fail answers a write, nil to let it through.
+	// fail returns the error of a write, nil for success.
 	fail func(key string) error
-	// hangs says whether a write waits for its context's end.
+	// hangs reports whether a write waits for the end of its context.
 	hangs func() bool
 }
 
@@ -90,10 +90,10 @@ func (b *broken) lines() int {
 func TestFaultyStores(t *testing.T) {
 	full := errors.New("no space is left in the bucket")
 	cases := map[string]struct {
-		// fail answers the nth write, from 1.
+		// fail returns the result of the nth write, from 1.
 		fail func(n int) error
 		want score.Stored
-		// written are the records that the store holds in the end.
+		// written is the number of records in the store at the end.
 		written int
 	}{
 		"a sound one": {func(int) error { return nil }, score.Stored{Episodes: 12}, 12},
@@ -113,7 +113,7 @@ func TestFaultyStores(t *testing.T) {
 				sh := shard(t, &Store{bucket: blob.NewBucket(b)}, p)
 				for i := range int64(12) {
 					sh.Record(episode(t, p, i, 0.5))
-					time.Sleep(time.Second) //nolint:forbidigo // fake time: episodes end one after the other
+					time.Sleep(time.Second) //nolint:forbidigo // simulated time: episodes end one after another
 				}
 				began := time.Now()
 				if diff := cmp.Diff(tc.want, sh.Close(t.Context(), 12)); diff != "" {
@@ -130,7 +130,7 @@ func TestFaultyStores(t *testing.T) {
 	}
 }
 
-// The end of the waiting says nothing about a store: what it failed with before does, or that it
+// If Close gives up waiting, the error is the store's earlier failure, or reports that the store
 // hung.
 func TestGivingUpHidesNoFailure(t *testing.T) {
 	full := errors.New("no space is left in the bucket")
@@ -156,8 +156,8 @@ func TestGivingUpHidesNoFailure(t *testing.T) {
 				sh := shard(t, &Store{bucket: blob.NewBucket(b)}, p)
 				sh.Record(episode(t, p, 0, 0.5))
 				ctx, cancel := context.WithCancel(t.Context())
-				// The first write has failed or hangs.
-				time.Sleep(segmentInterval + firstBackoff/2) //nolint:forbidigo // fake time
+				// The first write has failed or is waiting.
+				time.Sleep(segmentInterval + firstBackoff/2) //nolint:forbidigo // simulated time
 				cancel()
 				if diff := cmp.Diff(score.Stored{Error: tc.want}, sh.Close(ctx, 1)); diff != "" {
 					t.Error(diff)
@@ -167,7 +167,8 @@ func TestGivingUpHidesNoFailure(t *testing.T) {
 	}
 }
 
-// A store that never answers takes no memory without end, and doesn't keep the runner.
+// A store that never answers causes no unbounded use of memory, and doesn't stop the runner from
+// ending.
 func TestHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t)
@@ -216,7 +217,7 @@ func TestSegmentsAreBounded(t *testing.T) {
 	}
 }
 
-// slow is a bucket of segments that each take their time, as do the pages of their list.
+// slow is a bucket in which each segment, and each page of their list, takes some time.
 type slow struct {
 	broken
 	takes, listTakes time.Duration
@@ -261,7 +262,7 @@ func (slowReader) Attributes() *driver.ReaderAttributes { return &driver.ReaderA
 
 func (slowReader) As(any) bool { return false }
 
-// A big shard takes long to take over: each segment is read once, and has its own time, as has each
+// Resuming a large shard takes long: each segment is read once with its own timeout, and so is each
 // page of their list.
 func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 	p := testPlan(t)
@@ -303,7 +304,7 @@ func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 	}
 }
 
-// What reads a store for people waits for one that hangs as long as a runner does.
+// Commands that read a store have the same timeouts as a runner.
 func TestReadersDoNotHang(t *testing.T) {
 	for name, read := range map[string]func(context.Context, *Store) error{
 		"runs":     func(ctx context.Context, s *Store) error { _, err := s.Runs(ctx); return err },

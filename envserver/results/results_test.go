@@ -24,7 +24,7 @@ func key() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
 
-// testPlan has one shard with twelve episodes.
+// testPlan returns a plan of one shard with twelve episodes.
 func testPlan(t *testing.T) score.Plan {
 	t.Helper()
 	p, err := score.NewPlan(score.Plan{
@@ -39,7 +39,8 @@ func testPlan(t *testing.T) score.Plan {
 	return p
 }
 
-// episode is the record of an episode of the plan that ended with a score, or errored below 0.
+// episode returns the record of an episode of the plan that ended with a score, or errored for a
+// negative one.
 func episode(t *testing.T, p score.Plan, index int64, points float64) record.Episode {
 	t.Helper()
 	e := record.Episode{Run: p.Run, Index: index, Environment: "ticket", Task: "resolve", Scenario: "A",
@@ -79,7 +80,7 @@ func shard(t *testing.T, s *Store, p score.Plan) *Shard {
 	return sh
 }
 
-// read lists a run's episodes as index:score, "-" for none.
+// read lists a run's episodes as index:score, with "-" for no score.
 func read(t *testing.T, s *Store) string {
 	t.Helper()
 	var list []string
@@ -113,8 +114,8 @@ func TestStoredEpisodesAreReadAgain(t *testing.T) {
 	}
 }
 
-// What a runner finds of an earlier one: receipts that hold are handed over, everything else is
-// played again, and readers see each episode once.
+// A runner resumes from an earlier one's records: it sends valid receipts, plays all other episodes
+// again, and readers get each episode once.
 func TestResume(t *testing.T) {
 	p := testPlan(t)
 	folder := t.TempDir()
@@ -131,7 +132,7 @@ func TestResume(t *testing.T) {
 		first.Record(e)
 	}
 	if got := first.Close(t.Context(), 12); got.Episodes != 8 || got.Error == "" {
-		t.Errorf("stored %+v, want 8 and the other 4 named", got)
+		t.Errorf("stored %+v, want 8 and an error about the other 4", got)
 	}
 	second := shard(t, s, p)
 	if n := len(second.Receipts()); n != 5 {
@@ -140,7 +141,7 @@ func TestResume(t *testing.T) {
 	for i := int64(5); i < 12; i++ {
 		second.Record(episode(t, p, i, 0.9))
 	}
-	// Played twice: the record with the receipt stands, wherever it is.
+	// Of an episode that was played twice, the record with the receipt counts, in either place.
 	again := episode(t, p, 3, 0.1)
 	again.Receipt = ""
 	second.Record(again)
@@ -195,7 +196,7 @@ func TestRunsAndManifests(t *testing.T) {
 	want := Manifest{Version: 1, Environment: "ticket", Plan: p, Agent: json.RawMessage(`{"type": "Builtin"}`),
 		Runner: "v1"}
 	for _, run := range runs {
-		for _, runner := range []string{"v1", "v2"} { // the first one stands
+		for _, runner := range []string{"v1", "v2"} { // the first one remains
 			m := want
 			m.Runner = runner
 			if err := s.WriteManifest(t.Context(), run, m); err != nil {
@@ -220,11 +221,11 @@ func TestRunsAndManifests(t *testing.T) {
 		t.Errorf("a run's own folder has the runs %q (%v)", own, err)
 	}
 	if _, err := s.Manifest(t.Context(), "c/none"); gcerrors.Code(err) != gcerrors.NotFound {
-		t.Errorf("a run that isn't there: %v", err)
+		t.Errorf("a missing run: %v", err)
 	}
 }
 
-func TestOpenAsksForTheProtocolOfAnEndpoint(t *testing.T) {
+func TestOpenRequiresTheProtocolOfAnEndpoint(t *testing.T) {
 	_, err := Open(t.Context(), "s3://bucket/prefix?endpoint=minio:9000")
 	if want := "its endpoint minio:9000 has no protocol: write http://minio:9000 or https://minio:9000"; err == nil ||
 		!strings.Contains(err.Error(), want) {
@@ -240,7 +241,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A record that is longer than any that is read would hide those behind it.
+// A record longer than the maximum would make the following ones unreadable.
 func TestUnreadableRecordsAreNotWritten(t *testing.T) {
 	p := testPlan(t)
 	s := open(t, t.TempDir())

@@ -12,9 +12,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// BenchmarkShard plays whole shards of tickets by the Heuristic policy against a server over the
-// loopback interface, from instantiation to the signed ledger, and reports the episodes and steps
-// that end in a second. Client and server share the machine.
+// BenchmarkShard plays whole shards of tickets with the Heuristic policy on a server on the
+// loopback interface, from instantiation to the signed ledger, and reports episodes and steps per
+// second. Client and server share the machine.
 func BenchmarkShard(b *testing.B) {
 	kind := ticketKind(b, offline.New())
 	for _, sessions := range []int{1, 100} {

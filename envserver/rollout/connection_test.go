@@ -44,7 +44,7 @@ func (l *line) cut() {
 	l.conns = nil
 }
 
-// serveOn starts a pod on a line that trouble can cut after some steps.
+// serveOn starts a server on a listener that trouble can cut after some steps.
 func serveOn(t *testing.T, steps int64, trouble func(*line)) (episode.Kind, string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// serveShared starts a pod whose key the operator has too, and returns its address and secrets.
+// serveShared starts a server whose key the operator has too, and returns its address and secrets.
 func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
 	tb.Helper()
 	secrets, err := poolkey.Derive(poolKey)
@@ -37,7 +37,7 @@ func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
 	return strings.TrimPrefix(front.URL, "http://"), secrets
 }
 
-// A pool plays a shard for the run's runner alone, and what the runner stores can be graded again.
+// A pool plays a shard only for the run's runner, and the stored episodes can be graded again.
 func TestShardsNeedTheRunsCredential(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	pod, secrets := serveShared(t, kind)
@@ -72,8 +72,8 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	}
 }
 
-// A shard goes to the next server if the first has no room for its ledger.
-func TestServersWithoutRoomForALedgerArePassedOver(t *testing.T) {
+// If a server has no space for a ledger, the shard is played on the next one.
+func TestServersWithoutSpaceForALedgerAreSkipped(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	p := plan(t, kind, 2, 1, 1)
 	fronts := map[string]*httptest.Server{}
@@ -102,8 +102,8 @@ func TestServersWithoutRoomForALedgerArePassedOver(t *testing.T) {
 	}
 }
 
-// Whoever plays a run's scenarios with every likely seed beforehand recognises none of its episodes
-// by their ids, which all servers of a pool give alike.
+// Playing a run's scenarios with many seeds in advance doesn't reveal the ids of its episodes,
+// which are the same on all servers of a pool.
 func TestPractisingIdentifiesNoEpisode(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	pod, secrets := serveShared(t, kind)

@@ -21,7 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// faulty wraps a kind: each session's environment asks trouble what to do before a reset or a step.
+// faulty wraps a kind. It calls trouble before each reset and step.
 type faulty struct {
 	episode.Kind
 	trouble func(opts episode.Options, step int) error
@@ -54,7 +54,7 @@ func (e *faultyEnvironment) Step(ctx context.Context, action json.RawMessage) (e
 	return e.Environment.Step(ctx, action)
 }
 
-// attempt is the number of the attempt that an episode id tells of.
+// attempt returns the number of the attempt in an episode id.
 func attempt(opts episode.Options) string {
 	return opts.EpisodeID[strings.LastIndex(opts.EpisodeID, "-")+1:]
 }
@@ -79,7 +79,7 @@ func TestErroredEpisodesAreRetried(t *testing.T) {
 	}
 }
 
-// flakyJudge fails twice at every reply before it judges it.
+// flakyJudge fails twice for each reply before it judges it.
 type flakyJudge struct {
 	sound *offline.Judge
 	mu    sync.Mutex
@@ -98,8 +98,8 @@ func (f *flakyJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, 
 	return f.sound.Judge(ctx, c)
 }
 
-// TestJudgeFailuresCostNoEpisode has every verdict fail twice: the action is sent again, the
-// episode isn't played again.
+// TestJudgeFailuresCostNoEpisode makes every judgement fail twice: the action is sent again, and
+// the episode isn't played again.
 func TestJudgeFailuresCostNoEpisode(t *testing.T) {
 	kind := ticketKind(t, &flakyJudge{sound: offline.New(), calls: map[string]int{}})
 	_, pod := serve(t, kind, 0)
@@ -115,7 +115,7 @@ func TestJudgeFailuresCostNoEpisode(t *testing.T) {
 	}
 }
 
-// brokenJudge can't judge.
+// brokenJudge always fails.
 type brokenJudge struct{}
 
 func (brokenJudge) Name() string { return "broken" }
@@ -198,7 +198,7 @@ func (f policyFunc) Act(ctx context.Context, turn policy.Turn) (json.RawMessage,
 	return f(ctx, turn)
 }
 
-func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
+func TestRefusedActionsFailTheEpisode(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 1, 1, 1)
@@ -217,6 +217,6 @@ func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
 		t.Fatalf("Run() error = %v", err)
 	}
 	if l := ledgerOf(t, summary); l.Failed != 3 || refused.Load() != 3*(episode.MaxInvalidActions-1) {
-		t.Errorf("%d failed, %d refusals told; want 3, %d", l.Failed, refused.Load(), 3*(episode.MaxInvalidActions-1))
+		t.Errorf("%d failed, %d refusals; want 3, %d", l.Failed, refused.Load(), 3*(episode.MaxInvalidActions-1))
 	}
 }

@@ -23,7 +23,7 @@ import (
 	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
-// model is a scripted endpoint, and what is remembered of its use.
+// model is a scripted endpoint, with a record of its use.
 type model struct {
 	*scripted.Endpoint
 	url string
@@ -59,7 +59,7 @@ func newModel(t *testing.T, p score.Plan, name string) *model {
 	return m
 }
 
-// agent asks the endpoint.
+// agent returns an agent that uses the endpoint.
 func (m *model) agent(t *testing.T, environment string, concurrency int,
 	change func(*policy.OpenAIConfig)) policy.Factory {
 	t.Helper()
@@ -91,7 +91,7 @@ func workflowKind(tb testing.TB) episode.Kind {
 	return kind
 }
 
-// only is the plan's one task.
+// only returns a plan with a single task.
 func only(t *testing.T, kind episode.Kind, task string, n, trials int) score.Plan {
 	t.Helper()
 	p := plan(t, kind, n, trials, 1)
@@ -107,7 +107,7 @@ func only(t *testing.T, kind episode.Kind, task string, n, trials int) score.Pla
 	return p
 }
 
-// throughTasks runs the test for each task that a model is to play.
+// throughTasks runs the test for each task that models play.
 func throughTasks(t *testing.T, test func(t *testing.T, kind episode.Kind, task string, n int)) {
 	tickets, workflows := ticketKind(t, offline.New()), workflowKind(t)
 	for task, tc := range map[string]struct {
@@ -121,7 +121,7 @@ func throughTasks(t *testing.T, test func(t *testing.T, kind episode.Kind, task 
 	}
 }
 
-// run plays the plan's one shard and returns its ledger.
+// run plays the plan's only shard and returns its ledger.
 func run(t *testing.T, cfg Config) (*score.Ledger, score.Summary) {
 	t.Helper()
 	summary, err := Run(t.Context(), cfg)
@@ -131,9 +131,9 @@ func run(t *testing.T, cfg Config) (*score.Ledger, score.Summary) {
 	return ledgerOf(t, summary), summary
 }
 
-// A model that knows no more than what it is told scores what the same policy scores that sees
-// everything: nothing is lost on the way, neither with tools nor without.
-func TestModelsAreToldEverything(t *testing.T) {
+// A model that has only its conversation gets the score of the same policy with all observations:
+// no information is lost, with or without tools.
+func TestModelsReceiveEverything(t *testing.T) {
 	throughTasks(t, func(t *testing.T, kind episode.Kind, task string, n int) {
 		_, pod := serve(t, kind, 0)
 		for _, name := range []string{policy.Heuristic, policy.Oracle} {
@@ -163,9 +163,9 @@ func TestModelsAreToldEverything(t *testing.T) {
 	})
 }
 
-// What a model says badly is played and refused, so that it counts against the model: the episode
-// is over and scored.
-func TestBadAnswersAreTheModels(t *testing.T) {
+// An invalid answer of a model is played and refused, so it counts against the model: the episode
+// ends and is scored.
+func TestInvalidAnswersFailTheEpisode(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	say := func(text string) func(scripted.Request, map[string]any) {
 		return func(_ scripted.Request, answer map[string]any) { answer["content"], answer["tool_calls"] = text, nil }
@@ -221,10 +221,10 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 					summary.Retried)
 			}
 			if n := endpoint.Calls(); n != episode.MaxInvalidActions {
-				t.Errorf("the model was asked %d times, want %d", n, episode.MaxInvalidActions)
+				t.Errorf("the model got %d requests, want %d", n, episode.MaxInvalidActions)
 			}
 			if !strings.Contains(heard[1], tc.refused) || !strings.Contains(heard[1], tc.told) {
-				t.Errorf("the model was told %.400q, want %q and %q", heard[1], tc.refused, tc.told)
+				t.Errorf("the model received %.400q, want %q and %q", heard[1], tc.refused, tc.told)
 			}
 			if size := len(kept[0].Turns[0].Action); size > 64<<10 || kept[0].Turns[0].Refused == "" {
 				t.Errorf("an action of %d bytes was recorded, refused as %q", size, kept[0].Turns[0].Refused)
@@ -233,7 +233,7 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 	}
 }
 
-// Of two calls in one answer the first is played, and the model is told.
+// Of two calls in one answer the first is played, and the model is informed.
 func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
@@ -261,13 +261,13 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 	ledger, _ := run(t, cfg)
 	if ledger.Tasks[0].Passes != 2 || told == 0 {
-		t.Errorf("%d passes of 2; the model was told %d times", ledger.Tasks[0].Passes, told)
+		t.Errorf("%d passes of 2; the model was informed %d times", ledger.Tasks[0].Passes, told)
 	}
 }
 
-// What an endpoint doesn't know is left out of all further requests, down to the bare conversation;
-// what it is asked for by name is not.
-func TestEndpointsThatKnowLess(t *testing.T) {
+// Features that an endpoint refuses are omitted from all further requests, except those that the
+// configuration names.
+func TestEndpointsWithFewerFeatures(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	refuse := func(named, member string) func(a scripted.Request) string {
 		return func(a scripted.Request) string {
@@ -279,7 +279,7 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 	}
 	tests := map[string]struct {
 		complaints []func(a scripted.Request) string
-		// without are members that the last request must not have.
+		// without lists members that the last request must not have.
 		without []string
 		change  func(*policy.OpenAIConfig)
 		class   string

@@ -37,7 +37,7 @@ func status(code int, body string) func(http.ResponseWriter, *http.Request, scri
 	}
 }
 
-// sometimes makes the trouble on every nth request.
+// sometimes causes trouble on every nth request.
 func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(
 	http.ResponseWriter, *http.Request, scripted.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
@@ -45,7 +45,7 @@ func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// within makes the trouble on the requests from first to last.
+// within causes trouble on the requests from first to last.
 func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(
 	http.ResponseWriter, *http.Request, scripted.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
@@ -53,8 +53,8 @@ func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, 
 	}
 }
 
-// An endpoint that is full, fails, hangs and breaks off all the time, and twice for so long that
-// attempts are given up, costs time and no point.
+// An endpoint that is often full, fails, hangs and breaks off, and twice for so long that attempts
+// fail, costs time but no points.
 func TestTroubleCostsNoScore(t *testing.T) {
 	throughTasks(t, func(t *testing.T, kind episode.Kind, task string, n int) {
 		_, pod := serve(t, kind, 0)
@@ -70,7 +70,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 			sometimes(13, 5, status(503, "")),
 			within(3, 3, status(200, `{"choices": [`)),
 		}
-		// Of all that ask, one fails five times in a row.
+		// One of the concurrent episodes fails five times in a row.
 		workers := int64(min(n, 4))
 		long := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{
 			within(6, 5+5*workers, status(429, "")), within(9+5*workers, 8+10*workers, stall)}
@@ -104,13 +104,13 @@ func TestTroubleCostsNoScore(t *testing.T) {
 			t.Error(err)
 		}
 		if !slices.Contains(endpoint.waits, 3*time.Second) {
-			t.Error("nobody waited the three seconds that the endpoint asked for")
+			t.Error("no request waited the three seconds of the endpoint's Retry-After")
 		}
 	})
 }
 
-// An endpoint that doesn't come round is an error of its class, never a score, and what it says of
-// keys is told to nobody.
+// An endpoint that keeps failing gives an error of its class and no score. Keys in its messages are
+// not revealed.
 func TestDeadEndpointsAreNoScore(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	tests := map[string]struct {

@@ -33,7 +33,7 @@ func recorded(t *testing.T, cfg Config) map[int64]record.Episode {
 	return episodes
 }
 
-// Every planned episode is recorded once, and its actions earn the recorded grade again.
+// Every planned episode is recorded once, and playing its actions again gives the recorded grade.
 func TestRecords(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
@@ -64,7 +64,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// An episode that stays errored is recorded with its class and without a score; its actions are
+// An episode that remains errored is recorded with its class and without a score. Its actions are
 // enough to score it later.
 func TestErroredEpisodesAreRecorded(t *testing.T) {
 	kind := ticketKind(t, brokenJudge{})
@@ -77,7 +77,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 		}
 		errored++
 		if e.Outcome != score.Errored || e.Class != score.ClassJudgeFailed || e.Score != nil || e.Attempts != 3 {
-			t.Errorf("record %+v of an episode that the judge failed", e)
+			t.Errorf("record %+v of an episode without a verdict", e)
 		}
 		again, err := record.Regrade(t.Context(), ticketKind(t, offline.New()), e)
 		if err != nil || again.Score == nil || *again.Score < 0.9 {
@@ -89,8 +89,8 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 	}
 }
 
-// An attempt that the pool didn't sign has a score, but not the one that counts: the pool had
-// counted one whose reply was lost.
+// An attempt without a receipt has a score that doesn't count: the pool has counted an earlier
+// attempt, whose reply was lost.
 func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 	points := 0.5
 	for name, tc := range map[string]struct {

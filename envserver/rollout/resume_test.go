@@ -41,9 +41,9 @@ func broken(t *testing.T, cfg Config, n int) []string {
 	return receipts
 }
 
-// A shard that broke off goes on, on its pod or on another one with the receipts, and comes to the
-// ledger of one that did not.
-func TestGoesOn(t *testing.T) {
+// An interrupted shard is resumed on its server, or on another one with the receipts, and has the
+// ledger of an uninterrupted one.
+func TestResumes(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	p := plan(t, kind, 4, 2, 1)
 	all := int(p.Episodes())
@@ -95,7 +95,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// A shard that is complete on its pod is played no more.
+// A shard that is complete on its server is not played again.
 func TestNothingLeftToPlay(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
@@ -114,7 +114,7 @@ func TestNothingLeftToPlay(t *testing.T) {
 	}
 }
 
-// A pod that refuses the receipts has the shard played anew.
+// If a server refuses the receipts, the shard is played again.
 func TestRefusedReceipts(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)

@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// failing is a policy whose endpoint fails as often as it says, with a class; then it does nothing.
+// failing is a policy whose endpoint fails a number of times with a class, and then does nothing.
 type failing struct {
 	policy.Policy
 	left *int
@@ -34,8 +34,8 @@ func (f failing) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, er
 
 func (failing) Usage() policy.Usage { return policy.Usage{Prompt: 10, Completion: 1} }
 
-// What has failed says how long to wait: an endpoint that is full longer than one that has broken
-// down, and that longer than anything else; and as long as it asks for, within reason.
+// The wait depends on the failure: longest for a full endpoint, shorter for a failing one, shortest
+// for others; and at least as long as the endpoint requests, within a limit.
 func TestWaitsByClass(t *testing.T) {
 	asked := func(after time.Duration) error {
 		return &policy.EndpointError{Class: score.ClassAgentRateLimited, After: after, Err: errors.New("x")}
@@ -93,8 +93,8 @@ func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
 	}
 }
 
-// An attempt has the time for each step that its observation promises, and for refused actions, but
-// not for more than a server may claim.
+// An attempt has time for each step that its observation announces, and for refused actions, up to
+// a limit.
 func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 	tests := map[string]struct {
 		episode, act time.Duration
@@ -123,7 +123,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 	}
 }
 
-// An agent that takes all its time has timed out by its own class.
+// If an agent exceeds its time, the episode has the agent's class of timeout.
 func TestSlowAgentsTimeOut(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
@@ -153,7 +153,7 @@ func classesOf(s score.Summary) (classes []string) {
 	return classes
 }
 
-// Judges and agents' endpoints name classes of their own, and metrics count the listed ones.
+// The classes of judges and of agents' endpoints are listed, so that metrics count them.
 func TestClassesOfJudgesAndEndpointsAreListed(t *testing.T) {
 	for _, class := range []string{
 		string(grader.CauseFailed), string(grader.CauseUnparsable), string(grader.CauseTimeout),

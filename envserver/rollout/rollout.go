@@ -113,8 +113,8 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	return s.summarise(ctx)
 }
 
-// client says how the pool is asked. A session stays on the pod that it was asked of, for the
-// ledger is there; one whose pod is gone with its machine is given up.
+// client returns the options for the pool's servers. A session isn't passed on, because the shard's
+// ledger is on its server. A session whose server is silent counts as lost.
 func (c *Config) client() client.Options {
 	return client.Options{Token: c.Token, Credential: c.Credential, Silence: protocol.MaxSilence}
 }

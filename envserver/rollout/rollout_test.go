@@ -27,7 +27,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// poolKey signs the ledgers of all pods of a test's pool.
+// poolKey signs the ledgers of all servers of a test's pool.
 var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 func ticketKind(tb testing.TB, judge grader.Judge) episode.Kind {
@@ -39,7 +39,7 @@ func ticketKind(tb testing.TB, judge grader.Judge) episode.Kind {
 	return kind
 }
 
-// serve starts a pod and returns its address.
+// serve starts a server and returns its address.
 func serve(tb testing.TB, kind episode.Kind, maxSessions int) (*httptest.Server, string) {
 	tb.Helper()
 	server, err := openenv.New(openenv.Config{Kind: kind, MaxSessions: maxSessions, LedgerKey: poolKey,
@@ -57,7 +57,7 @@ func serve(tb testing.TB, kind episode.Kind, maxSessions int) (*httptest.Server,
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// instantClock never waits: it stands still and has the middle of every chance.
+// instantClock never waits. Its time stands still, and its random numbers are one half.
 func instantClock() Clock {
 	return Clock{
 		Now:    func() time.Time { return time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC) },
@@ -66,7 +66,7 @@ func instantClock() Clock {
 	}
 }
 
-// plan plans the first n scenarios of the kind's tasks.
+// plan returns a plan of the first n scenarios of the kind's tasks.
 func plan(tb testing.TB, kind episode.Kind, n, trials, shards int) score.Plan {
 	tb.Helper()
 	draft := score.Plan{
@@ -106,7 +106,7 @@ func config(tb testing.TB, p score.Plan, name string, pods ...string) Config {
 	}
 }
 
-// ledgerOf opens a summary's ledger.
+// ledgerOf decodes a summary's ledger.
 func ledgerOf(tb testing.TB, s score.Summary) *score.Ledger {
 	tb.Helper()
 	l, err := s.Ledger.Verify(poolKey.Public().(ed25519.PublicKey))
@@ -161,7 +161,7 @@ func TestSummaryFitsATerminationMessage(t *testing.T) {
 	}
 }
 
-// counted counts the sessions that a kind is asked for.
+// counted counts the sessions of a kind.
 type counted struct {
 	episode.Kind
 	sessions atomic.Int64
@@ -172,8 +172,8 @@ func (c *counted) New() episode.Environment {
 	return c.Kind.New()
 }
 
-// TestConcurrencyIsBounded wants all sessions in use, and no other opened: the agents of a full
-// house wait for each other.
+// TestConcurrencyIsBounded checks that all sessions are in use, and no more are opened: the agents
+// wait for each other.
 func TestConcurrencyIsBounded(t *testing.T) {
 	const concurrency = 6
 	kind := &counted{Kind: ticketKind(t, offline.New())}
@@ -240,15 +240,15 @@ func TestChangedPoolIsRefused(t *testing.T) {
 			cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
 				return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) {
 					acted = true
-					return nil, errors.New("not to be asked")
+					return nil, errors.New("must not be called")
 				}), nil
 			}
 			_, err := Run(t.Context(), cfg)
 			if !errors.Is(err, ErrPoolChanged) || !strings.Contains(err.Error(), what) {
-				t.Errorf("Run() error = %v, want ErrPoolChanged that names the %s", err, what)
+				t.Errorf("Run() error = %v, want ErrPoolChanged with the %s", err, what)
 			}
 			if acted {
-				t.Error("the agent was asked before the pool was checked")
+				t.Error("the agent was called before the pool was checked")
 			}
 		})
 	}
@@ -288,7 +288,7 @@ func TestInvalidConfig(t *testing.T) {
 	_, err := Run(t.Context(), cfg)
 	for _, want := range []string{"shard 1 is not within 0 and 0", "concurrency 0", "0 attempts", "ledger key"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Run() error = %v, want %q in it", err, want)
+			t.Errorf("Run() error = %v, want it to contain %q", err, want)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestRendezvous(t *testing.T) {
 		order := rendezvous("run", shard, pods)
 		first[order[0]]++
 		if diff := cmp.Diff(order, rendezvous("run", shard, []string{pods[2], pods[0], pods[3], pods[1]})); diff != "" {
-			t.Fatalf("the order depends on the look-up's:\n%s", diff)
+			t.Fatalf("the order depends on that of the look-up:\n%s", diff)
 		}
 		if fewer := rendezvous("run", shard, pods[:3]); order[0] != pods[3] && fewer[0] != order[0] {
 			moved++
@@ -314,7 +314,7 @@ func TestRendezvous(t *testing.T) {
 		}
 	}
 	if moved != 0 {
-		t.Errorf("%d shards moved though their pod stayed", moved)
+		t.Errorf("%d shards moved although their server remains", moved)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// TestPressureIsPassedOn plays a run under simulated time, in which the oracle is never late.
+// TestPressureIsPassedOn plays a run under simulated time. The oracle always replies in time.
 func TestPressureIsPassedOn(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)

@@ -29,7 +29,7 @@ func Catalog(tb TB) *scenarios.Catalog {
 	return c
 }
 
-// JSON encodes a value of which the test knows that it can be encoded.
+// JSON encodes a value that is known to be encodable.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -20,7 +20,7 @@ func SameFile(a, b string) bool {
 // ReplaceFile writes a file atomically: after a failure the old file remains. Anything but a plain
 // file, such as a pipe, is written in place.
 func ReplaceFile(path string, write func(io.Writer) error) error {
-	plain, mode := true, os.FileMode(0o666) // less the umask
+	plain, mode := true, os.FileMode(0o666) // before the umask
 	if info, err := os.Stat(path); err == nil {
 		plain, mode = info.Mode().IsRegular(), info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -46,7 +46,7 @@ func ReplaceFile(path string, write func(io.Writer) error) error {
 		err = os.Rename(target, path)
 	}
 	if err != nil {
-		_ = os.Remove(target) // the first error is the one to tell
+		_ = os.Remove(target) // the first error is the one to report
 	}
 	return err
 }

@@ -65,7 +65,8 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 	return run
 }
 
-// wanted is the number of episodes of a complete run, UnknownTotal if trainers bring any number.
+// wanted returns the number of episodes of a complete run, or UnknownTotal if trainers may play any
+// number.
 func wanted(run *v1alpha1.EvaluationRun) int64 {
 	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent &&
 		(agent.External == nil || agent.External.Episodes == nil) {

@@ -20,8 +20,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 )
 
-// answers stands for an API server that answers each reading of a run with the next error, nil for
-// a run that is complete. The last one stays.
+// answers imitates an API server that answers each read of a run with the next error, or with a
+// complete run for nil. The last answer is repeated.
 type answers struct {
 	client.Client
 	errs []error
@@ -39,8 +39,7 @@ func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
-// An API server that is away for a moment doesn't end the following; the run goes on whatever
-// happens to it.
+// A short outage of the API server doesn't end the following. The run continues in any case.
 func TestFollowingThroughFaults(t *testing.T) {
 	down := errors.New("connection refused")
 	kind := schema.GroupResource{Resource: "evaluationruns"}

@@ -68,7 +68,7 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	return k
 }
 
-// receipts are those of stored episodes.
+// receipts returns those of the stored episodes.
 func (k kept) receipts() []string {
 	if k.shard == nil {
 		return nil

@@ -37,7 +37,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// EpisodeTimeout bounds an attempt at an episode, as the runners of a cluster bound it.
+// episodeTimeout bounds an attempt at an episode, with the same value as in the runners of a
+// cluster.
 const episodeTimeout = 10 * time.Minute
 
 // Options are the settings of a run that are not in its manifest.

@@ -38,7 +38,7 @@ func ticketKind(t *testing.T) episode.Kind {
 	return kind
 }
 
-// options are for a built-in policy.
+// options returns the options for a built-in policy.
 func options(t *testing.T, name string) Options {
 	t.Helper()
 	agent, err := policy.Builtin(name, "ticket", testkit.Catalog(t))
@@ -49,7 +49,7 @@ func options(t *testing.T, name string) Options {
 		Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock()}
 }
 
-// testRun plays three tickets twice.
+// testRun returns a run that plays three tickets twice.
 func testRun(change func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
 		Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
@@ -95,7 +95,7 @@ func TestPlay(t *testing.T) {
 		t.Errorf("status = %+v", run.Status)
 	}
 
-	// The number of shards leaves no trace in the figures.
+	// The number of shards doesn't affect the figures.
 	parallel := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Parallelism = new(int32(3)) })
 	if err := Play(t.Context(), parallel, options(t, policy.Heuristic)); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// stuck never acts: it says that it was asked, and waits to be told to stop.
+// stuck never acts: it reports its call, and waits for its context to end.
 type stuck struct{ asked func() }
 
 func (s stuck) Act(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
@@ -118,7 +118,7 @@ func (s stuck) Act(ctx context.Context, _ policy.Turn) (json.RawMessage, error) 
 	return nil, ctx.Err()
 }
 
-// What was scored before somebody stopped the run is told, with what is missing.
+// An interrupted run reports the scores so far, and the missing episodes.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	run := testRun(func(r *v1alpha1.EvaluationRun) {
@@ -139,7 +139,7 @@ func TestInterrupted(t *testing.T) {
 	c := condition(t, run, v1alpha1.ConditionFailed)
 	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "3 of 6 episodes were scored") ||
 		run.Status.Episodes.Scored+run.Status.Episodes.Failed != 3 {
-		t.Errorf("Failed = %+v with %+v; want what three episodes came to", c, run.Status.Episodes)
+		t.Errorf("Failed = %+v with %+v; want the result of three episodes", c, run.Status.Episodes)
 	}
 	if run.Status.Shards.CompletedIndexes != "" || run.Status.Score == nil {
 		t.Errorf("shards = %+v, score = %+v", run.Status.Shards, run.Status.Score)
@@ -149,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// broken can't act.
+// broken returns no action.
 type broken struct{}
 
 func (broken) Act(context.Context, policy.Turn) (json.RawMessage, error) {
@@ -168,7 +168,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A failure of the agent's endpoint is never a score.
+// A failure of the agent's endpoint has no score.
 func TestErroredEpisodes(t *testing.T) {
 	run := testRun(func(*v1alpha1.EvaluationRun) {})
 	o := options(t, policy.Null)
@@ -207,7 +207,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// A threshold that no plan of the spec can reach is refused before anything is played.
+// A threshold that no plan of the spec can meet is refused before the first episode.
 func TestUnreachableThreshold(t *testing.T) {
 	run := testRun(func(r *v1alpha1.EvaluationRun) {
 		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat3", Min: v1alpha1.Number{Text: "0"}}}
@@ -230,9 +230,9 @@ func TestUID(t *testing.T) {
 	}
 	same := uid(func(*v1alpha1.EvaluationRun) {})
 	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.TTLSecondsAfterFinished = nil }); got != same {
-		t.Errorf("the same spec is another run: %s and %s", got, same)
+		t.Errorf("the same spec gives different runs: %s and %s", got, same)
 	}
-	// Shards are stored one by one, so that another number of them is another run.
+	// Shards are stored separately, so another number of shards is another run.
 	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Parallelism = new(int32(7)) }); got == same {
 		t.Error("other shards are the same run")
 	}
@@ -289,7 +289,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A run that broke off goes on where it stopped, and comes to the figures of one that did not.
+// A resumed run continues where it was interrupted, with the figures of an uninterrupted one.
 func TestResume(t *testing.T) {
 	folder := t.TempDir()
 	one := func(r *v1alpha1.EvaluationRun) { r.Spec.Concurrency = new(int32(1)) }
@@ -338,8 +338,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Other programs of this machine can't read the environment server.
-func TestServerAsksForItsToken(t *testing.T) {
+// Other programs on this machine can't use the env server.
+func TestServerRequiresItsToken(t *testing.T) {
 	g, err := newGame(testRun(func(*v1alpha1.EvaluationRun) {}), options(t, policy.Heuristic))
 	if err != nil {
 		t.Fatal(err)

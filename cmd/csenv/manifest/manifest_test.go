@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
-// aRun is the least that a run is, and more of its spec.
+// aRun returns a minimal run, with additional lines in its spec.
 func aRun(more ...string) string {
 	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: r}, spec: "+
 		"{environmentRef: {name: support}, %s}}", strings.Join(more, ", "))
@@ -38,8 +38,7 @@ func read(t *testing.T, text string) (*Objects, error) {
 	return Read(t.Context(), []string{Stdin}, strings.NewReader(text))
 }
 
-// What the API server makes of a manifest is what Read makes of it: the same defaults, or a refusal
-// by both.
+// Read and the API server give the same defaults, or both refuse a manifest.
 func TestAgreesWithTheAPIServer(t *testing.T) {
 	api, err := client.New(apiserver.StartWithCRDs(t).Config, client.Options{})
 	if err != nil {
@@ -84,7 +83,7 @@ func TestAgreesWithTheAPIServer(t *testing.T) {
 			refused := api.Create(t.Context(), served)
 			objects, err := read(t, text)
 			if (refused == nil) != (err == nil) {
-				t.Fatalf("the API server says %v, Read says %v", refused, err)
+				t.Fatalf("the API server returns %v, Read returns %v", refused, err)
 			}
 			if err != nil {
 				return
@@ -99,7 +98,7 @@ func TestAgreesWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// spec is that of the one object, as the API server would store it.
+// spec returns the spec of the only object, as the API server would store it.
 func spec(t *testing.T, objects *Objects) any {
 	t.Helper()
 	var typed any
@@ -158,7 +157,7 @@ func TestRefusals(t *testing.T) {
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error %q does not say %q", err, want)
+					t.Errorf("the error %q does not contain %q", err, want)
 				}
 			}
 		})
@@ -185,7 +184,7 @@ func TestReadsEveryDocument(t *testing.T) {
 	}
 }
 
-// Every sample that the repository ships can be read.
+// Every sample of the repository is valid.
 func TestSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil || len(samples) < 5 {

@@ -12,7 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// A folder of the runners is not one of this machine: it is neither read nor made here.
+// A folder in the runners' volume is not a folder of this machine: it is neither read nor created
+// here.
 func TestEpisodesInAVolume(t *testing.T) {
 	for _, prefix := range []string{"file://", ""} {
 		folder := filepath.Join(t.TempDir(), "results")
@@ -28,7 +29,7 @@ func TestEpisodesInAVolume(t *testing.T) {
 	}
 }
 
-// Lines that no receipt vouches for count, and are told apart.
+// Records without a valid receipt count, and are reported separately.
 func TestEpisodesWithoutReceipts(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 	}
 }
 
-// The pass score of a stored run keeps all digits: runs with different ones aren't compared.
+// The pass score of a stored run keeps all digits. Runs with different ones aren't compared.
 func TestPassScoreOfAStoredRun(t *testing.T) {
 	for micro, want := range map[int64]string{800_000: "0.8", 123_456: "0.123456", 1: "0.000001", score.One: "1"} {
 		run := &v1alpha1.EvaluationRun{}

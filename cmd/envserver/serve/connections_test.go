@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Connections that send no complete header make room for new ones, the oldest first. Connections
-// whose request is answered stay.
-func TestConnectionsThatWaitMakeRoom(t *testing.T) {
+// New connections replace those without a complete header, the oldest first. Connections whose
+// request is being answered stay.
+func TestWaitingConnectionsAreReplaced(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

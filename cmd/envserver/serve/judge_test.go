@@ -16,8 +16,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
-// The key comes from a file or a variable and goes to the endpoint alone. A judge that fails is an
-// error, not a score.
+// The key is read from a file or a variable and sent only to the endpoint. A failure of the judge
+// is an error, not a score.
 func TestLLMJudge(t *testing.T) {
 	const key = "sk-of-the-test"
 	file := filepath.Join(t.TempDir(), "key")
@@ -77,7 +77,7 @@ func TestLLMJudge(t *testing.T) {
 				t.Error(err)
 			}
 			if strings.Contains(r.logs.String()+metrics+stats, key) {
-				t.Errorf("the key was told:\n%s", r.logs)
+				t.Errorf("the key was logged:\n%s", r.logs)
 			}
 		})
 	}
@@ -101,14 +101,13 @@ func TestJudgeFlagErrors(t *testing.T) {
 			cmd := NewCommand(Setting{LookupEnv: noEnvironment, Logs: os.Stderr})
 			cmd.SetArgs(c.args)
 			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}
 }
 
-// A step over plain HTTP may wait for a judgement that takes all of its time, and still be
-// answered.
+// A step over plain HTTP is answered even if its judgement takes the maximum time.
 func TestResponsesWaitForTheJudge(t *testing.T) {
 	log := newLogger("error", Setting{Logs: io.Discard})
 	for _, judgement := range []time.Duration{0, time.Minute, 10 * time.Minute} {

@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 )
 
-// A stock MCP client plays an episode of each environment, by tools whose results hold observations
-// as /schema describes them.
+// A stock MCP client plays an episode of each environment. The results of tools contain
+// observations that match /schema.
 func TestAgentsPlayByMCP(t *testing.T) {
 	for environment, c := range map[string]struct {
 		query, tool string

@@ -19,8 +19,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// volume is a folder as the kubelet keeps it: links to files in a folder that another link, which
-// is swapped, leads to.
+// volume is a folder in the kubelet's layout: links to files in a folder to which another link
+// points, which is swapped.
 type volume struct {
 	t       *testing.T
 	folder  string
@@ -59,7 +59,7 @@ func (v *volume) swap(files map[string]string) {
 	}
 }
 
-// watching is a watch over a check that tells what it is asked to.
+// watching is a packWatch whose check reports its calls.
 type watching struct {
 	*packWatch
 	checks int
@@ -79,7 +79,7 @@ func watch(folders ...string) *watching {
 	return w
 }
 
-// A server looks at its packs every packInterval or so, until it ends.
+// A server checks its packs about every packInterval, until it ends.
 func TestLooks(t *testing.T) {
 	v := newVolume(t, map[string]string{"T1.yaml": "first"})
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestWatchedPacks(t *testing.T) {
 	expect("nothing has changed", 0, loaded)
 
 	w.answer = changed
-	v.swap(map[string]string{"T1.yaml": "2nd.."}) // of the same length
+	v.swap(map[string]string{"T1.yaml": "2nd.."}) // with the same length
 	pass()
 	expect("a change", 1, changed)
 	pass()
@@ -215,7 +215,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// --check says what a server with the same flags would play, whichever way that ends.
+// --check reports what a server with the same flags would play, or its error.
 func TestCheck(t *testing.T) {
 	const pack = "../../../scenarios/testdata/pack"
 	broken := t.TempDir()
@@ -247,7 +247,7 @@ func TestCheck(t *testing.T) {
 	if got := check("--pack", broken); !strings.HasPrefix(got.Error, filepath.Join(broken, "T9.yaml")+":") {
 		t.Errorf("a fault: %q", got.Error)
 	}
-	// A judge whose key is missing is no fault of the packs.
+	// A judge without its key is not a fault of the packs.
 	if got := check("--pack", pack, "--judge", "llm", "--judge-base-url", "https://x.test/v1", "--judge-model", "m",
 		"--judge-api-key-file", "none.key"); got.Digest == "" {
 		t.Errorf("with a judge: %+v", got)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// freeAddress is one that a server can be told before it listens there.
+// freeAddress returns an address that a server can get as a flag before it listens there.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,8 +24,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Two servers with one key and one certificate, which isn't made out to their addresses, play each
-// other's sessions. Neither passes anything to a server with another certificate's key.
+// Two servers with one key and one certificate, which doesn't name their addresses, play each
+// other's sessions. Neither forwards anything to a server with another certificate's key.
 func TestPeers(t *testing.T) {
 	key, _ := writeKey(t)
 	folder := t.TempDir()

@@ -86,7 +86,7 @@ func parse(t *testing.T, args []string, variables map[string]string) *options {
 	return o
 }
 
-// Whatever is wrong, the server ends at once with an error that names the flag, the variable or the
+// For every kind of fault, the server exits with an error that names the flag, the variable or the
 // file.
 func TestStartUpErrors(t *testing.T) {
 	broken := t.TempDir()
@@ -187,14 +187,14 @@ func TestCatalogueOfPacksAndSplits(t *testing.T) {
 			}
 			for _, id := range c.without {
 				if _, ok := catalog.Ticket(id); ok {
-					t.Errorf("%s is there", id)
+					t.Errorf("%s exists", id)
 				}
 			}
 		})
 	}
 }
 
-// running is a server that runs within the test.
+// running is a server that runs inside the test.
 type running struct {
 	protocol, ops string
 	logs          *bytes.Buffer
@@ -221,7 +221,7 @@ func start(t *testing.T, change func(*options)) *running {
 	case <-ready:
 	case err := <-r.ended:
 		t.Fatal(err)
-	case <-time.After(2 * time.Minute): // the catalogue takes its time where everything else runs too
+	case <-time.After(2 * time.Minute): // loading the catalogue is slow while other tests run
 		t.Fatal("the server doesn't start")
 	}
 	return r
@@ -265,14 +265,14 @@ func TestServesBothEnvironments(t *testing.T) {
 			}
 			again, err := c.Reset(t.Context(), map[string]any{"seed": 3})
 			if err != nil || cmp.Diff(first, again) != "" {
-				t.Errorf("the same seed: %v %s", err, cmp.Diff(first, again))
+				t.Errorf("different results of one seed: %v %s", err, cmp.Diff(first, again))
 			}
 		})
 	}
 }
 
-// On the end of its context the server lets the running session end, refuses new ones and says so,
-// and ends without an error.
+// When its context ends, the server lets the running session finish, refuses new ones with a
+// reason, and returns no error.
 func TestDrains(t *testing.T) {
 	r := start(t, func(*options) {})
 	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
@@ -324,7 +324,7 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if !strings.Contains(r.logs.String(), "drain timed out") {
-		t.Errorf("the log doesn't say why the session was closed:\n%s", r.logs)
+		t.Errorf("the log doesn't contain the reason why the session was closed:\n%s", r.logs)
 	}
 	got, err := os.ReadFile(report)
 	if want := `{"sessions":1,"cut":1,"seconds":0}`; err != nil || string(got) != want {
@@ -332,9 +332,9 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	}
 }
 
-// Also when the drain timed out, port 9000 hands the last rollouts to their run before the
-// server ends.
-func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
+// Even after a drain timeout, port 9000 serves the last rollouts to their run before the server
+// exits.
+func TestServesRolloutsAfterTheDrainTimeout(t *testing.T) {
 	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })
 	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
@@ -363,7 +363,7 @@ func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 		_, err = c.State(t.Context())
 	}
 	var segment score.Segment
-	for range 100 { // far longer than the server takes to end without
+	for range 100 { // much longer than the server takes without rollouts
 		segment = ask(score.CollectRequest{})
 	}
 	ask(score.CollectRequest{Instance: segment.Instance, Ack: segment.Number})

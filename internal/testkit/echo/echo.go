@@ -1,4 +1,4 @@
-// Package echo is an environment for tests of the server, whose actions name the results.
+// Package echo is an environment for tests of the server. Its actions determine the results.
 package echo
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Kind is an environment whose actions name the results.
+// Kind is an environment whose actions determine the results.
 type Kind struct {
 	// Broken makes New return no environment, and Explosive makes it panic.
 	Broken, Explosive bool
@@ -95,7 +95,7 @@ type Action struct {
 	Wait   time.Duration `json:"wait"`
 }
 
-// Observation answers a reset or an action.
+// Observation is the result of a reset or an action.
 type Observation struct {
 	Text string `json:"text"`
 	Seed int64  `json:"seed"`
@@ -192,5 +192,5 @@ func Key() ed25519.PrivateKey {
 // unjudged is a failure to judge with a part for clients.
 type unjudged struct{ error }
 
-// Public leaves the text out.
+// Public omits the text.
 func (unjudged) Public() string { return "the endpoint answered 401 Unauthorized" }

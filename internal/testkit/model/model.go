@@ -1,5 +1,5 @@
-// Package model is a scripted language model for tests: an OpenAI-compatible endpoint that plays as
-// a built-in policy does, from the messages and tools of each request alone, and fails on demand.
+// Package model is a scripted language model for tests: an OpenAI-compatible endpoint that plays
+// like a built-in policy, using only the messages and tools of each request, and fails on request.
 package model
 
 import (
@@ -64,11 +64,11 @@ type Request struct {
 	Messages []Message       `json:"messages"`
 	Tools    []Tool          `json:"tools"`
 	Format   json.RawMessage `json:"response_format"`
-	// Raw are all members of the body.
+	// Raw contains all members of the body.
 	Raw map[string]json.RawMessage `json:"-"`
 }
 
-// Task is the task that the request's first message names.
+// Task returns the task in the request's first message.
 func (r Request) Task() string {
 	if len(r.Messages) < 2 {
 		return ""
@@ -77,14 +77,14 @@ func (r Request) Task() string {
 	return task
 }
 
-// SeedOf is the seed, of 32 bits, that an endpoint receives for an episode.
+// SeedOf returns the 32-bit seed that an endpoint receives for an episode.
 func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
 
 // Endpoint answers chat completions. Its fields are set before it serves; its functions must be
 // safe for concurrent use.
 type Endpoint struct {
-	// Episodes are those that are played, by SeedOf; nil for policies that read the observation
-	// alone.
+	// Episodes contains the played episodes by SeedOf. It is nil for policies that need only the
+	// observation.
 	Episodes map[int64]score.PlannedEpisode
 	// Trouble may answer a request in place of the model and reports whether it did; nil for no
 	// trouble.
@@ -95,11 +95,11 @@ type Endpoint struct {
 	Fault func(error)
 
 	calls atomic.Int64
-	// plays are the policies by environment.
+	// plays contains the policies by environment.
 	plays map[string]policy.Factory
 }
 
-// New makes an endpoint that plays as the built-in policy of that name. Only Oracle reads the
+// New makes an endpoint that plays like the built-in policy with that name. Only Oracle reads the
 // catalogue; for the others it may be nil.
 func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	e := &Endpoint{plays: map[string]policy.Factory{}}
@@ -113,7 +113,7 @@ func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	return e, nil
 }
 
-// Calls is the number of requests so far.
+// Calls returns the number of requests so far.
 func (e *Endpoint) Calls() int64 { return e.calls.Load() }
 
 // ServeHTTP implements http.Handler.
@@ -142,7 +142,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"usage": map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens,
 			"total_tokens": PromptTokens + CompletionTokens},
 	}); err != nil {
-		panic(http.ErrAbortHandler) // the agent has gone
+		panic(http.ErrAbortHandler) // the agent has disconnected
 	}
 }
 
@@ -164,7 +164,7 @@ func read(r *http.Request) (Request, error) {
 	return asked, nil
 }
 
-// answer is the model's message: a call of a tool, or an action in text if there are no tools.
+// answer returns the model's message: a tool call, or an action as text if there are no tools.
 func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, error) {
 	action, err := e.act(ctx, asked)
 	if err != nil {
@@ -223,7 +223,7 @@ func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 		before, text, ok = nil, full, true
 	}
 	if !ok {
-		return nil, fmt.Errorf("a message tells of no observation: %.200s", content)
+		return nil, fmt.Errorf("a message has no observation: %.200s", content)
 	}
 	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if before != nil {

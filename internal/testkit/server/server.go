@@ -81,7 +81,7 @@ func (s *Server) Ops(path string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// Report is the answer of /stats.
+// Report returns the answer of /stats.
 func (s *Server) Report() score.Report {
 	var report score.Report
 	if err := json.Unmarshal(s.Ops("/stats").Body.Bytes(), &report); err != nil {
@@ -90,5 +90,5 @@ func (s *Server) Report() score.Report {
 	return report
 }
 
-// Active is the number of sessions.
+// Active returns the number of sessions.
 func (s *Server) Active() int { return int(s.Report().Sessions.Active) }

@@ -1,5 +1,5 @@
-// Package wire talks to env servers in tests, in raw frames and plain HTTP, and replaces the
-// network within a synctest bubble.
+// Package wire is a client of env servers for tests, with raw frames and plain HTTP. It also
+// replaces the network within a synctest bubble.
 package wire
 
 import (
@@ -73,13 +73,13 @@ func (p *Peer) Ask(text string) string {
 	return p.Receive()
 }
 
-// Code asks and returns the code of the error that answers, or the type of the answer.
+// Code sends a message and returns the code of the error in the answer, or the answer's type.
 func (p *Peer) Code(text string) string {
 	p.tb.Helper()
 	return CodeOf(p.tb, p.Ask(text))
 }
 
-// CodeOf is the code of the error in an answer, or the type of the answer.
+// CodeOf returns the code of the error in an answer, or the answer's type.
 func CodeOf(tb testing.TB, answer string) string {
 	tb.Helper()
 	var m struct {
@@ -206,7 +206,7 @@ func (p *Peer) Leave() {
 	}
 }
 
-// Quiet makes the peer's reader run, which answers the server's pings, until the connection ends.
+// Quiet runs the peer's reader, which answers the server's pings, until the connection ends.
 func (p *Peer) Quiet() <-chan error {
 	ended := make(chan error, 1)
 	go func() {

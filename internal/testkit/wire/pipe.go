@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// PipeNet is a network of net.Pipe connections, whose waiting testing/synctest understands.
+// PipeNet is a network of net.Pipe connections, which testing/synctest supports.
 type PipeNet struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -48,8 +48,8 @@ func (p *PipeNet) Dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// bufferedPipe is an end of a pipe whose writes don't wait for the reader, as a socket's buffer
-// makes it.
+// bufferedPipe is an end of a pipe whose writes don't wait for the reader, like those of a socket
+// with a buffer.
 type bufferedPipe struct {
 	net.Conn
 	out    chan []byte
@@ -88,7 +88,7 @@ func (r *bufferedPipe) pump() {
 	}
 }
 
-// Close lets what was written go out for a second.
+// Close allows a second for sending written data.
 func (r *bufferedPipe) Close() error {
 	r.once.Do(func() {
 		_ = r.SetReadDeadline(time.Unix(1, 0))

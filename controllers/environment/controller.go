@@ -39,6 +39,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
@@ -50,10 +51,11 @@ const (
 	pollJitter        = 0.2              // at most added to both, so that pools spread out
 	// countsInterval is the minimum time between two status writes that change only the counts of
 	// sessions and episodes.
-	countsInterval = 15 * time.Second
-	// concurrentPools are reconciled at the same time, because a pass waits for the network. Each
-	// polls at most statsInFlight servers at a time.
-	concurrentPools = 16
+	countsInterval  = 15 * time.Second
+	concurrentPools = 16 // are reconciled at the same time; no pass waits for servers
+	// concurrentPolls of pools run at the same time. Each asks at most statsInFlight servers at a
+	// time.
+	concurrentPolls = 32
 )
 
 // Reconciler reconciles CustomerSupportEnvs.
@@ -62,6 +64,7 @@ type Reconciler struct {
 	live     client.Reader // past the cache, which holds only objects that carry our labels
 	recorder events.EventRecorder
 	stats    statsReader
+	polls    *polling.Poller[polled]
 	clock    clock.PassiveClock
 	entropy  io.Reader // of ledger keys
 	image    string    // of pools whose spec names none
@@ -87,6 +90,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		live:      mgr.GetAPIReader(),
 		recorder:  mgr.GetEventRecorder("csenv"),
 		stats:     stats.NewReader(),
+		polls:     polling.New[polled](concurrentPolls),
 		clock:     clock.RealClock{},
 		metrics:   newPoolMetrics(),
 		entropy:   rand.Reader,
@@ -125,6 +129,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(poolOfRun),
 			builder.WithPredicates(beginsToWait())).
+		WatchesRawSource(r.polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentPools}).
 		Complete(r)
 }
@@ -149,6 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if apierrors.IsNotFound(err) || !env.DeletionTimestamp.IsZero() {
 		r.memories.forget(req.NamespacedName)
+		r.polls.Forget(req.NamespacedName)
 		r.metrics.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -160,9 +166,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 3. Read everything.
-	snap, err := r.takeSnapshot(ctx, env)
-	if err != nil {
+	// 3. Read everything. While the servers are polled, the pass ends; the poller requests another.
+	snap, known, err := r.takeSnapshot(ctx, env)
+	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
 

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,8 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 func serversUnreachable(d decision) *fault {
 	var silent []string
 	for _, pod := range d.pods {
-		if _, ok := d.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) {
+		if _, ok := d.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) &&
+			!slices.Contains(d.unasked, pod.UID) {
 			silent = append(silent, pod.Name)
 		}
 	}

@@ -12,10 +12,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -29,6 +31,7 @@ type snapshot struct {
 	leaving  []childID                 // names of objects of a deleted pool of the same name
 	pods     []corev1.Pod              // ordered by name
 	reports  map[string]score.Report   // by name of the pod; one that couldn't be read is absent
+	unasked  []types.UID               // of pods that became ready after the reports were read
 	awaited  bool                      // an EvaluationRun needs the pool
 	now      time.Time
 }
@@ -59,9 +62,11 @@ func (s snapshot) deployment() *appsv1.Deployment {
 	return d
 }
 
-// takeSnapshot reads everything that a pass needs.
-func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (snapshot, error) {
-	s := snapshot{
+// takeSnapshot reads everything that a pass needs. Without the reports of the servers it isn't
+// known, and another pass follows when they have been polled.
+func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (s snapshot, known bool,
+	err error) {
+	s = snapshot{
 		env:      env,
 		image:    cmp.Or(env.Spec.Image, r.image),
 		operator: r.namespace,
@@ -72,7 +77,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		object, err := r.readChild(ctx, env.Namespace, c.id)
 		switch {
 		case err != nil:
-			return snapshot{}, fmt.Errorf("reading %s: %w", c.id, err)
+			return s, false, fmt.Errorf("reading %s: %w", c.id, err)
 		case object == nil:
 		case isOurs(env, object):
 			s.live[c.id] = object
@@ -83,17 +88,40 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 			s.taken = append(s.taken, c.id)
 		}
 	}
-	var err error
 	if s.awaited, err = r.isAwaited(ctx, env); err != nil {
-		return snapshot{}, err
+		return s, false, err
 	}
-	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
-	if err != nil {
-		return snapshot{}, err
+	if s.pods, err = pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env)); err != nil {
+		return s, false, err
 	}
-	s.pods = servers
-	s.reports = readReports(ctx, r.stats, servers, describes(s, annotatedScenarios(s)))
-	return s, nil
+	servers, isNewest := s.pods, describes(s, annotatedScenarios(s))
+	pool := client.ObjectKeyFromObject(env)
+	answer, known := r.polls.Ask(ctx, polling.Question{Object: pool, Pool: pool}, func(ctx context.Context) polled {
+		return polled{servers, readReports(ctx, r.stats, servers, isNewest)}
+	})
+	s.reports, s.unasked = answer.reports, unaskedOf(s.pods, answer.servers)
+	return s, known, nil
+}
+
+// polled is what a poll returns, and the servers at its beginning.
+type polled struct {
+	servers []corev1.Pod
+	reports map[string]score.Report
+}
+
+// unaskedOf returns the pods that weren't ready to be asked when a poll began.
+func unaskedOf(servers, asked []corev1.Pod) []types.UID {
+	before := map[types.UID]bool{}
+	for i := range asked {
+		before[asked[i].UID] = pods.IsReady(&asked[i])
+	}
+	var unasked []types.UID
+	for i := range servers {
+		if !before[servers[i].UID] {
+			unasked = append(unasked, servers[i].UID)
+		}
+	}
+	return unasked
 }
 
 // readChild reads past the cache if an object isn't cached: objects of other owners lack our

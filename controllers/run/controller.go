@@ -51,10 +51,14 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
-const concurrentRuns = 8 // a pass may wait for the pool's servers
+const (
+	concurrentRuns  = 8  // no pass waits for the pool's servers
+	concurrentPolls = 16 // of runs, each of which sends at most requestWidth requests at a time
+)
 
 // Options describe the operator.
 type Options struct {
@@ -68,6 +72,7 @@ type Reconciler struct {
 	direct   client.Reader // past the cache, where a stale answer could lose a summary
 	recorder events.EventRecorder
 	pools    poolReader
+	polls    *polling.Poller[polled]
 	live     *livePoller
 	clock    clock.PassiveClock
 	metrics  *runMetrics
@@ -77,12 +82,14 @@ type Reconciler struct {
 // New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
 func New(mgr ctrl.Manager, options Options) *Reconciler {
 	reader := stats.NewReader()
+	polls := polling.New[polled](concurrentPolls)
 	return &Reconciler{
 		client:   mgr.GetClient(),
 		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
 		pools:    reader,
-		live:     newLivePoller(reader),
+		polls:    polls,
+		live:     newLivePoller(reader, polls.Do),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
@@ -114,6 +121,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ConfigMap{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
+		WatchesRawSource(r.polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
 }
@@ -146,6 +154,9 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. Read everything.
 	snap, err := r.takeSnapshot(ctx, req.NamespacedName)
+	if errors.Is(err, errPolling) {
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -155,6 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 	if snap.run == nil {
+		r.polls.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 

@@ -54,7 +54,7 @@ type liveFigures struct {
 // pool. No pass waits for it, and its memory may be lost at any time.
 type livePoller struct {
 	reader poolReader
-	spawn  func(func())
+	do     func(ctx context.Context, pool types.NamespacedName, requests func(context.Context))
 
 	mu    sync.Mutex
 	pools map[types.NamespacedName]*polledPool
@@ -63,7 +63,8 @@ type livePoller struct {
 }
 
 type polledPool struct {
-	polled   time.Time
+	polled   time.Time                  // when the last poll was requested
+	pending  bool                       // it hasn't ended
 	reports  map[string]score.RunReport // by run
 	sessions score.Sessions
 }
@@ -74,27 +75,22 @@ type activity struct {
 	at, seen time.Time
 }
 
-func newLivePoller(reader poolReader) *livePoller {
-	return &livePoller{reader: reader, spawn: func(f func()) { go f() },
+func newLivePoller(reader poolReader,
+	do func(context.Context, types.NamespacedName, func(context.Context))) *livePoller {
+	return &livePoller{reader: reader, do: do,
 		pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{},
 		busy: map[types.UID]activity{}}
 }
 
 // figures returns the run's last counts, and starts a poll if they are old.
-func (p *livePoller) figures(pool types.NamespacedName, servers []string, run types.UID, interval time.Duration,
-	now time.Time) *liveFigures {
+func (p *livePoller) figures(ctx context.Context, pool types.NamespacedName, servers []string, run types.UID,
+	interval time.Duration, now time.Time) *liveFigures {
+	if p.begins(pool, now) {
+		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, servers) })
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(now)
 	state := p.pools[pool]
-	if state == nil {
-		state = &polledPool{}
-		p.pools[pool] = state
-	}
-	if now.Sub(state.polled) >= pollInterval {
-		state.polled = now
-		p.spawn(func() { p.poll(pool, servers) })
-	}
 	report, live := state.reports[string(run)], &liveFigures{known: state.reports != nil}
 	live.active, live.ended = report.Active, report.Scored+report.Failed+report.Errored
 	live.sessions, live.idle = state.sessions, p.idle(run, live, now)
@@ -115,21 +111,38 @@ func (p *livePoller) idle(run types.UID, live *liveFigures, now time.Time) time.
 	return now.Sub(last.at)
 }
 
+// begins reports whether it is time for another poll of the pool.
+func (p *livePoller) begins(pool types.NamespacedName, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(now)
+	state := p.pools[pool]
+	if state == nil {
+		state = &polledPool{}
+		p.pools[pool] = state
+	}
+	if state.pending || now.Sub(state.polled) < pollInterval {
+		return false
+	}
+	state.polled, state.pending = now, true
+	return true
+}
+
 // sweep removes pools and runs without recent requests.
 func (p *livePoller) sweep(now time.Time) {
 	maps.DeleteFunc(p.pools, func(_ types.NamespacedName, pool *polledPool) bool {
-		return now.Sub(pool.polled) >= forgetAfter
+		return !pool.pending && now.Sub(pool.polled) >= forgetAfter
 	})
 	maps.DeleteFunc(p.shown, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgetAfter })
 	maps.DeleteFunc(p.busy, func(_ types.UID, a activity) bool { return now.Sub(a.seen) >= forgetAfter })
 }
 
 // poll adds up the statistics of all servers of a pool that answer.
-func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
+func (p *livePoller) poll(ctx context.Context, pool types.NamespacedName, servers []string) {
 	var mu sync.Mutex
 	sums := map[string]score.RunReport{}
 	var sessions score.Sessions
-	forEach(context.Background(), servers, pollWidth, func(ctx context.Context, server string) {
+	forEach(ctx, servers, pollWidth, func(ctx context.Context, server string) {
 		report, err := p.reader.Report(ctx, server)
 		if err != nil {
 			return
@@ -145,7 +158,7 @@ func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state := p.pools[pool]; state != nil {
-		state.reports, state.sessions = sums, sessions
+		state.reports, state.sessions, state.pending = sums, sessions, false
 	}
 }
 
@@ -164,7 +177,7 @@ func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 			servers = append(servers, list[i].Status.PodIP)
 		}
 	}
-	s.live = r.live.figures(client.ObjectKeyFromObject(s.env), servers, s.run.UID, showInterval(s.run, s.now), s.now)
+	s.live = r.live.figures(ctx, client.ObjectKeyFromObject(s.env), servers, s.run.UID, showInterval(s.run, s.now), s.now)
 	return nil
 }
 

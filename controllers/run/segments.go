@@ -56,8 +56,7 @@ func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error 
 		return nil
 	}
 	if s.run.Status.Provenance == nil {
-		r.readReport(ctx, s)
-		return nil
+		return r.readReport(ctx, s)
 	}
 	if err := r.readSegments(ctx, s); err != nil {
 		return err

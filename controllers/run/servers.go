@@ -60,6 +60,7 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	}
 	capacity := maxServers - len(known)
 	alive := map[string]bool{}
+	var replies []segmentReply
 	for i := range list {
 		pod := &list[i]
 		_, isKnown := known[pod.Name]
@@ -70,13 +71,21 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 		if !isKnown {
 			capacity--
 		}
-		s.segments = append(s.segments, segmentReply{pod: pod})
+		replies = append(replies, segmentReply{pod: pod})
 	}
-	r.request(ctx, s.segments, func(pod string) score.CollectRequest {
-		last := known[pod]
-		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
-			Instance: last.Instance, Ack: last.Segment}
+	// A newer status acknowledges the segments that this one doesn't contain.
+	answer, err := r.poll(ctx, s, s.run.ResourceVersion, func(ctx context.Context) polled {
+		r.request(ctx, replies, func(pod string) score.CollectRequest {
+			last := known[pod]
+			return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID),
+				PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
+		})
+		return polled{segments: replies}
 	})
+	if err != nil {
+		return err
+	}
+	s.segments = answer.segments
 	return r.findGone(ctx, s, alive)
 }
 
@@ -105,8 +114,13 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 // notifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
 // it. A server that isn't reached stops waiting within a minute.
 func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
-	r.request(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
-		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
+	if len(s.segments) == 0 {
+		return
+	}
+	r.polls.Do(ctx, access.PoolOf(s.run), func(ctx context.Context) {
+		r.request(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
+			return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
+		})
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -214,12 +215,41 @@ func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, obje
 	return err == nil, nil
 }
 
+// errPolling means that servers are being polled. The poller requests another pass.
+var errPolling = errors.New("servers are being polled")
+
+// polled is what a poll for a run returns: a report before the run has begun, and segments after.
+type polled struct {
+	report    *score.Report
+	reportErr error
+	segments  []segmentReply
+}
+
+// poll polls servers in the background. Its answer belongs to one version of what it is for.
+func (r *Reconciler) poll(ctx context.Context, s *snapshot, version string,
+	requests func(context.Context) polled) (polled, error) {
+	q := polling.Question{Object: client.ObjectKeyFromObject(s.run), Version: version, Pool: access.PoolOf(s.run)}
+	answer, known := r.polls.Ask(ctx, q, requests)
+	if !known {
+		return polled{}, errPolling
+	}
+	return answer, nil
+}
+
 // readReport reads the report of an available pool from the first ready server whose report matches
 // the pool's status, which not all do during a rolling update.
-func (r *Reconciler) readReport(ctx context.Context, s *snapshot) {
-	if environmentCondition(*s).Status == metav1.ConditionTrue {
-		s.report, s.reportErr = r.fetchReport(ctx, s.env)
+func (r *Reconciler) readReport(ctx context.Context, s *snapshot) error {
+	if environmentCondition(*s).Status != metav1.ConditionTrue {
+		return nil
 	}
+	// The report must be of the grader that this version of the pool's status describes.
+	version := s.run.ResourceVersion + " " + s.env.ResourceVersion
+	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p polled) {
+		p.report, p.reportErr = r.fetchReport(ctx, s.env)
+		return p
+	})
+	s.report, s.reportErr = answer.report, answer.reportErr
+	return err
 }
 
 func (r *Reconciler) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {

@@ -46,7 +46,9 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 		return nil
 	}
 	if _, err := storedPlan(*s); err != nil || s.run.Status.Provenance == nil {
-		r.readReport(ctx, s)
+		if err := r.readReport(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := r.readScores(ctx, s, len(s.succeeded) > 0); err != nil {
 		return err

@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/polling"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// hangingPool doesn't answer until it is open.
+type hangingPool struct {
+	open    chan struct{}
+	answers poolReader
+}
+
+func (p hangingPool) Report(ctx context.Context, podIP string) (score.Report, error) {
+	<-p.open
+	return p.answers.Report(ctx, podIP)
+}
+
+func (p hangingPool) Rollouts(ctx context.Context, podIP string, q score.CollectRequest) (score.Segment, error) {
+	<-p.open
+	return p.answers.Rollouts(ctx, podIP, q)
+}
+
+// inBackground has the world's reconciler poll as in a manager, and returns its queue.
+func (w *world) inBackground() workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	w.t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	w.t.Cleanup(queue.ShutDown)
+	w.r.polls = polling.New[polled](4)
+	if err := w.r.polls.Source().Start(w.t.Context(), queue); err != nil {
+		w.t.Fatal(err)
+	}
+	return queue
+}
+
+// A pass over a run must not wait for servers that hang, because all tenants share the workers.
+func TestPassesDoNotWaitForServers(t *testing.T) {
+	for name, begin := range map[string]func(*world){
+		"a run that begins": func(*world) {},
+		"a run that collects": func(w *world) {
+			run := w.run()
+			run.Spec.Agent = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}
+			if err := w.client.Update(w.t.Context(), run); err != nil {
+				w.t.Fatal(err)
+			}
+			w.mustPass()
+			pod := server("support-a", "10.0.0.1")
+			pod.Status.Phase = corev1.PodRunning
+			if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := readyWorld(t)
+				begin(w)
+				pool := hangingPool{make(chan struct{}), w.r.pools}
+				w.r.pools = pool
+				queue := w.inBackground()
+				before := w.run().ResourceVersion
+				for range 3 {
+					result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runName)})
+					if err != nil || result != (ctrl.Result{}) {
+						t.Fatalf("the pass returned %v, %v", result, err)
+					}
+				}
+				synctest.Wait()
+				if queue.Len() > 0 || w.run().ResourceVersion != before {
+					t.Fatal("the pass went on without an answer")
+				}
+				close(pool.open)
+				synctest.Wait()
+				if queue.Len() != 1 {
+					t.Fatalf("%d passes are requested after the answer, want 1", queue.Len())
+				}
+				result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runName)})
+				if err != nil || w.run().Status.Provenance == nil {
+					t.Errorf("after the answer: %v, %v, provenance %v", result, err, w.run().Status.Provenance)
+				}
+			})
+		})
+	}
+}
+
+// An answer to an older version of a run isn't used: its segments may be in the status by now.
+func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := readyWorld(t)
+		w.inBackground()
+		var snap snapshot
+		ask := func(answer polled) (polled, error) {
+			snap.run = w.run()
+			return w.r.poll(t.Context(), &snap, snap.run.ResourceVersion,
+				func(context.Context) polled { return answer })
+		}
+		if _, err := ask(polled{segments: make([]segmentReply, 1)}); !errors.Is(err, errPolling) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		run := w.run()
+		run.Labels = map[string]string{"changed": "meanwhile"}
+		if err := w.client.Update(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ask(polled{segments: make([]segmentReply, 2)}); !errors.Is(err, errPolling) {
+			t.Fatalf("the answer for the older version is used: %d segments, %v", len(got.segments), err)
+		}
+		synctest.Wait()
+		if got, err := ask(polled{}); err != nil || len(got.segments) != 2 {
+			t.Errorf("%d segments, %v", len(got.segments), err)
+		}
+	})
+}

@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
@@ -64,7 +64,7 @@ func playRun(t *testing.T, c *cluster.Connection, name string, agent policy.Fact
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := local.NewKind(pool, catalog, judgeflags.Default())
+	kind, err := local.NewKind(pool, catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/scenarios"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain keeps csenv eval from storing in this folder.
+func TestMain(m *testing.M) {
+	if err := os.Setenv(envvars.Results, "none"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // csenv runs the command.
 func csenv(t testing.TB, args ...string) (out, errs string, code int) {

@@ -1,5 +1,6 @@
 // Package envvars names the environment variables through which the operator, servers, runners
-// and the csenv command take secrets. Secrets have no flags, because flags show in process lists.
+// and the csenv command take secrets and settings. Secrets have no flags, because flags show in
+// process lists.
 package envvars
 
 const (
@@ -11,4 +12,6 @@ const (
 	RunCredential = "CSENV_RUN_CREDENTIAL" //nolint:gosec // a name, not a credential
 	// JudgeKey holds the API key of the judge's endpoint.
 	JudgeKey = "CSENV_JUDGE_API_KEY"
+	// Results is the folder or URL in which csenv eval stores episodes without --results.
+	Results = "CSENV_RESULTS"
 )

@@ -138,6 +138,8 @@ type Manifest struct {
 	Limits json.RawMessage `json:"limits,omitempty"`
 	// Runner is the version of the program that played.
 	Runner string `json:"runner"`
+	// Written is when the manifest was written, before the first episode, according to its store.
+	Written time.Time `json:"-"`
 }
 
 const layoutVersion = 1
@@ -158,11 +160,11 @@ func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error
 
 // Manifest reads a run's manifest.
 func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
-	text, err := s.read(ctx, path.Join(run, manifestName), maxManifest)
+	text, written, err := s.read(ctx, path.Join(run, manifestName), maxManifest)
 	if err != nil {
 		return Manifest{}, err
 	}
-	var m Manifest
+	m := Manifest{Written: written}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Manifest{}, fmt.Errorf("reading the manifest of %s: %w", run, err)
 	}
@@ -173,13 +175,13 @@ func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
 	return m, nil
 }
 
-// read reads an object that has no more bytes than the limit.
-func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, error) {
+// read reads an object that has no more bytes than the limit, and when it was written.
+func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	r, err := s.bucket.NewReader(ctx, key, nil)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", key, explain(err))
+		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explain(err))
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
@@ -187,9 +189,9 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, erro
 		err = fmt.Errorf("it has more than %d bytes and was not written by csenv", limit)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", key, explain(err))
+		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explain(err))
 	}
-	return data, nil
+	return data, r.ModTime(), nil
 }
 
 // create writes an object that must not exist yet; see exists. A store without conditional writes
@@ -357,7 +359,7 @@ func (s *Store) lines(ctx context.Context, run string, shard int, segments []int
 // segment reads one segment.
 func (s *Store) segment(ctx context.Context, key string) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
-		text, err := s.read(ctx, key, maxSegment)
+		text, _, err := s.read(ctx, key, maxSegment)
 		if err != nil {
 			yield(record.Episode{}, err)
 			return

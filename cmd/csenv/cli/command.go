@@ -29,7 +29,7 @@ func PlainFlagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	switch f := invalid.GetFlag(); f.Value.Type() {
-	case "int", "int64":
+	case "int", "int32", "int64":
 		return fmt.Errorf("--%s is %q: give a whole number such as 42", f.Name, invalid.GetValue())
 	case "duration":
 		return fmt.Errorf("--%s is %q: give a duration such as 30s or 5m", f.Name, invalid.GetValue())

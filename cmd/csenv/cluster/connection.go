@@ -55,8 +55,8 @@ type Connection struct {
 	Namespace string
 }
 
-// errNoCluster means that no kubeconfig exists.
-var errNoCluster = errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG to a kubeconfig file, or " +
+// ErrNoCluster means that no kubeconfig exists.
+var ErrNoCluster = errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG to a kubeconfig file, or " +
 	"read stored runs with --results; `csenv eval` needs no cluster")
 
 // Connect reads the kubeconfig. It sends no request.
@@ -68,7 +68,7 @@ func (c *Flags) Connect() (*Connection, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
-		return nil, errNoCluster
+		return nil, ErrNoCluster
 	case err != nil && c.context != "":
 		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists the contexts", err)
 	case err != nil:

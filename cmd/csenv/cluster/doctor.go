@@ -131,7 +131,7 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	add := func(what string, f finding) { c.add("cluster", what, f) }
 	connected, err := from.Connect()
 	switch {
-	case errors.Is(err, errNoCluster):
+	case errors.Is(err, ErrNoCluster):
 		add("kubeconfig", note("none", "set --kubeconfig or $KUBECONFIG to check a cluster"))
 		return
 	case err != nil:

@@ -2,6 +2,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,23 +10,25 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -39,16 +42,19 @@ type evalCommand struct {
 	// store is the location of the episodes; fresh plays the stored ones again.
 	store  string
 	fresh  bool
+	dryRun bool
+	// mu guards the figures of a dry run.
+	mu     sync.Mutex
 	output *view.Format
 }
 
 // NewEvalCommand returns the command that plays a run on this machine.
 func NewEvalCommand() *cobra.Command {
-	e := evalCommand{judge: judgeflags.Default()}
+	e := &evalCommand{judge: judgeflags.Default()}
 	cmd := &cobra.Command{
-		Use:   "eval",
-		Short: "Play an evaluation on this machine and print its score, without a cluster",
-		Args:  cobra.NoArgs,
+		Use:       "eval [TASK...]",
+		Short:     "Play an evaluation on this machine and print its score, without a cluster",
+		ValidArgs: local.Tasks(),
 	}
 	cli.Help(cmd, "eval")
 	f := cmd.Flags()
@@ -57,15 +63,25 @@ func NewEvalCommand() *cobra.Command {
 	e.spec.add(cmd)
 	e.packs, e.output = cli.PackFlag(f), view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	e.judge.AddFlags(f)
-	f.StringVar(&e.store, "results", "", "`folder or URL` to store episodes in; episodes that an earlier call "+
-		"stored for the same run aren't played again")
-	f.BoolVar(&e.fresh, "fresh", false, "play every episode, even if --results contains it")
+	f.StringVar(&e.store, "results", "", "`folder or URL` to store episodes in, or none; "+source.DefaultStore+" or "+
+		"$"+envvars.Results+" by default. An interrupted run is continued; a complete one is reused with this "+
+		"flag, and played again without it")
+	f.BoolVar(&e.fresh, "fresh", false, "play every episode, even if it is stored")
+	f.BoolVar(&e.dryRun, "dry-run", false, "print what would be played, and play nothing")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every failed attempt")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return e.eval(cmd) }
+	cmd.RunE = func(cmd *cobra.Command, tasks []string) error {
+		if len(tasks) > 0 && len(e.files) > 0 {
+			return fmt.Errorf("the task %s can't be combined with -f: change the manifest, or omit -f", tasks[0])
+		}
+		e.spec.tasks = append(e.spec.tasks, tasks...)
+		e.store = cmp.Or(e.store, os.Getenv(envvars.Results), source.DefaultStore)
+		return e.eval(cmd)
+	}
 	return cmd
 }
 
 func (e *evalCommand) eval(cmd *cobra.Command) error {
+	ctx := cmd.Context()
 	run, pool, err := e.objects(cmd)
 	if err != nil {
 		return err
@@ -78,39 +94,43 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if run.UID, err = local.UID(run, options.Kind); err != nil {
+	if e.dryRun {
+		return e.estimate(cmd, run, options)
+	}
+	closeStore, err := e.keep(ctx, run, &options, cmd.Flags().Changed("results"))
+	if err != nil {
 		return err
 	}
-	if e.fresh {
-		run.UID = types.UID(uuid.NewString())
-	}
-	if e.store != "" {
-		if options.Store, err = results.Open(cmd.Context(), e.store); err != nil {
-			return err
-		}
-		defer options.Store.Close()
-		options.Location, options.LedgerKey = e.store, local.LedgerKey(run.UID)
-	}
+	defer closeStore()
+	errs := cmd.ErrOrStderr()
 	var resumed int64
-	meter := view.NewMeter(cmd.ErrOrStderr(), "playing "+run.Name, options.Clock.Now)
+	meter := view.NewMeter(errs, "playing "+run.Name, options.Clock.Now)
 	options.Progress = func(p local.Progress) {
 		resumed = p.Resumed
-		meter.Set(p.Ended, p.Total, p.Errored)
+		shown := view.Progress{Ended: p.Ended, Total: p.Total, Errored: p.Errored, Resumed: p.Resumed}
+		if p.Scored > 0 {
+			shown.Score = score.Decimal(p.Scores / p.Scored)
+		}
+		meter.Set(shown)
 	}
-	failures := newFailureLog(e.verbose, cmd.ErrOrStderr())
+	failures := newFailureLog(e.verbose, errs)
 	options.Log = slog.New(failures)
-	err = local.Play(cmd.Context(), run, options)
+	err = local.Play(ctx, run, options)
 	meter.Finish()
 	if err != nil {
 		return err
 	}
-	failures.print(cmd.ErrOrStderr())
+	failures.print(errs)
 	if resumed > 0 {
-		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
+		view.Paragraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.Count(int(resumed), "episode"), e.store))
 	}
 	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run); err != nil {
 		return err
+	}
+	if options.Store != nil && !cmd.Flags().Changed("results") {
+		view.Paragraph(errs, "", fmt.Sprintf("episodes stored in %s: `csenv report --results %s` shows them",
+			run.Status.Results, e.store))
 	}
 	return figures.OutcomeOf(run)
 }
@@ -152,9 +172,8 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 
 // unused warns about fields of a manifest that matter only in a cluster.
 func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
-	if run.Spec.Results != nil && e.store == "" {
-		view.Paragraph(w, "", "spec.results is ignored outside a cluster, so nothing is stored: --results stores "+
-			"every episode")
+	if run.Spec.Results != nil {
+		view.Paragraph(w, "", fmt.Sprintf("spec.results is ignored outside a cluster: --results is %s", e.store))
 	}
 	if ref := run.Spec.BaselineRef; ref != nil {
 		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef is ignored outside a cluster: compare with `csenv "+
@@ -195,6 +214,19 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack",
 			pool.Name, view.Count(wanted, "pack"))
 	}
+	replies, err := e.newJudge(cmd, pool)
+	if err != nil {
+		return o, err
+	}
+	if o.Kind, err = local.NewKind(pool, catalog, replies); err != nil {
+		return o, err
+	}
+	o.Agent, o.ActTimeout, err = e.newAgent(cmd.Context(), run, o.Kind.Name(), catalog)
+	return o, err
+}
+
+// newJudge makes the judge of replies, and tries it: nothing is played if it can't judge.
+func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSupportEnv) (grader.Judge, error) {
 	judge := e.judge
 	var err error
 	if cmd.Flags().Changed("judge") {
@@ -204,18 +236,25 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 		judge, err = local.Judge(pool, os.LookupEnv)
 	}
 	if err != nil {
-		return o, err
+		return nil, err
 	}
-	if o.Kind, err = local.NewKind(pool, catalog, judge); err != nil {
-		return o, err
+	if e.dryRun {
+		return offline.New(), nil
 	}
-	o.Agent, o.ActTimeout, err = newAgent(cmd.Context(), run, o.Kind.Name(), catalog)
-	return o, err
+	replies, _, err := judge.New()
+	if err != nil {
+		return nil, err
+	}
+	if model, ok := replies.(interface{ Try(context.Context) error }); ok {
+		if err := model.Try(cmd.Context()); err != nil {
+			return nil, fmt.Errorf("nothing was played: %w", err)
+		}
+	}
+	return replies, nil
 }
 
-// newAgent builds the agent after checking that its endpoint is reachable, and returns the time
-// limit of an action.
-func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
+// newAgent builds the agent and tries its endpoint, and returns the time limit of an action.
+func (e *evalCommand) newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
 	catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
 	config, err := local.AgentConfig(run.Spec.Agent)
 	if err != nil {
@@ -223,16 +262,26 @@ func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment stri
 	}
 	key := os.Getenv(envvars.AgentKey)
 	address, needsKey := local.Endpoint(run.Spec.Agent)
+	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
+	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel}
+	if e.dryRun {
+		agent, err := policy.Builtin(policy.Oracle, environment, catalog)
+		return agent, 0, err
+	}
+	agent, err := policy.New(config, o)
+	if err != nil {
+		return nil, 0, err
+	}
 	if (needsKey || strings.HasPrefix(address, openAIBaseURL)) && key == "" {
 		return nil, 0, fmt.Errorf("the agent's endpoint %s requires a key: set it in %s", address, envvars.AgentKey)
 	}
-	if address != "" {
+	if run.Spec.Agent.Type == v1alpha1.ContainerAgent {
 		if err := local.Reach(ctx, address); err != nil {
 			return nil, 0, err
 		}
 	}
-	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
-	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel}
-	agent, err := policy.New(config, o)
-	return agent, config.ActTimeout(o), err
+	if err := policy.Try(ctx, config, o); err != nil {
+		return nil, 0, fmt.Errorf("nothing was played, because the agent can't act: %w", err)
+	}
+	return agent, config.ActTimeout(o), nil
 }

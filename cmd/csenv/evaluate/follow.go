@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -28,7 +29,6 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 	every time.Duration) *v1alpha1.EvaluationRun {
 	ctx, name := cmd.Context(), run.Name
 	bar := view.NewMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
-	defer bar.Finish()
 	state := ""
 	answered := time.Now()
 	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
@@ -47,10 +47,13 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 			}
 		}
 		if e := run.Status.Episodes; e != nil {
-			bar.Set(e.Scored+e.Failed+e.Errored, wanted(run), e.Errored)
+			mean := ptr.Deref(run.Status.Score, v1alpha1.Score{}).Mean
+			bar.Set(view.Progress{Ended: e.Scored + e.Failed + e.Errored, Total: wanted(run), Errored: e.Errored,
+				Score: mean})
 		}
 		return evaluation.Ended(run.Status.Conditions), nil
 	})
+	bar.Finish()
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
 	if err == nil {
 		return run

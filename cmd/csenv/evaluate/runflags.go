@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -17,6 +19,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -58,10 +61,11 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.flags = f
 	f.SortFlags = false
-	f.StringVar(&r.name, "name", "", "name of the run; the agent by default")
+	f.StringVar(&r.name, "name", "", "name of the run; the model or the agent by default")
 	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(local.Tasks(), ", "))
-	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agents(), ", "))
-	f.StringVar(&r.model, "model", "", "name of the model at its endpoint (--agent openai)")
+	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agents(), ", ")+
+		"; --model implies openai, --agent-url implies http")
+	f.StringVar(&r.model, "model", "", "name of the model at its endpoint")
 	f.StringVar(&r.baseURL, "base-url", openAIBaseURL, "OpenAI-compatible `URL` up to its version (--agent openai)")
 	f.StringVar(&r.mode, "mode", "tools", "how the model sends actions: tools or json (--agent openai)")
 	f.StringVar(&r.temperature, "temperature", "", "temperature of sampling (--agent openai)")
@@ -69,7 +73,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "maximum requests per minute (--agent openai)")
 	f.StringVar(&r.systemPrompt, "system-prompt", "",
 		"`file` with a system prompt that replaces the default one (--agent openai)")
-	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions (--agent http)")
+	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions")
 	f.Int32Var(&r.trials, "trials", 1, "number of times each scenario is played, each with other values")
 	f.Int64Var(&r.seed, "seed", 0, "seed of the drawn values: the same seed plays the same episodes")
 	f.StringSliceVar(&r.scenarios, "scenarios", nil, "only these scenarios, by `id`, such as B01,B02")
@@ -110,6 +114,9 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		return nil, fmt.Errorf("nothing to play: give --task (one of %s), or a manifest with -f",
 			strings.Join(local.Tasks(), ", "))
 	}
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
 	agent, err := r.spec()
 	if err != nil {
 		return nil, err
@@ -122,7 +129,7 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed, PassScore: passScore,
 		Parallelism: &r.parallelism, Concurrency: &r.concurrency,
 	}}
-	run.Name = cmp.Or(r.name, strings.ToLower(r.agent))
+	run.Name = cmp.Or(r.name, defaultName(agent))
 	if r.pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}
@@ -156,9 +163,87 @@ func number(flag, text string) (v1alpha1.Number, error) {
 	return value, nil
 }
 
+// validate reports values with messages about the flags. The schema of the API would report them as
+// fields.
+func (r *runFlags) validate() error {
+	if r.trials < 1 {
+		return fmt.Errorf("--trials is %d: give 1 or more", r.trials)
+	}
+	if pass, err := score.ParseDecimal(r.passScore); err != nil || pass < 0 || pass > score.One {
+		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
+	}
+	if r.name != "" && len(content.IsDNS1123Label(r.name)) > 0 {
+		return fmt.Errorf("--name is %q: use at most 63 lower-case letters, digits and hyphens, such as %s", r.name,
+			cmp.Or(plainName(r.name), "my-agent"))
+	}
+	environments := map[v1alpha1.EnvironmentType][]string{}
+	for _, task := range r.tasks {
+		environment, err := local.EnvironmentOf(task)
+		if err != nil {
+			return err
+		}
+		environments[environment] = append(environments[environment], task)
+	}
+	if len(environments) > 1 {
+		return fmt.Errorf("--task names tasks of two environments, and a run plays one: evaluate %s and %s apart",
+			strings.Join(environments[v1alpha1.TicketEnvironment], ", "),
+			strings.Join(environments[v1alpha1.WorkflowEnvironment], ", "))
+	}
+	return nil
+}
+
+// defaultName is the name of a run without --name: its model or its policy.
+func defaultName(agent v1alpha1.Agent) string {
+	switch {
+	case agent.OpenAI != nil:
+		return cmp.Or(plainName(agent.OpenAI.Model), "openai")
+	case agent.Builtin != nil:
+		return strings.ToLower(string(agent.Builtin.Policy))
+	}
+	return strings.ToLower(string(agent.Type))
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// plainName makes a name of a run from a text, "" if nothing of it can be used.
+func plainName(s string) string {
+	const most = 40
+	s = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(s), "-"), "-")
+	return strings.Trim(s[:min(len(s), most)], "-")
+}
+
+// flagsOf are the flags that only one type of agent has.
+var flagsOf = []struct {
+	agent string
+	flags []string
+}{
+	{"openai", []string{"model", "base-url", "mode", "temperature", "max-tokens", "requests-per-minute", "system-prompt"}},
+	{"http", []string{"agent-url"}},
+}
+
+// agentName is the value of --agent or, without one, the agent that the other flags are for.
+func (r *runFlags) agentName() (string, error) {
+	name, inferred := strings.ToLower(r.agent), false
+	for _, of := range flagsOf {
+		for _, flag := range of.flags {
+			switch {
+			case !r.flags.Changed(flag) || name == of.agent:
+			case r.flags.Changed("agent") || inferred:
+				return "", fmt.Errorf("--%s is for --agent %s, and the agent is %s: omit one of them", flag, of.agent, name)
+			default:
+				name, inferred = of.agent, true
+			}
+		}
+	}
+	return name, nil
+}
+
 // spec returns the agent.
 func (r *runFlags) spec() (v1alpha1.Agent, error) {
-	name := strings.ToLower(r.agent)
+	name, err := r.agentName()
+	if err != nil {
+		return v1alpha1.Agent{}, err
+	}
 	if at := slices.IndexFunc(policy.Names(), func(p string) bool { return strings.EqualFold(p, name) }); at >= 0 {
 		return v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
 			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(policy.Names()[at])}}, nil

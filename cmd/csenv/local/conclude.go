@@ -52,8 +52,13 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 	episodes := g.run.Status.Episodes
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
-		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
-			Message: "The run was stopped. " + scored}
+		message := "The score is that of the episodes that ended first, and not comparable. "
+		if g.Store != nil {
+			message += "Run the same command again to play the others."
+		} else {
+			message += "Nothing is stored: with --results, the same command plays only the others."
+		}
+		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted, Message: message}
 	}
 	outcome, ended := evaluation.Verdict(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllShards,

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -36,18 +37,15 @@ func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 	return out
 }
 
-// NewKind makes the environment of a pool from a catalogue that includes its packs.
+// NewKind makes the environment of a pool from a catalogue that includes its packs, and a judge of
+// replies.
 func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
-	judge judgeflags.Options) (episode.Kind, error) {
+	replies grader.Judge) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
 		catalog = catalog.Split(splitNames(splits)...)
 	}
 	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
 		return workflow.New(catalog, offline.New())
-	}
-	replies, _, err := judge.New()
-	if err != nil {
-		return nil, err
 	}
 	return ticket.New(catalog, replies)
 }
@@ -96,8 +94,8 @@ func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 
 const reachTimeout = 5 * time.Second
 
-// Reach checks that a URL accepts connections, so that a run fails at once and not with each of its
-// episodes. It checks nothing if the URL is behind a proxy.
+// Reach checks that the URL of a container accepts connections, so that a run fails at once and
+// doesn't wait for it to start. It checks nothing if the URL is behind a proxy.
 func Reach(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil {

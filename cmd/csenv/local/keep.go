@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 
@@ -62,6 +63,14 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	defer g.mu.Unlock()
 	g.progress.Ended += int64(len(shard.Receipts()))
 	g.progress.Resumed += int64(len(shard.Receipts()))
+	for _, receipt := range shard.Receipts() {
+		r, err := score.VerifyReceipt(receipt, g.LedgerKey.Public().(ed25519.PublicKey))
+		if err != nil {
+			continue // the shard has verified it
+		}
+		g.progress.Scored++
+		g.progress.Scores += r.Episode.Score
+	}
 	if g.Progress != nil {
 		g.Progress(g.progress)
 	}

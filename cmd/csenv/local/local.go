@@ -64,6 +64,8 @@ type Options struct {
 	// are counted without being played again.
 	Store    *results.Store
 	Location string
+	// Shards is the number of shards of the stored plan, 0 if nothing is stored yet.
+	Shards int
 }
 
 // Progress is how far a run is.
@@ -71,6 +73,8 @@ type Progress struct {
 	Ended, Total, Errored int64
 	// Resumed is the number of ended episodes that an earlier call played.
 	Resumed int64
+	// Scores is the sum of the scores of Scored episodes, in micro-points.
+	Scores, Scored int64
 }
 
 // Play plays the run and writes its status. It returns nil once the run has completed or failed,
@@ -101,14 +105,18 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// UID is a function of what the run plays, so that the same manifest is the same run.
+// UID is a function of what the run plays, so that the same manifest is the same run. How fast it
+// is played doesn't matter.
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
+	run = run.DeepCopy()
+	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
+	run.Spec.BaselineRef, run.Spec.Results = nil, nil
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%s\n%s\n%s", run.Namespace, run.Name,
-		ptr.Deref(run.Spec.Parallelism, 1), provenance.SpecHash, provenance.ScenarioDigest,
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%s\n%s", run.Namespace, run.Name,
+		provenance.SpecHash, provenance.ScenarioDigest,
 		provenance.GraderVersion, provenance.Judge))
 	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String()), nil
 }
@@ -145,7 +153,11 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 	run.Status = v1alpha1.EvaluationRunStatus{ObservedGeneration: run.Generation,
 		Agent: evaluation.AgentName(run.Spec.Agent)}
 	var err error
-	g.plan, g.sums, err = evaluation.Begin(run, &run.Status, evaluation.Offer{
+	planned := run.DeepCopy()
+	if o.Shards > 0 {
+		planned.Spec.Parallelism = new(int32(o.Shards)) //nolint:gosec // of a plan
+	}
+	g.plan, g.sums, err = evaluation.Begin(planned, &run.Status, evaluation.Offer{
 		Pool: o.Pool, Image: "csenv eval " + o.Version, Version: o.Version,
 		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind), Limits: o.Limits,
 	})
@@ -193,7 +205,12 @@ func (g *game) parallelism() int {
 	return min(int(ptr.Deref(g.run.Spec.Parallelism, 1)), g.plan.Shards)
 }
 
-func (g *game) concurrency() int { return int(ptr.Deref(g.run.Spec.Concurrency, 1)) }
+// concurrency is the number of episodes at a time in a shard. A resumed plan may have fewer shards
+// than the run now plays at a time.
+func (g *game) concurrency() int {
+	all := int(ptr.Deref(g.run.Spec.Concurrency, 1)) * int(ptr.Deref(g.run.Spec.Parallelism, 1))
+	return (all + g.parallelism() - 1) / g.parallelism()
+}
 
 func (g *game) play(ctx context.Context) error {
 	deadline := ctx
@@ -262,6 +279,10 @@ func (g *game) note(e record.Episode) {
 	g.progress.Ended++
 	if e.Outcome == score.Errored {
 		g.progress.Errored++
+	}
+	if e.Score != nil {
+		g.progress.Scored++
+		g.progress.Scores += int64(*e.Score*score.One + 0.5)
 	}
 	if g.Progress != nil {
 		g.Progress(g.progress)

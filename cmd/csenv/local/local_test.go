@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
@@ -31,7 +31,7 @@ import (
 func ticketKind(t *testing.T) episode.Kind {
 	t.Helper()
 	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
-		Environment: v1alpha1.TicketEnvironment}}, testkit.Catalog(t), judgeflags.Default())
+		Environment: v1alpha1.TicketEnvironment}}, testkit.Catalog(t), offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestPlay(t *testing.T) {
 		c.Reason != v1alpha1.ReasonCompleted {
 		t.Errorf("Complete = %+v", c)
 	}
-	if run.Status.Progress != "6/6" || last != (Progress{Ended: 6, Total: 6}) || recorded != 6 {
+	if run.Status.Progress != "6/6" || last.Ended != 6 || last.Total != 6 || last.Scored != 6 || recorded != 6 {
 		t.Errorf("progress = %s, %+v, %d recorded; want 6 of 6", run.Status.Progress, last, recorded)
 	}
 	if run.Status.Score.Mean == "0.0000" || run.Status.Provenance.ScenarioDigest != o.Kind.ScenarioDigest() {
@@ -137,7 +137,7 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := condition(t, run, v1alpha1.ConditionFailed)
-	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "3 of 6 episodes were scored") ||
+	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "not comparable") ||
 		run.Status.Episodes.Scored+run.Status.Episodes.Failed != 3 {
 		t.Errorf("Failed = %+v with %+v; want the result of three episodes", c, run.Status.Episodes)
 	}
@@ -232,9 +232,10 @@ func TestUID(t *testing.T) {
 	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.TTLSecondsAfterFinished = nil }); got != same {
 		t.Errorf("the same spec gives different runs: %s and %s", got, same)
 	}
-	// Shards are stored separately, so another number of shards is another run.
-	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Parallelism = new(int32(7)) }); got == same {
-		t.Error("other shards are the same run")
+	if got := uid(func(r *v1alpha1.EvaluationRun) {
+		r.Spec.Parallelism, r.Spec.Concurrency = new(int32(7)), new(int32(9))
+	}); got != same {
+		t.Error("a run that is played faster is another run")
 	}
 	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Seed = new(int64(7)) }); got == same {
 		t.Error("another seed is the same run")

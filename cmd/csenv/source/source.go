@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,16 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // Micro converts a score to micro-points.
 func Micro(points float64) int64 { return int64(points*score.One + 0.5) }
+
+// DefaultStore is the folder in which csenv eval stores episodes without --results.
+const DefaultStore = "csenv-results"
 
 // Flags select the source of runs: the cluster or a store of episodes.
 type Flags struct {
@@ -34,7 +39,7 @@ type Flags struct {
 func (s *Flags) Add(cmd *cobra.Command) {
 	s.Flags.Add(cmd)
 	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read instead of the "+
-		"cluster, as written by `csenv eval --results` and spec.results")
+		"cluster; without a cluster, that of csenv eval")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
 		if s.store == "" {
 			return s.Complete(&v1alpha1.EvaluationRunList{})(cmd, args, to)
@@ -55,7 +60,10 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 	if s.store != "" {
 		return findStored(ctx, s.store, names)
 	}
-	c, err := s.Connect()
+	c, err := s.connect()
+	if c == nil && err == nil {
+		return findStored(ctx, s.store, names)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +78,20 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 	return found, nil
 }
 
+// connect connects to the cluster. Without one it selects the store of csenv eval, if there is one,
+// and returns nil.
+func (s *Flags) connect() (*cluster.Connection, error) {
+	c, err := s.Connect()
+	folder := cmp.Or(os.Getenv(envvars.Results), DefaultStore)
+	if errors.Is(err, cluster.ErrNoCluster) {
+		if info, missing := os.Stat(folder); missing == nil && info.IsDir() {
+			s.store = folder
+			return nil, nil
+		}
+	}
+	return c, err
+}
+
 // All reads the named runs or, without names, the runs that match a selector.
 func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*LoadedRun, error) {
 	if len(names) > 0 && selector != "" {
@@ -81,7 +103,10 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 		}
 		return s.Find(ctx, names...)
 	}
-	c, err := s.Connect()
+	c, err := s.connect()
+	if c == nil && err == nil {
+		return s.All(ctx, selector, names)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,7 +92,7 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 	}
 	found := make([]*LoadedRun, len(names))
 	for i, name := range names {
-		folder, err := s.folder(folders, name)
+		folder, err := s.folder(ctx, folders, name)
 		if err != nil {
 			return nil, err
 		}
@@ -99,10 +100,24 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 			return nil, err
 		}
 	}
+	tellApart(found)
 	return found, nil
 }
 
-func (s *Stored) folder(folders []string, name string) (string, error) {
+// tellApart gives runs of the same name the names of their folders.
+func tellApart(runs []*LoadedRun) {
+	names := map[string]int{}
+	for _, r := range runs {
+		names[r.Name]++
+	}
+	for _, r := range runs {
+		if names[r.Name] > 1 {
+			r.Name = path.Base(results.Folder("", r.Name, string(r.UID)))
+		}
+	}
+}
+
+func (s *Stored) folder(ctx context.Context, folders []string, name string) (string, error) {
 	if slices.Contains(folders, name) {
 		return name, nil
 	}
@@ -121,8 +136,16 @@ func (s *Stored) folder(folders []string, name string) (string, error) {
 	case 1:
 		return matches[0], nil
 	}
+	dated := make([]string, len(matches))
+	for i, folder := range matches {
+		m, err := s.Manifest(ctx, folder)
+		if err != nil {
+			return "", err
+		}
+		dated[i] = fmt.Sprintf("%s (%s)", folder, m.Written.Local().Format(time.DateTime))
+	}
 	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name,
-		strings.Join(matches, ", "))
+		strings.Join(dated, ", "))
 }
 
 // read rebuilds a run from its stored plan and episodes.
@@ -141,6 +164,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
 	}
 	planned(run, m.Plan)
+	run.CreationTimestamp = metav1.NewTime(m.Written)
 	limits := evaluation.Limits{}
 	if len(m.Limits) > 0 {
 		if err := json.Unmarshal(m.Limits, &limits); err != nil {

@@ -97,7 +97,8 @@ func (s Section) table() table.Writer {
 // gap is the space between two columns.
 const gap = 2
 
-// folded narrows the widest columns of an escaped section until all fit.
+// folded narrows the widest columns of an escaped section until all fit, except columns without a
+// header, which are drawings.
 func (s Section) folded() []table.ColumnConfig {
 	widths := make([]int, len(s.Header))
 	for _, row := range append([][]string{s.Header}, s.Rows...) {
@@ -112,7 +113,7 @@ func (s Section) folded() []table.ColumnConfig {
 	for ; total > Width; total-- {
 		widest := 0
 		for i, width := range widths {
-			if width > widths[widest] {
+			if s.Header[i] != "" && (s.Header[widest] == "" || width > widths[widest]) {
 				widest = i
 			}
 		}

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,46 +38,68 @@ func NewMeter(out io.Writer, what string, now func() time.Time) *Meter {
 // UnknownTotal is the total of a run without a fixed number of episodes.
 const UnknownTotal = -1
 
-// Set shows the number of ended episodes, including errored ones.
-func (m *Meter) Set(ended, total, errored int64) {
+// Progress is how far a run is.
+type Progress struct {
+	// Ended counts the episodes that have ended, with those that are Errored and those that an
+	// earlier call played, which are Resumed.
+	Ended, Total, Errored, Resumed int64
+	// Score is the mean score so far, "" before there is one.
+	Score string
+}
+
+// Set shows the progress.
+func (m *Meter) Set(p Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := m.now()
 	if m.Terminal {
-		m.draw(ended, total, errored)
+		m.draw(p, now)
 		return
 	}
-	now := m.now()
 	if now.Sub(m.last) < LineInterval {
 		return
 	}
 	m.last = now
-	elapsed := now.Sub(m.began)
-	if total == UnknownTotal {
-		fmt.Fprintf(m.out, "%s: %d episodes, %d errored, %.1f/s\n", m.what, ended, errored,
-			float64(ended)/elapsed.Seconds())
-		return
+	count := fmt.Sprintf("%d of %d episodes", p.Ended, p.Total)
+	if p.Total == UnknownTotal {
+		count = fmt.Sprintf("%d episodes", p.Ended)
 	}
-	left := "unknown"
-	if rest, known := evaluation.TimeLeft(elapsed, ended, total); known {
-		left = rest.Round(time.Second).String()
-	}
-	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored,
-		float64(ended)/elapsed.Seconds(), left)
+	fmt.Fprintf(m.out, "%s: %s%s\n", m.what, count, m.details(p, now))
 }
 
-func (m *Meter) draw(ended, total, errored int64) {
+// details are the parts after the number of episodes. Episodes of an earlier call took no time.
+func (m *Meter) details(p Progress, now time.Time) string {
+	var b strings.Builder
+	if p.Errored > 0 {
+		fmt.Fprintf(&b, ", %d errored", p.Errored)
+	}
+	if p.Score != "" {
+		fmt.Fprintf(&b, ", score %s", p.Score)
+	}
+	elapsed, played := now.Sub(m.began), p.Ended-p.Resumed
+	if played <= 0 || elapsed <= 0 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, ", %.1f/s", float64(played)/elapsed.Seconds())
+	if p.Total == UnknownTotal {
+		return b.String()
+	}
+	left := "unknown"
+	if rest, known := evaluation.TimeLeft(elapsed, played, p.Total-p.Resumed); known {
+		left = rest.Round(time.Second).String()
+	}
+	return b.String() + ", " + left + " left"
+}
+
+func (m *Meter) draw(p Progress, now time.Time) {
 	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond))
+		m.bar = progressbar.NewOptions64(p.Total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
+			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(16),
+			progressbar.OptionThrottle(100*time.Millisecond))
 	}
-	what := m.what
-	if errored > 0 {
-		what = fmt.Sprintf("%s, %d errored", what, errored)
-	}
-	m.bar.Describe(what)
-	_ = m.bar.Set64(ended) // a bar that can't be drawn is no failure
+	m.bar.Describe(m.what + m.details(p, now))
+	_ = m.bar.Set64(p.Ended) // a bar that can't be drawn is no failure
 }
 
 // Finish removes the bar.
@@ -85,5 +108,6 @@ func (m *Meter) Finish() {
 	defer m.mu.Unlock()
 	if m.bar != nil {
 		_ = m.bar.Clear()
+		m.bar = nil
 	}
 }

@@ -8,20 +8,23 @@ import (
 
 func TestLinesOfProgress(t *testing.T) {
 	for name, tc := range map[string]struct {
-		total int64
-		want  string
+		p    Progress
+		want string
 	}{
-		"a plan":          {120, "run a: 30 of 120 episodes, 1 errored, 2.0/s, 45s left\n"},
-		"years of it":     {1 << 31, "run a: 30 of 2147483648 episodes, 1 errored, 2.0/s, unknown left\n"},
-		"as many as come": {UnknownTotal, "run a: 30 episodes, 1 errored, 2.0/s\n"},
+		"a plan": {Progress{Ended: 30, Total: 120, Errored: 1, Score: "0.6120"},
+			"run a: 30 of 120 episodes, 1 errored, score 0.6120, 2.0/s, 45s left\n"},
+		"years of it":     {Progress{Ended: 30, Total: 1 << 31}, "run a: 30 of 2147483648 episodes, 2.0/s, unknown left\n"},
+		"as many as come": {Progress{Ended: 30, Total: UnknownTotal}, "run a: 30 episodes, 2.0/s\n"},
+		"resumed":         {Progress{Ended: 30, Total: 45, Resumed: 15}, "run a: 30 of 45 episodes, 1.0/s, 15s left\n"},
+		"only resumed":    {Progress{Ended: 30, Total: 45, Resumed: 30}, "run a: 30 of 45 episodes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			now := time.Unix(0, 0)
 			m := NewMeter(&out, "run a", func() time.Time { return now })
-			m.Set(1, tc.total, 0)
+			m.Set(Progress{Ended: 1, Total: tc.p.Total})
 			now = now.Add(15 * time.Second)
-			m.Set(30, tc.total, 1)
+			m.Set(tc.p)
 			if got := out.String(); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/envvars"
+)
+
+// Without --results, episodes are stored in the default folder, which the other commands read when
+// there is no cluster. A complete run is played again, and an interrupted one is continued, whatever
+// its concurrency.
+func TestDefaultStore(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Chdir(t.TempDir())
+	if err := os.Unsetenv(envvars.Results); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Setenv(envvars.Results, "none") })
+	play := func(more ...string) (string, int) {
+		_, errs, code := csenv(t, append([]string{"eval", "ticket-classify", "--scenarios", "B06,S03"}, more...)...)
+		return errs, code
+	}
+	if errs, code := play(); code != exitDone || !strings.Contains(errs, "episodes stored in csenv-results/heuristic-") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if out := must(t, "results", "heuristic"); !strings.Contains(out, "Completed, 2 of 2 episodes scored") {
+		t.Error(out)
+	}
+	if errs, _ := play("--concurrency", "2"); strings.Contains(errs, "reused") {
+		t.Errorf("a complete run is not played again: %s", errs)
+	}
+	stored, err := filepath.Glob("csenv-results/heuristic-*/shard-00000/000001.jsonl")
+	if err != nil || len(stored) != 2 {
+		t.Fatal(stored, err)
+	}
+	if _, errs, code := csenv(t, "results", "heuristic"); code != exitError ||
+		!strings.Contains(errs, "several runs named heuristic") || !strings.Contains(errs, "(20") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for _, file := range stored {
+		lines, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(lines), "\n")
+		if err := os.WriteFile(file, []byte(first+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if errs, _ := play("--concurrency", "3", "--parallelism", "2"); !strings.Contains(errs, "1 episode reused from") {
+		t.Errorf("an interrupted run is not continued: %s", errs)
+	}
+	if errs, _ := play("--results", "none"); errs != "" {
+		t.Errorf("--results none stores: %s", errs)
+	}
+}
+
+// A model that refuses everything is called once, and nothing is played.
+func TestEvalTriesEndpoints(t *testing.T) {
+	t.Setenv("CSENV_AGENT_KEY", "key")
+	var calls atomic.Int64
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		http.Error(w, `{"error":{"message":"the model gpt-9 does not exist"}}`, http.StatusNotFound)
+	}))
+	defer refusing.Close()
+	for name, args := range map[string][]string{
+		"agent": {"--model", "gpt-9", "--base-url", refusing.URL + "/v1"},
+		"judge": {"--judge", "llm", "--judge-model", "gpt-9", "--judge-base-url", refusing.URL + "/v1"},
+	} {
+		calls.Store(0)
+		out, errs, code := csenv(t, append([]string{"eval", "ticket-resolve"}, args...)...)
+		if code != exitError || out != "" || calls.Load() != 1 {
+			t.Errorf("%s: exit code %d after %d calls: %s%s", name, code, calls.Load(), out, errs)
+		}
+		for _, want := range []string{"nothing was played", "404", "gpt-9 does not exist", refusing.URL} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: the error does not say %q: %s", name, want, errs)
+			}
+		}
+	}
+}
+
+// A dry run calls no endpoint and stores nothing.
+func TestEvalDryRun(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "results")
+	out := must(t, "eval", "ticket-resolve", "--scenarios", "B06,S03", "--trials", "2", "--model", "m", "--base-url",
+		"http://127.0.0.1:1/v1", "--results", folder, "--dry-run")
+	for _, want := range []string{"task ticket-resolve", "4 episodes", "actions, at least", "http://127.0.0.1:1/v1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("a dry run has stored something")
+	}
+}
+
+// An interrupted run says that its score is not comparable, and how to go on.
+func TestEvalInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body) // the end of the request is noticed after that
+			stop()
+			<-r.Context().Done()
+		}
+	}))
+	defer slow.Close()
+	var out strings.Builder
+	code := runWith(ctx, []string{"eval", "ticket-classify", "--scenarios", "B06,S03", "--agent-url", slow.URL,
+		"--results", t.TempDir()}, strings.NewReader(""), &out, io.Discard)
+	got := strings.Join(strings.Fields(out.String()), " ")
+	if code != exitOutcome || !strings.Contains(got, "not comparable. Run the same command again to play the others.") ||
+		strings.Count(got, "0 of 2 episodes") != 1 {
+		t.Errorf("exit code %d: %s", code, got)
+	}
+}

@@ -15,8 +15,8 @@ import (
 )
 
 // Without --results, episodes are stored in the default folder, which the other commands read when
-// there is no cluster. A complete run is played again, and an interrupted one is continued, whatever
-// its concurrency.
+// there is no cluster. A complete run is played again, and an interrupted one is continued,
+// whatever its concurrency.
 func TestDefaultStore(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Chdir(t.TempDir())

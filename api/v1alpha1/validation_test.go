@@ -57,7 +57,7 @@ func TestValidation(t *testing.T) {
 		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, "+
 				"path: /act}}"), ""},
-		"a run of what trainers bring": {rollouts("rollouts", "{type: External}"), ""},
+		"a run of type External": {rollouts("rollouts", "{type: External}"), ""},
 		"a run of many of them": {rollouts("many", "{type: External, external: {episodes: 2147483648}}",
 			"baselineRef: {name: last}", "thresholds: [{metric: passRate, min: 1}]"), ""},
 		"a run of any number, for now": {rollouts("any", "{type: External, external: {}}", "activeDeadlineSeconds: 60",
@@ -160,7 +160,7 @@ func TestValidation(t *testing.T) {
 			"{judge: {type: LLM, llm: {baseURL: 'https://me@models.example/v1', model: m}}}"), "should match"},
 		"a judge's URL with a query": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1?key=secret', model: m}}}"), "should match"},
-		"a judge's query alone": {pool("bad",
+		"a judge's URL with a query": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example?key=secret', model: m}}}"), "should match"},
 		"a judge's URL with a part": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1#chat', model: m}}}"), "should match"},

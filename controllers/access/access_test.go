@@ -30,10 +30,10 @@ func TestAllows(t *testing.T) {
 		want      bool
 		wantErr   string
 	}{
-		"its own":         {pool(v1alpha1.SameNamespace, nil), "shop", nil, true, ""},
-		"another":         {pool(v1alpha1.SameNamespace, nil), "lab", nil, false, ""},
-		"nothing is said": {pool("", nil), "lab", nil, false, ""},
-		"all":             {pool(v1alpha1.AllNamespaces, nil), "lab", nil, true, ""},
+		"its own":          {pool(v1alpha1.SameNamespace, nil), "shop", nil, true, ""},
+		"another":          {pool(v1alpha1.SameNamespace, nil), "lab", nil, false, ""},
+		"no access is set": {pool("", nil), "lab", nil, false, ""},
+		"all":              {pool(v1alpha1.AllNamespaces, nil), "lab", nil, true, ""},
 		"selected": {pool(v1alpha1.SelectedNamespaces, team), "lab",
 			map[string]string{"team": "a"}, true, ""},
 		"selected, its own": {pool(v1alpha1.SelectedNamespaces, team), "shop", nil, true, ""},

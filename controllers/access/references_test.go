@@ -59,15 +59,15 @@ func TestCheckReferences(t *testing.T) {
 		want   string
 	}{
 		"nothing":                      {func(*v1alpha1.EvaluationRun) {}, ""},
-		"a Secret of its own":          {container(secretVariable("mine", "key")), ""},
+		"a Secret of the run":          {container(secretVariable("mine", "key")), ""},
 		"a signing key":                {container(secretVariable("support-ledger-key-0123456789", "key.pem")), "a Secret of the operator"},
-		"that of a pool that is gone":  {container(secretVariable("gone-ledger-key-0123456789", "key.pem")), "spec.agent.container.env"},
+		"a Secret of a deleted pool":   {container(secretVariable("gone-ledger-key-0123456789", "key.pem")), "spec.agent.container.env"},
 		"a run's credential":           {container(secretVariable("openai-credential", "credential")), "a Secret of the operator"},
 		"a private pack":               {container(secretVariable("held-out", "B01.yaml")), "a scenario pack of pool support"},
 		"a pack in a ConfigMap":        {container(configVariable("acme")), "ConfigMap acme, which is a scenario pack"},
 		"a ConfigMap of a pack's name": {container(configVariable("held-out")), ""},
 		"the pool's token":             {container(secretVariable("tokens", "pool")), "the token of pool support"},
-		"another key beside the token": {container(secretVariable("tokens", "other")), ""},
+		"another key of the token":     {container(secretVariable("tokens", "other")), ""},
 		"the judge's key":              {container(secretVariable("models", "judge")), "the judge's key of pool support"},
 		"the runner's variables": {template(v1alpha1.PodOverrides{Env: secretVariable("models", "judge")}),
 			"spec.template.env"},

@@ -185,7 +185,7 @@ func TestEviction(t *testing.T) {
 		"played":                              {"false", time.Time{}, true, false, ""},
 		"idle lately":                         {"false", lately, true, false, ""},
 		"idle for long":                       {"false", long, true, false, "true"},
-		"idle for long, and said so":          {"true", long, true, false, ""},
+		"idle for long, already marked":       {"true", long, true, false, ""},
 		"idle lately, after a restart":        {"true", lately, true, false, ""},
 		"played again":                        {"true", time.Time{}, true, false, "false"},
 		"silent":                              {"true", time.Time{}, false, false, ""},
@@ -299,7 +299,7 @@ func TestReconcileRetriesCosts(t *testing.T) {
 		wantErr string
 		stays   bool
 	}{
-		"the pod is gone": {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
+		"the pod was deleted": {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
 		"refused": {faults{patch: apierrors.NewForbidden(pods, "support-a",
 			errors.New("refused by a webhook"))}, "annotating Pod support-", true},
 		"conflict": {faults{patch: apierrors.NewConflict(pods, "support-a", errors.New("modified"))},

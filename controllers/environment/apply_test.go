@@ -58,7 +58,7 @@ func TestChanges(t *testing.T) {
 			s.live, s.taken = nil,
 				[]childID{{kindService, "support"}}
 		}, all[1:]},
-		"an earlier pool's object is going": {func(s *decision) { s.live, s.leaving = nil, []childID{deploymentID} },
+		"an earlier pool's old object": {func(s *decision) { s.live, s.leaving = nil, []childID{deploymentID} },
 			all[:4]},
 		"defaults and fields of others are no difference": {func(s *decision) {
 			d := s.live[deploymentID].(*appsv1.Deployment)
@@ -70,19 +70,19 @@ func TestChanges(t *testing.T) {
 		"the kind of a typed object is no difference": {func(s *decision) {
 			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
 		}, nil},
-		"replicas scaled by hand": {func(s *decision) {
+		"replicas scaled manually": {func(s *decision) {
 			s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(
 				int32(9))
 		}, all[4:]},
-		"an argument added by hand": {func(s *decision) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) },
+		"an argument added manually": {func(s *decision) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) },
 			all[4:]},
-		"a label removed by hand": {func(s *decision) { s.live[childID{kindService, "support"}].SetLabels(nil) },
+		"a label removed manually": {func(s *decision) { s.live[childID{kindService, "support"}].SetLabels(nil) },
 			all[:1]},
-		"the owner removed by hand": {func(s *decision) {
+		"the owner removed manually": {func(s *decision) {
 			s.live[childID{kindBudget, "support"}].SetOwnerReferences(
 				nil)
 		}, all[2:3]},
-		"the budget loosened by hand": {func(s *decision) {
+		"the budget loosened manually": {func(s *decision) {
 			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
 		}, all[2:3]},
 		"the spec scales": {func(s *decision) { s.scaling.to = 0 }, all[4:]},
@@ -90,11 +90,11 @@ func TestChanges(t *testing.T) {
 			all[4:]},
 		"the image changes": {func(s *decision) { s.image = "csenv:next" }, all[4:]},
 		"a new key pair":    {func(s *decision) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
-		"a rule added to the network policy by hand": {func(s *decision) {
+		"a rule added to the network policy manually": {func(s *decision) {
 			policy := s.live[policyID].(*networkingv1.NetworkPolicy)
 			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
 		}, all[3:4]},
-		"a rule of the network policy widened by hand": {func(s *decision) {
+		"a rule of the network policy widened manually": {func(s *decision) {
 			rule := &s.live[policyID].(*networkingv1.NetworkPolicy).Spec.Ingress[0]
 			rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}})
 		}, all[3:4]},

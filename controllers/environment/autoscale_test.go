@@ -62,7 +62,7 @@ func TestAutoscale(t *testing.T) {
 		"a share is free no more":              {small, load{active: 17, stay: 2}, 2, history{}, at(3, scaleFree)},
 		"a number is free to the last session": {number, load{active: 5, stay: 2}, 2, history{}, at(2, "")},
 		"a number is free no more":             {number, load{active: 6, stay: 2}, 2, history{}, at(3, scaleFree)},
-		"a burst goes up at once":              {small, load{active: 64, stay: 1}, 1, history{}, at(8, scaleFree)},
+		"a burst scales up immediately":        {small, load{active: 64, stay: 1}, 1, history{}, at(8, scaleFree)},
 		"servers that start are room to come": {small, load{active: 64, stay: 8, idle: 7, unready: 7}, 8, history{},
 			at(8, "")},
 		"not beyond the maximum": {small, load{active: 99, stay: 1}, 1, history{},
@@ -84,7 +84,7 @@ func TestAutoscale(t *testing.T) {
 			at(1, scaleUnneeded)},
 		"only idle servers go": {small, load{active: 4, stay: 6, idle: 2}, 6, watched(small, 1),
 			at(4, scaleUnneeded)},
-		"all are played: one goes": {small, load{active: 4, stay: 4}, 4, watched(small, 1),
+		"all have sessions: one is removed": {small, load{active: 4, stay: 4}, 4, watched(small, 1),
 			at(3, scaleUnneeded)},
 		"all are played, and one is on its way": {small, load{active: 4, stay: 4, leaving: 1, lasting: 1}, 4,
 			watched(small, 1), at(4, "")},
@@ -118,7 +118,7 @@ func TestAutoscale(t *testing.T) {
 			at(1, scaleFree)},
 		"a silent leaving one brings none back": {zero, load{leaving: 1, unsure: true}, 0, watched(zero, 0),
 			at(0, "")},
-		"a silent leaving one keeps the last": {zero, load{stay: 1, idle: 1, leaving: 1, unsure: true}, 1,
+		"a silent terminating server keeps the last": {zero, load{stay: 1, idle: 1, leaving: 1, unsure: true}, 1,
 			watched(zero, 0), at(1, "")},
 	}
 	for name, tt := range tests {

@@ -91,7 +91,7 @@ func TestDegraded(t *testing.T) {
 			s.reports["support-a"] = score.Report{Packs: &score.Packs{Digest: "sha256:new"}}
 		}, fine},
 		"held up by a full server": {func(s *decision) { full(s); withDeployment(stuck)(s) }, fine},
-		"the cause comes before what follows": {func(s *decision) {
+		"the cause precedes its consequences": {func(s *decision) {
 			withDeployment(stuck)(s)
 			withPod(server("support-c", waiting("ErrImagePull", "no such host")))(s)
 		}, fault(v1alpha1.ReasonImagePullFailed, "no such host")},

@@ -76,28 +76,28 @@ func TestNextScenarios(t *testing.T) {
 		"a fault of one":                         {packed("", changed, playing("a", "", "wrong")), ""},
 		"a server that started after the change": {packed("", changed, playing("b", "b", "")), "b"},
 		"a digest that was annotated already":    {packed("b", changed, changed), "b"},
-		"a server that says nothing of packs":    {packed("", changed, report(0)), ""},
-		"a server that says nothing at all": {
+		"a server without packs in its report":   {packed("", changed, report(0)), ""},
+		"a server without a report": {
 			with(packed("", changed, changed), func(s *decision) { delete(s.reports, "support-1") }), "b"},
-		"no server says anything": {with(packed("", changed), func(s *decision) { s.reports = nil }),
+		"no server has a report": {with(packed("", changed), func(s *decision) { s.reports = nil }),
 			""},
 		"no digest": {packed("", playing("a", "", "")), ""},
-		"a draining server hasn't seen it": {with(packed("", changed, same), func(s *decision) {
+		"a draining server has an older digest": {with(packed("", changed, same), func(s *decision) {
 			s.pods[1].DeletionTimestamp = new(metav1.NewTime(noon))
 		}), "b"},
 		"an older server has another fault": {with(packed("", changed, playing("a", "", "wrong")),
 			func(s *decision) { outdated(&s.pods[1]) }), "b"},
-		"the packs are gone from the spec": {with(packed("a", changed), func(s *decision) {
+		"the packs were removed from the spec": {with(packed("a", changed), func(s *decision) {
 			s.env.Spec.Scenarios.Packs,
 				s.scenarios = nil, ""
 		}), ""},
 		"the last rollout ended just now": {with(packed("", changed), func(s *decision) {
 			s.live[childID{kindDeployment, "support"}] = finishedRollout(s.env, "", replacePause-1)
 		}), ""},
-		"a rollout is going on": {with(packed("", changed), func(s *decision) {
+		"a rolling update is in progress": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.UpdatedReplicas = 1
 		}), ""},
-		"a surge is going": {with(packed("", changed), func(s *decision) {
+		"a surge pod is terminating": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Replicas = 3
 		}), ""},
 		"a rollout is about to begin": {with(packed("", changed), func(s *decision) {
@@ -106,7 +106,7 @@ func TestNextScenarios(t *testing.T) {
 		"a rollout got stuck": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Conditions[0].Reason = "ProgressDeadlineExceeded"
 		}), ""},
-		"nothing is known of rollouts": {with(packed("", changed), func(s *decision) {
+		"the state of rolling updates is unknown": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Conditions = nil
 		}), ""},
 	}

@@ -118,11 +118,11 @@ func TestDecideReplicas(t *testing.T) {
 		edits []func(*decision)
 		want  scaling
 	}{
-		"as the spec says":         {nil, scaling{from: 2, to: 2}},
-		"the spec says more":       {[]func(*decision){wants(5)}, scaling{from: 2, to: 5, reason: scaleSpec}},
-		"no Deployment yet":        {[]func(*decision){empty}, scaling{from: 2, to: 2}},
-		"suspended":                {[]func(*decision){suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
-		"suspended before it came": {[]func(*decision){suspended, empty}, scaling{from: 0, to: 0}},
+		"as in the spec":              {nil, scaling{from: 2, to: 2}},
+		"the spec has more":           {[]func(*decision){wants(5)}, scaling{from: 2, to: 5, reason: scaleSpec}},
+		"no Deployment yet":           {[]func(*decision){empty}, scaling{from: 2, to: 2}},
+		"suspended":                   {[]func(*decision){suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
+		"suspended before it existed": {[]func(*decision){suspended, empty}, scaling{from: 0, to: 0}},
 		"suspended though scaled": {[]func(*decision){autoscaled(bounds(1, 5)), suspended},
 			scaling{from: 2, to: 0, reason: scaleSuspended}},
 		"autoscaled": {[]func(*decision){autoscaled(bounds(3, 5))},

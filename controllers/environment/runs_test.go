@@ -64,7 +64,7 @@ func TestIsAwaited(t *testing.T) {
 			false},
 		"of another namespace": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = "" }),
 			false},
-		"of the pool's own one": {evalRun(func(run *v1alpha1.EvaluationRun) {
+		"of the pool's own namespace": {evalRun(func(run *v1alpha1.EvaluationRun) {
 			run.Spec.EnvironmentRef.Namespace,
 				run.Namespace = "", "shop"
 		}), true},

@@ -33,14 +33,14 @@ func TestObjectOwnership(t *testing.T) {
 		ours        bool
 		predecessor bool
 	}{
-		"its own":                         {service(labelled("support"), owned(pool())), true, false},
-		"its own, labels removed by hand": {service(owned(pool())), true, false},
-		"an orphan of an earlier pool":    {service(labelled("support")), true, false},
-		"of an earlier pool, soon to go":  {service(labelled("support"), owned(recreated)), false, true},
-		"another pool's":                  {service(labelled("support-pods"), owned(other)), false, false},
-		"another pool's, labelled as its": {service(labelled("support"), owned(other)), false, false},
-		"an orphan of another pool":       {service(labelled("support-pods")), false, false},
-		"without an owner or label":       {service(), false, false},
+		"its own":                          {service(labelled("support"), owned(pool())), true, false},
+		"its own, labels removed manually": {service(owned(pool())), true, false},
+		"an orphan of an earlier pool":     {service(labelled("support")), true, false},
+		"of an earlier pool, soon to go":   {service(labelled("support"), owned(recreated)), false, true},
+		"another pool's":                   {service(labelled("support-pods"), owned(other)), false, false},
+		"another pool's, labelled as its":  {service(labelled("support"), owned(other)), false, false},
+		"an orphan of another pool":        {service(labelled("support-pods")), false, false},
+		"without an owner or label":        {service(), false, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

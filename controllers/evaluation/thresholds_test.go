@@ -92,7 +92,7 @@ func TestBeginRefuses(t *testing.T) {
 			want: "names task refund, which the run doesn't play: use one of ticket-resolve"},
 		"a category": {threshold: v1alpha1.Threshold{Metric: "meanScore", Category: "technical"},
 			want: "names category technical, of which the run plays no scenario: use one of billing"},
-		"a category that the spec leaves out": {threshold: v1alpha1.Threshold{Metric: "meanScore",
+		"a category that the spec excludes": {threshold: v1alpha1.Threshold{Metric: "meanScore",
 			Category: "shipping"}, want: "names category shipping"},
 		"one that is played": {threshold: v1alpha1.Threshold{Metric: "meanScore", Category: "billing"}},
 		"more errored than the pool permits": {errored: new(int32(11)), limit: new(int32(10)),

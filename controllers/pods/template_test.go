@@ -92,7 +92,7 @@ func TestFinish(t *testing.T) {
 			t.Spec.PriorityClassName, t.Spec.RuntimeClassName = o.PriorityClassName, o.RuntimeClassName
 			t.Spec.ServiceAccountName, t.Spec.ImagePullSecrets = o.ServiceAccountName, o.ImagePullSecrets
 		})},
-		"what is csenv's own stands": {base(), &v1alpha1.PodOverrides{
+		"csenv's own values remain": {base(), &v1alpha1.PodOverrides{
 			Labels: map[string]string{"csenv.dev/environment": "other", "csenv.dev/run": "r",
 				"app.kubernetes.io/component": "runner"},
 			Annotations: map[string]string{"csenv.dev/scenarios": "2",

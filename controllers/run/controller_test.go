@@ -314,7 +314,7 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 		"a server": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
 			v1alpha1.LabelRun: runName}, 0},
 		"a runner of no run": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner}, 0},
-		"somebody else's":    {nil, 0},
+		"of another owner":   {nil, 0},
 		"one without its UIDs": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner,
 			v1alpha1.LabelRun: runName}, 1},
 	} {

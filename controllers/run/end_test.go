@@ -43,7 +43,7 @@ func TestSuspension(t *testing.T) {
 			s.job.Spec.Suspend = new(
 				true)
 		}, held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
-		"suspended, somebody deleted its Job": {func(s *snapshot) { suspend(s.run, true); s.job = nil },
+		"suspended, its Job was deleted": {func(s *snapshot) { suspend(s.run, true); s.job = nil },
 			held + "Complete=False/Suspended" + notFailed, "0 of 4", "create"},
 		"resumed": {func(s *snapshot) { s.job.Spec.Suspend = new(true) },
 			envReady + "Complete=False/Running" + notFailed, "0 of 4", "resume"},
@@ -201,7 +201,7 @@ func TestDeadlines(t *testing.T) {
 		reason string // reason of Failed, "" if the run continues
 		again  time.Duration
 	}{
-		"time to start is left": {func(s *snapshot) {
+		"time to start remains": {func(s *snapshot) {
 			missing(s)
 			s.run.Spec.StartDeadlineSeconds = new(int32(10))
 		}, "", 10 * time.Second},
@@ -218,7 +218,7 @@ func TestDeadlines(t *testing.T) {
 			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
 				Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start().Add(-time.Hour))}}
 		}, "", 10 * time.Second},
-		"time to end is left": {func(s *snapshot) {
+		"time to end remains": {func(s *snapshot) {
 			s.run.Spec.ActiveDeadlineSeconds = new(int32(10))
 			s.now = start().Add(9 * time.Second)
 		}, "", time.Second},
@@ -253,12 +253,12 @@ func TestRetention(t *testing.T) {
 		missed bool
 		keeps  bool
 	}{
-		"complete":                       {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, false, false},
-		"complete below a threshold":     {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, true, true},
-		"failed":                         {v1alpha1.RetainOnFailure, v1alpha1.ConditionFailed, false, true},
-		"always":                         {v1alpha1.RetainAlways, v1alpha1.ConditionComplete, false, true},
-		"never":                          {v1alpha1.RetainNever, v1alpha1.ConditionFailed, false, false},
-		"nothing is said, and it failed": {"", v1alpha1.ConditionFailed, false, true},
+		"complete":                           {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, false, false},
+		"complete below a threshold":         {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, true, true},
+		"failed":                             {v1alpha1.RetainOnFailure, v1alpha1.ConditionFailed, false, true},
+		"always":                             {v1alpha1.RetainAlways, v1alpha1.ConditionComplete, false, true},
+		"never":                              {v1alpha1.RetainNever, v1alpha1.ConditionFailed, false, false},
+		"no retention is set, and it failed": {"", v1alpha1.ConditionFailed, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)

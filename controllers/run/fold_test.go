@@ -44,7 +44,7 @@ func TestFoldRefuses(t *testing.T) {
 		"errors of another shard": {summaryOf(t, plan, 1, playing{errored: []int64{0}}), refusedEpisodes},
 		"an episode that was lost": {summaryOf(t, plan, 1,
 			playing{change: func(l *score.Ledger) { *l = *onlyShard(t, plan, 1, 1) }}), refusedEpisodes},
-		"one that nobody had asked": {summaryOf(t, plan, 1,
+		"one that wasn't planned": {summaryOf(t, plan, 1,
 			playing{change: func(l *score.Ledger) { addEpisode(t, l) }}), refusedEpisodes},
 	}
 	for name, tc := range cases {
@@ -133,12 +133,12 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 		opened, replayed   int64 // beyond the planned episodes
 		unreported, shards int64
 	}{
-		"nothing twice":                  {nil, 0, 0, 0, 0},
-		"the retry that is reported":     {nil, 1, 0, 0, 0},
-		"an episode that errored":        {[]int64{1}, 1, 0, 0, 0},
-		"episodes begun and abandoned":   {nil, 4, 0, 3, 1},
-		"one of them, beside an errored": {[]int64{1}, 2, 0, 1, 1},
-		"an episode that ended again":    {nil, 1, 1, 0, 1},
+		"nothing twice":                   {nil, 0, 0, 0, 0},
+		"the retry that is reported":      {nil, 1, 0, 0, 0},
+		"an episode that errored":         {[]int64{1}, 1, 0, 0, 0},
+		"episodes begun and abandoned":    {nil, 4, 0, 3, 1},
+		"one of them, and an errored one": {[]int64{1}, 2, 0, 1, 1},
+		"an episode that ended again":     {nil, 1, 1, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message := summaryOf(t, plan, 0, playing{errored: tc.errored, change: func(l *score.Ledger) {

@@ -68,8 +68,8 @@ func TestShowLive(t *testing.T) {
 		active   *int64
 		end      *metav1.Time
 	}{
-		"nobody asks": {nil, "5/14", "4/14", nil, nil},
-		"the servers know more": {&liveFigures{known: true, due: true, active: 3, ended: 7}, "4/14", "7/14",
+		"no requests": {nil, "5/14", "4/14", nil, nil},
+		"the servers have more": {&liveFigures{known: true, due: true, active: 3, ended: 7}, "4/14", "7/14",
 			new(int64(3)), new(metav1.NewTime(start().Add(20 * time.Second)))},
 		"they lost their count": {&liveFigures{known: true, due: true, ended: 1}, "4/14", "4/14", new(int64(0)),
 			new(metav1.NewTime(start().Add(35 * time.Second)))},

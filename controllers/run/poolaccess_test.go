@@ -41,14 +41,14 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		reason string // "" if the run begins
 	}{
 		"it doesn't exist": {nil, nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
-		"it admits nobody": {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil,
+		"it admits no other namespace": {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil,
 			v1alpha1.ReasonNamespaceNotAllowed},
 		"it admits others": {shared(team), map[string]string{"team": "b"}, nil,
 			v1alpha1.ReasonNamespaceNotAllowed},
-		"it admits the namespace": {shared(team), map[string]string{"team": "a"}, nil, ""},
-		"it admits everybody":     {shared(everybody), nil, nil, ""},
-		"it asks for a token":     {shared(locked), nil, nil, v1alpha1.ReasonTokenMissing},
-		"it is given the token":   {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
+		"it admits the namespace":  {shared(team), map[string]string{"team": "a"}, nil, ""},
+		"it admits all namespaces": {shared(everybody), nil, nil, ""},
+		"it requires a token":      {shared(locked), nil, nil, v1alpha1.ReasonTokenMissing},
+		"it is given the token":    {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := newTestRun()

@@ -178,7 +178,7 @@ func TestProceed(t *testing.T) {
 			message: "The ledger key of",
 			job:     "suspend",
 		},
-		"the pool starts anew and tells nothing yet": {
+		"the pool restarts and has no report yet": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.env.Status = v1alpha1.CustomerSupportEnvStatus{}
 			},
@@ -247,7 +247,7 @@ func TestProceed(t *testing.T) {
 			released: "baseline-0",
 			job:      "suspend",
 		},
-		"an agent that takes its time": {
+		"a slow agent": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false)}))
@@ -266,7 +266,7 @@ func TestProceed(t *testing.T) {
 			states:  envReady + runs,
 			message: "0 of 4",
 		},
-		"no node takes a runner": {
+		"no node fits a runner": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := runnerPodOf(s.run, 0)
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
@@ -313,14 +313,14 @@ func TestProceed(t *testing.T) {
 			completed: "0",
 			released:  "baseline-0",
 		},
-		"somebody deleted the Job": {
+		"the Job was deleted": {
 			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job = nil },
 			states:  envReady + runs,
 			message: "0 of 4",
 			again:   waitDelay,
 			job:     "create",
 		},
-		"the Job's name was taken meanwhile": {
+		"another object has the Job's name": {
 			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
 			states:  envReady + "Complete=False/NameTaken" + notFailed,
 			message: "Job baseline belongs to something else",
@@ -361,7 +361,7 @@ func TestProceed(t *testing.T) {
 			states:  envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
 			message: "or their pods were removed before they were read",
 		},
-		"the plan is gone and the pool too": {
+		"the plan and the pool are missing": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.planMap, s.env = nil, nil
 				addPods(s, succeeded(t, s.run, p, 0))
@@ -380,7 +380,7 @@ func TestProceed(t *testing.T) {
 			message: "its content was changed",
 			again:   waitDelay,
 		},
-		"the plan is gone and the pool offers another": {
+		"the plan is missing and the pool's offer differs": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				report := offer()
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
@@ -390,7 +390,7 @@ func TestProceed(t *testing.T) {
 			message: "The scenarios or the ledger key of pool support changed",
 			job:     "suspend",
 		},
-		"the status was changed by hand": {
+		"the status was edited": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Status.Shards.Accumulator = "AAAA"
 				addPods(s, succeeded(t, s.run, p, 0))

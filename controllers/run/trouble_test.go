@@ -76,7 +76,7 @@ func TestWaitingRunnersAreExplained(t *testing.T) {
 		"not polled":  {liveFigures{idle: time.Hour, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
 		"full":        {liveFigures{known: true, idle: idleAfter, sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity, "all 8 of pool"},
 		"room enough": {liveFigures{known: true, idle: time.Hour, sessions: score.Sessions{Active: 7, Capacity: 8}}, nil, v1alpha1.ReasonRunning, ""},
-		"pool gone": {liveFigures{known: true, idle: idleAfter}, func(s *snapshot) { s.env = nil },
+		"no pool": {liveFigures{known: true, idle: idleAfter}, func(s *snapshot) { s.env = nil },
 			v1alpha1.ReasonWaitingForEnvironment, "There is no CustomerSupportEnv"},
 		"no runner yet": {liveFigures{known: true, idle: time.Hour, sessions: full}, func(s *snapshot) {
 			s.pods[0].Status.Phase = corev1.PodPending

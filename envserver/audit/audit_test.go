@@ -124,17 +124,17 @@ func TestKeywords(t *testing.T) {
 		language, subject, description string
 		want                           string
 	}{
-		"nothing":                     {"en", "Hello", "Good morning", "general"},
-		"a word":                      {"en", "Hello", "My parcel.", "shipping"},
-		"the subject counts twice":    {"en", "Parcel", "My camera.", "shipping"},
-		"more words":                  {"en", "Parcel", "My camera, my hub and the sensor.", "technical"},
-		"a tie":                       {"en", "Hello", "My parcel, my invoice.", "billing"},
-		"inflected":                   {"en", "", "They delivered it.", "shipping"},
-		"a short word is no prefix":   {"en", "", "An apple, a parcel.", "shipping"},
-		"a short word's plural":       {"en", "", "The hubs.", "technical"},
-		"German":                      {"de", "Ihre Rechnung", "", "billing"},
-		"Spanish":                     {"es", "", "¿Dónde está mi paquete?", "shipping"},
-		"French, with its own accent": {"fr", "", "Mon colis et ma caméra, la caméra !", "technical"},
+		"nothing":                   {"en", "Hello", "Good morning", "general"},
+		"a word":                    {"en", "Hello", "My parcel.", "shipping"},
+		"the subject counts twice":  {"en", "Parcel", "My camera.", "shipping"},
+		"more words":                {"en", "Parcel", "My camera, my hub and the sensor.", "technical"},
+		"a tie":                     {"en", "Hello", "My parcel, my invoice.", "billing"},
+		"inflected":                 {"en", "", "They delivered it.", "shipping"},
+		"a short word is no prefix": {"en", "", "An apple, a parcel.", "shipping"},
+		"a short word's plural":     {"en", "", "The hubs.", "technical"},
+		"German":                    {"de", "Ihre Rechnung", "", "billing"},
+		"Spanish":                   {"es", "", "¿Dónde está mi paquete?", "shipping"},
+		"French, with accents":      {"fr", "", "Mon colis et ma caméra, la caméra !", "technical"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestLint(t *testing.T) {
 			"", ruleCue},
 		"cue not borne out": {copies(t, "mine", "tickets/T1.yaml", []string{"T2"}, "cue: billing", "cue: shipping"),
 			"metadata.cue is shipping, a reader of keywords says [billing billing]", ruleCue},
-		"too many of one": {copies(t, publicPack, "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"),
+		"too many of one kind": {copies(t, publicPack, "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"),
 			"category billing: 4 are high at seed 0, 3 are laid down", ruleDistribution},
 		"another pack's spread": {copies(t, "mine", "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"), "",
 			ruleDistribution},

@@ -66,7 +66,7 @@ func TestDecodeListsEveryFault(t *testing.T) {
 			Type: "literal_error", Loc: []any{"action_type"},
 			Msg: "action_type should be one of 'paint', 'say', 'stop'", Input: raw(`"fly"`),
 		}}},
-		"several at once": {`{"action_type":"say","zeta":1,"alpha":2,"metadata":3}`, []episode.ErrorItem{
+		"several faults": {`{"action_type":"say","zeta":1,"alpha":2,"metadata":3}`, []episode.ErrorItem{
 			{Type: "extra_forbidden", Loc: []any{"alpha"}, Msg: `"alpha" is not a field of an action: leave it out`,
 				Input: raw("2")},
 			{Type: "extra_forbidden", Loc: []any{"zeta"}, Msg: `"zeta" is not a field of an action: leave it out`,
@@ -93,7 +93,7 @@ func TestDecodeListsEveryFault(t *testing.T) {
 		"no text": {`{"action_type":"say","text":7}`, []episode.ErrorItem{{
 			Type: "string_type", Loc: []any{"text"}, Msg: "text should be a string", Input: raw("7"),
 		}}},
-		"none of the choices": {`{"action_type":"paint","payload":null}`, []episode.ErrorItem{{
+		"not one of the choices": {`{"action_type":"paint","payload":null}`, []episode.ErrorItem{{
 			Type: "missing", Loc: []any{"colour"}, Msg: "paint needs colour or payload",
 		}}},
 		"payload no object": {`{"action_type":"say","text":"a","payload":"{}"}`, []episode.ErrorItem{{

@@ -43,9 +43,9 @@ func TestGradeTicket(t *testing.T) {
 			[]int64{200, 100, 100, 430}},
 		"resolved": {TaskResolve, Decisions{"billing", "high", Resolved, ""},
 			[]int64{200, 100, 0, 430}},
-		"left open":                {TaskResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
-		"nothing":                  {TaskResolve, Decisions{}, []int64{0, 0, 0, 430}},
-		"classify leaves out rest": {TaskClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
+		"left open":               {TaskResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
+		"nothing":                 {TaskResolve, Decisions{}, []int64{0, 0, 0, 430}},
+		"classify omits the rest": {TaskClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,10 +101,10 @@ func TestRunsArePlayedWithTerminalRewards(t *testing.T) {
 	_, url := serve(t, Config{RewardMode: episode.Dense})
 	p := wire.Connect(t, url)
 	for name, c := range map[string]struct{ options, want string }{
-		"a run that asks for dense":       {`"run":"u","shard":0,"episode":0,"reward_mode":"dense"`, "terminal"},
-		"a run that asks for nothing":     {`"run":"u","shard":0,"episode":1`, "terminal"},
-		"no run, which asks for dense":    {`"reward_mode":"dense"`, "dense"},
-		"no run, which asks for terminal": {`"reward_mode":"terminal"`, "terminal"},
+		"a run that requests dense":  {`"run":"u","shard":0,"episode":0,"reward_mode":"dense"`, "terminal"},
+		"a run without a mode":       {`"run":"u","shard":0,"episode":1`, "terminal"},
+		"no run, dense requested":    {`"reward_mode":"dense"`, "dense"},
+		"no run, terminal requested": {`"reward_mode":"terminal"`, "terminal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Ask(`{"type":"reset","data":{` + c.options + `}}`)

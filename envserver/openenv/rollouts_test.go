@@ -230,7 +230,7 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 		before, during func(t *testing.T, s *Server)
 		want           time.Duration
 	}{
-		"nobody collects": {func(*testing.T, *Server) {}, func(*testing.T, *Server) {}, 0},
+		"no run collects": {func(*testing.T, *Server) {}, func(*testing.T, *Server) {}, 0},
 		"the run acknowledges": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
 			func(t *testing.T, s *Server) {
@@ -256,11 +256,11 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) }, rolloutGrace,
 		},
-		"the run has gone": {
+		"the run was deleted": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")); pass(time.Minute) },
 			func(*testing.T, *Server) {}, 0,
 		},
-		"the run goes meanwhile": {
+		"the run is deleted during the drain": {
 			func(t *testing.T, s *Server) {
 				askRollouts(t, s, question(0, ""))
 				pass(40 * time.Second)

@@ -81,10 +81,10 @@ func TestClientOf(t *testing.T) {
 		other  *http.Request
 		same   bool
 	}{
-		"port":                     {open, request("10.0.0.1:6", "Bearer a"), true},
-		"address":                  {open, request("10.0.0.2:5", "Bearer a"), false},
-		"token":                    {guarded, request("10.0.0.1:5", "Bearer b"), false},
-		"token that nobody checks": {open, request("10.0.0.1:5", "Bearer b"), true},
+		"port":                    {open, request("10.0.0.1:6", "Bearer a"), true},
+		"address":                 {open, request("10.0.0.2:5", "Bearer a"), false},
+		"token":                   {guarded, request("10.0.0.1:5", "Bearer b"), false},
+		"token on an open server": {open, request("10.0.0.1:5", "Bearer b"), true},
 	} {
 		if got := c.server.clientOf(first) == c.server.clientOf(c.other); got != c.same {
 			t.Errorf("another %s: the same client is %v, want %v", name, got, c.same)

@@ -27,7 +27,7 @@ func TestParseConfig(t *testing.T) {
 		"no type":   {`{}`, `the agent's type is ""`},
 		"external": {`{"type":"External"}`,
 			`the agent's type is "External": use one of Builtin, OpenAI, HTTP, Container`},
-		"nothing said": {`{"type":"HTTP"}`, "the settings of an agent of type HTTP are missing"},
+		"no settings": {`{"type":"HTTP"}`, "the settings of an agent of type HTTP are missing"},
 		"two": {`{"type":"HTTP","http":{"url":"http://a"},"container":{}}`,
 			"but it has settings of type Container"},
 		"no model": {`{"type":"OpenAI","openAI":{"baseURL":"http://a/v1"}}`, "the agent's model is"},

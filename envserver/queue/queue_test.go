@@ -86,7 +86,7 @@ func TestPlay(t *testing.T) {
 		"unanswered": {acts: []queue.Act{escalate(1)}, weighted: 3 * 200 * 400, skipped: 0},
 		"two slots": {acts: []queue.Act{escalate(1), escalate(2), escalate(3)}, weighted: 3*200*400 + 2*200*400,
 			skipped: 1},
-		"what doesn't fit": {acts: []queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0),
+		"acts that don't fit": {acts: []queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0),
 			reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, weighted: 7*4*500*1000 + 200*400, skipped: 1},
 		"only the first time": {acts: []queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)},
 			weighted: 3*500*1000 +

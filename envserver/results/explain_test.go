@@ -33,7 +33,7 @@ func TestErrorsContainNoCredentials(t *testing.T) {
 			`parse "http://h/p": EOF`},
 		"a secret of the variables": {errors.New("signing with wJalr/secret failed, sv=2024&sig=c2VjcmV0 too"),
 			"signing with [redacted] failed, [redacted] too"},
-		"what holds no secret stays": {errors.New("s3://bucket/prefix: What? (see https://host/help#x)"),
+		"texts without secrets remain": {errors.New("s3://bucket/prefix: What? (see https://host/help#x)"),
 			"s3://bucket/prefix: What? (see https://host/help#x)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,12 +88,12 @@ func TestErrorsContainAdvice(t *testing.T) {
 			"the store is full: free some space: InsufficientStorage: No space left on device (HTTP 507)"},
 		"a full volume": {&os.PathError{Op: "write", Path: "/results/a", Err: syscall.ENOSPC},
 			"the store is full: free some space: write /results/a: no space left on device"},
-		"nobody there": {fmt.Errorf("request send failed: %w", refused),
+		"connection refused": {fmt.Errorf("request send failed: %w", refused),
 			"the address does not answer: start the store or correct its address: dial tcp: connect: " +
 				"connection refused"},
 		"it hangs": {fmt.Errorf("canceled, %w", context.DeadlineExceeded),
 			"the store does not answer in time: check whether it hangs: context deadline exceeded"},
-		"what else": {answer{"Odd", "Never seen", 500}, "Odd: Never seen (HTTP 500)"},
+		"other errors": {answer{"Odd", "Never seen", 500}, "Odd: Never seen (HTTP 500)"},
 		"a driver's": {errors.New(`blob (key "a/b") (code=Unknown): mkdir a: permission denied`),
 			"mkdir a: permission denied"},
 	} {

@@ -63,7 +63,7 @@ func TestResumes(t *testing.T) {
 		"on another pod":                         {10, 10, false, all - 10},
 		"on another pod, with less than all":     {10, 6, false, all - 6},
 		"on another pod, with nothing":           {10, 0, false, all},
-		"with nothing left":                      {all - 1, all - 1, false, 1},
+		"with nothing left to play":              {all - 1, all - 1, false, 1},
 		"with nothing that was ever interrupted": {0, 0, false, all},
 	}
 	for name, tc := range cases {

@@ -52,7 +52,7 @@ func TestPassRateInterval(t *testing.T) {
 	}{
 		"all of three scenarios": {[]played{{"A", "c", "t", []int64{One, One}}, {"B", "c", "t", []int64{One, One}},
 			{"C", "c", "t", []int64{One, One}}}, &stats.Interval{Low: 438_503, High: One}},
-		"none of one": {[]played{{"A", "c", "t", []int64{0, 0, 0, 0}}}, &stats.Interval{Low: 0, High: 793_451}},
+		"no pass of one": {[]played{{"A", "c", "t", []int64{0, 0, 0, 0}}}, &stats.Interval{Low: 0, High: 793_451}},
 		"half of two": {[]played{{"A", "c", "t", []int64{One}}, {"B", "c", "t", []int64{0}}},
 			&stats.Interval{Low: 94_531, High: 905_469}},
 		"unequal trials": {[]played{{"A", "c", "t", []int64{One, One, 0}}, {"B", "c", "t", []int64{0}}},

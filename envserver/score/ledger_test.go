@@ -168,7 +168,7 @@ func TestMarshalRefusesImpossibleLedgers(t *testing.T) {
 		"task and scenario differ": func(l *Ledger) { l.Tasks[0].Sum++ },
 		"a task with no rows":      func(l *Ledger) { l.Tasks = append(l.Tasks, TaskSums{Name: "z"}) },
 		"outcomes don't add up":    func(l *Ledger) { l.Scored++ },
-		"a bin too many":           func(l *Ledger) { l.Tasks[0].Hist[3]++ },
+		"a bin with too many":      func(l *Ledger) { l.Tasks[0].Hist[3]++ },
 		"a negative bin":           func(l *Ledger) { l.Tasks[0].Hist[3]-- },
 		"min above max":            func(l *Ledger) { l.Tasks[0].Min = One },
 		"min in an empty bin":      func(l *Ledger) { l.Tasks[0].Min = 100_000 },

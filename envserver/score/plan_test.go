@@ -92,7 +92,7 @@ func TestNewPlanRefuses(t *testing.T) {
 			"not sorted and distinct"},
 		"an id with a space": {func(p *Plan) { p.Tasks[0].Scenarios = []string{"A B"} }, `"A B"`},
 		"a long task name":   {func(p *Plan) { p.Tasks[0].Name = strings.Repeat("x", 33) }, "1 to 32"},
-		"everything at once": {func(p *Plan) { p.Run, p.Seed = "", -1 }, "run is empty\nseed -1"},
+		"several faults":     {func(p *Plan) { p.Run, p.Seed = "", -1 }, "run is empty\nseed -1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,11 +175,11 @@ func TestShardCount(t *testing.T) {
 		parallelism int
 		want        int
 	}{
-		"one for a catalogue":                 {one(4, ids(40, 3)), 1, 1},
-		"as many as runners":                  {one(4, ids(40, 3)), 8, 8},
-		"no more than scenarios":              {one(4, ids(3, 3)), 8, 3},
-		"more when one summary can't hold it": {one(1, ids(400, 3)), 1, 3},
-		"more for long ids and many trials":   {one(1000, ids(400, 32)), 1, 12},
+		"one for a catalogue":               {one(4, ids(40, 3)), 1, 1},
+		"as many as runners":                {one(4, ids(40, 3)), 8, 8},
+		"no more than scenarios":            {one(4, ids(3, 3)), 8, 3},
+		"more if one summary is too small":  {one(1, ids(400, 3)), 1, 3},
+		"more for long ids and many trials": {one(1000, ids(400, 32)), 1, 12},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 	}{
 		"room for all":       {1000, 13, 13},
 		"near the limit":     {3300, 5, 13},
-		"beside the limit":   {3700, 1, 6},
+		"nearer the limit":   {3700, 1, 6},
 		"no room for errors": {3900, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestCheck(t *testing.T) {
 		"an easier seed":           {func(l *Ledger) { l.Digest.Add(PlannedEpisode{}) }, nil, 0, ErrEpisodes},
 		"moved between scenarios":  {func(l *Ledger) { l.Scenarios[0].Tasks[0].Episodes++ }, nil, 0, ErrEpisodes},
 		"a scenario not planned":   {func(l *Ledger) { l.Scenarios[0].ID = "0" }, nil, 0, ErrEpisodes},
-		"a scenario that is gone":  {func(l *Ledger) { l.Scenarios = l.Scenarios[1:] }, nil, 0, ErrEpisodes},
+		"a missing scenario":       {func(l *Ledger) { l.Scenarios = l.Scenarios[1:] }, nil, 0, ErrEpisodes},
 		"the same task for others": {func(l *Ledger) { l.Scenarios[0].Tasks[0].Task = "resolve" }, nil, 0, ErrEpisodes},
 	}
 	for name, tc := range cases {

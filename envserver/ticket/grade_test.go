@@ -64,7 +64,7 @@ func TestRewards(t *testing.T) {
 			outcome: score.Scored},
 		"classify wrong": {task: "ticket-classify", mode: episode.Dense, actions: []string{classifyWrong},
 			want: []int64{0}, outcome: score.Scored},
-		"decision not asked": {task: "ticket-classify", mode: episode.Dense,
+		"decision not required": {task: "ticket-classify", mode: episode.Dense,
 			actions: []string{`{"action_type":"submit","decision":"escalate","message":"hi"}`}, want: []int64{0},
 			outcome: score.Scored},
 		"revised": {task: "ticket-resolve", mode: episode.Terminal,

@@ -57,7 +57,7 @@ func TestSearchRanksByWords(t *testing.T) {
 		"ties by id":            {"settled hour", []string{"POL-DUP", "POL-SLA"}},
 		"at most three":         {"duplicate refund urgent claim", []string{"POL-WAR", "POL-DUP", "POL-REF"}},
 		"short words don't hit": {"is an up to", nil},
-		"whatever case":         {"WARRANTY!", []string{"POL-WAR"}},
+		"any case":              {"WARRANTY!", []string{"POL-WAR"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

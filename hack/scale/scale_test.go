@@ -140,7 +140,7 @@ func TestQuantile(t *testing.T) {
 		"within the first bucket":  {buckets{0.01: 10, 0.1: 10, inf: 10}, 0.5, 0.005},
 		"within the second bucket": {buckets{0.01: 10, 0.1: 90, inf: 100}, 0.5, 0.055},
 		"an empty bucket between":  {buckets{0.01: 10, 0.1: 10, 1: 20, inf: 20}, 0.75, 0.55},
-		"beyond what is told":      {buckets{0.01: 10, 0.1: 90, inf: 100}, 0.99, 0.1},
+		"above the last bucket":    {buckets{0.01: 10, 0.1: 90, inf: 100}, 0.99, 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.buckets.quantile(tc.q); math.Abs(got-tc.want) > 1e-9 {

@@ -11,7 +11,7 @@ import (
 
 func TestText(t *testing.T) {
 	for name, tt := range map[string]struct{ got, want string }{
-		"none of a noun":       {got: Count(0, "pool"), want: "no pools"},
+		"zero of a noun":       {got: Count(0, "pool"), want: "no pools"},
 		"one of a noun":        {got: Count(1, "pool"), want: "1 pool"},
 		"several of a noun":    {got: Count(2, "pool"), want: "2 pools"},
 		"thousandths":          {got: Thousandths(1250), want: "1.250"},

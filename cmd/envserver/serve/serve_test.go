@@ -166,10 +166,10 @@ func TestCatalogueOfPacksAndSplits(t *testing.T) {
 		with    []string
 		without []string
 	}{
-		"built in":         {nil, []string{"B07", "S03"}, []string{"T1"}},
-		"a pack beside it": {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
-		"a folder instead": {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
-		"a split":          {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
+		"built in":           {nil, []string{"B07", "S03"}, []string{"T1"}},
+		"an additional pack": {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
+		"a folder instead":   {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
+		"a split":            {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
 		"two splits": {[]string{"--split", "public-test", "--split", "public-train"}, []string{"B07", "B06"},
 			nil},
 		"a split of the pack": {[]string{"--pack", pack, "--split", "public-train"}, []string{"T1", "B06"},

@@ -1,4 +1,4 @@
-"""Clients of the two environments. AutoEnv finds the classes of the ticket environment here by their names."""
+"""Clients of the two environments. AutoEnv finds the classes of the ticket environment by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ObsT = TypeVar("ObsT", bound=Observation)
 
 
 def _payload(action: Action) -> dict[str, Any]:
-    """An action without what wasn't given: absent and null mean the same to the server, and the first is shorter."""
+    """Encodes an action without its unset fields: the server treats null and absent fields alike."""
     return action.model_dump(exclude_none=True, exclude_defaults=True) | {"action_type": action.action_type}
 
 
@@ -45,7 +45,7 @@ def _result(payload: dict[str, Any], observation: type[ObsT]) -> StepResult[ObsT
 class CustomerSupportEnv(EnvClient[CustomerSupportAction, CustomerSupportObservation, CustomerSupportState]):
     """One session with the ticket environment.
 
-    reset takes, beside seed and episode_id: task (ticket-classify, ticket-resolve, queue-management), scenario, split, index and reward_mode (dense, terminal).
+    reset accepts, in addition to seed and episode_id: task (ticket-classify, ticket-resolve, queue-management), scenario, split, index and reward_mode (dense, terminal).
     """
 
     def _step_payload(self, action: CustomerSupportAction) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class CustomerSupportEnv(EnvClient[CustomerSupportAction, CustomerSupportObserva
 
 
 class CSREnv(EnvClient[CSRAction, CSRObservation, CSRState]):
-    """One session with the workflow environment. reset takes the same options; its tasks are order-inquiry, refund and payment-exception."""
+    """One session with the workflow environment. reset accepts the same options; its tasks are order-inquiry, refund and payment-exception."""
 
     def _step_payload(self, action: CSRAction) -> dict[str, Any]:
         return _payload(action)

@@ -1,7 +1,7 @@
-"""What the two environments send and take.
+"""Messages of the two environments.
 
-The server's /schema is the authority. Observations and states accept fields that a newer server adds; actions don't, so that a slip is
-caught before it is sent.
+The server's /schema is the authority. Observations and states accept fields that a newer server adds; actions don't, so that a
+mistake is detected before it is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Priority = Literal["low", "medium", "high", "urgent"]
 
 
 class CustomerSupportAction(Action):
-    """An action on a ticket. Only the fields that the action type reads may be given: the class methods know which."""
+    """An action on a ticket. Set only the fields that the action type uses: the class methods do this."""
 
     action_type: Literal["classify", "respond", "resolve", "escalate", "search_knowledge_base", "select_ticket", "submit"]
     category: Category | None = None
@@ -45,22 +45,22 @@ class CustomerSupportAction(Action):
 
     @classmethod
     def escalate(cls, team: str | None = None, reason: str | None = None) -> CustomerSupportAction:
-        """Ends the ticket by handing it to a team."""
+        """Ends the ticket by passing it to a team."""
         return cls(action_type="escalate", team=team, reason=reason)
 
     @classmethod
     def search(cls, query: str) -> CustomerSupportAction:
-        """Looks for articles of the knowledge base."""
+        """Searches the articles of the knowledge base."""
         return cls(action_type="search_knowledge_base", query=query)
 
     @classmethod
     def select(cls, ticket_id: str) -> CustomerSupportAction:
-        """Takes up a ticket of the queue."""
+        """Selects a ticket of the queue."""
         return cls(action_type="select_ticket", ticket_id=ticket_id)
 
 
 class CustomerSupportObservation(Observation):
-    """A ticket as the agent sees it."""
+    """The observation of a ticket."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -103,7 +103,7 @@ class CSRAction(Action):
 
 
 class CSRObservation(Observation):
-    """A case as the agent sees it. A status is None until it was looked up."""
+    """The observation of a case. A status is None until it is looked up."""
 
     model_config = ConfigDict(extra="allow")
 

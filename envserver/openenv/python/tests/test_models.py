@@ -1,4 +1,4 @@
-"""What needs no server."""
+"""Tests without a server."""
 
 import pytest
 from customer_support_env import CSRAction, CSREnv, CustomerSupportAction, CustomerSupportEnv
@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 @pytest.fixture
 def tickets():
-    return CustomerSupportEnv(base_url="http://nobody.invalid")
+    return CustomerSupportEnv(base_url="http://server.invalid")
 
 
 @pytest.mark.parametrize(
@@ -21,26 +21,26 @@ def tickets():
         (CustomerSupportAction.select("T-1"), {"action_type": "select_ticket", "ticket_id": "T-1"}),
     ],
 )
-def test_actions_hold_what_was_given_and_no_more(tickets, action, wire):
+def test_actions_contain_only_the_given_fields(tickets, action, wire):
     assert tickets._step_payload(action) == wire
 
 
 def test_payload_of_a_workflow_action():
     action = CSRAction(action_type="check_payment", payload={"order_id": "LD-1"})
-    assert CSREnv(base_url="http://nobody.invalid")._step_payload(action) == {"action_type": "check_payment", "payload": {"order_id": "LD-1"}}
+    assert CSREnv(base_url="http://server.invalid")._step_payload(action) == {"action_type": "check_payment", "payload": {"order_id": "LD-1"}}
 
 
 @pytest.mark.parametrize("fields", [{"action_type": "dance"}, {"action_type": "classify", "category": "sports"}, {"action_type": "resolve", "mesage": "x"}])
-def test_slips_are_caught_before_they_are_sent(fields):
+def test_invalid_fields_are_refused_before_sending(fields):
     with pytest.raises(ValidationError):
         CustomerSupportAction(**fields)
 
 
-def test_results_have_metadata_wherever_the_server_puts_it(tickets):
+def test_results_have_metadata_from_either_place(tickets):
     observation = {"task": "ticket-resolve", "subject": "Hello", "brand_new_field": 1}
-    beside = tickets._parse_result({"observation": observation, "reward": 1, "done": True, "metadata": {"outcome": "scored"}})
+    outside = tickets._parse_result({"observation": observation, "reward": 1, "done": True, "metadata": {"outcome": "scored"}})
     inside = tickets._parse_result({"observation": observation | {"metadata": {"outcome": "scored"}}, "reward": 1, "done": True})
-    for result in (beside, inside):
+    for result in (outside, inside):
         assert result.done and result.reward == 1
         assert result.observation.subject == "Hello"
         assert result.observation.metadata == result.metadata == {"outcome": "scored"}

@@ -52,7 +52,7 @@ def test_workflow_episode():
     ("variable", "action", "observation"),
     [("CSENV_TICKET_URL", CustomerSupportAction, CustomerSupportObservation), ("CSENV_WORKFLOW_URL", CSRAction, CSRObservation)],
 )
-def test_models_say_what_the_server_says(variable, action, observation):
+def test_models_match_the_schema_of_the_server(variable, action, observation):
     served = schema(server(variable))
     names = {name for variant in [served["action"], *served["action"].get("$defs", {}).values()] for name in variant.get("properties", {})}
     missing = set(action.model_fields) - names - {"metadata"}

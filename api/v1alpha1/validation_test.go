@@ -160,7 +160,7 @@ func TestValidation(t *testing.T) {
 			"{judge: {type: LLM, llm: {baseURL: 'https://me@models.example/v1', model: m}}}"), "should match"},
 		"a judge's URL with a query": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1?key=secret', model: m}}}"), "should match"},
-		"a judge's URL with a query": {pool("bad",
+		"a judge's host with a query": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example?key=secret', model: m}}}"), "should match"},
 		"a judge's URL with a part": {pool("bad",
 			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1#chat', model: m}}}"), "should match"},

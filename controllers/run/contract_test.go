@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
@@ -194,7 +194,7 @@ func playHere(t *testing.T, run *v1alpha1.EvaluationRun, agent string, broken fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := local.NewKind(pool(), catalog, judgeflags.Default())
+	kind, err := local.NewKind(pool(), catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,4 +18,5 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build /out/ /
 USER 65532:65532
 EXPOSE 8000 9000
-ENTRYPOINT ["/manager"]
+# Tools that start OpenEnv servers pass no command. The operator's manifests name their programs.
+ENTRYPOINT ["/envserver"]

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/score"
@@ -136,6 +137,22 @@ var (
 	// ErrNotReset means that an action was sent before the first reset.
 	ErrNotReset = errors.New("no episode yet: send reset first")
 )
+
+// InstanceError means that a scenario can't be drawn with a seed.
+type InstanceError struct {
+	Scenario string
+	Seed     int64
+	// Err is the failure itself. It names files of the catalogue, so it is logged and sent to no
+	// client.
+	Err error
+}
+
+// Error leaves the failure's text out.
+func (e *InstanceError) Error() string {
+	return fmt.Sprintf("scenario %s can't be drawn with seed %d: send another seed", e.Scenario, e.Seed)
+}
+
+func (e *InstanceError) Unwrap() error { return e.Err }
 
 // MaxJudgeFailures is the number of failures to judge, without a verdict in between, that end an
 // episode as errored, so that no client repeats its action forever.

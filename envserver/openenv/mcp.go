@@ -69,7 +69,7 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 		return map[string]any{}, nil
 	}
 	return nil, &protocol.RPCError{Code: protocol.RPCNoMethod, Message: fmt.Sprintf(
-		"unknown method %.64q: tools/list, tools/call, openenv/session/create and openenv/session/close need no "+
+		"method not found: %.64q; tools/list, tools/call, openenv/session/create and openenv/session/close need no "+
 			"initialize; other MCP methods do", method)}
 }
 

@@ -47,7 +47,7 @@ func TestPlainMCP(t *testing.T) {
 		{call(`1`, "tools/list", `[]`), fault("1", -32600, `"Invalid request: params should be a JSON object"`,
 			"null")},
 		{call(`"a"`, "notifications/initialized", `{}`), fault(`"a"`, -32601,
-			`"unknown method \"notifications/initialized\": tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do"`, "null")},
+			`"method not found: \"notifications/initialized\"; tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do"`, "null")},
 		{call(`1`, "tools/list", `{"session_id":"x"}`),
 			fault("1", -32602, `"unknown session_id: begin a session with openenv/session/create"`, "null")},
 		{call(`1`, "tools/call", `{}`), fault("1", -32602, `"params.name should be the name of a tool"`, "null")},

@@ -25,7 +25,7 @@ func (s *Server) OpsHandler() http.Handler {
 // withToken answers 401 to requests whose bearer token isn't admitted.
 func withToken(admits func(token string) bool, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if admits(bearerToken(r)) {
+		if admits(tokenOf(r)) {
 			next(w, r)
 			return
 		}

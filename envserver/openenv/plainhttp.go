@@ -127,9 +127,6 @@ func (s *Server) answered(w http.ResponseWriter, err error) bool {
 	switch wire, _ := errors.AsType[protocol.Error](err); {
 	case err == nil:
 		return true
-	case errors.Is(err, player.ErrFactory):
-		internalError(w)
-		return false
 	case errors.As(err, new(busyError)):
 		w.Header().Set("Retry-After", "1")
 		status = http.StatusServiceUnavailable
@@ -142,8 +139,15 @@ func (s *Server) answered(w http.ResponseWriter, err error) bool {
 	return false
 }
 
-func internalError(w http.ResponseWriter) {
-	http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+// replyStatus is the status of a reset or a step that was not played.
+func replyStatus(err error) int {
+	if _, ok := errors.AsType[*episode.JudgeError](err); ok {
+		return http.StatusServiceUnavailable
+	}
+	if errors.Is(err, episode.ErrNotReset) {
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError
 }
 
 func (s *Server) writeReply(w http.ResponseWriter, r player.Reply) {
@@ -157,8 +161,7 @@ func (s *Server) writeReply(w http.ResponseWriter, r player.Reply) {
 		err = r.WriteResult(&out)
 	}
 	if err != nil {
-		s.log.Error("A request failed", "error", err)
-		internalError(w)
+		protocol.WriteDetail(w, replyStatus(err), protocol.Cut(protocol.PlayError(err).Message))
 		return
 	}
 	protocol.WriteBytes(w, http.StatusOK, out.Bytes())

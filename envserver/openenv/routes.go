@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -94,7 +95,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 			if cause != nil {
 				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause),
 					"stack", string(debug.Stack()))
-				internalError(w)
+				protocol.WriteDetail(w, http.StatusInternalServerError, "the server failed to answer this request")
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -119,11 +120,12 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/health" || s.accepts(bearerToken(r)) {
+		if r.URL.Path == "/health" || s.accepts(tokenOf(r)) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		unauthorized(w, "this server needs a token: send the header `Authorization: Bearer <token>`")
+		unauthorized(w, "this server needs a token: send the header `Authorization: Bearer <token>`, or write the token "+
+			"into the URL as its password, http://user:<token>@host")
 	})
 }
 
@@ -142,7 +144,12 @@ func (s *Server) accepts(token string) bool {
 	return known == 1 && token != ""
 }
 
-func bearerToken(r *http.Request) string {
+// tokenOf returns the token of a request, "" for none. The password of a URL counts too, for clients
+// that can't send headers.
+func tokenOf(r *http.Request) string {
+	if user, password, ok := r.BasicAuth(); ok {
+		return cmp.Or(password, user)
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
@@ -157,6 +164,6 @@ func (s *Server) clientOf(r *http.Request) string {
 	if s.cfg.Tokens == nil {
 		return host
 	}
-	sum := sha256.Sum256([]byte(bearerToken(r)))
+	sum := sha256.Sum256([]byte(tokenOf(r)))
 	return host + " " + string(sum[:8])
 }

@@ -104,7 +104,7 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"holdout"}`:           `["data","split"]`,
 		`{"split":"train","index":2}`:   `["data","index"]`,
 		`{"split":"train","index":-1}`:  `["data","index"]`,
-		`{"split":["train"],"index":0}`: `["data","split"]`,
+		`{"csenv":{"split":["train"]}}`: `["data","csenv","split"]`,
 	} {
 		if answer := p.Ask(`{"type":"reset","data":` + options + `}`); wire.CodeOf(t,
 			answer) != protocol.CodeValidation ||

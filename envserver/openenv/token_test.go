@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 	"strings"
@@ -38,7 +39,10 @@ func TestTokens(t *testing.T) {
 		{"/health", "", 200}, {"/metadata", "", 401}, {"/metadata", "Bearer first", 200},
 		{"/metadata", "bearer second", 200}, {"/state", "", 401},
 		{"/metadata", "Bearer third", 401}, {"/metadata", "Bearer ", 401}, {"/metadata", "Bearer", 401},
-		{"/metadata", "Basic first", 401}, {"/nowhere", "", 401},
+		{"/metadata", "Basic first", 401},
+		{"/metadata", "Basic " + base64.StdEncoding.EncodeToString([]byte("x:first")), 200},
+		{"/metadata", "Basic " + base64.StdEncoding.EncodeToString([]byte("second:")), 200},
+		{"/metadata", "Basic " + base64.StdEncoding.EncodeToString([]byte("first:third")), 401}, {"/nowhere", "", 401},
 	} {
 		if got := status(c.path, c.authorization); got != c.want {
 			t.Errorf("%s with %q: %d, want %d", c.path, c.authorization, got, c.want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/scenarios"
@@ -31,7 +30,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	tickets := make([]*scenarios.Ticket, len(choice.tickets))
 	for i, s := range choice.tickets {
 		if tickets[i], err = s.Instantiate(opts.Seed); err != nil {
-			return episode.Result{}, fmt.Errorf("instantiating scenario %s: %w", s.ID, err)
+			return episode.Result{}, &episode.InstanceError{Scenario: s.ID, Seed: opts.Seed, Err: err}
 		}
 	}
 	return e.begin(choice, tickets, opts), nil

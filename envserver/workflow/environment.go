@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/scenarios"
@@ -28,7 +27,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	}
 	workflow, err := scenario.Instantiate(opts.Seed)
 	if err != nil {
-		return episode.Result{}, fmt.Errorf("instantiating scenario %s: %w", scenario.ID, err)
+		return episode.Result{}, &episode.InstanceError{Scenario: scenario.ID, Seed: opts.Seed, Err: err}
 	}
 	return e.begin(task, workflow, opts), nil
 }

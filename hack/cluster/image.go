@@ -161,8 +161,11 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 	default:
 		return nil, fmt.Errorf("reading CA certificates: %w", err)
 	}
-	return makeImage(files, "/manager")
+	return makeImage(files, defaultProgram)
 }
+
+// defaultProgram runs in containers without a command, as in the Dockerfile.
+const defaultProgram = "/envserver"
 
 // buildPrograms compiles packages into files for an image's root.
 func buildPrograms(ctx context.Context, repo string, progress io.Writer, packages []string) ([]imageFile, error) {

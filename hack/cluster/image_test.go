@@ -290,3 +290,19 @@ func foldersAfter(t *testing.T, file, prefix string) []string {
 	}
 	return folders
 }
+
+// The image serves an environment when it is started without a command, as OpenEnv's tools do. The
+// operator's own pods name their programs.
+func TestImagesServeByDefault(t *testing.T) {
+	for path, want := range map[string]string{
+		"../../Dockerfile":                          `ENTRYPOINT ["` + defaultProgram + `"]`,
+		"../../config/manager/deployment.yaml":      "command: [/manager]",
+		"../../controllers/run/runnerjob.go":        `Command: []string{"/runner"}`,
+		"../../controllers/environment/children.go": `Command: []string{"/envserver"}`,
+	} {
+		text, err := os.ReadFile(path)
+		if plain := strings.Join(strings.Fields(string(text)), " "); err != nil || !strings.Contains(plain, want) {
+			t.Errorf("%s lacks %s: %v", path, want, err)
+		}
+	}
+}

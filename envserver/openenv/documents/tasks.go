@@ -122,8 +122,8 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 	specs := a.split(environment, o.Split)
 	if len(specs) == 0 {
 		value, _ := jsontext.AppendQuote(nil, o.Split) // an option is valid UTF-8
-		r.Faultf("value_error", "split", value, "unknown split %q: choose one of %s", o.Split,
-			strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))
+		r.Faultf("value_error", "split", value, "%s", o.Advise(fmt.Sprintf("unknown split %q: choose one of %s", o.Split,
+			strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))))
 		return
 	}
 	index := int64(episode.Draw(o.Seed, len(specs)))
@@ -131,8 +131,8 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 		index = *o.Index
 	}
 	if index >= int64(len(specs)) {
-		r.Faultf("value_error", "index", jsontext.Value(strconv.FormatInt(index, 10)),
-			"split %q has %d tasks: index should be less", o.Split, len(specs))
+		r.Faultf("value_error", "index", jsontext.Value(strconv.FormatInt(index, 10)), "%s",
+			o.Advise(fmt.Sprintf("split %q has %d tasks: index should be less", o.Split, len(specs))))
 		return
 	}
 	o.Task, o.Scenario = specs[index].Task, specs[index].Scenario

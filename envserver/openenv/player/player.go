@@ -183,7 +183,7 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	o.IDKey = p.idKey(o.Tag)
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
-		err = optionError(err, o.Options, where)
+		err = optionError(err, o, where)
 		p.logFailure("A reset failed", err)
 		return p.fail(err)
 	}
@@ -226,7 +226,7 @@ func (p *Player) setTag(tag *protocol.RunTag, recorder ledger.Recorder) {
 func (p *Player) fail(err error) Reply { return Reply{kind: p.Kind, Err: err} }
 
 // optionError names the option whose task or scenario is unknown.
-func optionError(err error, o episode.Options, where string) error {
+func optionError(err error, o protocol.ResetOptions, where string) error {
 	name, value := "", ""
 	switch {
 	case errors.Is(err, episode.ErrUnknownTask):
@@ -236,7 +236,7 @@ func optionError(err error, o episode.Options, where string) error {
 	default:
 		return err
 	}
-	item := protocol.NewErrorItem("value_error", nil, err.Error(), where, name)
+	item := protocol.NewErrorItem("value_error", nil, o.Advise(err.Error()), where, name)
 	item.Input, _ = jsontext.AppendQuote(nil, value) // an option is valid UTF-8
 	return &episode.ActionError{Items: []episode.ErrorItem{item}}
 }
@@ -250,7 +250,7 @@ func (p *Player) ResetStateless(body []byte) Reply {
 	o.IDKey = p.idKey(nil)
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
-		return p.fail(optionError(err, o.Options, "body"))
+		return p.fail(optionError(err, o, "body"))
 	}
 	p.last = result
 	return Reply{kind: p.Kind, result: result}
@@ -282,6 +282,9 @@ func (p *Player) logFailure(what string, err error) {
 		})
 		p.Log.Debug("The judge failed", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
 		return
+	}
+	if undrawn, ok := errors.AsType[*episode.InstanceError](err); ok {
+		err = fmt.Errorf("%w (%w)", undrawn, undrawn.Err)
 	}
 	if !IsRefusal(err) {
 		p.Log.Error(what, "task", p.task, "error", err)

@@ -83,7 +83,14 @@ func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, 
 		WriteItems(w, []episode.ErrorItem{NewErrorItem("missing", nil, "Field required", "body")})
 		return nil, false
 	}
-	if _, err := object.Read(body, object.Unique); err != nil {
+	_, err := object.Read(body, object.Unique)
+	if err != nil && rule == OptionalBody { // a reset
+		if filled, found := fillGaps(body); found {
+			body = filled
+			_, err = object.Read(body, object.Unique)
+		}
+	}
+	if err != nil {
 		WriteItems(w, []episode.ErrorItem{bodyItem(body, err)})
 		return nil, false
 	}

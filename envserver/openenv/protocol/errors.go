@@ -49,6 +49,9 @@ func PlayError(err error) Error {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		return Error{Code: CodeExecution, Message: unjudged.Error(), Cause: unjudged.Cause}
 	}
+	if undrawn, ok := errors.AsType[*episode.InstanceError](err); ok {
+		return Error{Code: CodeExecution, Message: undrawn.Error()}
+	}
 	if wire, ok := errors.AsType[Error](err); ok {
 		return wire
 	}

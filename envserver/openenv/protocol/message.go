@@ -42,12 +42,23 @@ func DecodeMessage(raw []byte) (Message, *Error) {
 		return Message{Kind: StepMessage, Data: data}, nil
 	}
 	members, err := object.Read(raw, object.Unique)
+	gaps := false
+	if err != nil {
+		var text []byte
+		if text, gaps = fillGaps(raw); gaps {
+			members, err = object.Read(text, object.Unique)
+		}
+	}
 	if err != nil {
 		return Message{}, envelopeError(err)
 	}
 	var kind, data jsontext.Value
 	extra := members.Take(map[string]*jsontext.Value{"type": &kind, "data": &data})
 	m := Message{Kind: readKind(kind)}
+	if gaps && m.Kind != ResetMessage {
+		return Message{}, &Error{Code: CodeInvalidJSON,
+			Message: "the message is not JSON: NaN and Infinity may be in a reset only, where they mean null"}
+	}
 	if m.Kind == "" {
 		return Message{}, &Error{Code: CodeUnknownType,
 			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(kind))}
@@ -57,6 +68,46 @@ func DecodeMessage(raw []byte) (Message, *Error) {
 	}
 	m.Data = m.Data.Clone()
 	return m, nil
+}
+
+// gapTexts are what Python's json writes for numbers that JSON doesn't have.
+var gapTexts = []string{"-Infinity", "Infinity", "NaN"}
+
+// fillGaps replaces NaN and the infinities outside of strings by null: pandas writes them where a
+// row has no value. It reports whether there were any.
+func fillGaps(raw []byte) (filled []byte, found bool) {
+	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
+		return raw, false
+	}
+	filled = make([]byte, 0, len(raw)+16)
+	for i, inText := 0, false; i < len(raw); {
+		if inText && raw[i] == '\\' && i+1 < len(raw) {
+			filled = append(filled, raw[i], raw[i+1])
+			i += 2
+			continue
+		}
+		if raw[i] == '"' {
+			inText = !inText
+		}
+		if n := gapLength(raw[i:]); n > 0 && !inText {
+			filled, found = append(filled, "null"...), true
+			i += n
+			continue
+		}
+		filled = append(filled, raw[i])
+		i++
+	}
+	return filled, found
+}
+
+// gapLength is the length of the gap at the beginning of a text, 0 for none.
+func gapLength(text []byte) int {
+	for _, gap := range gapTexts {
+		if len(text) >= len(gap) && string(text[:len(gap)]) == gap {
+			return len(gap)
+		}
+	}
+	return 0
 }
 
 // stepData returns the data of a step message in the form that nearly every client writes, nil for

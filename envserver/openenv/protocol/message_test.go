@@ -23,8 +23,10 @@ func TestDecodeMessage(t *testing.T) {
 		"reset":              {`{"type":"reset","data":{"seed":1}}`, ResetMessage, `{"seed":1}`},
 		"step":               {`{"data":{"a":[1,{"b":2}]},"type":"step"}`, StepMessage, `{"a":[1,{"b":2}]}`},
 		"empty action":       {`{"type":"step","data":{}}`, StepMessage, `{}`},
-		"state":              {"\n{\"type\":\"state\"}\n", StateMessage, ""},
-		"close":              {`{"type":"close"}`, CloseMessage, ""},
+		"gaps of pandas": {`{"type":"reset","data":{"a":NaN,"b":[Infinity,-Infinity,{"NaN":"-Infinity \"NaN\\"}]}}`,
+			ResetMessage, `{"a":null,"b":[null,null,{"NaN":"-Infinity \"NaN\\"}]}`},
+		"state": {"\n{\"type\":\"state\"}\n", StateMessage, ""},
+		"close": {`{"type":"close"}`, CloseMessage, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := []byte(c.raw)
@@ -68,6 +70,7 @@ func FuzzDecodeMessage(f *testing.F) {
 		`{"type":"state","data":null}`, `{"type":"close","x":1}`,
 		`{"type":"reset","data":{"seed":1e400,"run":"u","shard":0,"episode":-1}}`, `{"type":"\ud800"}`, "\xff",
 		`{"type":{"type":"step"}}`,
+		`{"type":"reset","data":{"note":NaN,"x":"NaN\\"","csenv":{"seed":1,"x":2}}}`, `{"type":"step","data":{"a":NaN}}`,
 		`{"type":"reset","data":{"seed":"99999999999999999999999","task":7,"reward_mode":"x"}}`,
 	} {
 		f.Add([]byte(seed))

@@ -3,6 +3,8 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -74,5 +77,16 @@ func TestErrorItemWithBadInputIsStillSent(t *testing.T) {
 		{Type: "x", Loc: []any{"y"}, Msg: "z", Input: json.RawMessage(`{`)}}))
 	if got := wire.CodeOf(t, out.String()); got != CodeValidation {
 		t.Errorf("sent %s", out.String())
+	}
+}
+
+// What an environment says about its files is in no answer.
+func TestInstanceErrorsNameNoFiles(t *testing.T) {
+	err := fmt.Errorf("reset: %w", &episode.InstanceError{Scenario: "S06", Seed: 7,
+		Err: errors.New("/var/secret/tickets/S06.yaml: no draw satisfied the constraints")})
+	got := PlayError(err)
+	want := Error{Code: CodeExecution, Message: "scenario S06 can't be drawn with seed 7: send another seed"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -17,6 +19,14 @@ import (
 	"github.com/google/uuid"
 )
 
+// Namespace is the member of a reset whose value is an object of options. With it, nothing else in
+// the reset is an option but the seed and the episode's id.
+const Namespace = "csenv"
+
+// flatAdvice ends the refusal of an option outside the namespace.
+const flatAdvice = `; if this is a column of your data set, add "csenv": {} to the reset, so that only the options ` +
+	`in it count`
+
 const (
 	// MaxOptionText bounds the text options of a reset, in characters, as the official server does
 	// for episode ids.
@@ -29,15 +39,17 @@ const (
 	defaultPassScore = 800_000
 )
 
-// SeedRule determines how a seed that is negative or above score.MaxSeed is read.
-type SeedRule bool
+// SeedRule determines which seeds are refused.
+type SeedRule int
 
 const (
-	// LenientSeed takes a seed modulo 2^53, because the official server validates no WebSocket
-	// reset.
-	LenientSeed SeedRule = false
-	// StrictSeed refuses a negative seed, as the official POST /reset does.
-	StrictSeed SeedRule = true
+	// LenientSeed takes every integer modulo 2^53, and makes a seed of other numbers and texts,
+	// because the official server validates no WebSocket reset.
+	LenientSeed SeedRule = iota
+	// typedSeed takes every integer modulo 2^53 and nothing else.
+	typedSeed
+	// StrictSeed refuses a negative seed too, as the official POST /reset does.
+	StrictSeed
 )
 
 // RunTag names the run of an episode by its UID or, for a rollout, by the name of a run of type
@@ -60,17 +72,27 @@ type ResetOptions struct {
 	// Split and Index are those of the Task API.
 	Split string
 	Index *int64
+	// Flat is true for options outside the namespace, which may be columns of a data set.
+	Flat bool
 }
 
-// resetData has the known members of a reset's data. Others are ignored, because trainers pass
-// whole rows of a data set.
+// Advise adds to the refusal of an option how to send a column of a data set with its name.
+func (o ResetOptions) Advise(message string) string {
+	if o.Flat {
+		return message + flatAdvice
+	}
+	return message
+}
+
+// resetData has the known members of a reset's data. Others are ignored outside the namespace,
+// because trainers pass whole rows of a data set.
 type resetData struct {
 	seed, episodeID, task, scenario, taskID, rewardMode, split, index, pressure, run, shard, episode,
 	passScore, credential jsontext.Value
 }
 
-func (d *resetData) read(members object.Object) {
-	members.Take(map[string]*jsontext.Value{
+func (d *resetData) read(members object.Object) (others object.Object) {
+	return members.Take(map[string]*jsontext.Value{
 		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
 		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
 		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore,
@@ -78,30 +100,83 @@ func (d *resetData) read(members object.Object) {
 	})
 }
 
+// readFlat reads the options outside the namespace. Members of a type that the option never has are
+// columns of a data set.
+func (d *resetData) readFlat(members object.Object) {
+	d.read(members)
+	for _, text := range []*jsontext.Value{&d.task, &d.scenario, &d.taskID, &d.rewardMode, &d.split, &d.run} {
+		if text.Kind() != '"' {
+			*text = nil
+		}
+	}
+	switch text, _ := ReadText(d.pressure); {
+	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
+		d.pressure = jsontext.Value(strings.ToLower(text))
+	case d.pressure.Kind() != 't' && d.pressure.Kind() != 'f':
+		d.pressure = nil
+	}
+	if d.episodeID.Kind() == '0' {
+		d.episodeID = jsontext.Value(`"` + string(d.episodeID) + `"`)
+	}
+}
+
+// readNamespace reads the options of a reset that has the namespace.
+func (d *resetData) readNamespace(members object.Object, r *OptionReader) {
+	own, err := object.Read(members.Get(Namespace), object.Unique)
+	if err != nil {
+		r.Faultf("dict_type", Namespace, nil, "%s should be a JSON object of options: %v", Namespace, err)
+		return
+	}
+	others := d.read(own)
+	if d.episodeID == nil {
+		d.episodeID = members.Get("episode_id")
+	}
+	r.inner = Namespace
+	for _, item := range ExtraItems("reset", others) {
+		r.Faultf(item.Type, fmt.Sprint(item.Loc[0]), nil, "a reset has no option %q", item.Loc[0])
+	}
+}
+
 // OptionReader collects the faults of options, whose locations begin with Where.
 type OptionReader struct {
 	Where string
 	Items []episode.ErrorItem
+	// inner follows Where in locations, "" for none.
+	inner string
+	// advice ends every message.
+	advice string
 }
 
 // ParseReset reads the options of a reset from a JSON object or empty data. Missing and null
-// options have their defaults; a missing seed is drawn.
+// options have their defaults; a missing seed is drawn. Options are the members of the namespace or,
+// without it, of the object itself.
 func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
 	var d resetData
-	r := OptionReader{Where: where}
+	r, flat := OptionReader{Where: where}, true
 	if len(data) > 0 {
 		members, err := object.Read(data, object.Unique)
 		if err != nil {
 			r.Faultf("value_error", where, nil, "the options can't be read: %v", err)
 			return ResetOptions{}, r.Items
 		}
-		d.read(members)
+		flat = !Given(members.Get(Namespace))
+		if flat {
+			d.readFlat(members)
+			r.advice = flatAdvice
+		} else {
+			d.readNamespace(members, &r)
+			if Given(d.seed) {
+				rule = max(rule, typedSeed)
+			} else {
+				d.seed = members.Get("seed")
+			}
+		}
 	}
 	o := ResetOptions{Options: episode.Options{
 		Seed: r.seed(d.seed, rule), EpisodeID: r.Text("episode_id", d.episodeID), Task: r.Text("task", d.task),
 		Scenario: r.Text("scenario", d.scenario), RewardMode: r.rewardMode(d.rewardMode),
 		Pressure: r.flag("pressure", d.pressure),
-	}}
+	}, Flat: flat}
 	if taskID := r.Text("task_id", d.taskID); o.Scenario == "" {
 		o.Scenario = taskID
 	}
@@ -123,10 +198,17 @@ func Given(value jsontext.Value) bool { return value != nil && value.Kind() != '
 // Faultf adds a fault of an option, or of the whole object if the name is Where.
 func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format string, args ...any) {
 	loc := []any{r.Where}
+	if r.inner != "" {
+		loc = append(loc, r.inner)
+	}
 	if name != r.Where {
 		loc = append(loc, name)
 	}
-	r.Items = append(r.Items, NewErrorItem(kind, value, Cut(fmt.Sprintf(format, args...)), loc...))
+	msg := Cut(fmt.Sprintf(format, args...))
+	if name != "seed" && name != r.Where {
+		msg += r.advice
+	}
+	r.Items = append(r.Items, NewErrorItem(kind, value, msg, loc...))
 }
 
 // Text reads an optional text, "" by default.
@@ -163,12 +245,21 @@ func (r *OptionReader) flag(name string, value jsontext.Value) bool {
 	return value.Kind() == 't'
 }
 
-// seed reads a seed (see readInteger) modulo 2^53, or draws one.
+// seed reads a seed (see readInteger) modulo 2^53, or draws one. As in Python, true is 1.
 func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	if !Given(value) {
 		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
 	}
+	switch value.Kind() {
+	case 't':
+		return 1
+	case 'f':
+		return 0
+	}
 	seed, ok := readInteger(value)
+	if !ok && rule == LenientSeed && (value.Kind() == '0' || value.Kind() == '"') {
+		return hashedSeed(value)
+	}
 	if !ok {
 		r.Faultf("int_parsing", "seed", value, "seed should be an integer, such as 7")
 		return 0
@@ -178,6 +269,18 @@ func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 		return 0
 	}
 	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
+}
+
+// hashedSeed makes a seed of a number or a text that is no integer. Equal values have equal seeds.
+func hashedSeed(value jsontext.Value) int64 {
+	text, isText := ReadText(value)
+	if f, err := strconv.ParseFloat(string(value), 64); err == nil {
+		text = strconv.FormatFloat(f, 'g', -1, 64)
+	} else if !isText {
+		text = string(value)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return int64(binary.BigEndian.Uint64(sum[:]) & score.MaxSeed) //nolint:gosec // 53 bits
 }
 
 // Integer reads a required option from 0 to most.

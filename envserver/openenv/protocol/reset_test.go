@@ -44,6 +44,22 @@ func TestParseOptions(t *testing.T) {
 			want: episode.Options{EpisodeID: "E"}, tag: &RunTag{Run: "grpo-7", Rollout: true}},
 		"one of another namespace": {data: `{"seed":0,"episode_id":"E","run":"7-team/grpo-7","shard":null}`,
 			want: episode.Options{EpisodeID: "E"}, tag: &RunTag{Run: "7-team/grpo-7", Rollout: true}},
+		"columns of a data set with types that no option has": {
+			data: `{"seed":3,"episode_id":12,"task":7,"task_id":12,"scenario":[1],"split":3,"index":"x","reward_mode":1,` +
+				`"pressure":0.5,"run":17,"shard":{},"episode":"x"}`,
+			want: episode.Options{Seed: 3, EpisodeID: "12"}},
+		"texts of a URL": {data: `{"seed":"3","episode_id":"E","pressure":"True"}`,
+			want: episode.Options{Seed: 3, EpisodeID: "E", Pressure: true}},
+		"the namespace": {
+			data: `{"seed":3,"episode_id":"E","task":"math","split":"eval","reward_mode":"sparse","run":"My run",` +
+				`"csenv":{"task":"talk","pressure":true}}`,
+			want: episode.Options{Seed: 3, EpisodeID: "E", Task: "talk", Pressure: true}},
+		"an empty namespace": {data: `{"seed":"3.5","episode_id":"E","task":"math","csenv":{}}`,
+			want: episode.Options{Seed: hashedSeed([]byte(`"3.5"`)), EpisodeID: "E"}},
+		"the namespace's seed": {data: `{"seed":"x","episode_id":"E","csenv":{"seed":4,"episode_id":"F"}}`,
+			want: episode.Options{Seed: 4, EpisodeID: "F"}},
+		"null is no namespace": {data: `{"seed":3,"episode_id":"E","task":"talk","csenv":null}`,
+			want: episode.Options{Seed: 3, EpisodeID: "E", Task: "talk"}},
 		"a shard without a run means nothing": {data: `{"seed":1,"episode_id":"E","shard":"x"}`,
 			want: episode.Options{Seed: 1, EpisodeID: "E"}},
 	} {
@@ -64,12 +80,15 @@ func TestParseOptions(t *testing.T) {
 
 func TestParseOptionsFaults(t *testing.T) {
 	for data, want := range map[string][]string{
+		`{"task":"math","tasks":1,"` + strings.Repeat("x", 99) + `":2}`: {"extra_forbidden tasks",
+			"extra_forbidden " + strings.Repeat("x", 64) + "…"},
+		`[1]`:            {"dict_type csenv"},
+		`7`:              {"dict_type csenv"},
 		`{"seed":1.5}`:   {"int_parsing seed"},
 		`{"seed":"x"}`:   {"int_parsing seed"},
 		`{"pressure":1}`: {"bool_parsing pressure"},
 		`{"seed":""}`:    {"int_parsing seed"},
 		`{"seed":"1.0"}`: {"int_parsing seed"},
-		`{"seed":true}`:  {"int_parsing seed"},
 		`{"seed":[1]}`:   {"int_parsing seed"},
 		`{"seed":1e999}`: {"int_parsing seed"},
 		`{"seed":` + strings.Repeat("9", 5000) + `}`:        {"int_parsing seed"},
@@ -90,13 +109,49 @@ func TestParseOptionsFaults(t *testing.T) {
 			"int_parsing episode", "int_parsing pass_score"},
 		`{"run":"` + strings.Repeat("u", MaxRunID+1) + `","shard":0,"episode":0}`: {"value_error run"},
 	} {
-		_, items := ParseReset([]byte(data), LenientSeed, "data")
+		_, items := ParseReset([]byte(`{"csenv":`+data+`}`), LenientSeed, "data")
 		var got []string
 		for _, item := range items {
-			got = append(got, item.Type+" "+item.Loc[1].(string))
+			got = append(got, item.Type+" "+item.Loc[len(item.Loc)-1].(string))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%.80s: (-want +got)\n%s", data, diff)
+		}
+	}
+}
+
+// Outside the namespace texts are refused that the option never has, and the refusal says how to
+// send them as columns of a data set.
+func TestFlatOptionsFaults(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"reward_mode":"sparse"}`: "reward_mode", `{"run":"GRPO"}`: "run", `{"run":"u","shard":0}`: "episode",
+		`{"split":"train","index":"x"}`: "index", `{"seed":[1]}`: "seed",
+	} {
+		_, items := ParseReset([]byte(data), LenientSeed, "data")
+		if len(items) != 1 || items[0].Loc[1] != want ||
+			strings.Contains(items[0].Msg, `add "csenv": {} to the reset`) != (want != "seed") {
+			t.Errorf("%s: %v", data, items)
+		}
+	}
+}
+
+// Over a WebSocket every number and text is a seed, as in Python's random.seed.
+func TestSeedsThatAreNoIntegers(t *testing.T) {
+	seeds := map[int64]string{}
+	for _, value := range []string{`1.5`, `"x"`, `""`, `"1.0e5x"`, `1e999`, `"NaN"`, strings.Repeat("9", 5000)} {
+		o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data")
+		again, _ := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data")
+		if len(items) > 0 || o.Seed != again.Seed || o.Seed < 0 || o.Seed > score.MaxSeed || seeds[o.Seed] != "" {
+			t.Errorf("seed %.20s: %d and %d, %v", value, o.Seed, again.Seed, items)
+		}
+		seeds[o.Seed] = value
+		if _, items := ParseReset([]byte(`{"seed":`+value+`}`), StrictSeed, "body"); len(items) != 1 {
+			t.Errorf("plain HTTP takes the seed %.20s", value)
+		}
+	}
+	for value, want := range map[string]int64{`true`: 1, `false`: 0, `1.50`: hashedSeed([]byte(`1.5`))} {
+		if o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data"); o.Seed != want || len(items) > 0 {
+			t.Errorf("seed %s is %d, want %d: %v", value, o.Seed, want, items)
 		}
 	}
 }

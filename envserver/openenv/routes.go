@@ -144,8 +144,8 @@ func (s *Server) accepts(token string) bool {
 	return known == 1 && token != ""
 }
 
-// tokenOf returns the token of a request, "" for none. The password of a URL counts too, for clients
-// that can't send headers.
+// tokenOf returns the token of a request, "" for none. The password of a URL counts too, for
+// clients that can't send headers.
 func tokenOf(r *http.Request) string {
 	if user, password, ok := r.BasicAuth(); ok {
 		return cmp.Or(password, user)

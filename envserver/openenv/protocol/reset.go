@@ -100,8 +100,8 @@ func (d *resetData) read(members object.Object) (others object.Object) {
 	})
 }
 
-// readFlat reads the options outside the namespace. Members of a type that the option never has are
-// columns of a data set.
+// readFlat reads the options outside the namespace. Members of a type that the option never has
+// are columns of a data set.
 func (d *resetData) readFlat(members object.Object) {
 	d.read(members)
 	for _, text := range []*jsontext.Value{&d.task, &d.scenario, &d.taskID, &d.rewardMode, &d.split, &d.run} {

@@ -148,8 +148,8 @@ type OptionReader struct {
 }
 
 // ParseReset reads the options of a reset from a JSON object or empty data. Missing and null
-// options have their defaults; a missing seed is drawn. Options are the members of the namespace or,
-// without it, of the object itself.
+// options have their defaults; a missing seed is drawn. Options are the members of the namespace
+// or, without it, of the object itself.
 func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
 	var d resetData
 	r, flat := OptionReader{Where: where}, true

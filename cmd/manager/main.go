@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,6 +54,9 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
+	if err := limitMemory(os.Getenv); err != nil {
+		fail(err)
+	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		fail(fmt.Errorf("finding the cluster: %w", err))
@@ -64,6 +69,21 @@ func main() {
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, "manager:", err)
 	os.Exit(1)
+}
+
+// limitMemory has the garbage collector keep the memory below nine tenths of $MEMORY_LIMIT, the
+// container's limit in bytes. The rest is for what isn't on the heap. GOMEMLIMIT takes precedence.
+func limitMemory(getenv func(string) string) error {
+	limit := getenv("MEMORY_LIMIT")
+	if limit == "" || getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	bytes, err := strconv.ParseInt(limit, 10, 64)
+	if err != nil || bytes <= 0 {
+		return fmt.Errorf("MEMORY_LIMIT is %q: set it to the memory limit of the container in bytes, or unset it", limit)
+	}
+	debug.SetMemoryLimit(bytes / 10 * 9)
+	return nil
 }
 
 // options are the command line flags.
@@ -179,8 +199,10 @@ func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 		// The program ends with the manager, so nothing continues to work without the Lease.
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         cacheOptions(),
-		// The operator may not read Secrets, so none may reach a cache.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		// The operator may not read Secrets, so none may reach a cache. Of ConfigMaps, whose number
+		// and size users determine, it caches only the metadata.
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	}
 }
 

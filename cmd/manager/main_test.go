@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,45 @@ func TestParse(t *testing.T) {
 				t.Errorf("options = %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestLimitMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	tests := map[string]struct {
+		env     map[string]string
+		want    int64
+		wantErr string
+	}{
+		"no limit":            {nil, before, ""},
+		"the limit":           {map[string]string{"MEMORY_LIMIT": "536870912"}, 483183819, ""},
+		"GOMEMLIMIT prevails": {map[string]string{"MEMORY_LIMIT": "536870912", "GOMEMLIMIT": "off"}, before, ""},
+		"a quantity":          {map[string]string{"MEMORY_LIMIT": "512Mi"}, before, `"512Mi"`},
+		"nothing":             {map[string]string{"MEMORY_LIMIT": "0"}, before, `"0"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			debug.SetMemoryLimit(before)
+			err := limitMemory(func(name string) string { return tt.env[name] })
+			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("error = %v, want one with %q", err, tt.wantErr)
+			}
+			if got := debug.SetMemoryLimit(-1); got != tt.want {
+				t.Errorf("limit = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// Users determine the number and size of ConfigMaps and Secrets.
+func TestNoContentsAreCached(t *testing.T) {
+	var uncached []string
+	for _, object := range managerOptions(options{}, nil).Client.Cache.DisableFor {
+		uncached = append(uncached, fmt.Sprintf("%T", object))
+	}
+	if want := []string{"*v1.Secret", "*v1.ConfigMap"}; !slices.Equal(uncached, want) {
+		t.Errorf("read past the cache: %v, want %v", uncached, want)
 	}
 }
 

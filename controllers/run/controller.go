@@ -69,11 +69,13 @@ type Options struct {
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
 	client   client.Client
+	metadata client.Reader // of ConfigMaps: the cache
 	direct   client.Reader // past the cache, where a stale answer could lose a summary
 	recorder events.EventRecorder
 	pools    poolReader
 	polls    *polling.Poller[polled]
 	live     *livePoller
+	contents *contents
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
@@ -85,11 +87,13 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 	polls := polling.New[polled](concurrentPolls)
 	return &Reconciler{
 		client:   mgr.GetClient(),
+		metadata: mgr.GetCache(),
 		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
 		pools:    reader,
 		polls:    polls,
 		live:     newLivePoller(reader, polls.Do),
+		contents: newContents(),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
@@ -118,7 +122,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("run").
 		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
-		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
 		WatchesRawSource(r.polls.Source()).

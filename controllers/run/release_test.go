@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -79,10 +78,8 @@ func TestJobIsDeletedFirstInADeletedNamespace(t *testing.T) {
 			if going {
 				space.DeletionTimestamp = new(metav1.NewTime(start()))
 			}
-			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
+			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun(), space)
 			w.mustPass()
-			// Read from the API server: the operator doesn't cache namespaces.
-			w.r.direct = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
 			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
 			w.create(pod)
 			if err := w.client.Delete(t.Context(), pod); err != nil {

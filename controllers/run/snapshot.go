@@ -200,7 +200,12 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 // may belong to another owner, whose objects the cache doesn't contain.
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
-	err := r.client.Get(ctx, key, object)
+	var err error
+	if configMap, ok := object.(*corev1.ConfigMap); ok {
+		err = r.readConfigMap(ctx, key, configMap)
+	} else {
+		err = r.client.Get(ctx, key, object)
+	}
 	if apierrors.IsNotFound(err) && !evaluation.Ended(s.run.Status.Conditions) &&
 		environmentCondition(*s).Status == metav1.ConditionTrue {
 		err = r.direct.Get(ctx, key, object)

@@ -59,8 +59,9 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Create(ctx, space)).To(Succeed())
 		c = &cluster{client: api, namespace: space.Name}
 		c.r = &Reconciler{
-			client: api, direct: api, recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(),
+			client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
+			pools: fakePool{"10.0.0.1": offer()},
+			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
 			options: Options{Image: "csenv:test", Version: "v1.2.3"},
 		}
 	})

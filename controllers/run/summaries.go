@@ -28,15 +28,10 @@ func (jobSource) traits() traits {
 	}
 }
 
-// read reads the run's ConfigMap and Job and, until the run has ended, its table and the servers'
+// read reads the run's Job and, until the run has ended, its plan, its table and the servers'
 // counts.
 func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
-	if found, err := r.readOwn(ctx, s, planName(s.run), planMap); err != nil {
-		return err
-	} else if found {
-		s.planMap = planMap
-	}
 	if found, err := r.readOwn(ctx, s, s.run.Name, job); err != nil {
 		return err
 	} else if found {
@@ -44,6 +39,11 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	}
 	if s.closing || evaluation.Ended(s.run.Status.Conditions) {
 		return nil
+	}
+	if found, err := r.readOwn(ctx, s, planName(s.run), planMap); err != nil {
+		return err
+	} else if found {
+		s.planMap = planMap
 	}
 	if _, err := storedPlan(*s); err != nil || s.run.Status.Provenance == nil {
 		if err := r.readReport(ctx, s); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +70,7 @@ func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool)
 func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
 	name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
+	err := r.readConfigMap(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
 	}
@@ -156,4 +157,50 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	}
 	d.status.Baseline = evaluation.Compare(now, table, baseline)
 	d.status.Baseline.Message = pods.Shorten(d.status.Baseline.Message, pods.MaxNote)
+}
+
+const (
+	// keptContents is the number of ConfigMaps whose contents are kept, each of at most maxKept
+	// bytes.
+	keptContents = 64
+	maxKept      = 256 << 10
+)
+
+// contents are ConfigMaps by their version. They must not be changed.
+type contents = lru.Cache[version, *corev1.ConfigMap]
+
+type version struct {
+	key      types.NamespacedName
+	uid      types.UID
+	resource string
+}
+
+func newContents() *contents {
+	kept, err := lru.New[version, *corev1.ConfigMap](keptContents)
+	if err != nil {
+		panic(err) // the number isn't positive
+	}
+	return kept
+}
+
+// readConfigMap reads a ConfigMap that the cache has. The cache holds only metadata, because users
+// may create any number of ConfigMaps with our labels. The contents that were read last are kept,
+// so that the passes over a run don't read them again.
+func (r *Reconciler) readConfigMap(ctx context.Context, key types.NamespacedName, object *corev1.ConfigMap) error {
+	known := &metav1.PartialObjectMetadata{}
+	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	if err := r.metadata.Get(ctx, key, known); err != nil {
+		return err
+	}
+	if kept, ok := r.contents.Get(version{key, known.UID, known.ResourceVersion}); ok {
+		*object = *kept
+		return nil
+	}
+	if err := r.direct.Get(ctx, key, object); err != nil {
+		return err
+	}
+	if object.Size() <= maxKept {
+		r.contents.Add(version{key, object.UID, object.ResourceVersion}, object)
+	}
+	return nil
 }

@@ -66,6 +66,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	cached := interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 			opts ...client.GetOption) error {
+			if _, isConfigMap := obj.(*corev1.ConfigMap); isConfigMap {
+				return errors.New("the cache has only the metadata of ConfigMaps")
+			}
 			if w.read != nil {
 				if answered, err := w.read(key, obj); answered {
 					return err
@@ -100,8 +103,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	})
 	w.r = &Reconciler{
-		client: cached, direct: w.client, recorder: w.recorder, pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
-		metrics: newRunMetrics(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
+		client: cached, metadata: cached, direct: w.client, recorder: w.recorder,
+		pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
+		metrics: newRunMetrics(), contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
 	}
 	return w
 }

@@ -1,5 +1,15 @@
 package v1alpha1
 
+// Condition types of both kinds, which kstatus, Flux, Argo CD and Helm read.
+const (
+	// ConditionReady is True when the pool or run has reached what its spec asks for: all servers
+	// of the pool run the newest template and one accepts sessions, or it needs none; the run is
+	// complete and reaches its thresholds.
+	ConditionReady = "Ready"
+	// ConditionStalled is True when a run has ended and can't become Ready. Otherwise it is absent.
+	ConditionStalled = "Stalled"
+)
+
 // Condition types of a CustomerSupportEnv.
 const (
 	// ConditionAvailable is True while at least one server accepts sessions.

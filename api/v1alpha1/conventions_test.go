@@ -238,8 +238,8 @@ func TestReasonsAreDistinct(t *testing.T) {
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"CustomerSupportEnv": "Environment Ready Replicas Sessions Capacity Available Age",
-		"EvaluationRun":      "Env Agent Done Score Pass State Age",
+		"CustomerSupportEnv": "Environment Available State Ready Replicas Sessions Capacity Age",
+		"EvaluationRun":      "Env Agent Done Score Pass Met State Age",
 	}
 	for _, crd := range readCRDs(t) {
 		var names []string

@@ -6,7 +6,8 @@ import (
 
 // CustomerSupportEnvStatus is the observed state of a pool.
 type CustomerSupportEnvStatus struct {
-	// conditions are Available, Progressing and Degraded, and with autoscaling ScalingLimited.
+	// conditions are Ready, Available, Progressing and Degraded, and with autoscaling
+	// ScalingLimited.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16

@@ -18,8 +18,8 @@ const (
 // EvaluationRunStatus is the observed state of a run. Its figures cover exactly the shards in
 // shards.completedIndexes, or the episodes collected from servers if agent.type is External.
 type EvaluationRunStatus struct {
-	// conditions are EnvironmentReady, Suspended, Complete and Failed, and if the spec asks for
-	// them, ThresholdsMet and ResultsStored.
+	// conditions are Ready, EnvironmentReady, Suspended, Complete and Failed, if the spec asks for
+	// them ThresholdsMet and ResultsStored, and Stalled if the run can't become Ready.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16

@@ -290,16 +290,17 @@ func TestPrintedColumns(t *testing.T) {
 	}
 	tests := map[string]struct{ manifest, status, plural, want string }{
 		"a new pool": {pool("printed-new", "{}"), `{}`, "customersupportenvs",
-			"printed-new Ticket <nil> <nil> <nil> <nil> <nil>"},
+			"printed-new Ticket <nil> <nil> <nil> <nil> <nil> <nil>"},
 		"a pool": {pool("printed", "{environment: Workflow, replicas: 3}"),
 			`{"replicas": 3, "readyReplicas": 2, "sessions": {"active": 31, "capacity": 4000}, "conditions": [` +
 				condition("Available", "True", "ServersReady") + `]}`,
-			"customersupportenvs", "printed Workflow 2 3 31 4000 ServersReady"},
-		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support <nil> <nil> <nil> <nil> <nil>"},
+			"customersupportenvs", "printed Workflow True ServersReady 2 3 31 4000"},
+		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support <nil> <nil> <nil> <nil> <nil> <nil>"},
 		"a run": {run("printed"),
 			`{"agent": "Null", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", ` +
-				`"conditions": [` + condition("Complete", "False", "Running") + `]}`,
-			"evaluationruns", "printed support Null 38/40 0.7312 0.5000 Running"},
+				`"conditions": [` + condition("Complete", "True", "Completed") + `,` +
+				condition("ThresholdsMet", "False", "ThresholdsMissed") + `]}`,
+			"evaluationruns", "printed support Null 38/40 0.7312 0.5000 False Completed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,7 @@ func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
 	status.Episodes = episodes(d.snapshot)
 	describeOffer(d, &status)
 	conditions := []metav1.Condition{available(d), progressing(d), degraded(d)}
+	conditions = append(conditions, ready(d, conditions))
 	if d.scaling.limit == "" {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionScalingLimited)
 	} else {
@@ -70,6 +71,29 @@ func available(d decision) metav1.Condition {
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
 			"None of %d servers accepts sessions. %s", wanted, whatNext(d))
 	}
+}
+
+// ready sums up the other conditions for programs that don't know them. A pool with autoscaling
+// stays ready while servers are added.
+func ready(d decision, conditions []metav1.Condition) metav1.Condition {
+	is := func(kind string) *metav1.Condition {
+		if c := meta.FindStatusCondition(conditions, kind); c.Status == metav1.ConditionTrue {
+			return c
+		}
+		return nil
+	}
+	serving := meta.FindStatusCondition(conditions, v1alpha1.ConditionAvailable)
+	counts := replicaCounts(d.snapshot)
+	scaling := d.env.Spec.Autoscaling != nil && is(v1alpha1.ConditionAvailable) != nil && counts.updated == counts.exist
+	from := serving
+	holds := serving.Reason != v1alpha1.ReasonNoServerReady
+	if c := is(v1alpha1.ConditionDegraded); c != nil {
+		from, holds = c, false
+	} else if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionProgressing); !scaling &&
+		(c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonProgressDeadlineExceeded) {
+		from, holds = c, false
+	}
+	return condition(v1alpha1.ConditionReady, holds, from.Reason, "%s", from.Message)
 }
 
 func isSuspended(s snapshot) bool { return s.env.Spec.OperatingMode == v1alpha1.SuspendedMode }

@@ -131,6 +131,44 @@ func TestProgressing(t *testing.T) {
 	}
 }
 
+func TestReady(t *testing.T) {
+	t.Parallel()
+	at := func(status metav1.ConditionStatus, reason string) wantCondition {
+		return wantCondition{status, reason, ""}
+	}
+	oneStarting := withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 })
+	tests := map[string]struct {
+		edit func(*decision)
+		want wantCondition
+	}{
+		"at rest":      {func(*decision) {}, at(metav1.ConditionTrue, v1alpha1.ReasonServersReady)},
+		"full":         {full, at(metav1.ConditionTrue, v1alpha1.ReasonServersFull)},
+		"nothing yet":  {empty, at(metav1.ConditionFalse, v1alpha1.ReasonRollingOut)},
+		"one starting": {oneStarting, at(metav1.ConditionFalse, v1alpha1.ReasonRollingOut)},
+		"one starting for autoscaling": {func(s *decision) {
+			s.env.Spec.Autoscaling = bounds(0, 5)
+			oneStarting(s)
+		}, at(metav1.ConditionTrue, v1alpha1.ReasonServersReady)},
+		"an older server, with autoscaling": {func(s *decision) {
+			s.env.Spec.Autoscaling = bounds(0, 5)
+			withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 })(s)
+		}, at(metav1.ConditionFalse, v1alpha1.ReasonRollingOut)},
+		"a fault": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
+			at(metav1.ConditionFalse, v1alpha1.ReasonImagePullFailed)},
+		"suspended": {func(s *decision) {
+			suspended(s)
+			withDeployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1} })(s)
+		}, at(metav1.ConditionTrue, v1alpha1.ReasonSuspended)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := meta.FindStatusCondition(computeStatus(healthy(tt.edit)).Conditions, v1alpha1.ConditionReady)
+			tt.want.check(t, *c)
+		})
+	}
+}
+
 func TestScalingLimited(t *testing.T) {
 	t.Parallel()
 	limits := map[string]wantCondition{

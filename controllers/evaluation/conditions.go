@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Conditions are Complete, Failed and, if the spec has thresholds, ThresholdsMet. The status has
-// the figures.
+// Conditions are Complete, Failed, if the spec has thresholds ThresholdsMet, and Ready, with
+// Stalled if the run can't become Ready. The status has the figures.
 func Conditions(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, sums score.Accumulator,
 	o Outcome) []metav1.Condition {
 	complete := Condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
@@ -30,7 +30,23 @@ func Conditions(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus
 	if len(run.Spec.Thresholds) > 0 {
 		conditions = append(conditions, thresholdsCondition(run.Spec.Thresholds, status, sums, o.State))
 	}
-	return conditions
+	return append(conditions, readiness(conditions, o)...)
+}
+
+// readiness sums up the other conditions for programs that don't know them.
+func readiness(conditions []metav1.Condition, o Outcome) []metav1.Condition {
+	reason, message, stalled := o.Reason, o.Message, o.State == Failed
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionThresholdsMet); o.State == Completed && c != nil &&
+		c.Status != metav1.ConditionTrue {
+		reason, message, stalled = c.Reason, c.Message, c.Status == metav1.ConditionFalse
+	} else if o.State == Completed {
+		return []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)}
+	}
+	ready := []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)}
+	if stalled {
+		ready = append(ready, Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message))
+	}
+	return ready
 }
 
 // Ended reports whether the conditions of a run say that it has completed or failed.

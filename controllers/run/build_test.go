@@ -268,7 +268,8 @@ var errCrash = errors.New("the operator crashed")
 func states(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
-		if c.Reason == v1alpha1.ReasonNotSuspended {
+		if c.Reason == v1alpha1.ReasonNotSuspended || c.Type == v1alpha1.ConditionReady ||
+			c.Type == v1alpha1.ConditionStalled {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))

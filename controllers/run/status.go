@@ -37,6 +37,7 @@ func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	}
 	announceEnd(d, p, verdict)
 	announce(d, s, environment, suspension, p)
+	meta.RemoveStatusCondition(&d.status.Conditions, v1alpha1.ConditionStalled)
 	for _, c := range append([]metav1.Condition{environment, suspension}, verdict...) {
 		c.Message = pods.Shorten(c.Message, pods.MaxNote)
 		c.ObservedGeneration = s.run.Generation

@@ -166,7 +166,7 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
 	for _, q := range b.ticket.Reply.Questions {
 		if len(q.AnsweredBy) == 0 {
-			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "question %s is answered by no fact", q.ID)
+			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "no fact answers question %s", q.ID)
 		}
 	}
 	unique(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
@@ -226,7 +226,7 @@ func (l *linter) braces(path string, instance any) {
 	for token, err := dec.Token(); err == nil; token, err = dec.Token() {
 		if s, ok := token.(string); ok {
 			if at := placeholders.FindStringIndex(s); at != nil {
-				l.reportf(path, ruleBraces, "a text still holds a placeholder: %.60q", s[at[0]:])
+				l.reportf(path, ruleBraces, "a text still contains a placeholder: %.60q", s[at[0]:])
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 		// A token of one plain word, such as the rule "delay", is everyday language and reveals
 		// nothing.
 		if strings.ContainsAny(token, "_#- ") && words.ContainsFold(said, token) {
-			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
+			l.reportf(b.s.File, ruleLeak, "the customer's text contains the gold token %q", token)
 		}
 	}
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
@@ -275,7 +275,7 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 			continue
 		}
 		if v := in.Text(f.Value); words.ContainsFold(served, v) {
-			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let "+
+			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
 				"the agent find it out", f.ID)
 		}
 	}
@@ -283,7 +283,7 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 
 func (l *linter) facts(position string, facts []Fact) {
 	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {
-		l.reportf(position, ruleFacts, "no required fact is left: style alone would earn the reply's points")
+		l.reportf(position, ruleFacts, "no required fact remains: style alone would earn the reply's points")
 	}
 	unique(l, position, "fact", facts, func(f Fact) string { return f.ID })
 	for _, f := range facts {
@@ -363,7 +363,7 @@ func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) 
 	wg.Wait()
 	for seed, h := range hashes {
 		if l.seed = int64(seed); h[0] != h[1] {
-			l.reportf(path, ruleStable, "rendering the same seed again gives other bytes")
+			l.reportf(path, ruleStable, "rendering the same seed again gives different bytes")
 		}
 	}
 }

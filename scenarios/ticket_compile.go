@@ -155,7 +155,7 @@ func factIDs(files []factFile) []string {
 func checkNames(c *expr.Compiler, pos source.Position, key string, names, known []string) {
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			c.Failf(pos, "%s names %q, which is not there%s", key, n, source.Suggest(n, known))
+			c.Failf(pos, "%s names %q, which doesn't exist%s", key, n, source.Suggest(n, known))
 		}
 	}
 }

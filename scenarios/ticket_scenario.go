@@ -377,7 +377,8 @@ func checkUserSim(c *expr.Compiler, f *userSimFile) {
 			c.Failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
 		}
 		if a.Told.Given() && a.Known.Literal() && a.Known.Text != "true" {
-			c.Failf(a.Pos, "user_sim answer %q is told but not known: a customer who told it knows it", a.ID)
+			c.Failf(a.Pos, "user_sim answer %q has told set but not known: the customer has stated the answer, "+
+				"so set known", a.ID)
 		}
 	}
 }

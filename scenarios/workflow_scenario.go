@@ -273,7 +273,7 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {
 		if slices.Contains(expr.MomentVariables(), e.Name) {
-			c.Failf(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
+			c.Failf(e.Pos, "param %q hides a variable of predicates: choose another name", e.Name)
 		}
 	}
 	f.CompileParams(c)

@@ -60,7 +60,7 @@ func (t *Text) Compile(c *Compiler) {
 	t.Template = c.Template(t.Raw)
 	for _, p := range t.Parts {
 		if p.Expr != nil && !Fits(p.Expr.Type, cel.StringType, cel.IntType, cel.TimestampType) {
-			c.Failf(p.Expr.pos, "expression %.120q is %s, which has no one form as text", p.Expr.Source,
+			c.Failf(p.Expr.pos, "expression %.120q is %s, which has no unique form as text", p.Expr.Source,
 				cel.FormatCELType(p.Expr.Type))
 		}
 	}

@@ -124,7 +124,7 @@ func (in *Scope) Format(e *Expression) string {
 	case types.Timestamp:
 		return in.Loc.day(v.Time)
 	default:
-		in.Fail(e.pos.Errorf("expression %.120q is %s here, which has no one form as text", e.Source,
+		in.Fail(e.pos.Errorf("expression %.120q is %s here, which has no unique form as text", e.Source,
 			v.Type().TypeName()))
 		return ""
 	}

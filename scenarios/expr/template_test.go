@@ -73,8 +73,8 @@ func TestText(t *testing.T) {
 		"nested":              {text: "{{ {{ name }} }}", err: "{{ within {{ }}: join the pieces with +"},
 		"empty expression":    {text: "{{ }}", err: "an empty expression"},
 		"misspelt variable":   {text: "{{ nam }}", err: `did you mean "name"?`},
-		"bool":                {text: "{{ over }}", err: "is bool, which has no one form as text"},
-		"bool of dynamic":     {text: "{{ any }}", err: "is bool here, which has no one form as text"},
+		"bool":                {text: "{{ over }}", err: "is bool, which has no unique form as text"},
+		"bool of dynamic":     {text: "{{ any }}", err: "is bool here, which has no unique form as text"},
 		"division by zero":    {text: "{{ seats / 0 }}", err: "division by zero"},
 		"type of an operator": {text: "{{ name + seats }}", err: "no matching overload"},
 	}

@@ -140,7 +140,7 @@ func (c *Compiler) intParam(p *param, f *paramFile) {
 		}
 	}
 	if len(f.Int) != 2 {
-		c.Failf(p.pos, "param %q: int wants [lowest, highest]", p.name)
+		c.Failf(p.pos, "param %q: int requires [lowest, highest]", p.name)
 		return
 	}
 	c.steps(p, f.Int[0], f.Int[1], step, toInt)
@@ -150,7 +150,7 @@ func (c *Compiler) moneyParam(p *param, f *paramFile) {
 	p.typ = cel.IntType
 	cents := parsed(c, p, f.Money, f.Step.Text, expr.ParseMoney)
 	if len(f.Money) != 2 {
-		c.Failf(p.pos, "param %q: money wants [lowest, highest] and a step", p.name)
+		c.Failf(p.pos, "param %q: money requires [lowest, highest] and a step", p.name)
 		return
 	}
 	c.steps(p, cents[0], cents[1], cents[2], toInt)
@@ -160,7 +160,7 @@ func (c *Compiler) dateParam(p *param, f *paramFile) {
 	p.typ = cel.TimestampType
 	spans := parsed(c, p, f.Date, f.Step.Text, expr.ParseSpan)
 	if len(f.Date) != 2 {
-		c.Failf(p.pos, "param %q: date wants [earliest, latest] relative to now, and a step", p.name)
+		c.Failf(p.pos, "param %q: date requires [earliest, latest] relative to now, and a step", p.name)
 		return
 	}
 	c.steps(p, spans[0], spans[1], spans[2], func(vals expr.Values, offset int64) ref.Val {

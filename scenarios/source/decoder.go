@@ -209,7 +209,7 @@ func (d *Decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 		return
 	}
 	if strings.Contains(n.Value, "{{") {
-		d.Failf(n, "this text is taken as it stands: {{ }} is not rendered here")
+		d.Failf(n, "this text is used unchanged: {{ }} is not rendered here")
 	}
 	if allowed := strings.Split(enum, "|"); enum != "" && !slices.Contains(allowed, n.Value) {
 		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), Suggest(n.Value, allowed))

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // waitDelay is the time between two passes while a run waits for something that isn't watched.
@@ -73,6 +75,13 @@ func decide(s snapshot) decision {
 		reconcileEnded(&d, s)
 		return d
 	}
+	if err := newerFigures(s); err != nil {
+		// The pods keep their summaries until an operator can add them.
+		setConditions(&d, s, running(v1alpha1.ReasonRunning, fmt.Sprintf("The figures can't be added to: %v. Use the "+
+			"operator's newest release, which continues the run.", err)))
+		d.wake(waitDelay)
+		return d
+	}
 	d.status.Agent = evaluation.AgentName(s.run.Spec.Agent)
 	var o evaluation.Outcome
 	if d.status.Provenance == nil {
@@ -93,6 +102,21 @@ func decide(s snapshot) decision {
 	setConditions(&d, s, o)
 	finish(&d, s)
 	return d
+}
+
+// newerFigures returns an error if a newer release of the operator has written the figures.
+func newerFigures(s snapshot) error {
+	var err error
+	switch {
+	case s.run.Status.Rollouts != nil:
+		_, _, err = collectedBefore(s.run)
+	case s.run.Status.Shards != nil:
+		_, _, err = counted(s)
+	}
+	if other, is := errors.AsType[*bitstream.VersionError](err); is && other.Got > other.Newest {
+		return err
+	}
+	return nil
 }
 
 // begin starts a run as soon as nothing prevents it.

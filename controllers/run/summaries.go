@@ -217,22 +217,22 @@ func storedPlan(s snapshot) (score.Plan, error) {
 	if err != nil {
 		return score.Plan{}, err
 	}
-	plan, err := score.ParsePlan([]byte(s.planMap.Data[planKey]))
-	if err != nil {
-		return plan, err
+	data := []byte(s.planMap.Data[planKey])
+	if err := matches(score.FingerprintOf(data), sums.Plan); err != nil {
+		return score.Plan{}, err
 	}
-	if err := matches(plan, sums.Plan); err != nil {
+	plan, err := score.ParsePlan(data)
+	if err != nil {
 		return plan, err
 	}
 	return plan, agentChanged(s)
 }
 
-func matches(plan score.Plan, fingerprint string) error {
-	got, err := plan.Fingerprint()
-	if err == nil && got != fingerprint {
-		err = fmt.Errorf("the plan's fingerprint is %s, not %s", got, fingerprint)
+func matches(got, fingerprint string) error {
+	if got != fingerprint {
+		return fmt.Errorf("the plan's fingerprint is %s, not %s", got, fingerprint)
 	}
-	return err
+	return nil
 }
 
 // recoverPlan makes the plan again: it is a function of the spec, of the pool's scenarios and of
@@ -246,8 +246,12 @@ func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error
 		return score.Plan{}, errors.Join(s.reportErr, errors.New(environmentCondition(s).Message))
 	}
 	plan, err := evaluation.NewPlan(s.run, s.offer(), int(s.run.Status.Shards.Total))
+	var got string
 	if err == nil {
-		err = matches(plan, fingerprint)
+		got, err = plan.Fingerprint()
+	}
+	if err == nil {
+		err = matches(got, fingerprint)
 	}
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", errPlanDiffers, err)

@@ -3,6 +3,7 @@ package score
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/csenv/csenv/envserver/score/bitstream"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
@@ -261,5 +263,35 @@ func BenchmarkFigures(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		a.Figures()
+	}
+}
+
+// Runs outlive a release: the next one reads the sums of this one, and writes them in its encoding.
+func TestSumsOutliveTheirRelease(t *testing.T) {
+	var sums Accumulator
+	sums.Fold(fullLedger(t, 2))
+	sums.Plan = FingerprintOf([]byte("{}"))
+	stored := text(t, &sums)
+	before := accumulatorVersions
+	t.Cleanup(func() { accumulatorVersions = before })
+	accumulatorVersions.Newest++
+	var read, again Accumulator
+	if err := read.UnmarshalText([]byte(stored)); err != nil {
+		t.Fatal(err)
+	}
+	newer := text(t, &read)
+	if err := again.UnmarshalText([]byte(newer)); err != nil || newer == stored {
+		t.Fatalf("the next release's encoding: %v, equal %v", err, newer == stored)
+	}
+	read.Fold(fullLedger(t, 2))
+	again.Fold(fullLedger(t, 2))
+	if text(t, &read) != text(t, &again) {
+		t.Error("the sums of two encodings differ")
+	}
+	accumulatorVersions = before
+	if err := again.UnmarshalText([]byte(newer)); err == nil {
+		t.Error("an older release reads what it doesn't know")
+	} else if _, other := errors.AsType[*bitstream.VersionError](err); !other {
+		t.Errorf("error %v, want a VersionError", err)
 	}
 }

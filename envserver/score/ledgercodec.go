@@ -11,7 +11,8 @@ import (
 // MaxLedgerBytes bounds the encoded ledgers that a decoder accepts.
 const MaxLedgerBytes = 64 << 10
 
-const ledgerVersion = 1
+// ledgerVersions are those of signed ledgers and of ledgers in statuses, which outlive a release.
+var ledgerVersions = bitstream.Versions{Oldest: 1, Newest: 1}
 
 // maxCount bounds counts of episodes, and maxPoints sums of points, so that a decoder's sums don't
 // overflow. maxTasks and maxDims are the numbers that a run's status lists, and maxName bounds the
@@ -35,7 +36,7 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, fmt.Errorf("encoding ledger: %w", err)
 	}
-	data := bitstream.Encode(ledgerVersion, l.code)
+	data := bitstream.Encode(ledgerVersions.Newest, l.code)
 	if len(data) > MaxLedgerBytes {
 		return nil, fmt.Errorf("encoding ledger: %d bytes are more than %d: play fewer scenarios in a shard",
 			len(data), MaxLedgerBytes)
@@ -50,7 +51,7 @@ func (l *Ledger) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)
 	}
 	var got Ledger
-	if err := bitstream.Decode(data, ledgerVersion, got.code, got.validate); err != nil {
+	if err := bitstream.Decode(data, ledgerVersions, got.code, got.validate); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	*l = got

@@ -27,7 +27,8 @@ const MaxTrials = 1000
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
 
 // Plan is a run's list of episodes in closed form. It is immutable once made, and runners read its
-// JSON.
+// JSON. A new field is left out of the JSON if it is zero, so that the plans of running runs keep
+// their fingerprint.
 type Plan struct {
 	// Run is the UID of the EvaluationRun.
 	Run string `json:"run"`
@@ -110,15 +111,21 @@ func ParsePlan(data []byte) (Plan, error) {
 	return p, nil
 }
 
-// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It detects changes to a plan that
-// is stored where others can write.
+// Fingerprint is the fingerprint of the plan's JSON.
 func (p Plan) Fingerprint() (string, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
 		return "", fmt.Errorf("fingerprinting plan: %w", err)
 	}
-	sum := sha256.Sum256(data)
-	return bitstream.DigestPrefix + hex.EncodeToString(sum[:]), nil
+	return FingerprintOf(data), nil
+}
+
+// FingerprintOf is "sha256:" and the hex digest of a plan's JSON. It detects changes to a plan that
+// is stored where others can write. A stored plan is compared by its bytes, because a newer release
+// may encode it differently.
+func FingerprintOf(plan []byte) string {
+	sum := sha256.Sum256(plan)
+	return bitstream.DigestPrefix + hex.EncodeToString(sum[:])
 }
 
 // InputsDigest is "sha256:" and the hex digest of the bytes of a plan and of an agent, with which a

@@ -134,6 +134,25 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
+// The plan of a running run keeps its fingerprint when a release adds fields to plans.
+func TestFingerprintOutlivesItsRelease(t *testing.T) {
+	const stored = `{"run":"uid","seed":7,"shards":1,"passScore":700000,"scenarioDigest":"sha256:d",` +
+		`"graderVersion":"4","judge":"offline","ledgerKey":"key",` +
+		`"tasks":[{"name":"ticket-resolve","trials":2,"scenarios":["B01","B02"]}]}`
+	p, err := ParsePlan([]byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Fingerprint()
+	if err != nil || got != FingerprintOf([]byte(stored)) {
+		t.Errorf("the plan made again has fingerprint %s (%v): leave new fields out if they are zero", got, err)
+	}
+	const want = "sha256:90a70f89fa85b3d94c166fd79c445e929097666c94567e8d8e77fd4a8fb6abdb"
+	if FingerprintOf([]byte(stored)) != want {
+		t.Errorf("fingerprint %s, want %s", FingerprintOf([]byte(stored)), want)
+	}
+}
+
 func TestFingerprintDistinguishesPlans(t *testing.T) {
 	fingerprint := func(change func(*Plan)) string {
 		p := mustPlan(t, plan(), 2)

@@ -17,7 +17,8 @@ const (
 	receiptPrefix = "csenv receipt v1\n"
 )
 
-const receiptVersion = 1
+// receiptVersions are those of receipts in result stores, which outlive a release.
+var receiptVersions = bitstream.Versions{Oldest: 1, Newest: 1}
 
 // maxReceiptText bounds the text of a receipt, in bytes: 16 dimensions with names of 63 bytes and
 // room for the rest.
@@ -125,7 +126,7 @@ func (r Receipt) Sign(key ed25519.PrivateKey) (string, error) {
 	if err := r.validate(); err != nil {
 		return "", fmt.Errorf("signing receipt: %w", err)
 	}
-	payload := bitstream.Encode(receiptVersion, r.code)
+	payload := bitstream.Encode(receiptVersions.Newest, r.code)
 	return base64.StdEncoding.EncodeToString(append(payload, sign(key, receiptPrefix, payload)...)), nil
 }
 
@@ -145,7 +146,7 @@ func VerifyReceipt(text string, pub ed25519.PublicKey) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: it was not signed with the pool's key", ErrReceipt)
 	}
 	var r Receipt
-	if err := bitstream.Decode(payload, receiptVersion, r.code, r.validate); err != nil {
+	if err := bitstream.Decode(payload, receiptVersions, r.code, r.validate); err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}
 	return r, nil

@@ -160,8 +160,8 @@ func TestLedgerAcceptsItsOwnReceipts(t *testing.T) {
 }
 
 func FuzzVerifyReceipt(f *testing.F) {
-	f.Add([]byte{receiptVersion})
-	f.Add(bitstream.Encode(receiptVersion, new(receiptOf(mustPlan(f, plan(), 1))).code))
+	f.Add([]byte{byte(receiptVersions.Newest)})
+	f.Add(bitstream.Encode(receiptVersions.Newest, new(receiptOf(mustPlan(f, plan(), 1))).code))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		text := base64.StdEncoding.EncodeToString(
 			append(slices.Clip(payload), sign(testKey(), receiptPrefix, payload)...))

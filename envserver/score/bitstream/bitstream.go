@@ -39,32 +39,46 @@ const (
 type Stream struct {
 	bytes   []byte
 	pos     int // in bits
+	version int64
 	writing bool
 	err     error
 }
 
 // Encode writes a version and the fields that code describes.
 func Encode(version int64, code func(*Stream)) []byte {
-	s := &Stream{writing: true}
+	s := &Stream{writing: true, version: version}
 	s.Bits(&version, 8)
 	code(s)
 	return s.bytes
 }
 
+// Versions are those that a release decodes. It encodes the newest.
+type Versions struct{ Oldest, Newest int64 }
+
+// VersionError means that another release encoded the data.
+type VersionError struct {
+	Got int64
+	Versions
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("another release wrote its version %d: this release reads the versions from %d to %d", e.Got,
+		e.Oldest, e.Newest)
+}
+
 // Decode decodes the result of Encode into the fields that code describes. It refuses other
 // versions, fields that validate refuses, and everything but the shortest encoding, so that a
 // signature covers the fields and not one of several encodings.
-func Decode(data []byte, version int64, code func(*Stream), validate func() error) error {
+func Decode(data []byte, versions Versions, code func(*Stream), validate func() error) error {
 	s := &Stream{bytes: data}
-	var got int64
-	if s.Bits(&got, 8); got != version {
-		return fmt.Errorf("version %d is not %d: it was written by another release", got, version)
+	if s.Bits(&s.version, 8); s.version < versions.Oldest || s.version > versions.Newest {
+		return &VersionError{s.version, versions}
 	}
 	code(s)
 	if err := errors.Join(s.end(), validate()); err != nil {
 		return err
 	}
-	if !bytes.Equal(Encode(version, code), data) {
+	if !bytes.Equal(Encode(s.version, code), data) {
 		return errors.New("not its shortest encoding")
 	}
 	return nil
@@ -83,6 +97,9 @@ func DecodeBare(data []byte, code func(*Stream)) error {
 	code(s)
 	return s.end()
 }
+
+// Version is the version of the encoding. A field of a newer one is coded only from that on.
+func (s *Stream) Version() int64 { return s.version }
 
 // Writing reports whether the stream encodes.
 func (s *Stream) Writing() bool { return s.writing }

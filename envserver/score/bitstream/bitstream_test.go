@@ -51,13 +51,13 @@ func TestRoundTrip(t *testing.T) {
 		}
 		var got sample
 		data := Encode(3, want.code)
-		if err := Decode(data, 3, got.code, func() error { return nil }); err != nil {
+		if err := Decode(data, Versions{2, 3}, got.code, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
-		if err := Decode(data, 4, new(sample).code, func() error { return nil }); err == nil {
+		if err := Decode(data, Versions{4, 5}, new(sample).code, func() error { return nil }); err == nil {
 			t.Fatal("no error for another version")
 		}
 	})

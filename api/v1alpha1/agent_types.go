@@ -35,7 +35,7 @@ const (
 )
 
 // BuiltinPolicy names a built-in policy.
-// +kubebuilder:validation:Enum=Heuristic;Random;Oracle;Null
+// +kubebuilder:validation:Enum=Heuristic;Random;Oracle;Noop;Null
 type BuiltinPolicy string
 
 const (
@@ -45,7 +45,9 @@ const (
 	RandomPolicy BuiltinPolicy = "Random"
 	// OraclePolicy knows the right answers: the upper bound of a benchmark.
 	OraclePolicy BuiltinPolicy = "Oracle"
-	// NullPolicy achieves nothing: the lower bound of a benchmark.
+	// NoopPolicy achieves nothing: the lower bound of a benchmark.
+	NoopPolicy BuiltinPolicy = "Noop"
+	// NullPolicy is another name of NoopPolicy, which YAML reads as no value unless it is quoted.
 	NullPolicy BuiltinPolicy = "Null"
 )
 
@@ -254,8 +256,9 @@ type ContainerAgentSpec struct {
 // BuiltinAgentSpec chooses a built-in policy.
 type BuiltinAgentSpec struct {
 	// policy is Heuristic (simple rules on observations), Random (legal actions drawn from the
-	// episode's seed), Oracle (knows the right answers: the upper bound of a benchmark) or Null
-	// (achieves nothing: the lower bound).
+	// episode's seed), Oracle (knows the right answers: the upper bound of a benchmark) or Noop
+	// (achieves nothing: the lower bound). "Null" is another name of Noop; YAML reads it as no
+	// value unless it is quoted.
 	// +required
 	Policy BuiltinPolicy `json:"policy,omitempty"`
 }

@@ -87,6 +87,7 @@ const (
 
 // CustomerSupportEnvSpec is the desired state of a pool.
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM requires environment Ticket: workflows are graded by rules alone"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || self.replicas == 1",message="replicas can't be combined with autoscaling, which decides the number of servers: remove replicas, or set autoscaling.minReplicas"
 type CustomerSupportEnvSpec struct {
 	// environment is the software that the pool serves: Ticket (classify, prioritise, reply,
 	// resolve or escalate) or Workflow (multi-step tool use over order and payment backends).
@@ -114,8 +115,8 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	OperatingMode OperatingMode `json:"operatingMode,omitempty"`
 
-	// replicas is the number of environment servers, from 0 to 1000. Ignored if autoscaling is set.
-	// Defaults to 1.
+	// replicas is the number of environment servers, from 0 to 1000. Forbidden if autoscaling is
+	// set; kubectl scale is then refused too. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -123,7 +124,8 @@ type CustomerSupportEnvSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// autoscaling adds and removes servers to keep sessions free. If unset, replicas or a
-	// HorizontalPodAutoscaler decides.
+	// HorizontalPodAutoscaler decides. If it is removed, set replicas in the same change, because
+	// its default is 1.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 

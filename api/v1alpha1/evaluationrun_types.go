@@ -168,7 +168,8 @@ type EvaluationRunSpec struct {
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
 
 	// ttlSecondsAfterFinished is the time from the run's end to its deletion, in seconds, from 0 to
-	// 31536000. If unset, the run is kept.
+	// 31536000. Runs that retain keeps aren't deleted: by default those that failed or missed a
+	// threshold. If unset, the run is kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
@@ -255,9 +256,9 @@ type VolumeClaimReference struct {
 
 // EnvironmentReference names a CustomerSupportEnv.
 type EnvironmentReference struct {
-	// name is the name of a CustomerSupportEnv.
+	// name is the name of a CustomerSupportEnv, of at most 50 characters.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=50
 	// +required
 	Name string `json:"name,omitempty"`
 
@@ -360,7 +361,7 @@ type Retries struct {
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="ThresholdsMet")].status`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Complete")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is also the name of a Job: use at most 50 lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is also the name of a Job: use at most 50 lower-case letters, digits and '-', beginning with a letter, for example gpt-4-1-mini"
 type EvaluationRun struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -204,9 +204,12 @@ func TestChanges(t *testing.T) {
 			"activeDeadlineSeconds is immutable"},
 		"a run's pods": {run("change-22"), `{"template": {"labels": {"a": "b"}}}`,
 			"template is immutable"},
-		"a pool pauses":        {pool("change-23", "{}"), `{"operatingMode": "Suspended"}`, ""},
-		"a pool scales itself": {pool("change-24", "{replicas: 3}"), `{"autoscaling": {"maxReplicas": 5}}`, ""},
-		"trainers' deadline":   {rollouts("change-25", "{type: External}"), `{"activeDeadlineSeconds": 1}`, ""},
+		"a pool pauses": {pool("change-23", "{}"), `{"operatingMode": "Suspended"}`, ""},
+		"a pool scales itself": {pool("change-24", "{replicas: 3}"), `{"autoscaling": {"maxReplicas": 5}}`,
+			"replicas can't be combined with autoscaling"},
+		"a pool scales itself from now on": {pool("change-28", "{replicas: 3}"),
+			`{"replicas": null, "autoscaling": {"maxReplicas": 5}}`, ""},
+		"trainers' deadline": {rollouts("change-25", "{type: External}"), `{"activeDeadlineSeconds": 1}`, ""},
 		"trainers' goal": {rollouts("change-26", "{type: External}"),
 			`{"agent": {"external": {"episodes": 5}}}`, "agent is immutable"},
 		"a run's tasks, to none":    {run("change-27"), `{"tasks": null}`, "tasks is immutable"},
@@ -269,6 +272,20 @@ func TestScale(t *testing.T) {
 	}
 	if *got.Spec.Replicas != 3 {
 		t.Errorf("replicas = %d, want 3", *got.Spec.Replicas)
+	}
+
+	auto := &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "auto"}}
+	auto.Spec.Autoscaling = &v1alpha1.Autoscaling{MaxReplicas: 5}
+	if err := c.Create(t.Context(), auto); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SubResource("scale").Get(t.Context(), auto, scale); err != nil {
+		t.Fatal(err)
+	}
+	scale.Spec.Replicas = 3
+	err := c.SubResource("scale").Update(t.Context(), auto, client.WithSubResourceBody(scale))
+	if err == nil || !strings.Contains(err.Error(), "replicas can't be combined with autoscaling") {
+		t.Errorf("scaling a pool that scales itself: %v", err)
 	}
 }
 

@@ -207,7 +207,12 @@ func TestValidation(t *testing.T) {
 		"no policy": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: Builtin}"), "builtin is required when type is Builtin"},
 		"another policy": {runWith("bad", "'Null'", "Genius"),
-			"supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Null\""},
+			"supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Noop\", \"Null\""},
+		"a policy that does nothing": {strings.Replace(run("noop"), "'Null'", "Noop", 1), ""},
+		"a pool's name too long for pools": {strings.Replace(run("bad"), "{name: support}", "{name: "+
+			strings.Repeat("a", 51)+"}", 1), "may not be more than 50"},
+		"replicas beside autoscaling": {pool("bad", "{replicas: 3, autoscaling: {maxReplicas: 5}}"),
+			"replicas can't be combined with autoscaling"},
 		"another agent": {runWith("bad", "type: Builtin", "type: Human"),
 			"supported values: \"Builtin\", \"OpenAI\", \"HTTP\", \"Container\", \"External\""},
 		"no tasks": {runWith("bad", "[{name: ticket-resolve}]", "[]"), "at least 1 items"},

@@ -41,6 +41,24 @@ func agents() map[string]v1alpha1.Agent {
 	}
 }
 
+// Both names of the policy that does nothing are played.
+func TestNoopIsPlayed(t *testing.T) {
+	for _, name := range []v1alpha1.BuiltinPolicy{v1alpha1.NoopPolicy, v1alpha1.NullPolicy} {
+		data, err := evaluation.AgentJSON(v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := policy.ParseConfig(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policy.New(config, policy.Options{Environment: "ticket"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // The runner refuses an agent with an unknown field.
 func TestRunnersParseTheAgent(t *testing.T) {
 	for name, agent := range agents() {

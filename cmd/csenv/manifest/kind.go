@@ -116,12 +116,27 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	}
 	var faults []error
 	for _, fault := range found {
-		if fault.Type == field.ErrorTypeTypeInvalid && strings.Contains(fault.Detail, "of type number") {
-			fault.Detail += ": write it without quotes"
-		}
+		fault.Detail += hint(fault)
 		faults = append(faults, fmt.Errorf("%s: %w", k.label(object), fault))
 	}
 	return faults
+}
+
+// taskPath is the path of a task.
+var taskPath = regexp.MustCompile(`^spec\.tasks\[[0-9]+\]$`)
+
+// hint is what to do about a mistake that many make, "" for others.
+func hint(fault *field.Error) string {
+	switch {
+	case fault.Type == field.ErrorTypeTypeInvalid && strings.Contains(fault.Detail, "of type number"):
+		return ": write it without quotes"
+	case fault.Type == field.ErrorTypeTypeInvalid && taskPath.MatchString(fault.Field):
+		return ": write {name: TASK}"
+	case fault.Type == field.ErrorTypeRequired && fault.Field == "spec.agent.builtin.policy":
+		return ": name one; YAML reads a bare Null as no value, so write Noop"
+	default:
+		return ""
+	}
 }
 
 func nameFaults(object map[string]any) field.ErrorList {
@@ -155,10 +170,30 @@ func (k *kind) unknown(object map[string]any) []error {
 		parent, name := parentOf(at)
 		if near := nearest(name, k.properties(parent)); near != "" {
 			hint = "did you mean " + near + "?"
+		} else if elsewhere := find(k.schema, "", name); elsewhere != "" {
+			hint = "did you mean " + elsewhere + "?"
 		}
 		faults = append(faults, errors.New(k.label(object)+": unknown field "+at+": "+hint))
 	}
 	return faults
+}
+
+// find returns the path of the first field of a name in a schema's specs, "" if there is none.
+func find(s *schema.Structural, at, name string) string {
+	for _, property := range slices.Sorted(maps.Keys(s.Properties)) {
+		child, path := s.Properties[property], strings.TrimPrefix(at+"."+property, ".")
+		if property == name {
+			return path
+		}
+		if child.Items != nil {
+			child = *child.Items
+			path += "[]"
+		}
+		if found := find(&child, path, name); found != "" && property != "status" {
+			return found
+		}
+	}
+	return ""
 }
 
 func parentOf(at string) (parent, name string) {

@@ -72,6 +72,7 @@ func BenchmarkOfflineLongest(b *testing.B) {
 		"refund ", "back ", "you refund ", "$1 ", "1 day. ", "a, ", "we will refund $1. ", "1 1 1 days and ", "{a",
 		"the difference is $1,482.00. ", "half a ",
 		"as as ", "if you like ", "\ufdfa", "a-1-", "1.1.", "who may refund ", "before the ", "expect a credit ",
+		"\ufdfa(", "a (", "(", "a(b) ",
 	} {
 		reply := strings.Repeat(unit, text.MaxReplyRunes/utf8.RuneCountInString(unit))
 		b.Run(strings.TrimSpace(unit), func(b *testing.B) {

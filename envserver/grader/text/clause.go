@@ -130,18 +130,38 @@ func (d *Document) supposes(s Span) bool {
 // statement returns the part of a sentence that a clause belongs to. A condition with its own
 // statement begins another part: "I will refund it today, and if you need more, write to us".
 func (d *Document) statement(s, c Span) Span {
-	for i := s.Lo + 1; i < s.Hi; i++ {
-		if !d.Tokens[i].Is(Simple) || !d.begins(s, i) ||
-			!slices.ContainsFunc(d.Tokens[i:s.Hi], func(t Token) bool { return t.Text == "," }) {
-			continue
-		}
-		if c.Lo < i && c.Hi <= i {
-			s.Hi = i
-			return s
-		}
-		s.Lo = i
+	if d.parts.sentence != s {
+		d.parts = parts{s, d.partsOf(s)}
+	}
+	next := sort.SearchInts(d.parts.begin, c.Hi)
+	if next > 0 {
+		s.Lo = d.parts.begin[next-1]
+	}
+	if next < len(d.parts.begin) {
+		s.Hi = d.parts.begin[next]
 	}
 	return s
+}
+
+// parts are the first tokens of a sentence's parts but the first one. The last sentence is kept,
+// because a long sentence has many clauses.
+type parts struct {
+	sentence Span
+	begin    []int
+}
+
+func (d *Document) partsOf(s Span) []int {
+	comma := s.Hi - 1
+	for comma > s.Lo && d.Tokens[comma].Text != "," {
+		comma--
+	}
+	var begin []int
+	for i := s.Lo + 1; i <= comma; i++ {
+		if d.Tokens[i].Is(Simple) && d.begins(s, i) {
+			begin, s.Lo = append(begin, i), i
+		}
+	}
+	return begin
 }
 
 // begins reports whether a semicolon or a joining word precedes token i.

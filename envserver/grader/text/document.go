@@ -21,6 +21,7 @@ type Document struct {
 	clauses   []Clause // in the order of their spans, nil until the first call of Clauses
 	Values    []Value
 	mood      mood // the mood of the last sentence that was read
+	parts     parts
 }
 
 // Parse reads a folded text in the language of the lexicon.

@@ -14,13 +14,18 @@ const (
 	// MaxReplyRunes is the maximum length of a reply: ten messages and their separators. Longer
 	// replies earn nothing, so that nothing can be hidden in a part that isn't read.
 	MaxReplyRunes = 10*MaxMessageRunes + 1000
+	// maxNormalisedRunes is the maximum length of a normalised text. NFKC makes up to 18 characters
+	// of one.
+	maxNormalisedRunes = 2 * MaxReplyRunes
 )
 
 // Bound normalises an untrusted text. It cuts a text that is too long, and reports whether it is
 // whole.
 func Bound(s string) (text string, whole bool) {
 	cut := Clip(s, MaxReplyRunes)
-	return Normalise(cut), len(cut) == len(s)
+	normalised := Normalise(cut)
+	text = Clip(normalised, maxNormalisedRunes)
+	return text, len(cut) == len(s) && len(text) == len(normalised)
 }
 
 // Clip returns at most that many characters of a text.

@@ -116,14 +116,14 @@ func (f *fact) nearest(d *text.Document, s, at text.Span) int {
 	return -1
 }
 
-// carries reports whether the subject of a sentence is about the fact, and neither asks nor denies.
-func (f *fact) carries(d *text.Document, subject text.Span) bool {
-	return subject.Hi > 0 && !d.IsQuestion(subject) && d.NegatorIn(subject) < 0 &&
-		d.Find(f.context, subject, false) >= 0
+// carries reports whether a neighbour of a sentence is about the fact, and neither asks nor denies.
+func (f *fact) carries(d *text.Document, neighbour text.Span) bool {
+	return neighbour.Hi > 0 && !d.IsQuestion(neighbour) && d.NegatorIn(neighbour) < 0 &&
+		d.Find(f.context, neighbour, false) >= 0
 }
 
 // findIn is find for one sentence. The context of a distinct value may be in the sentence's
-// subject.
+// subject, or in the sentence after it.
 func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) finding {
 	if d.IsQuestion(s) {
 		return missing
@@ -136,7 +136,8 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 		}
 		// Values are fewer than words, so look for them first.
 		if !about && d.Find(f.context, s, true) < 0 {
-			if f.forms[i].distinct && f.carries(d, subject) && f.polarity(d, s, at, f.forms[i].negated) == stated {
+			if f.forms[i].distinct && (f.carries(d, subject) || f.carries(d, d.Next(s))) &&
+				f.polarity(d, s, at, f.forms[i].negated) == stated {
 				return stated
 			}
 			continue

@@ -182,7 +182,7 @@ func (p *prepared) markDistinct() {
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
 			form := &p.facts[i].forms[k]
-			form.distinct = len(form.values) > 0
+			form.distinct = len(form.values) > 0 || p.facts[i].seeded && !p.facts[i].visible
 			for _, c := range form.values {
 				form.distinct = form.distinct && !c.Soft() && !text.Contains(p.known, c) && !p.statedElsewhere(c, i)
 			}

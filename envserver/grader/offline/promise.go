@@ -97,10 +97,16 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	if name := t.Remedy(); name != "" {
 		return name
 	}
-	if (t.Is(text.Back) || t.StemIs(text.Returns)) && v.Money {
+	if (t.Is(text.Back) || t.StemIs(text.Returns)) && v.Money && !d.takenBack(v, i) {
 		return "refund"
 	}
 	return ""
+}
+
+// takenBack reports whether "back" at token i belongs to a taking, which gives the customer
+// nothing: "your bank has taken the sum back".
+func (d *promiseReader) takenBack(v *text.Clause, i int) bool {
+	return d.AnyStem(text.Takings, text.Between(max(v.Lo, i-maxReach), min(v.Hi, i+2))) >= 0
 }
 
 // maxSense is the maximum distance to the beginning of a phrase that gives a word another sense.

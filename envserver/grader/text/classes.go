@@ -70,6 +70,7 @@ const (
 	Thanks
 	Teams
 	Handover
+	Takings // take something away or back
 )
 
 // The kinds of phrases.
@@ -110,7 +111,7 @@ func stemKeys() map[string]StemClass {
 	return map[string]StemClass{
 		"finite": Finite, "courtesy": Courtesy, "givers": Givers, "completions": Completions,
 		"money": Money, "returns": Returns, "apology": Apology, "empathy": Empathy,
-		"thanks": Thanks, "teams": Teams, "handover": Handover,
+		"thanks": Thanks, "teams": Teams, "handover": Handover, "takings": Takings,
 	}
 }
 

@@ -90,6 +90,14 @@ func (d *Document) ClauseOf(at int) Span { return spanOf(d.spans, at) }
 // SentenceOf returns the sentence that holds the token.
 func (d *Document) SentenceOf(at int) Span { return spanOf(d.Sentences, at) }
 
+// Next returns the sentence after this one, or an empty span.
+func (d *Document) Next(s Span) Span {
+	if s.Hi >= len(d.Tokens) {
+		return Span{}
+	}
+	return d.SentenceOf(s.Hi)
+}
+
 // wholeSentenceOf returns the sentence that contains the token, even if it was set aside.
 func (d *Document) wholeSentenceOf(at int) Span {
 	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {

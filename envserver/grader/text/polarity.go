@@ -67,18 +67,21 @@ func (d *Document) lasting(at int) bool {
 
 // DeniedAt reports whether the clause around a value negates it: a negator is in front of the
 // value, or between the value and all of its context. Exceptions are values after "until" or "more
-// than", negated losses, and conditions.
+// than", negated losses, and negators of a condition: "write if you haven't heard by then".
 func (d *Document) DeniedAt(s Span, at int, context []Term) bool {
 	c := d.ClauseOf(at)
-	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.inverted(c) {
+	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.Tokens[c.Lo].IsWord("should", "sollte", "sollten") {
 		return false
 	}
 	if neg := d.NegatorIn(Span{c.Lo, at}); neg >= 0 && !d.lasting(at) {
+		if d.conditional(Span{c.Lo, neg}) {
+			return false
+		}
 		return !d.relative(s, neg) && d.AnyWord(Untils, Span{neg, at}) < 0 && d.AnyWord(Losses, Span{neg, c.Hi}) < 0 &&
 			(at-neg <= narrowScope || !d.Tokens[neg].Is(Narrow))
 	}
 	neg := d.NegatorIn(Span{at, c.Hi})
-	if neg < 0 || neg > at+6 || d.AnyWord(Untils, Span{neg, c.Hi}) >= 0 {
+	if neg < 0 || neg > at+6 || d.AnyWord(Untils, Span{neg, c.Hi}) >= 0 || d.conditional(Span{at, neg}) {
 		return false
 	}
 	before := d.Find(context, Span{s.Lo, neg}, true)

@@ -1,9 +1,11 @@
 package agreement
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -126,5 +128,45 @@ func TestMeasure(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, f, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+}
+
+// TestRulesAgreeWithLabels guards the agreement of the rules on the half that they were tuned on.
+// The other half is for measurements alone.
+func TestRulesAgreeWithLabels(t *testing.T) {
+	data, err := os.ReadFile("replies/tuning.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies, err := Read(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGrader(c, offline.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	graded := make([]Graded, len(replies))
+	for i, r := range replies {
+		if graded[i], err = g.Grade(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := Measure("rules", graded, 0.375, 0)
+	if f.All.MAE > 0.075 || *f.All.Spearman < 0.7 || *f.All.Kappa < 0.75 {
+		t.Errorf("MAE %.3f, Spearman %.2f, kappa %.2f", f.All.MAE, *f.All.Spearman, *f.All.Kappa)
+	}
+	limits := map[string]struct{ lenient, strict float64 }{
+		"A": {strict: 0.12}, "D": {}, "E": {}, "F": {lenient: 0.22, strict: 0.2}, "G": {strict: 0.25}, "H": {lenient: 0.1},
+	}
+	for _, class := range f.Classes {
+		if limit, ok := limits[class.Name]; ok && (class.Lenient > limit.lenient || class.Strict > limit.strict) {
+			t.Errorf("class %s: %.2f are too high and %.2f too low, want at most %.2f and %.2f", class.Name, class.Lenient,
+				class.Strict, limit.lenient, limit.strict)
+		}
 	}
 }

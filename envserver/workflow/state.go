@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -220,7 +221,7 @@ func (s *state) respond(args map[string]any) (result, int64) {
 	if message == "" {
 		return failure("message is missing"), wrongPenalty
 	}
-	forbidden := s.isForbidden(scenarios.RespondUser, args)
+	forbidden := s.isForbidden(scenarios.RespondUser, args) || s.isHarmful(message)
 	if ask := s.question(message); ask >= 0 && !forbidden {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}, 0
@@ -238,6 +239,20 @@ func (s *state) respond(args map[string]any) (result, int64) {
 		s.earnedResolution = resolutionPoints
 	}
 	return sent, 0
+}
+
+// isHarmful reports whether no desk would send the message.
+func (s *state) isHarmful(message string) bool {
+	w := s.workflow
+	record, err := json.Marshal(w.State)
+	if err != nil {
+		return false
+	}
+	texts := append([]string{w.Query, w.Customer.Name, string(record)}, w.References.Good...)
+	for _, f := range w.Facts {
+		texts = append(append(texts, f.Value), f.Accept...)
+	}
+	return s.reader.Harm(message, w.AllowedValues, texts, w.Language) != ""
 }
 
 // question returns the index of the question step that a message fulfils, or -1.

@@ -26,6 +26,8 @@ func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string,
 	return stated
 }
 
+func (plainReader) Harm(string, []string, []string, string) string { return "" }
+
 func (plainReader) Commits(reply string, verbs []string, _ string) bool {
 	return slices.ContainsFunc(verbs, func(v string) bool { return strings.Contains(reply, v) })
 }

@@ -46,6 +46,7 @@ func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	r.gradeCriteria()
 	r.checkClaims()
 	r.checkGates()
+	r.checkHarm()
 	return r
 }
 

@@ -81,7 +81,7 @@ func TestGradeAddsAnswersUp(t *testing.T) {
 			"the quote isn't in the reply"},
 		"quote of nothing":    {goodReply, " a ", "", 290, "the quote isn't in the reply"},
 		"fact in other words": {paraphrase, "here you are: $1,482.00", "", 500, ""},
-		"fact without its value": {paraphrase, "I have passed your case to our finance team", "", 330,
+		"fact without its value": {paraphrase, "I have passed your case to our finance team", "", 396,
 			"the quote doesn't state the value"},
 	}
 	for name, tc := range tests {

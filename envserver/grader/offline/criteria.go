@@ -36,33 +36,41 @@ func (r *analysis) gradeFacts() (earned, offered int64, reason string) {
 	return int64(r.stated), int64(r.required), strings.Join(missed, ", ")
 }
 
-// gradeOutcome (Q2) requires the facts that make up the next step, and the next step itself, by one
-// of its phrasings or according to the judge of language.
+// gradeOutcome (Q2) requires the next step, and pays it in proportion to the facts that make it up.
 func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
-	for _, id := range r.ticket.Reply.Outcome.Facts {
+	facts := r.ticket.Reply.Outcome.Facts
+	offered = int64(1 + len(facts))
+	if !r.statesOutcome() {
+		return 0, offered, "the next step isn't stated"
+	}
+	var missed []string
+	for _, id := range facts {
 		if !r.states(id) {
-			return 0, 1, "the next step lacks fact " + id
+			missed = append(missed, id)
 		}
 	}
 	switch {
-	case r.met != nil && r.met["Q2"]:
-		return 1, 1, ""
+	case len(missed) == 0:
+		return offered, offered, ""
+	case len(missed) == len(facts):
+		return 0, offered, "the next step lacks its facts " + strings.Join(missed, ", ")
+	}
+	return offered - int64(len(missed)), offered, "the next step lacks fact " + strings.Join(missed, ", ")
+}
+
+// statesOutcome reports whether the reply states the next step: by one of its phrasings, by all
+// facts, by a due hand-over, or according to the judge of language.
+func (r *analysis) statesOutcome() bool {
+	switch {
 	case r.met != nil:
-		return 0, 1, "the next step isn't stated"
+		return r.met["Q2"]
 	case len(r.outcome) == 0:
-		return min(int64(r.stated), 1), 1, ""
+		return r.stated > 0
+	case r.stated == r.required,
+		r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 && handedOver(r.doc, r.prepared, true):
+		return true
 	}
-	for i := range r.outcome {
-		if r.statesForm(&r.outcome[i]) {
-			return 1, 1, ""
-		}
-	}
-	// A reply that states every fact, or a required hand-over, states the next step in other words.
-	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 &&
-		handedOver(r.doc, r.prepared, true) {
-		return 1, 1, ""
-	}
-	return 0, 1, "the next step isn't stated"
+	return slices.ContainsFunc(r.outcome, func(f form) bool { return r.statesForm(&f) })
 }
 
 // gradeQuestions (Q3) pays half a question if some of its answer's facts are stated, and all of it
@@ -128,8 +136,8 @@ func (r *analysis) gradeTone() (earned, offered int64, reason string) {
 		return 0, 1, "blames the customer"
 	case placeholder(r.doc.Text):
 		return 0, 1, "contains a placeholder"
-	case !acknowledges(r.doc, r.prepared):
-		return 0, 1, "doesn't acknowledge the situation"
+	case !acknowledges(r.doc, r.prepared) && r.upset:
+		return 1, 2, "doesn't acknowledge the situation"
 	}
 	return 1, 1, ""
 }

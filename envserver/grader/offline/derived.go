@@ -133,6 +133,47 @@ func (p *prepared) sets() [][]text.Value {
 	return out
 }
 
+// between reports whether a duration is the time between two moments: now, what the ticket and its
+// facts say, and what the reply says with their support. A number of hours may be rounded down.
+func (p *prepared) between(d *text.Document, c text.Value) bool {
+	m := c.Minutes()
+	if c.Kind != text.DurationValue || m <= 0 {
+		return false
+	}
+	clocks, days := []int64{clockOf(p.ticket.Now)}, []time.Time{day(p.ticket.Now)}
+	for _, set := range [][]text.Value{p.known, d.Values} {
+		for _, v := range set {
+			switch {
+			case v.Kind == text.ClockValue && p.supports(v):
+				clocks = append(clocks, v.Amount)
+			case v.Kind == text.DateValue && p.supports(v):
+				days = append(days, v.Days(p.ticket.Now)...)
+			}
+		}
+	}
+	for i, a := range clocks {
+		for _, b := range clocks[i+1:] {
+			if long := (b - a + text.MinutesPerDay) % text.MinutesPerDay; meets(long, m) ||
+				meets(text.MinutesPerDay-long, m) {
+				return true
+			}
+		}
+	}
+	for i, a := range days {
+		for _, b := range days[i+1:] {
+			if m == int64(apart(a, b))*text.MinutesPerDay {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// meets reports whether a person would call the minutes between two moments a time of m minutes.
+func meets(minutes, m int64) bool {
+	return max(minutes-m, m-minutes) <= nearMinutes || m%60 == 0 && minutes >= m && minutes < m+60
+}
+
 // readBases collects the known days, and those of all messages.
 func (p *prepared) readBases() {
 	for _, m := range p.ticket.History {

@@ -153,7 +153,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 // polarity returns whether a sentence that contains the value at a token states or contradicts the
 // fact.
 func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) finding {
-	if d.LeavesOpen(s) {
+	if d.LeavesOpenAt(s, at) {
 		return contradicted
 	}
 	denied := d.DeniedAt(s, at, f.context)
@@ -168,8 +168,8 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) fin
 		return missing
 	case !denied:
 		return stated
-	case d.Excused(at):
-		return missing
+	case d.Excused(at), f.visible:
+		return missing // "Two cameras are no incident" denies nothing about the two cameras.
 	}
 	return contradicted
 }
@@ -184,7 +184,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	for i := range claims {
 		c := claims[i]
 		if (c.Kind == text.DurationValue || c.Kind == text.DateValue) && !c.Soft() && f.isOf(c.Kind) &&
-			!text.Contains(p.known, c) && !p.follows(c) && !f.near(c) {
+			!text.Contains(p.known, c) && !p.follows(c) && !f.near(c) && !p.between(d, c) {
 			if len(f.context) == 0 || d.Find(f.context, s, false) < 0 {
 				return nil
 			}

@@ -16,7 +16,7 @@ const maxInvented = grader.ResponsePoints / inventedCost
 func (r *analysis) checkClaims() {
 	promised := false
 	for _, c := range r.doc.Values {
-		if c.Soft() || r.supports(c) {
+		if c.Soft() || r.supports(c) || r.between(r.doc, c) {
 			continue
 		}
 		if len(r.verdict.Invented) < maxInvented {
@@ -40,14 +40,39 @@ func (r *analysis) trip(id string, limit int64, reason string) {
 	r.verdict.Gates = append(r.verdict.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
 }
 
+// wrongFactCap is the cap on a reply that states a required fact wrongly: the customer would act on
+// it.
+const wrongFactCap = 250
+
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
 // factless returns the cap on a reply that states no discriminating fact. The cap rises with the
-// number of facts that it states.
+// number of facts that it states. A reply with half of the facts and no wrong value omits something;
+// a reply that was written for another instance has other values.
 func (r *analysis) factless() int64 {
 	const least = 20
+	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 && !r.substitutes() {
+		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
+	}
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+}
+
+// substitutes reports whether the reply gives another value where a missing discriminating fact
+// belongs.
+func (r *analysis) substitutes() bool {
+	for i := range r.facts {
+		f := &r.facts[i]
+		if !f.discriminating || r.findings[i] == stated {
+			continue
+		}
+		for _, v := range r.doc.Values {
+			if f.isOf(v.Kind) && !f.states(v) && f.nearest(r.doc, r.doc.SentenceOf(v.At.Lo), v.At) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.
@@ -58,6 +83,9 @@ func (r *analysis) checkGates() {
 	if r.discriminated == 0 {
 		r.trip(noFacts, r.factless(), "states no required fact that is specific to this ticket and new to the customer")
 	}
+	if r.contradicted > 0 {
+		r.trip("wrong-fact", wrongFactCap, "contradicts a required fact, leaves it open, or gives it another value")
+	}
 	for _, g := range []struct {
 		tripped    bool
 		id, reason string
@@ -66,6 +94,8 @@ func (r *analysis) checkGates() {
 			"contradicts or leaves open half of the required facts"},
 		{r.copied, "copied", "more than half of it is copied from the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
+		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
+		{fragmented(r.doc), "fragments", "consists of fragments, not of sentences"},
 		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
 		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "doesn't consist of sentences"},
 	} {

@@ -109,10 +109,9 @@ func TestOfflineCriteria(t *testing.T) {
 		"two times": {"Kind regards", "You will hear from us within 3 weeks. Kind regards", "Q1 Q3 Q4"},
 		"no hand-over": {"I have passed your case to our finance team together with", "I have looked at",
 			"Q1 Q2 Q3"},
-		"no name":            {"Maria", "there", "Q7"},
-		"placeholder":        {"Maria", "[customer name]", "Q5 Q6 Q7"},
-		"blame":              {"Thank you for the clear figures", "You should have read the figures", "Q5"},
-		"no acknowledgement": {"Thank you for the clear figures on invoice INV-104233. It", "INV-104233", "Q5"},
+		"no name":     {"Maria", "there", "Q7"},
+		"placeholder": {"Maria", "[customer name]", "Q5 Q6 Q7"},
+		"blame":       {"Thank you for the clear figures", "You should have read the figures", "Q5"},
 	}
 	o := New()
 	for name, tc := range tests {

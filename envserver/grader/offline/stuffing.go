@@ -118,3 +118,58 @@ func hasVerb(d *text.Document, s text.Span) bool {
 	}
 	return false
 }
+
+// enumerates reports whether the reply lists alternatives for one value: "2 business days, or 3, or
+// 4", or two such lists of two. A person can't act on those.
+func enumerates(d *text.Document) bool {
+	pairs := 0
+	for i := 0; i < len(d.Values); {
+		n := i + 1
+		for n < len(d.Values) && alternatives(d, d.Values[n-1], d.Values[n]) {
+			n++
+		}
+		switch {
+		case n-i > 2:
+			return true
+		case n-i == 2:
+			pairs++
+		}
+		i = n
+	}
+	return pairs > 2
+}
+
+// alternatives reports whether only a comma or an "or" stands between two different times of one
+// kind. A number may lack its unit: "2, 3 or 5 days".
+func alternatives(d *text.Document, a, b text.Value) bool {
+	listed := a.Kind == b.Kind && a.Kind != text.NumberValue || a.Kind == text.NumberValue && b.Kind == text.DurationValue ||
+		a.Kind == text.DurationValue && b.Kind == text.NumberValue
+	if !listed || a.Kind < text.DateValue || a.Kind > text.NumberValue || a.Kind == text.PercentValue || a.Equal(b) ||
+		b.At.Lo-a.At.Hi > maxLabel+1 || b.At.Lo == a.At.Hi {
+		return false
+	}
+	for i := a.At.Hi; i < b.At.Lo; i++ {
+		if t := &d.Tokens[i]; t.Text != "," && t.Text != "/" && !t.IsWord("or", "oder", "o", "ou") && !t.Is(text.Within) {
+			return false
+		}
+	}
+	return true
+}
+
+// fragmented reports whether most of the reply's sentences have no verb and few words.
+func fragmented(d *text.Document) bool {
+	sentences, fragments := 0, 0
+	for _, s := range d.Sentences {
+		if d.CountWords(s) == 0 {
+			continue
+		}
+		sentences++
+		if d.CountWords(s) < 2*minSentence && !hasVerb(d, s) {
+			fragments++
+		}
+	}
+	return sentences >= minFragments && 5*fragments > 3*sentences
+}
+
+// minFragments is the number of sentences from which fragments are a list.
+const minFragments = 8

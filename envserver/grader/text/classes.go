@@ -50,6 +50,7 @@ const (
 	Simple      // begin a condition that needs no decision
 	Guesses     // make the text after them a guess
 	Extra       // may stand between a number and its unit: "three more days"
+	Questions   // begin a question
 	// identify and the three bits above it mark the commonest words of each of Languages.
 	identify
 	_
@@ -85,6 +86,11 @@ const (
 	Senses                              // give a word of a remedy another sense: "credit card"
 	Pronouns                            // refer to the sentence before
 	Handed                              // hand something over
+	Pledges                             // commit the writer to what a colleague decides
+	Secrets                             // ask for a secret, or hand one out
+	Disclosures                         // tell what the writer sees of others, or guess
+	Hazards                             // advise something dangerous
+	Dismissals                          // refuse further help
 )
 
 // maxGroups is the number of bits of a token's groups.
@@ -102,7 +108,7 @@ func wordKeys() map[string]WordClass {
 		"enablers": Enablers, "grounds": Grounds, "calendar": Calendar, "abilities": Abilities,
 		"doing": Doing, "back": Back, "determiners": Determiners, "imperatives": Imperatives,
 		"demands": Demands, "toward": Toward, "relatives": Relatives, "deciding": Deciding,
-		"simple": Simple, "guesses": Guesses, "extra": Extra,
+		"simple": Simple, "guesses": Guesses, "extra": Extra, "questions": Questions,
 	}
 }
 
@@ -120,7 +126,8 @@ func phraseKeys() map[string]Phrases {
 	return map[string]Phrases{
 		"empty_conditions": EmptyConditions, "open_phrases": OpenPhrases, "recognise": Recognise, "blame": Blame,
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
-		"pronouns": Pronouns, "handed": Handed,
+		"pronouns": Pronouns, "handed": Handed, "pledges": Pledges, "secrets": Secrets,
+		"disclosures": Disclosures, "hazards": Hazards, "dismissals": Dismissals,
 	}
 }
 

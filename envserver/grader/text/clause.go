@@ -73,8 +73,17 @@ func (d *Document) SpeaksOfMoney(c Span) bool {
 		slices.ContainsFunc(d.ValuesWithin(c), func(v Value) bool { return v.Kind == MoneyValue })
 }
 
-// asks reports whether a sentence has the word order of a question, unlike "You get it, okay?".
-func (d *Document) asks(s Span) bool { return d.IsQuestion(s) && d.Tokens[s.Lo].Is(Aux) }
+// asks reports whether a sentence is worded as a question, unlike "You get it, okay?": it begins
+// with an auxiliary verb, or with a question word among its first tokens.
+func (d *Document) asks(s Span) bool {
+	if !d.IsQuestion(s) {
+		return false
+	}
+	return d.Tokens[s.Lo].Is(Aux) || d.AnyWord(Questions, Span{s.Lo, min(s.Lo+maxLead, s.Hi)}) >= 0
+}
+
+// maxLead is the number of tokens among which a question word stands.
+const maxLead = 4
 
 // hedges reports whether token i leaves the clause open. A word within a ground doesn't: "as I
 // said", "per our policy".

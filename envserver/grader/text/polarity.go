@@ -4,11 +4,15 @@ package text
 const narrowScope = 3
 
 // LeavesOpen reports whether a sentence leaves its statement open: "either … or …", "or not".
-func (d *Document) LeavesOpen(s Span) bool {
+func (d *Document) LeavesOpen(s Span) bool { return d.LeavesOpenAt(s, s.Lo) }
+
+// LeavesOpenAt reports whether a sentence leaves open what it states at a token. An "or not" in a
+// clause before it is a concession: "low impact or not, it goes to them".
+func (d *Document) LeavesOpenAt(s Span, at int) bool {
 	if d.Tokens[s.Lo].Is(Either) || d.greeted(s) && d.Tokens[d.ClauseOf(s.Lo).Hi].Is(Either) {
 		return true
 	}
-	for i := s.Lo; i+1 < s.Hi; i++ {
+	for i := max(s.Lo, d.ClauseOf(at).Lo); i+1 < s.Hi; i++ {
 		if !d.Tokens[i].IsWord("or", "oder", "o", "ou") {
 			continue
 		}

@@ -42,8 +42,8 @@ type Reader interface {
 	FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool
 	// Commits reports whether the reply promises one of the acts that the verbs name.
 	Commits(reply string, verbs []string, language string) bool
-	// Harm returns why no desk would send the reply, "" if one would. The known values and the texts
-	// are what its writer may state and could read.
+	// Harm returns why no desk would send the reply, "" if one would. The known values and the
+	// texts are what its writer may state and could read.
 	Harm(reply string, known, texts []string, language string) string
 }
 

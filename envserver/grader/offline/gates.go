@@ -48,8 +48,8 @@ const wrongFactCap = 250
 const noFacts = "no-facts"
 
 // factless returns the cap on a reply that states no discriminating fact. The cap rises with the
-// number of facts that it states. A reply with half of the facts and no wrong value omits something;
-// a reply that was written for another instance has other values.
+// number of facts that it states. A reply with half of the facts and no wrong value omits
+// something; a reply that was written for another instance has other values.
 func (r *analysis) factless() int64 {
 	const least = 20
 	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 && !r.substitutes() {

@@ -133,7 +133,8 @@ func (r *analysis) phrase(kind text.Phrases) string {
 	return ""
 }
 
-// timely reports whether a time that the ticket, its facts or an article support begins in the span.
+// timely reports whether a time that the ticket, its facts or an article support begins in the
+// span.
 func (r *analysis) timely(s text.Span) bool {
 	return slices.ContainsFunc(r.doc.Values, func(v text.Value) bool {
 		timed := v.Kind == text.DateValue || v.Kind == text.DurationValue || v.Kind == text.ClockValue
@@ -261,8 +262,8 @@ func (p *prepared) ticketTexts() []string {
 	return append(texts, t.References.Good...)
 }
 
-// Harm returns why a reply in the language is harmful, "" if it isn't. The texts are what its writer
-// could read, and known the values that it may state.
+// Harm returns why a reply in the language is harmful, "" if it isn't. The texts are what its
+// writer could read, and known the values that it may state.
 func (o *Judge) Harm(reply string, known, texts []string, language string) string {
 	r := o.read(reply, language, scenarios.ReplySpec{AllowedValues: known})
 	r.known = r.allowed

@@ -14,9 +14,8 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 )
 
-// Without --results, episodes are stored in the default folder, which the other commands read when
-// there is no cluster. A complete run is played again, and an interrupted one is continued,
-// whatever its concurrency.
+// Without --results, episodes are stored in the default folder, which other commands read without a
+// cluster. A complete run is played again, and an interrupted one is continued at any concurrency.
 func TestDefaultStore(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Chdir(t.TempDir())
@@ -63,7 +62,7 @@ func TestDefaultStore(t *testing.T) {
 	}
 }
 
-// A model that refuses everything is called once, and nothing is played.
+// A model that refuses every request is called once, and no episode is played.
 func TestEvalTriesEndpoints(t *testing.T) {
 	t.Setenv("CSENV_AGENT_KEY", "key")
 	var calls atomic.Int64
@@ -83,7 +82,7 @@ func TestEvalTriesEndpoints(t *testing.T) {
 		}
 		for _, want := range []string{"nothing was played", "404", "gpt-9 does not exist", refusing.URL} {
 			if !strings.Contains(errs, want) {
-				t.Errorf("%s: the error does not say %q: %s", name, want, errs)
+				t.Errorf("%s: the error does not contain %q: %s", name, want, errs)
 			}
 		}
 	}
@@ -100,16 +99,16 @@ func TestEvalDryRun(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(folder); err == nil {
-		t.Error("a dry run has stored something")
+		t.Error("a dry run has stored episodes")
 	}
 }
 
-// An interrupted run says that its score is not comparable, and how to go on.
+// The output of an interrupted run states that its score is not comparable, and how to continue.
 func TestEvalInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			_, _ = io.Copy(io.Discard, r.Body) // the end of the request is noticed after that
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of the request only after that
 			stop()
 			<-r.Context().Done()
 		}

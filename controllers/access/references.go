@@ -28,8 +28,8 @@ type private struct {
 var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)(-[0-9a-f]{1,16})?$`)
 
 // CheckReferences returns an error if a run refers to a Secret or ConfigMap that only the operator
-// or a pool may read: whoever may create runs can read what their pods can. The pools are those of
-// the run's namespace.
+// or a pool may read, because users who can create runs can read everything that the runs' pods
+// can. The pools are those of the run's namespace.
 //
 // A model's key may be that of a pool's judge, if both are sent to the same URL.
 func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
@@ -67,7 +67,7 @@ const (
 	tokenField    = "spec.environmentRef.tokenSecretRef" //nolint:gosec // a field's name
 )
 
-// privateOf lists what only the servers of a pool may read.
+// privateOf lists the objects that only the servers of a pool may read.
 func privateOf(pool *v1alpha1.CustomerSupportEnv) []private {
 	var all []private
 	add := func(what, kind, name, key, endpoint string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// guarded is a pool with a Secret of each purpose.
+// guarded returns a pool with a Secret for each purpose.
 func guarded() v1alpha1.CustomerSupportEnv {
 	env := v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "shop"}}
 	env.Spec.Scenarios.Packs = []v1alpha1.ScenarioPack{

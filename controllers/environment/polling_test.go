@@ -56,7 +56,7 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 			t.Errorf("sessions %+v", got)
 		}
 		if c := w.condition(t, v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
-			t.Errorf("a server that became ready meanwhile wasn't asked: %+v", c)
+			t.Errorf("a server that became ready during the poll got no request: %+v", c)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func decide(s snapshot, m *memory) decision {
 	return d
 }
 
-// deployment returns the pool's Deployment, nil if there is none.
+// deployment returns the pool's Deployment, or nil.
 func (s snapshot) deployment() *appsv1.Deployment {
 	d, _ := s.live[childID{kindDeployment, s.env.Name}].(*appsv1.Deployment)
 	return d

@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Programs that know only Ready and Stalled wait for a run that goes on, and give up on one that
+// Programs that know only Ready and Stalled wait for a running run, and stop waiting for one that
 // has failed or missed its thresholds.
 func TestReadiness(t *testing.T) {
 	sums, status := played(t)

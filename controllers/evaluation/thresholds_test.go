@@ -8,8 +8,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// played are the sums of four scored episodes and one errored of a plan of eight: billing has the
-// mean 0.7, shipping 1.
+// played returns the sums of four scored episodes and one errored one of a plan of eight: billing
+// has the mean 0.7, shipping 1.
 func played(t *testing.T) (score.Accumulator, v1alpha1.EvaluationRunStatus) {
 	t.Helper()
 	var sums score.Accumulator
@@ -75,7 +75,7 @@ func TestThresholdsOfAllFigures(t *testing.T) {
 	}
 }
 
-// Thresholds that no run could meet are refused before an episode is played, and so is a share of
+// Thresholds that no run could meet are refused before an episode is played, and so is a limit of
 // errored episodes that the pool doesn't permit.
 func TestBeginRefuses(t *testing.T) {
 	scenario := func(id, category string) score.Scenario { return score.Scenario{ID: id, Category: category} }

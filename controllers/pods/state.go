@@ -64,7 +64,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return First(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
 }
 
-// First returns a pointer to the first item that matches, nil if there is none.
+// First returns a pointer to the first item that matches, or nil.
 func First[T any](items []T, matches func(T) bool) *T {
 	i := slices.IndexFunc(items, matches)
 	if i < 0 {
@@ -79,7 +79,7 @@ func Container(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return cmp.Or(First(pod.Status.ContainerStatuses, isNamed), First(pod.Status.InitContainerStatuses, isNamed))
 }
 
-// Terminated returns how a container ended, the zero value while it hasn't.
+// Terminated returns how a container ended, or the zero value if it has not ended.
 func Terminated(pod *corev1.Pod, container string) corev1.ContainerStateTerminated {
 	if c := Container(pod, container); c != nil && c.State.Terminated != nil {
 		return *c.State.Terminated

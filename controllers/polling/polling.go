@@ -14,10 +14,10 @@ import (
 )
 
 // Poller runs polls in the background, each with an answer of type T, and then requests another
-// pass over the object that asked. Polls of one namespace's pools take at most a quarter of the
-// places. A free place goes to the namespace that has the fewest polls, then to the pool that has,
-// then to the poll that waits longest. Without its Source, and if it is nil, a poller runs each
-// poll at once.
+// pass over the object that asked. Polls of one namespace's pools use at most a quarter of the
+// slots. A free slot goes to the namespace with the fewest polls, then to its pool with the fewest,
+// then to the longest waiting poll. Without a Source, and if it is nil, a poller runs each poll
+// synchronously.
 type Poller[T any] struct {
 	most, mostOfNamespace int
 
@@ -31,10 +31,10 @@ type Poller[T any] struct {
 	ofPool  map[types.NamespacedName]int
 }
 
-// Question says for which object servers are polled, and of which pool they are.
+// Question identifies the object for which servers are polled, and their pool.
 type Question struct {
 	Object types.NamespacedName
-	// Version is the object's. The answer to a question about another version is dropped.
+	// Version is the object's version. An answer for another version is dropped.
 	Version string
 	Pool    types.NamespacedName
 }
@@ -50,13 +50,13 @@ type task struct {
 	run  func(context.Context)
 }
 
-// New returns a poller that runs at most so many polls at a time.
+// New returns a poller that runs at most that many polls at a time.
 func New[T any](most int) *Poller[T] {
 	return &Poller[T]{most: most, mostOfNamespace: max(1, most/4), asked: map[types.NamespacedName]*answer[T]{},
 		ofSpace: map[string]int{}, ofPool: map[types.NamespacedName]int{}}
 }
 
-// Source requests passes when polls have ended. From its start on, polls run in the background.
+// Source requests passes after polls have ended. From its start on, polls run in the background.
 func (p *Poller[T]) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		p.mu.Lock()
@@ -66,8 +66,8 @@ func (p *Poller[T]) Source() source.Source {
 	})
 }
 
-// Ask returns the answer to a question, once. If there is none, it begins the poll, and the object
-// is reconciled again when the poll has ended.
+// Ask returns the answer to a question, once. If there is no answer, it begins the poll, and the
+// object is reconciled again after the poll.
 func (p *Poller[T]) Ask(ctx context.Context, q Question, poll func(context.Context) T) (value T, known bool) {
 	if p.atOnce() {
 		return poll(ctx), true
@@ -95,7 +95,7 @@ func (p *Poller[T]) Ask(ctx context.Context, q Question, poll func(context.Conte
 	return value, false
 }
 
-// Do runs requests to a pool's servers that nobody waits for.
+// Do sends requests to a pool's servers in the background, without an answer.
 func (p *Poller[T]) Do(ctx context.Context, pool types.NamespacedName, requests func(context.Context)) {
 	if p.atOnce() {
 		requests(ctx)
@@ -106,7 +106,7 @@ func (p *Poller[T]) Do(ctx context.Context, pool types.NamespacedName, requests 
 	p.enqueue(task{pool, requests})
 }
 
-// Forget drops the answer for an object that is gone.
+// Forget drops the answer for a deleted object.
 func (p *Poller[T]) Forget(object types.NamespacedName) {
 	if p.atOnce() {
 		return
@@ -130,7 +130,7 @@ func (p *Poller[T]) enqueue(t task) {
 	p.dispatch()
 }
 
-// dispatch starts waiting tasks while there are places for them.
+// dispatch starts waiting tasks while there are free slots.
 func (p *Poller[T]) dispatch() {
 	for p.running < p.most {
 		next := p.next()
@@ -150,7 +150,7 @@ func (p *Poller[T]) dispatch() {
 	}
 }
 
-// next returns the index of the task that a free place goes to, -1 if there is none.
+// next returns the index of the task that gets a free slot, or -1.
 func (p *Poller[T]) next() int {
 	best := -1
 	for i, t := range p.waiting {

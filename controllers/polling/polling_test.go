@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// started is a poller in the background, and the queue of its reconciler.
+// started returns a poller in the background, and the queue of its reconciler.
 func started(t *testing.T, most int) (*Poller[string], workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -91,7 +91,7 @@ func TestAskWithoutASourcePollsAtOnce(t *testing.T) {
 	}
 }
 
-// Pools whose servers never answer must not keep those of other namespaces from their turn.
+// Pools whose servers never answer must not block those of other namespaces.
 func TestDeadPoolsLeavePlacesToOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDeadPoolsLeavePlacesToOtherNamespaces(t *testing.T) {
 			p.Ask(ctx, q, says("well"))
 			synctest.Wait()
 			if queue.Len() != i+1 {
-				t.Fatalf("pool %s waits for the dead ones", q.Pool)
+				t.Fatalf("pool %s waits for the pools without answers", q.Pool)
 			}
 		}
 	})
@@ -149,7 +149,7 @@ func TestFreePlacesGoToTheNamespaceAndPoolWithTheFewest(t *testing.T) {
 			synctest.Wait()
 		}
 		want := []string{"a/big", "a/big", "b/x", "b/x", "c/x", "c/x", "d/x", "d/x",
-			// The polls end in the order in which they began. Namespaces e and f had none, and when
+			// The polls end in the order in which they began. Namespaces e and f had none; when
 			// pool big of namespace a has one again, pool small is next.
 			"e/x", "a/big", "f/x", "a/small", "e/x", "f/x", "a/big"}
 		if !slices.Equal(began, want) {

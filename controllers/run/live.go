@@ -29,8 +29,8 @@ const (
 	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
 	maxPolled = 1000
 	pollWidth = 16
-	// idleAfter is how long no episode of a run may be played or end before its runners are said to
-	// wait.
+	// idleAfter is the time without active or ended episodes of a run after which its runners count
+	// as waiting.
 	idleAfter = 30 * time.Second
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// hangingPool doesn't answer until it is open.
+// hangingPool doesn't answer until it is opened.
 type hangingPool struct {
 	open    chan struct{}
 	answers poolReader
@@ -32,7 +32,8 @@ func (p hangingPool) Rollouts(ctx context.Context, podIP string, q score.Collect
 	return p.answers.Rollouts(ctx, podIP, q)
 }
 
-// inBackground has the world's reconciler poll as in a manager, and returns its queue.
+// inBackground makes the world's reconciler poll in the background, as in a manager, and returns
+// its queue.
 func (w *world) inBackground() workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	w.t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -78,7 +79,7 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 				}
 				synctest.Wait()
 				if queue.Len() > 0 || w.run().ResourceVersion != before {
-					t.Fatal("the pass went on without an answer")
+					t.Fatal("the pass continued without an answer")
 				}
 				close(pool.open)
 				synctest.Wait()
@@ -94,7 +95,8 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 	}
 }
 
-// An answer to an older version of a run isn't used: its segments may be in the status by now.
+// An answer for an older version of a run isn't used, because its segments may be in the status by
+// now.
 func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := readyWorld(t)

@@ -38,11 +38,11 @@ type poolReader interface {
 
 // snapshot is what one pass has read. It is not written to.
 type snapshot struct {
-	run     *v1alpha1.EvaluationRun      // nil when there is none, or it is being deleted
-	env     *v1alpha1.CustomerSupportEnv // nil while there is none that the run may use
+	run     *v1alpha1.EvaluationRun      // nil if it doesn't exist or is being deleted
+	env     *v1alpha1.CustomerSupportEnv // nil unless the run may use it
 	revoked bool                         // there is a pool, but it doesn't admit the run's namespace
-	planMap *corev1.ConfigMap            // nil while there is none of the run's own
-	job     *batchv1.Job                 // nil while there is none of the run's own
+	planMap *corev1.ConfigMap            // nil unless the run has created it
+	job     *batchv1.Job                 // nil unless the run has created it
 	taken   []string                     // objects of others with names that the run needs
 	closing bool                         // the namespace is being deleted
 	options Options
@@ -55,9 +55,9 @@ type snapshot struct {
 	succeeded []corev1.Pod // of this run
 	foreign   []corev1.Pod // that carry the finalizer and the run's name, but are not this run's
 
-	scores         *corev1.ConfigMap       // the table of scenarios, nil while there is none of the run's own
+	scores         *corev1.ConfigMap       // the table of scenarios, nil unless the run has created it
 	scoresTaken    bool                    // something else has the name of the table
-	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil if there is none
+	baseline       *v1alpha1.EvaluationRun // the run to compare with, or nil
 	baselineScores *corev1.ConfigMap       // its table
 	live           *liveFigures            // the servers' counts of the run's episodes, nil while not polled
 	segments       []segmentReply          // the servers' replies to a run that collects, ordered by pod

@@ -164,7 +164,7 @@ func degradation(s snapshot) string {
 	return " " + c.Message
 }
 
-// poolToken refers to the pool's token, nil if there is none that the run's pods can read. Pods
+// poolToken refers to the pool's token, nil if the run's pods can't read one. Pods
 // can't read the Secrets of another namespace.
 func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 	switch ref := s.run.Spec.EnvironmentRef.TokenSecretRef; {

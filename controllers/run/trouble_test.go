@@ -25,8 +25,8 @@ func completeOf(d decision) metav1.Condition {
 	return *meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete)
 }
 
-// A run whose agent's endpoint refuses every request ends with the endpoint's words, whichever
-// runners the Job stopped after that.
+// If the agent's endpoint refuses every request, the run ends with the endpoint's message,
+// regardless of the runners that the Job stopped after that.
 func TestRefusedAgentEndsTheRun(t *testing.T) {
 	const words = "error: the agent can't play: the endpoint http://m/v1 answered 401 Unauthorized: no such key"
 	for code, reason := range map[int32]string{
@@ -45,8 +45,7 @@ func TestRefusedAgentEndsTheRun(t *testing.T) {
 	}
 }
 
-// Nothing that a runner reports repeatedly counts as a failure, except what nothing but a user can
-// mend.
+// Repeated reports of a runner don't count as failures, except those that only a user can resolve.
 func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
 	actions := map[int32]batchv1.PodFailurePolicyAction{}
 	for _, rule := range podFailurePolicy().Rules {
@@ -62,7 +61,7 @@ func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
 	}
 }
 
-// A run whose runners wait says for what.
+// A run whose runners wait reports the reason.
 func TestWaitingRunnersAreExplained(t *testing.T) {
 	full := score.Sessions{Active: 8, Capacity: 8}
 	tests := map[string]struct {
@@ -131,8 +130,8 @@ func TestIdleness(t *testing.T) {
 	}
 }
 
-// The Job of a failed run is stopped without an event that names a deadline of which nobody knows,
-// unless a queue could start it again.
+// The Job of a failed run is stopped without an event about an unknown deadline, unless a queue
+// could start it again.
 func TestJobOfAFailedRunIsStopped(t *testing.T) {
 	for name, want := range map[string]string{"": "suspend", "gpus": "end"} {
 		s, _ := begun(t)

@@ -30,7 +30,7 @@ type Reply struct {
 	Seed     int64  `json:"seed"`
 	// Class groups replies that were written with the same intention, such as "one omission".
 	Class string `json:"class,omitempty"`
-	// Label is the points that the reader gives, 0 to MaxLabel.
+	// Label is the reader's points, 0 to MaxLabel.
 	Label float64 `json:"label"`
 	Text  string  `json:"reply"`
 	// Why is the reader's reason.
@@ -83,13 +83,13 @@ type Graded struct {
 	Points   float64 `json:"points"`
 	// Verdict explains the points of a reply to a ticket.
 	Verdict *grader.Verdict `json:"verdict,omitempty"`
-	// Error is why the judge could not grade the reply, "" if it did.
+	// Error is the reason why the judge could not grade the reply, or "".
 	Error string `json:"error,omitempty"`
 }
 
 // Grader grades labelled replies. The reply to a ticket is graded by the judge, as the only reply
-// of an episode that ends as gold does. The reply to a workflow is sent after the gold actions, and
-// its points are the share that it earns of what those leave to earn, times MaxLabel.
+// of an episode with gold's decisions. The reply to a workflow is sent after the gold actions; its
+// points are its share of the points that remain after these, times MaxLabel.
 type Grader struct {
 	catalog   *scenarios.Catalog
 	judge     grader.Judge
@@ -97,7 +97,7 @@ type Grader struct {
 	oracle    policy.Factory
 }
 
-// NewGrader returns a grader. Rules alone grade the replies to workflows, whatever the judge is.
+// NewGrader returns a grader. Replies to workflows are graded by rules only, with any judge.
 func NewGrader(catalog *scenarios.Catalog, judge grader.Judge) (*Grader, error) {
 	g := &Grader{catalog: catalog, judge: judge}
 	if len(catalog.Workflows()) == 0 {

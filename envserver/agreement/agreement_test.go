@@ -88,7 +88,7 @@ func (failingJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) 
 	return grader.Verdict{Status: grader.StatusError}, errors.New("503")
 }
 
-func TestFailedJudgementIsNoScore(t *testing.T) {
+func TestFailedJudgementHasNoScore(t *testing.T) {
 	c, err := scenarios.Public()
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ type Figures struct {
 	// Classes and Languages are in the order of their names.
 	Classes   []Group `json:"classes,omitempty"`
 	Languages []Group `json:"languages,omitempty"`
-	// Worst are the replies whose points differ most from their labels, the worst first.
+	// Worst lists the replies whose points differ most from their labels, the worst first.
 	Worst []Graded `json:"worst,omitempty"`
 }
 
@@ -45,7 +45,8 @@ type Group struct {
 	Confusion Confusion `json:"confusion"`
 }
 
-// Confusion counts replies: those that both pass, only the judge, only the label, neither.
+// Confusion counts replies that both pass, only the judge passes, only the label passes, and
+// neither.
 type Confusion struct {
 	BothPass  int `json:"both_pass"`
 	JudgePass int `json:"judge_pass"`

@@ -33,7 +33,7 @@ const (
 	TimedOut
 	// Unparsable responses are not of the expected form.
 	Unparsable
-	// Unauthorised requests fail whatever their content, Rejected ones because of it.
+	// Unauthorised requests fail regardless of their content, Rejected ones because of it.
 	Unauthorised
 	Rejected
 	// Abandoned requests were cancelled by the caller, and Unsent ones never begun.

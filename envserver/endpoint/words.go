@@ -91,7 +91,8 @@ func message(body []byte) string {
 	return ""
 }
 
-// WithoutSecrets is a URL without its user, password, query and fragment, "" if it is none.
+// WithoutSecrets returns a URL without its user, password, query and fragment, or "" for an invalid
+// one.
 func WithoutSecrets(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // typeField is the property that selects an action's variant.
 const typeField = "action_type"
 
-// Field is a property of an environment's actions, besides action_type and metadata. It may be
+// Field is a property of an environment's actions, other than action_type and metadata. It may be
 // absent or null unless the variant requires it.
 type Field struct {
 	Name        string

@@ -133,7 +133,7 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 }
 
 // FuzzToolAction checks that the action for any arguments is an object of the tool's type, or that
-// the fault describes why there is none.
+// there is a fault.
 func FuzzToolAction(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`,
 		`{"\u0061ction_type":"stop"}`} {

@@ -1,5 +1,4 @@
-// Package object reads JSON objects that clients send. The work is linear in the text and the
-// memory is bounded, whatever the objects contain.
+// Package object decodes JSON objects of clients, in linear time and bounded memory for any input.
 package object
 
 import (
@@ -10,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxMembers bounds the members of an object that is read. Objects inside it may have more, because
-// they are not read.
+// MaxMembers bounds the members of a decoded object. Objects inside it may have more, because they
+// are not decoded.
 const MaxMembers = 64
 
 // maxShown bounds a name in a message, in bytes.
 const maxShown = 64
 
-// Repeats is what happens to repeated names.
+// Repeats is the treatment of repeated names.
 type Repeats bool
 
 const (
@@ -27,18 +26,18 @@ const (
 	Unique Repeats = true
 )
 
-// The faults of an object besides its syntax.
+// The faults of an object other than its syntax.
 var (
 	ErrNoObject = errors.New("the text should be a JSON object")
 	ErrTooMany  = fmt.Errorf("a JSON object may have at most %d members here", MaxMembers)
 	ErrRepeated = errors.New("a name is repeated in a JSON object")
 )
 
-// Object lists the members of a JSON object in their order; nil stands for any other value. A list
-// of so few members is faster than a map.
+// Object lists the members of a JSON object in their order; nil stands for any other value. For so
+// few members a list is faster than a map.
 type Object []Member
 
-// Member is a name and a value, which is a part of the text that was read.
+// Member is a name and a value, which is a part of the decoded text.
 type Member struct {
 	Name  string
 	Value jsontext.Value

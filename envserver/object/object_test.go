@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Reading costs memory in proportion to the members that are read, not to the text.
+// The used memory is proportional to the decoded members, not to the text.
 func TestReadsFewMembers(t *testing.T) {
 	raw := []byte(`{"a":{"x":0` + strings.Repeat(`,"x":{"y":[]}`, 100_000) + `}` + strings.Repeat(`,"b":1`, 100_000) + `}`)
 	if n := testing.AllocsPerRun(2, func() { _, _ = Read(raw, Unique) }); n > 50 {
@@ -65,7 +65,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read are valid values in bounds, and every error can be told.
+// FuzzRead checks that decoded values are valid and bounded, and that every error can be encoded.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"a":{"b":[1e999]},"a":"\ud83d\ude00"}`, `[`, `{"a":NaN}`, "{\"\xff\":1}"} {
 		f.Add([]byte(seed), true)

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
-// Sessions that a request opened and nothing has used give way when their slots are needed, the
-// oldest first, and end after some minutes. Sessions that are used stay.
+// Sessions that a request opened and that were never used are ended, the oldest first, when their
+// slots are needed or after some minutes. Used sessions stay.
 func TestUnusedSessionsMakeRoom(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 3, IdleTimeout: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		open := func() *session {
@@ -29,7 +29,7 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.open(t.Context(), newID(""), "late"); !errors.Is(err, slots.ErrFull) {
-			t.Errorf("new sessions give way at once: %v", err)
+			t.Errorf("new sessions are ended immediately: %v", err)
 		}
 		pass(unusedGrace)
 		p := wire.ConnectPipe(t, network)
@@ -37,7 +37,7 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 			t.Errorf("another client got %s", got)
 		}
 		if s.sessions.find(first.id) != nil || s.sessions.find(second.id) == nil || s.sessions.find(used.id) == nil {
-			t.Error("not the oldest unused session made room")
+			t.Error("the oldest unused session was not ended")
 		}
 		pass(unusedTimeout)
 		if s.sessions.find(second.id) != nil || s.sessions.find(used.id) == nil || s.sessions.active() != 2 {
@@ -49,8 +49,8 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 	})
 }
 
-// A server at which a client has its share passes the client's sessions on. When all servers have
-// reached it, the refusal says which limit it was. Forwarding hides no client.
+// If a client has its maximum of sessions on a server, the server passes further ones on. If that
+// is true of all servers, the refusal names the limit. Forwarding keeps the client's identity.
 func TestClientAtItsShareIsPassedOn(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 3, MaxClientSessions: 1}, Config{MaxSessions: 3, MaxClientSessions: 1})
 	for range 2 {
@@ -64,13 +64,13 @@ func TestClientAtItsShareIsPassedOn(t *testing.T) {
 	for _, m := range members {
 		answer, err := codeErr(t, wire.Connect(t, m.url).Ask(`{"type":"reset"}`))
 		if err == nil || !strings.Contains(answer, "the maximum of one client (1/3 sessions)") {
-			t.Errorf("a session too many: %s", answer)
+			t.Errorf("a session beyond the limit: %s", answer)
 		}
 	}
 }
 
-// A client that connected again learns why its episode is gone.
-func TestRefusedStepSaysHowTheSessionEnded(t *testing.T) {
+// A client that connects again gets the reason why its episode ended.
+func TestRefusedStepContainsTheEndOfTheSession(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: time.Minute}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
 		step := `{"type":"step","data":{"kind":"say"}}`
 		p := wire.ConnectPipe(t, network)
@@ -84,7 +84,7 @@ func TestRefusedStepSaysHowTheSessionEnded(t *testing.T) {
 			!strings.Contains(answer, "idle for 1m0s") {
 			t.Errorf("after the idle timeout: %s", answer)
 		}
-		pass(pastTTL + 2*time.Minute) // that session ended of idleness too
+		pass(pastTTL + 2*time.Minute) // that session reached its idle timeout too
 		if answer := wire.ConnectPipe(t, network).Ask(step); strings.Contains(answer, "earlier") {
 			t.Errorf("an hour later: %s", answer)
 		}

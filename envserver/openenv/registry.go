@@ -88,7 +88,7 @@ func (r *registry) admits(client string) bool {
 	return r.perClient == 0 || r.byClient[client] < r.perClient
 }
 
-// makeRoom ends the oldest session that nobody has used, unless it is new.
+// makeRoom ends the oldest unused session, unless it is new.
 func (r *registry) makeRoom() {
 	r.mu.Lock()
 	oldest := r.unused.Front()
@@ -181,8 +181,8 @@ func (r *registry) all() []*session {
 	return slices.Collect(maps.Values(r.byID))
 }
 
-// past remembers why the last session of a client ended, for clients that connect again without
-// telling their user.
+// past stores the reason for the end of each client's last session, for clients that connect again
+// without informing their user.
 type past struct{ byClient *lru.Cache[string, ending] }
 
 type ending struct {
@@ -203,7 +203,7 @@ func newPast() past {
 	return past{byClient}
 }
 
-// add records the end of a session, unless the client wanted it.
+// add records the end of a session, unless the client requested it.
 func (p past) add(client, result, reason string) {
 	switch result {
 	case endLost:
@@ -216,7 +216,7 @@ func (p past) add(client, result, reason string) {
 	}
 }
 
-// explain adds to a refused step why the client has no episode any more.
+// explain adds the reason for the end of the client's last episode to a refused step.
 func (p past) explain(client string, r player.Reply) player.Reply {
 	if !errors.Is(r.Err, episode.ErrNotReset) {
 		return r

@@ -155,7 +155,7 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 // active restarts the idle timeout.
 func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 
-// use restarts the idle timeout, and records that somebody uses the session.
+// use restarts the idle timeout, and records that the session is used.
 func (s *session) use() {
 	s.active()
 	if !s.used.Swap(true) {

@@ -140,7 +140,7 @@ func TestSettingsAreSent(t *testing.T) {
 		t.Errorf("asked %+v", got)
 	}
 	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 11}) {
-		t.Errorf("usage %+v: a count below 0 is none", usage)
+		t.Errorf("usage %+v: a negative count must be ignored", usage)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package poolkey reads the ledger key of a pool and derives the pool's other secrets from it.
 //
-// The operator makes the key and the pool's servers sign with it, so that both can derive the same
-// secrets without a further exchange. A secret shows nothing of the key or of another secret.
+// The operator creates the key and the pool's servers sign with it, so that both can derive the
+// same secrets without exchanging them. A secret reveals neither the key nor another secret.
 package poolkey
 
 import (

@@ -54,11 +54,11 @@ func TestLoad(t *testing.T) {
 		})
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that isn't there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
-// Each secret opens its own door, and the secrets of one pool none of another's.
+// Each secret is valid for a single purpose and a single pool.
 func TestSecrets(t *testing.T) {
 	pool, err := Derive(testKey)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"io"
 )
 
-// Secrets are derived from a pool's ledger key. The nil Secrets are those of a server without a
-// configured key: they admit everybody.
+// Secrets are derived from a pool's ledger key. The nil Secrets belong to a server without a
+// configured key: they admit everyone.
 type Secrets struct {
 	// Operations is the bearer token of the operations port, which the operator sends.
 	Operations string
@@ -35,8 +35,8 @@ func Derive(key ed25519.PrivateKey) (*Secrets, error) {
 		runs: derived[2]}, nil
 }
 
-// RunCredential is the secret of the run of a UID. Whoever has it can open the run's ledgers, add
-// receipts to them and fetch them.
+// RunCredential returns the secret of the run with a UID. With it a client can open the run's
+// ledgers, add receipts to them and fetch them.
 func (s *Secrets) RunCredential(run string) string { return keyed(s.runs, run) }
 
 // AdmitsRun reports whether the credential is the run's.

@@ -63,7 +63,7 @@ type Turn struct {
 	Action  json.RawMessage `json:"action"`
 	Reward  float64         `json:"reward"`
 	Refused string          `json:"refused,omitempty"`
-	// Said is the text that the agent's model wrote beside the action, shortened.
+	// Said is the text that the agent's model sent with the action, shortened.
 	Said string `json:"said,omitempty"`
 }
 

@@ -57,7 +57,7 @@ func (e *explained) Error() string { return e.text }
 
 func (e *explained) Unwrap() error { return e.err }
 
-// reason is the store's message, or why there is none.
+// reason returns the store's message, or the reason why it is missing.
 func reason(err error) string {
 	var answer interface {
 		ErrorCode() string

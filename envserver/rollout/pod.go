@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// unreachablePatience is how long the servers are tried while none answers.
+	// unreachablePatience is the maximum time of the attempts while no server answers.
 	unreachablePatience = 10 * time.Minute
-	// maxPodBackoff is the longest wait between two rounds of all servers: a thousand runners may
+	// maxPodBackoff is the longest wait between two rounds of all servers. A thousand runners may
 	// wait for the same pool.
 	maxPodBackoff = 30 * time.Second
-	// waitingReports is the least time between two lines that say what a runner waits for.
+	// waitingReports is the minimum time between two log lines with the reason for waiting.
 	waitingReports = time.Minute
-	// dialAttempts is how often a worker tries to get a session from the shard's server.
+	// dialAttempts is the number of a worker's attempts to get a session on the shard's server.
 	dialAttempts = 8
 	// dialTimeout bounds one try.
 	dialTimeout = 10 * time.Second
@@ -63,16 +63,15 @@ func (c *Config) choosePod(ctx context.Context) (place, error) {
 	}
 }
 
-// place is where a shard is played: a server, the first session there, and the episodes that its
-// ledger has.
+// place is a server for a shard, with the first session on it and the episodes in its ledger.
 type place struct {
 	pod     string
 	session *client.Client
 	ended   score.IndexSet
 }
 
-// tryPods tries every server once. The error is why none was found, and waits reports whether the
-// pool is known to have no free server.
+// tryPods tries every server once. The error is the reason why none was found; waits reports whether
+// the pool is known to have no free server.
 func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err error) {
 	pods, err := c.Pods(ctx)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound || err == nil && len(pods) == 0 {

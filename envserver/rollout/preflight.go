@@ -11,22 +11,24 @@ import (
 
 var (
 	// ErrAgentRefused means that the agent's endpoint refuses every request: its key, its model's
-	// name or its address is wrong. No further attempt helps until somebody changes that.
+	// name or its address is wrong. Further attempts fail until that is corrected.
 	ErrAgentRefused = errors.New("the agent can't play: correct its address, its model's name or its key")
 	// ErrAgentUnavailable means that the agent's endpoint didn't answer within agentPatience.
 	ErrAgentUnavailable = errors.New("the agent's endpoint can't be used")
 )
 
 const (
-	// agentPatience is how long an endpoint that may start or recover is tried.
+	// agentPatience is the maximum time of the trials of an endpoint that may be starting or
+	// recovering.
 	agentPatience = 2 * time.Minute
-	// confirmAfter is the pause before a refusal is confirmed: gateways that start refuse too.
+	// confirmAfter is the pause before a refusal is confirmed, because starting gateways refuse
+	// too.
 	confirmAfter = 5 * time.Second
 	// betweenTrials is the least time between two trials while episodes are played.
 	betweenTrials = 30 * time.Second
 )
 
-// tryAgent tries the agent's endpoint before anything is played.
+// tryAgent tries the agent's endpoint before the first episode.
 func (c *Config) tryAgent(ctx context.Context) error {
 	began := c.Clock.Now()
 	for round := 0; ; round++ {
@@ -45,8 +47,8 @@ func (c *Config) tryAgent(ctx context.Context) error {
 	}
 }
 
-// tryOnce tries the agent's endpoint, and once more if that refuses the request. An endpoint that
-// asks to wait is there.
+// tryOnce tries the agent's endpoint, and once more if it refuses the request. An endpoint that
+// requests a wait counts as reachable.
 func (c *Config) tryOnce(ctx context.Context) error {
 	if c.Try == nil {
 		return nil
@@ -71,8 +73,8 @@ func (c *Config) tryOnce(ctx context.Context) error {
 	}
 }
 
-// tryAgain tries the agent's endpoint after an episode failed as others may, so that a key that was
-// revoked doesn't cost all of the remaining episodes. It fails with ErrAgentRefused only.
+// tryAgain tries the agent's endpoint after a failed episode, so that a revoked key doesn't make
+// all remaining episodes fail. It returns only ErrAgentRefused.
 func (s *shard) tryAgain(ctx context.Context) error {
 	s.agent.Lock()
 	defer s.agent.Unlock()

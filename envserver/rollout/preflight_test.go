@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The agent's endpoint is tried before a session is opened. What a refusal costs is two requests,
-// and no episode.
+// The agent's endpoint is tried before a session is opened. A refusal costs two requests and no
+// episode.
 func TestAgentIsTriedFirst(t *testing.T) {
 	refused := &endpoint.Error{Class: endpoint.Unauthorised, Status: 401, URL: "http://m/v1", Words: "no such key"}
 	down := &endpoint.Error{Class: endpoint.Broken, URL: "http://m/v1", Err: errors.New("connection refused")}
@@ -68,8 +68,8 @@ func (f refusing) Act(context.Context, policy.Turn) (json.RawMessage, error) {
 	return nil, &policy.EndpointError{Class: score.ClassAgentError, Err: errors.New("401")}
 }
 
-// A key that is revoked during play ends the shard; an endpoint that refuses single requests for
-// their content doesn't.
+// A key that is revoked during play ends the shard. An endpoint that refuses single requests
+// because of their content doesn't.
 func TestAgentIsTriedAgainAfterAFailure(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	for _, revoked := range []bool{true, false} {

@@ -18,7 +18,7 @@ var (
 
 // Check reports whether a shard's verified ledger and the runner's summary account for exactly the
 // episodes that the plan has for the shard. An error wraps ErrForeign, ErrGrader or ErrEpisodes.
-// Its time depends on the number of planned episodes alone, whatever the summary claims.
+// Its time depends on the number of planned episodes alone, not on the summary.
 func (p Plan) Check(shard int, l *Ledger, s Summary) error {
 	if l.Run != p.Run || l.Shard != shard {
 		return fmt.Errorf("%w: run %q shard %d, not run %q shard %d", ErrForeign, l.Run, l.Shard, p.Run, shard)

@@ -257,7 +257,7 @@ func (s Summary) errored(index int64) bool {
 	return slices.ContainsFunc(s.Errored, func(c ErrorClass) bool { return c.Episodes.Contains(index) })
 }
 
-// The exit codes of a runner that leaves no summary, beside 1.
+// The exit codes of a runner without a summary, in addition to 1.
 const (
 	// ExitAgentRefused means that the agent's endpoint refuses every request.
 	ExitAgentRefused = 3

@@ -62,8 +62,8 @@ func (l local) prepare(ctx context.Context) error {
 		return err
 	}
 	if built(l.at("host.json")) {
-		sayf(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, "+
-			"images and certificates are kept, pods start anew")
+		sayf(l.progress, "an earlier cluster is not healthy: removing its remaining processes; API objects, "+
+			"images and certificates are kept, pods are started again")
 	}
 	if err := l.clearRuntime(ctx); err != nil {
 		return err

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// spareConnections are the connections of a port besides two for each session, which MCP
-	// clients need.
+	// spareConnections is the number of a port's connections in addition to two per session, which
+	// MCP clients need.
 	spareConnections = 1024
 	// opsConnections bounds the connections of the operations port.
 	opsConnections = 256
 )
 
-// connections bounds the connections on which a port waits for a request or answers one. One more
-// closes the one that has waited longest, so that connections that send nothing keep nobody out.
-// WebSockets don't count: sessions, refusals and relays have bounds of their own.
+// connections bounds the connections on which a port waits for a request or answers one. A further
+// connection closes the longest waiting one, so that idle connections don't block clients.
+// WebSockets don't count: sessions, refusals and relays have their own bounds.
 type connections struct {
 	limit int
 

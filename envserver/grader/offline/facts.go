@@ -301,7 +301,7 @@ func (f *fact) crossed(g *fact, d *text.Document, own, other text.Span) bool {
 }
 
 // reach returns the distances from a value to the nearest words that are context of f alone and of
-// g alone, more than maxReach if there is none.
+// g alone, more than maxReach if there are none.
 func (f *fact) reach(g *fact, d *text.Document, at text.Span) (mine, theirs int) {
 	s := d.SentenceOf(at.Lo)
 	mine, theirs = maxReach+1, maxReach+1

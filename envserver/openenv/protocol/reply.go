@@ -34,7 +34,7 @@ type final struct {
 	ScenarioDigest string            `json:"scenario_digest"`
 	GraderVersion  string            `json:"grader_version"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"` // of the judge
-	// Cause is the class of an errored episode's failure, and Detail what is known of it.
+	// Cause is the class of an errored episode's failure, and Detail describes it.
 	Cause  string `json:"cause,omitempty"`
 	Detail string `json:"cause_detail,omitempty"`
 	// Receipt is a signed score.Receipt, only for a run's episode that was not counted before.

@@ -70,8 +70,8 @@ type place struct {
 	ended   score.IndexSet
 }
 
-// tryPods tries every server once. The error is the reason why none was found; waits reports whether
-// the pool is known to have no free server.
+// tryPods tries every server once. The error is the reason why none was found; waits reports
+// whether the pool is known to have no free server.
 func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err error) {
 	pods, err := c.Pods(ctx)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound || err == nil && len(pods) == 0 {

@@ -151,7 +151,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("report", func(t *testing.T) {
-		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out,
+		if out := must(t, "report", "oracle-run", "-O", "-"); !strings.Contains(out,
 			"episodes of this run are not stored") {
 			t.Error(out)
 		}
@@ -210,7 +210,7 @@ func trained(t *testing.T, c *cluster.Connection) {
 		&compared); err != nil || compared.Same != 40 {
 		t.Errorf("comparison with the same figures: %+v, %v", compared, err)
 	}
-	for _, command := range [][]string{{"leaderboard"}, {"report", "grpo-7", "-o", "-"}} {
+	for _, command := range [][]string{{"leaderboard"}, {"report", "grpo-7", "-O", "-"}} {
 		if out := must(t, command...); !strings.Contains(out, "grpo-7") {
 			t.Errorf("%v: %s", command, out)
 		}

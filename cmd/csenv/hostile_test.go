@@ -94,7 +94,7 @@ func TestHostileTexts(t *testing.T) {
 	folder, run := hostileRun(t)
 	for _, args := range [][]string{
 		{"results", run}, {"episodes", run}, {"transcript", run, "0"}, {"leaderboard"}, {"compare", run, run},
-		{"report", run, "-o", "-"}, {"results", "no" + hostile}, {"transcript", run, "no" + hostile},
+		{"report", run, "-O", "-"}, {"results", "no" + hostile}, {"transcript", run, "no" + hostile},
 	} {
 		formats := []string{"table", "markdown", "csv", "json", "yaml"}
 		switch args[0] {

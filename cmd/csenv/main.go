@@ -98,8 +98,9 @@ Exit codes:
   1  done, and the outcome is not the one asked for: a run failed or missed a threshold, findings,
      an ungraded episode
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
-		SilenceUsage: true, SilenceErrors: true,
+		SilenceUsage: true, SilenceErrors: true, Version: cli.Version,
 	}
+	cmd.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages",
 		".FlagUsagesWrapped "+strconv.Itoa(view.Width)))
 	cmd.SetFlagErrorFunc(cli.PlainFlagError)
@@ -112,7 +113,7 @@ Exit codes:
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(),
+			figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
 			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
@@ -144,23 +145,28 @@ func rename(cmd *cobra.Command, name string) {
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of csenv, its grader and its built-in scenarios",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := scenarios.Public()
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", cli.Version, runtime.Version(), runtime.GOOS,
-				runtime.GOARCH)
-			fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, offline.New().Name())
-			for _, p := range c.Packs() {
-				fmt.Fprintf(out, "scenarios  %s %d, %s\n", p.Name, p.Version, c.Digest())
-			}
-			return nil
-		},
 	}
+	output := view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := scenarios.Public()
+		if err != nil {
+			return err
+		}
+		platform, pack := runtime.GOOS+"/"+runtime.GOARCH, c.Packs()[0]
+		if output.Name != "text" {
+			return output.Encode(cmd.OutOrStdout(), view.Object{"csenv", cli.Version, "go", runtime.Version(),
+				"platform", platform, "grader", grader.GraderVersion, "judge", offline.New().Name(),
+				"scenarios", pack.Name, "scenariosVersion", pack.Version, "scenarioDigest", c.Digest()})
+		}
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "csenv      %s (%s, %s)\n", cli.Version, runtime.Version(), platform)
+		fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, offline.New().Name())
+		fmt.Fprintf(out, "scenarios  %s %d, %s\n", pack.Name, pack.Version, c.Digest())
+		return nil
+	}
+	return cmd
 }

@@ -299,3 +299,13 @@ func TestAsAPlugin(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionFormats(t *testing.T) {
+	if out := must(t, "--version"); !strings.HasPrefix(out, "csenv ") {
+		t.Error(out)
+	}
+	var v map[string]any
+	if err := json.Unmarshal([]byte(must(t, "version", "-o", "json")), &v); err != nil || v["grader"] == "" {
+		t.Error(v, err)
+	}
+}

@@ -25,7 +25,7 @@ func TestPlay(t *testing.T) {
 				"category    0.200   0.200", "Q1 facts", "GOLD ANSWER", "fact f1"}},
 		"by number of a word, and a mistake": {[]string{"B07"},
 			"jump\n9\nclassify\nnonsense\n1\n4\nescalate\nbilling\n\n",
-			[]string{`unknown action "jump"`, `unknown action "9"`, "choose one of the listed values",
+			[]string{`"jump" is none of the possible actions`, `"9" is none of the possible actions`, "choose one of the listed values",
 				"Category: billing. Priority: urgent.", "GRADE"}},
 		"by JSON": {[]string{"S03", "--task", "ticket-classify"}, `{"action_type":"classify","categry":"x"}` + "\n" +
 			`{"action_type":"submit","category":"shipping","priority":"high"}` + "\n",
@@ -37,6 +37,10 @@ func TestPlay(t *testing.T) {
 			strings.Repeat(`{"action_type":"submit","category":"billing","priority":"low","decision":"resolve"}`+"\n",
 				9),
 			[]string{"escalations left", "WAITING"}},
+		"a queue by its id, ended early": {[]string{"Q001"}, "q\n",
+			[]string{"task           queue-management", "the shift ends", "GRADE", "score "}},
+		"a queue that goes on by itself": {[]string{"Q001"}, "resolve\n\nselect_ticket\n3\n",
+			[]string{"2 of 40", "The ticket is resolved.", "ticket_id (T-", "This is ticket", "GRADE"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +62,11 @@ func TestPlayStops(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s", typed, code, errs)
 		}
 	}
-	for _, tt := range [][2]string{{"b07", "did you mean B07?"}, {"--task=chess", `there is no task "chess"`}} {
+	if out, _, _ := play(t, "7\nq\n", "B07"); !strings.Contains(out, "\n6  submit ") ||
+		!strings.Contains(out, `"7" is none of the possible actions`) {
+		t.Errorf("the menu has other numbers than those that are accepted:\n%s", out)
+	}
+	for _, tt := range [][2]string{{"Q999", "there is no scenario"}, {"b07", "did you mean B07?"}, {"--task=chess", `there is no task "chess"`}} {
 		if _, errs, code := play(t, "", tt[0]); code != exitError || !strings.Contains(errs, tt[1]) {
 			t.Errorf("%s: exit code %d: %s", tt[0], code, errs)
 		}

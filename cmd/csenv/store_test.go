@@ -89,6 +89,14 @@ func TestStoredRuns(t *testing.T) {
 		}
 	})
 	t.Run("report", func(t *testing.T) { reported(t, folder) })
+	t.Run("runs", func(t *testing.T) {
+		out := must(t, "runs", "--results", folder)
+		narrow(t, out)
+		if strings.Count(out, "Completed") != 3 || !strings.Contains(out, "8/8") || !strings.Contains(out, " 20") {
+			t.Error(out)
+		}
+	})
+	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
 	t.Run("errors", func(t *testing.T) {
 		for name, tt := range map[string]struct {
 			args []string
@@ -103,6 +111,10 @@ func TestStoredRuns(t *testing.T) {
 				"run oracle has no stored episode 99"},
 			"which trial": {[]string{"transcript", "oracle", "B07", "--results", folder},
 				"scenario B07 was played in episodes"},
+			"a file as a format": {[]string{"report", "-o", "rep.json", "--results", folder},
+				"choose one of html; -o is a format, and -O or > names a file"},
+			"no task": {[]string{"episodes", "oracle", "--task", "nope", "--results", folder},
+				"run oracle has no episode of task \"nope\": choose one of ticket-resolve"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
@@ -116,7 +128,7 @@ func transcribed(t *testing.T, folder string) {
 	out := must(t, "transcript", "oracle", "0", "--results", folder)
 	narrow(t, out)
 	for _, want := range []string{"OBSERVATIONS", "ACTION 1 OF", "action         ", "GRADE",
-		"response ", "Q1 facts"} {
+		"response ", "Q1 facts", "GOLD ANSWER", "priority       "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the transcript does not contain %q:\n%s", want, out)
 		}
@@ -128,9 +140,33 @@ func transcribed(t *testing.T, folder string) {
 	}
 }
 
+// A run of chosen scenarios is not ranked above those that played all.
+func rankedApart(t *testing.T, folder string) {
+	for _, args := range [][]string{{"--name", "picked", "--scenarios", "B06"}, {"--name", "seeded", "--scenarios",
+		"B06,B07,S03,T01", "--trials", "2", "--seed", "7"}} {
+		must(t, append([]string{"eval", "ticket-resolve", "--agent", "oracle", "--results", folder}, args...)...)
+	}
+	var boards []struct {
+		Apart   string
+		Entries []struct{ Run string }
+	}
+	if err := json.Unmarshal([]byte(must(t, "leaderboard", "--results", folder, "-o", "json")), &boards); err != nil {
+		t.Fatal(err)
+	}
+	if len(boards) != 3 || len(boards[0].Entries) != 3 || boards[0].Apart != "" {
+		t.Fatalf("%+v", boards)
+	}
+	for _, b := range boards[1:] {
+		want := map[string]string{"picked": "on 1 scenario (", "seeded": "in: seed 7"}[b.Entries[0].Run]
+		if len(b.Entries) != 1 || want == "" || !strings.Contains(b.Apart, want) {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
 func reported(t *testing.T, folder string) {
 	file := filepath.Join(t.TempDir(), "report.html")
-	must(t, "report", "--results", folder, "-o", file, "--episodes", "3")
+	must(t, "report", "--results", folder, "-O", file, "--episodes", "3")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +215,7 @@ func TestStoredOutcomes(t *testing.T) {
 	if _, errs, _ := csenv(t, "leaderboard", "--results", folder); !strings.Contains(errs, "errs (TooManyErrored)") {
 		t.Error(errs)
 	}
-	if out := must(t, "report", "--results", folder, "-o", "-"); !strings.Contains(out, "TooManyErrored") {
+	if out := must(t, "report", "--results", folder, "-O", "-"); !strings.Contains(out, "TooManyErrored") {
 		t.Errorf("the report doesn't contain TooManyErrored")
 	}
 }
@@ -218,7 +254,7 @@ func TestReportEscapes(t *testing.T) {
 	if err := os.WriteFile(segment, append(data, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := must(t, "report", "--results", episodes, "-o", "-")
+	out := must(t, "report", "--results", episodes, "-O", "-")
 	if strings.Contains(out, "<script") || strings.Contains(out, "<img") || !strings.Contains(out, "&lt;script&gt;") {
 		t.Error("the agent's words are markup in the report")
 	}

@@ -20,18 +20,15 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.Evalua
 		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
 			"The run is not complete, so its figures are not final.")
 	}
-	figures := sums.Figures()
 	var met, missed []string
-	for _, t := range thresholds {
-		value, known := figureOf(figures, t, status)
-		least, err := t.Min.Millionths()
+	for _, c := range Check(thresholds, status, sums) {
 		switch {
-		case !known:
-			missed = append(missed, fmt.Sprintf("%s is not known: %s", ThresholdName(t), whyUnknown(t.Metric)))
-		case err != nil || value < least:
-			missed = append(missed, fmt.Sprintf("%s is %s, below %s", ThresholdName(t), score.Decimal(value), t.Min))
+		case c.Value == "":
+			missed = append(missed, fmt.Sprintf("%s is not known: %s", c.Name, whyUnknown(c.Threshold.Metric)))
+		case !c.Met:
+			missed = append(missed, fmt.Sprintf("%s is %s, below %s", c.Name, c.Value, c.Threshold.Min))
 		default:
-			met = append(met, fmt.Sprintf("%s is %s, at least %s", ThresholdName(t), score.Decimal(value), t.Min))
+			met = append(met, fmt.Sprintf("%s is %s, at least %s", c.Name, c.Value, c.Threshold.Min))
 		}
 	}
 	if len(missed) > 0 {
@@ -40,6 +37,29 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.Evalua
 	}
 	return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
 		strings.Join(met, "; ")+".")
+}
+
+// Checked is a threshold and its figure.
+type Checked struct {
+	Threshold v1alpha1.Threshold
+	Name      string
+	// Value is a decimal, "" if it is not known.
+	Value string
+	Met   bool
+}
+
+// Check compares the figures of a run with thresholds.
+func Check(thresholds []v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus, sums score.Accumulator) []Checked {
+	figures := sums.Figures()
+	checked := make([]Checked, len(thresholds))
+	for i, t := range thresholds {
+		checked[i] = Checked{Threshold: t, Name: ThresholdName(t)}
+		if value, known := figureOf(figures, t, status); known {
+			least, err := t.Min.Millionths()
+			checked[i].Value, checked[i].Met = score.Decimal(value), err == nil && value >= least
+		}
+	}
+	return checked
 }
 
 // ThresholdName names the figure that a threshold limits.

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -17,6 +18,15 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/gorilla/websocket"
 )
+
+// front is what a browser gets.
+const front = `This is an OpenEnv server of csenv.
+
+  /ws      sessions over WebSocket: what OpenEnv clients use
+  /mcp     sessions as an MCP server
+  /docs    the HTTP API, and /openapi.json
+  /health  whether it serves
+`
 
 // routes maps a path pattern of net/http.ServeMux to its handlers by method.
 type routes map[string]map[string]http.HandlerFunc
@@ -45,6 +55,14 @@ func (rs routes) handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("/", notFound)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if websocket.IsWebSocketUpgrade(r) {
+			notFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, front) // the client may have gone
+	})
 	return mux
 }
 

@@ -60,6 +60,9 @@ func TestTaskAPI(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
+	if status, body := wire.GetBody(t, url+"/"); status != 200 || !strings.Contains(body, "OpenEnv server of csenv") {
+		t.Errorf("/: %d %s", status, body)
+	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Get(url + "/echo/splits/")
 	if err != nil {

@@ -97,6 +97,8 @@ var advised = []advice{
 		"there are no credentials: set the variables of docs/results.md"},
 	{regexp.MustCompile(`^(AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint)`),
 		"the bucket is in another region: set region in the URL"},
+	{regexp.MustCompile(`region was not a valid DNS name|[Mm]issing [Rr]egion|no region`),
+		"the bucket's region is missing: set region in the URL, such as ?region=us-east-1, or AWS_REGION"},
 	{regexp.MustCompile(`^(InsufficientStorage|QuotaExceeded)|HTTP 507|no space left`),
 		"the store is full: free some space"},
 	{regexp.MustCompile(`connection refused|no such host|no route to host|i/o timeout`),

@@ -27,7 +27,8 @@ func newListCommand() *cobra.Command {
 	cli.Help(cmd, "list")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "csv")
 	f := cmd.Flags()
-	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow")
+	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow, queue; tickets and workflows by "+
+		"default")
 	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general")
 	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
 	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
@@ -55,10 +56,10 @@ func (f *filter) validate() error {
 		flag            string
 		values, allowed []string
 	}{
-		{"kind", f.kinds, []string{"ticket", "workflow"}},
+		{"kind", f.kinds, []string{"ticket", "workflow", "queue"}},
 		{"category", f.categories, scenarios.Categories()},
 		{"split", f.splits, scenarios.Splits()},
-		{"language", f.languages, []string{"en", "de", "es", "fr"}},
+		{"language", f.languages, []string{"en", "de", "es", "fr", "mul"}},
 	} {
 		for _, v := range c.values {
 			if !slices.Contains(c.allowed, strings.ToLower(v)) {
@@ -70,6 +71,9 @@ func (f *filter) validate() error {
 }
 
 func (f *filter) keeps(p profile) bool {
+	if len(f.kinds) == 0 && p.Kind == kindQueue {
+		return false // queues are made of the tickets that are listed
+	}
 	return cli.Among(f.kinds, p.Kind) && cli.Among(f.categories, p.Category) && cli.Among(f.splits, p.Split) &&
 		cli.Among(f.languages, p.Language)
 }

@@ -3,7 +3,9 @@ package authoring
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -31,10 +33,11 @@ type profile struct {
 const (
 	kindTicket   = "Ticket"
 	kindWorkflow = "Workflow"
+	kindQueue    = "Queue"
 )
 
-// profiles lists the tickets and then the workflows. A workflow has no category, priority or tone;
-// its difficulty is its class, and it escalates where a required step does.
+// profiles lists the tickets, the workflows and the queues. A workflow has no category, priority or
+// tone; its difficulty is its class, and it escalates where a required step does.
 func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 	out := make([]profile, 0, len(c.Tickets())+len(c.Workflows()))
 	for _, s := range c.Tickets() {
@@ -69,6 +72,14 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 			p.Escalation = p.Escalation || step.Action == scenarios.EscalateIssue
 		}
 		out = append(out, p)
+	}
+	queues, err := queue.Compose(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		out = append(out, profile{ID: q.ID, Kind: kindQueue, Split: q.Split, Language: q.Language,
+			Category: "queue", Title: strings.Join(q.Tickets[:], ", ")})
 	}
 	return out, nil
 }

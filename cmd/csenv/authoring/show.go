@@ -66,6 +66,8 @@ func Instantiate(c *scenarios.Catalog, id string, seed int64) (Instance, error) 
 		f := workflow{scenario: s}
 		f.Workflow, err = s.Instantiate(seed)
 		instance = f
+	} else if q, ok := queueOf(c, id); ok {
+		instance, err = newQueue(c, q, seed)
 	} else {
 		hint := "list them with `csenv scenarios list`; scenarios of your own need --pack DIR"
 		if nearest := c.Nearest(id); nearest != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,8 +84,12 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 	}
 	if len(views) < max(len(names), 1) {
 		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
-		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with "+
-			"-n", c.Namespace, known)
+		if len(known) == 0 {
+			return nil, fmt.Errorf("there is no pool in namespace %s: choose another namespace with -n, or create one "+
+				"with `kubectl apply -f config/samples/support.yaml`", c.Namespace)
+		}
+		return nil, fmt.Errorf("there is no such pool in namespace %s: choose one of %s, or another namespace with -n",
+			c.Namespace, strings.Join(known, ", "))
 	}
 	return views, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,12 @@ func printGrade(w io.Writer, g record.Grade) {
 			s.Rows = append(s.Rows, []string{d.Name, earned, offered, view.Bar(earned, offered)})
 		}
 		fmt.Fprintln(w)
+		if slices.ContainsFunc(g.Dimensions, func(d score.Dimension) bool {
+			return d.Name == "penalties" && d.Earned < 0
+		}) {
+			s.Note = "penalties: 0.100 for each wrong, repeated, early, forbidden or malformed action, 0.020 for each " +
+				"needless look-up or step beyond those required, 0.200 for reaching the step limit"
+		}
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}
 	for i, v := range g.Verdicts {
@@ -53,6 +60,9 @@ func printVerdict(w io.Writer, raw json.RawMessage) {
 	for _, c := range v.Criteria {
 		s.Rows = append(s.Rows, []string{criterionName(c.ID), view.Thousandths(c.Earned), view.Thousandths(c.Offered),
 			c.Reason})
+		for _, e := range c.Evidence {
+			s.Rows = append(s.Rows, []string{"  " + e.Claim, "", "", evidence(e)})
+		}
 	}
 	for _, g := range v.Gates {
 		s.Rows = append(s.Rows, []string{"gate " + g.ID, "", "at most " + view.Thousandths(g.Cap), g.Reason})
@@ -62,6 +72,21 @@ func printVerdict(w io.Writer, raw json.RawMessage) {
 	}
 	view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	view.Field(w, "reply earns", view.Thousandths(v.PostGate))
+}
+
+// evidence describes a model's answer to a claim.
+func evidence(e grader.Evidence) string {
+	text := "the judge: " + e.Verdict
+	if e.Quote != "" {
+		text += fmt.Sprintf(", by %q", e.Quote)
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	if e.Refused != "" {
+		text += " (rejected by the rules: " + e.Refused + ")"
+	}
+	return text
 }
 
 // criterionName returns the id and a short name of a criterion of the rubric.

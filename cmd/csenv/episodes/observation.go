@@ -88,9 +88,9 @@ func (o *observer) standing(seen ticket.Observation) {
 func (o *observer) queue(seen ticket.Observation) {
 	s := view.Section{
 		Heading: fmt.Sprintf("  %d minutes and %d escalations left", seen.MinutesLeft, seen.EscalationsLeft),
-		Header:  []string{" ", "ticket", "subject", "level", "status", "waiting", "to SLA"},
+		Header:  []string{" ", "#", "ticket", "subject", "level", "status", "waiting", "to SLA"},
 	}
-	for _, q := range seen.Queue {
+	for i, q := range seen.Queue {
 		mark, left := " ", "?"
 		if q.TicketID == seen.TicketID {
 			mark = ">"
@@ -98,7 +98,7 @@ func (o *observer) queue(seen ticket.Observation) {
 		if q.MinutesToSLA != nil {
 			left = strconv.Itoa(*q.MinutesToSLA)
 		}
-		s.Rows = append(s.Rows, []string{mark, q.TicketID, q.Subject, q.AccountLevel, q.Status,
+		s.Rows = append(s.Rows, []string{mark, strconv.Itoa(i + 1), q.TicketID, q.Subject, q.AccountLevel, q.Status,
 			strconv.Itoa(q.WaitingMinutes), left})
 	}
 	fmt.Fprintln(o.out)

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -69,8 +70,11 @@ type player struct {
 	watcher observer
 	// echo prints the input, for input that doesn't come from a terminal.
 	echo bool
-	// allowed are the actions of the task, nil for all.
-	allowed []string
+	// actions are those of the menu, in its order.
+	actions []episode.Tool
+	// queue are the tickets of a shift, and at is the selected one.
+	queue []ticket.QueuedTicket
+	at    string
 }
 
 func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reader, out io.Writer) (*player, error) {
@@ -99,14 +103,18 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		return "workflow", nil
 	}
 	_, isTicket := catalog.Ticket(options.Scenario)
+	isQueue := authoring.IsQueue(catalog, options.Scenario)
 	if options.Task == "" {
 		options.Task = "ticket-resolve"
+		if isQueue {
+			options.Task = queue.Task
+		}
 	}
 	environment, err := local.EnvironmentOf(options.Task)
 	if err != nil {
 		return "", err
 	}
-	if options.Scenario != "" && !isTicket && !strings.HasPrefix(options.Scenario, "Q") {
+	if options.Scenario != "" && !isTicket && !isQueue {
 		_, err := authoring.Instantiate(catalog, options.Scenario, 0)
 		return "", err
 	}
@@ -121,10 +129,13 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 	if err != nil {
 		return fmt.Errorf("beginning the episode: %w", err)
 	}
-	p.watcher.show(begun.Observation)
-	p.menu(begun.Observation)
+	p.see(begun.Observation)
+	p.menu()
 	for {
 		action, err := p.choose(ctx)
+		if errors.Is(err, errStopped) && len(p.queue) > 0 {
+			return p.endShift(ctx, options)
+		}
 		if err != nil {
 			return err
 		}
@@ -136,12 +147,84 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 		if err != nil {
 			return fmt.Errorf("playing the action: %w", err)
 		}
-		p.watcher.show(result.Observation)
+		if result, err = p.advance(ctx, result); err != nil {
+			return err
+		}
+		p.see(result.Observation)
 		if result.Final != nil {
 			p.explain(options, result.Final)
 			return nil
 		}
 	}
+}
+
+// see shows an observation, and keeps what the menu depends on.
+func (p *player) see(observation any) {
+	p.watcher.show(observation)
+	p.actions = p.kind.Schemas().Tools
+	seen, ok := observation.(ticket.Observation)
+	if !ok {
+		return
+	}
+	p.actions = slices.DeleteFunc(slices.Clone(p.actions), func(t episode.Tool) bool {
+		return len(seen.AllowedActions) > 0 && !slices.Contains(seen.AllowedActions, t.Name) && t.Name != "submit"
+	})
+	p.queue, p.at = nil, seen.TicketID
+	if seen.QueueStatus != nil {
+		p.queue = seen.Queue
+	}
+}
+
+// isOpen reports whether a ticket of a queue still needs work.
+func isOpen(q ticket.QueuedTicket) bool { return q.Status != "resolved" && q.Status != "escalated" }
+
+// advance selects the next open ticket of a queue if the selected one was closed.
+func (p *player) advance(ctx context.Context, result episode.Result) (episode.Result, error) {
+	seen, ok := result.Observation.(ticket.Observation)
+	if !ok || result.Final != nil || seen.QueueStatus == nil {
+		return result, nil
+	}
+	at := slices.IndexFunc(seen.Queue, func(q ticket.QueuedTicket) bool { return q.TicketID == seen.TicketID })
+	next := slices.IndexFunc(seen.Queue, isOpen)
+	if next < 0 || at < 0 || isOpen(seen.Queue[at]) {
+		return result, nil
+	}
+	view.Paragraph(p.out, "  > ", seen.Feedback)
+	return p.act(ctx, map[string]string{"action_type": "select_ticket", "ticket_id": seen.Queue[next].TicketID})
+}
+
+// act plays an action that the player didn't type.
+func (p *player) act(ctx context.Context, action map[string]string) (episode.Result, error) {
+	encoded, err := json.Marshal(action)
+	if err != nil {
+		return episode.Result{}, fmt.Errorf("writing the action: %w", err)
+	}
+	result, err := p.env.Step(ctx, encoded)
+	if err != nil {
+		return result, fmt.Errorf("playing the action: %w", err)
+	}
+	return result, nil
+}
+
+// endShift resolves the open tickets of a queue until the shift is over.
+func (p *player) endShift(ctx context.Context, options episode.Options) error {
+	fmt.Fprintln(p.out, "\n  the shift ends: open tickets are resolved as they are")
+	for _, q := range slices.DeleteFunc(slices.Clone(p.queue), func(q ticket.QueuedTicket) bool { return !isOpen(q) }) {
+		if q.TicketID != p.at {
+			if _, err := p.act(ctx, map[string]string{"action_type": "select_ticket", "ticket_id": q.TicketID}); err != nil {
+				return err
+			}
+		}
+		result, err := p.act(ctx, map[string]string{"action_type": "resolve"})
+		if err != nil {
+			return err
+		}
+		if p.at = q.TicketID; result.Final != nil {
+			p.explain(options, result.Final)
+			return nil
+		}
+	}
+	return errStopped
 }
 
 // argument is the schema of an action's field.
@@ -165,16 +248,11 @@ func (a argument) choices() []string {
 	return values
 }
 
-// menu prints the actions of the task.
-func (p *player) menu(observation any) {
-	if seen, ok := observation.(ticket.Observation); ok {
-		p.allowed = seen.AllowedActions
-	}
+// menu prints the actions that are possible.
+func (p *player) menu() {
 	actions := view.Section{Header: []string{" ", "action", "description"}}
-	for i, t := range p.kind.Schemas().Tools {
-		if len(p.allowed) == 0 || slices.Contains(p.allowed, t.Name) || t.Name == "submit" {
-			actions.Rows = append(actions.Rows, []string{strconv.Itoa(i + 1), t.Name, t.Description})
-		}
+	for i, t := range p.actions {
+		actions.Rows = append(actions.Rows, []string{strconv.Itoa(i + 1), t.Name, t.Description})
 	}
 	fmt.Fprintln(p.out)
 	view.Document{Sections: []view.Section{actions}}.Print(p.out, "table")
@@ -182,28 +260,31 @@ func (p *player) menu(observation any) {
 
 // choose prompts until an action is entered.
 func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
-	tools := p.kind.Schemas().Tools
+	stops := "q stops"
+	if len(p.queue) > 0 {
+		stops = "q ends the shift"
+	}
 	for ctx.Err() == nil {
-		line, err := p.ask("action (number, name or JSON; ? lists them, q stops)")
+		line, err := p.ask("action (number, name or JSON; ? lists them, " + stops + ")")
 		if err != nil || line == "q" {
 			return nil, errStopped
 		}
 		if line == "?" {
-			p.menu(nil)
+			p.menu()
 			continue
 		}
 		if strings.HasPrefix(line, "{") {
 			return json.RawMessage(line), nil
 		}
-		at := slices.IndexFunc(tools, func(t episode.Tool) bool { return t.Name == line })
-		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(tools) {
+		at := slices.IndexFunc(p.actions, func(t episode.Tool) bool { return t.Name == line })
+		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(p.actions) {
 			at = n - 1
 		}
 		if at < 0 {
-			fmt.Fprintf(p.out, "  unknown action %q\n", line)
+			view.Paragraph(p.out, "  ", fmt.Sprintf("%q is none of the possible actions: ? lists them", line))
 			continue
 		}
-		return p.arguments(tools[at])
+		return p.arguments(p.actions[at])
 	}
 	return nil, ctx.Err()
 }
@@ -243,6 +324,9 @@ func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
 // argument prompts for one value: several lines for a message, otherwise a line.
 func (p *player) argument(name string, a argument, required bool) (string, error) {
 	choices := a.choices()
+	if name == "ticket_id" {
+		choices = view.Each(p.queue, func(q ticket.QueuedTicket) string { return q.TicketID })
+	}
 	what := name
 	if len(choices) > 0 {
 		what += " (" + strings.Join(choices, ", ") + ")"

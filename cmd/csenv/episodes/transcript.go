@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csenv/csenv/cmd/csenv/authoring"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -127,7 +128,18 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		}
 	}
 	printGrade(w, e.Grade)
+	printGold(w, catalog, s, e.Scenario, e.Seed)
 	return nil
+}
+
+// printGold writes the gold answer of an episode that can be replayed.
+func printGold(w io.Writer, catalog *scenarios.Catalog, s stage, scenario string, seed int64) {
+	instance, err := authoring.Instantiate(catalog, scenario, seed)
+	if err != nil || s.env == nil {
+		return
+	}
+	view.Heading(w, "gold answer")
+	instance.PrintGold(w)
 }
 
 // printAction writes the members of an action, one per line.

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // runDocument presents the figures of a run.
@@ -50,9 +52,20 @@ func passSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 }
 
 func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
-	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least"}}
-	for _, t := range run.Spec.Thresholds {
-		out.Rows = append(out.Rows, []string{evaluation.ThresholdName(t), t.Min.Text})
+	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least", "is", "result"}}
+	var sums score.Accumulator
+	known := run.Status.Shards != nil && sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)) == nil
+	pending := meta.IsStatusConditionPresentAndEqual(run.Status.Conditions, v1alpha1.ConditionThresholdsMet,
+		metav1.ConditionUnknown)
+	for _, c := range evaluation.Check(run.Spec.Thresholds, run.Status, sums) {
+		result := "missed"
+		switch {
+		case !known || pending:
+			result = "not final"
+		case c.Met:
+			result = "met"
+		}
+		out.Rows = append(out.Rows, []string{c.Name, c.Threshold.Min.String(), view.OrDash(c.Value), result})
 	}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil {
 		out.Note = c.Message

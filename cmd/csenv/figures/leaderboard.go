@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,12 @@ import (
 
 // board holds comparable runs, the best first.
 type board struct {
-	Basis   string  `json:"basis"`
+	Basis string `json:"basis"`
+	// Apart is why these runs are not on the first board.
+	Apart   string  `json:"apart,omitempty"`
 	Entries []entry `json:"entries"`
+
+	parts []string
 }
 
 // entry is the place of a run on a board.
@@ -44,7 +49,6 @@ type entry struct {
 func NewLeaderboardCommand() *cobra.Command {
 	var from source.Flags
 	var selector string
-	var grouped bool
 	cmd := &cobra.Command{
 		Use:   "leaderboard [RUN...]",
 		Short: "Rank runs, with ties if scores don't differ significantly",
@@ -53,13 +57,12 @@ func NewLeaderboardCommand() *cobra.Command {
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
-	cmd.Flags().BoolVar(&grouped, "grouped", false, "one board for each group of comparable runs")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
 			return err
 		}
-		boards, left, err := rank(cmd.Context(), runs, grouped)
+		boards, left, err := rank(cmd.Context(), runs)
 		if err != nil {
 			return err
 		}
@@ -71,9 +74,9 @@ func NewLeaderboardCommand() *cobra.Command {
 	return cmd
 }
 
-// rank sorts the complete runs into boards and returns the names of the others.
-func rank(ctx context.Context, runs []*source.LoadedRun, grouped bool) (boards []board, left []string, err error) {
-	groups := map[string][]*source.LoadedRun{}
+// rank sorts the complete runs into boards, the largest first, and returns the names of the others.
+func rank(ctx context.Context, runs []*source.LoadedRun) (boards []board, left []string, err error) {
+	groups, parts := map[string][]*source.LoadedRun{}, map[string][]string{}
 	for _, r := range runs {
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 			state, _ := StateOf(r.EvaluationRun)
@@ -84,36 +87,62 @@ func rank(ctx context.Context, runs []*source.LoadedRun, grouped bool) (boards [
 		if err != nil {
 			return nil, nil, err
 		}
-		key := basisText(b)
-		groups[key] = append(groups[key], r)
-	}
-	if len(groups) > 1 && !grouped {
-		return nil, nil, mixed(groups)
+		basis := basisParts(r.EvaluationRun, b)
+		key := strings.Join(basis, ", ")
+		groups[key], parts[key] = append(groups[key], r), basis
 	}
 	for key, group := range groups {
-		boards = append(boards, board{Basis: key, Entries: order(ctx, group)})
+		boards = append(boards, board{Basis: key, Entries: order(ctx, group), parts: parts[key]})
 	}
-	slices.SortFunc(boards, func(a, b board) int { return cmp.Compare(a.Basis, b.Basis) })
+	slices.SortFunc(boards, func(a, b board) int {
+		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
+	})
+	for i := 1; i < len(boards); i++ {
+		boards[i].Apart = "Apart, because they differ from the first board in: " + difference(boards[0], boards[i])
+	}
 	return boards, left, nil
 }
 
-func mixed(groups map[string][]*source.LoadedRun) error {
-	var b strings.Builder
-	for _, key := range view.SortedKeys(groups) {
-		names := view.Each(groups[key], func(r *source.LoadedRun) string { return r.Name })
-		fmt.Fprintf(&b, "\n  %s: %s", key, strings.Join(names, ", "))
-	}
-	return fmt.Errorf("these runs aren't comparable: choose some by name or -l, or use --grouped:%s", b.String())
+// difference lists the parts of a board's basis that another has not.
+func difference(first, other board) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(other.parts), func(part string) bool {
+		return slices.Contains(first.parts, part)
+	}), ", ")
 }
 
-func basisText(b score.Basis) string {
-	tasks := slices.Sorted(slices.Values(b.Tasks))
-	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, pass score %s", strings.Join(tasks, ", "),
-		view.ShortDigest(b.ScenarioDigest), b.GraderVersion, b.Judge, score.Decimal(b.PassScore))
-	if b.Pressure {
-		text += ", with response-time pressure"
+// basisParts is everything that runs on one board have in common: the played episodes, and what
+// they are graded by.
+func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
+	var parts []string
+	for _, t := range run.Spec.Tasks {
+		parts = append(parts, "task "+t.Name+" "+selection(t))
 	}
-	return text
+	if len(parts) == 0 {
+		parts = append(parts, "tasks "+strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", "))
+	}
+	if seed := ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{}).Seed; seed != nil {
+		parts = append(parts, fmt.Sprintf("seed %d", *seed))
+	}
+	parts = append(parts, "catalogue "+view.ShortDigest(b.ScenarioDigest), "grader "+b.GraderVersion,
+		"judge "+b.Judge, "pass score "+score.Decimal(b.PassScore))
+	if b.Pressure {
+		parts = append(parts, "response-time pressure")
+	}
+	return parts
+}
+
+// selection describes the scenarios of a task. A digest tells selections of the same size apart.
+func selection(t v1alpha1.TaskSelection) string {
+	text := "on all scenarios"
+	if s := t.Scenarios; s != nil && len(s.IDs)+len(s.Categories) > 0 {
+		chosen := append(slices.Sorted(slices.Values(s.IDs)), slices.Sorted(slices.Values(s.Categories))...)
+		sum := sha256.Sum256([]byte(strings.Join(chosen, "\n")))
+		text = fmt.Sprintf("on a selection (%x)", sum[:4])
+		if len(s.IDs) > 0 {
+			text = fmt.Sprintf("on %s (%x)", view.Count(len(s.IDs), "scenario"), sum[:4])
+		}
+	}
+	return text + " in " + view.Count(int(max(t.Trials, 1)), "trial")
 }
 
 // order ranks comparable runs.
@@ -168,7 +197,7 @@ func boardResult(boards []board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
-		s := view.Section{Heading: b.Basis, Header: []string{"rank", "run", "agent", "score", "low", "high", "",
+		s := view.Section{Heading: strings.TrimSpace(b.Basis + ". " + b.Apart), Header: []string{"rank", "run", "agent", "score", "low", "high", "",
 			"pass rate", "scored"}}
 		for _, e := range b.Entries {
 			s.Rows = append(s.Rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,

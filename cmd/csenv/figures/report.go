@@ -75,7 +75,8 @@ func NewReportCommand() *cobra.Command {
 	from.Add(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`")
-	cmd.Flags().StringVarP(&out, "out", "o", "report.html", "`file` to write; - is standard output")
+	view.FormatFlag(cmd.Flags(), "html")
+	cmd.Flags().StringVarP(&out, "out", "O", "report.html", "`file` to write; - is standard output")
 	cmd.Flags().IntVar(&limit, "episodes", 20, "maximum number of failed episodes with a transcript, for each run")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)

@@ -117,6 +117,10 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	var faults []error
 	for _, fault := range found {
 		fault.Detail += hint(fault)
+		if fault.Field == "<nil>" { // a rule of the whole object
+			faults = append(faults, fmt.Errorf("%s: %s", k.label(object), fault.Detail))
+			continue
+		}
 		faults = append(faults, fmt.Errorf("%s: %w", k.label(object), fault))
 	}
 	return faults

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,6 +42,10 @@ func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error
 	}
 	objects := &Objects{}
 	var faults []error
+	files, err = expand(files)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range files {
 		data, err := readFile(name, stdin)
 		if err != nil {
@@ -49,6 +54,30 @@ func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error
 		faults = append(faults, objects.add(ctx, kinds, name, data)...)
 	}
 	return objects, errors.Join(faults...)
+}
+
+// expand replaces folders by the manifests in them, as kubectl does.
+func expand(names []string) ([]string, error) {
+	var files []string
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil || !info.IsDir() {
+			files = append(files, name) // reading it reports what is wrong
+			continue
+		}
+		before := len(files)
+		for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+			found, err := filepath.Glob(filepath.Join(name, pattern))
+			if err != nil {
+				return nil, fmt.Errorf("listing the manifests of %s: %w", name, err)
+			}
+			files = append(files, found...)
+		}
+		if len(files) == before {
+			return nil, fmt.Errorf("the folder %s has no .yaml, .yml or .json file", name)
+		}
+	}
+	return files, nil
 }
 
 func readFile(name string, stdin io.Reader) ([]byte, error) {

@@ -205,3 +205,18 @@ func TestSamples(t *testing.T) {
 		}
 	}
 }
+
+func TestFolders(t *testing.T) {
+	folder := t.TempDir()
+	if _, err := Read(t.Context(), []string{folder}, nil); err == nil || !strings.Contains(err.Error(), "has no .yaml") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	pool := "apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: a}\n"
+	if err := os.WriteFile(filepath.Join(folder, "a.yaml"), []byte(pool), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Read(t.Context(), []string{folder}, nil)
+	if err != nil || len(objects.Pools) != 1 {
+		t.Errorf("Read() = %+v, %v", objects, err)
+	}
+}

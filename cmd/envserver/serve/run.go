@@ -149,7 +149,7 @@ func ledgerKey(path string, log *slog.Logger) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a ledger key: %w", err)
 	}
-	log.Warn("No --ledger-key: using a temporary key for ledgers")
+	log.Debug("No --ledger-key: the key for ledgers is temporary")
 	return key, nil
 }
 

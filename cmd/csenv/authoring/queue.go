@@ -1,0 +1,71 @@
+package authoring
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// queued is a queue: the tickets of one shift.
+type queued struct {
+	queue.Queue
+	tickets []ticket
+	seed    int64
+}
+
+// IsQueue reports whether an id is that of a queue of the catalogue.
+func IsQueue(c *scenarios.Catalog, id string) bool {
+	_, ok := queueOf(c, id)
+	return ok
+}
+
+func queueOf(c *scenarios.Catalog, id string) (queue.Queue, bool) {
+	queues, err := queue.Compose(c)
+	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == id })
+	if err != nil || at < 0 {
+		return queue.Queue{}, false
+	}
+	return queues[at], true
+}
+
+func newQueue(c *scenarios.Catalog, q queue.Queue, seed int64) (queued, error) {
+	out := queued{Queue: q, seed: seed}
+	for _, id := range q.Tickets {
+		s, ok := c.Ticket(id)
+		if !ok {
+			return out, fmt.Errorf("queue %s has the unknown ticket %s", q.ID, id)
+		}
+		drawn, err := s.Instantiate(seed)
+		if err != nil {
+			return out, fmt.Errorf("instantiating ticket %s: %w", id, err)
+		}
+		out.tickets = append(out.tickets, ticket{scenario: s, Ticket: drawn})
+	}
+	return out, nil
+}
+
+// PrintGold writes the gold answers of the tickets.
+func (q queued) PrintGold(w io.Writer) {
+	for _, t := range q.tickets {
+		view.Heading(w, "ticket "+t.scenario.ID)
+		t.PrintGold(w)
+	}
+}
+
+func (q queued) print(w io.Writer) {
+	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID, queue.Task, q.Split,
+		q.Language, q.seed))
+	for _, t := range q.tickets {
+		fmt.Fprintln(w)
+		t.print(w)
+	}
+}
+
+func (q queued) encode(gold bool) object {
+	return object{"id", q.ID, "kind", kindQueue, "split", q.Split, "language", q.Language, "seed", q.seed,
+		"tickets", view.Each(q.tickets, func(t ticket) object { return t.encode(gold) })}
+}

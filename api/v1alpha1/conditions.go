@@ -58,6 +58,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
 	ReasonServersUnreachable = "ServersUnreachable"
+	// ReasonLedgerKeyUnreadable: the Secret of the pool's ledger key is missing or has another key.
+	ReasonLedgerKeyUnreadable = "LedgerKeyUnreadable"
 	// ReasonSuspended: operatingMode or suspend pauses the pool or run.
 	ReasonSuspended = "Suspended"
 	// ReasonInvalidPack: a changed scenario pack is invalid. Running servers keep the scenarios

@@ -28,8 +28,8 @@ func granted() map[string][]string {
 		"services":                          {"create", "get", "list", "patch", "watch"},
 		"policy/poddisruptionbudgets":       {"create", "get", "list", "patch", "watch"},
 		"networking.k8s.io/networkpolicies": {"create", "delete", "get", "list", "patch", "watch"},
-		// Ledger keys. The operator never reads Secrets.
-		"secrets": {"create", "delete"},
+		// Ledger keys, which are read by name, and what follows from them. Neither list nor watch.
+		"secrets": {"create", "delete", "get"},
 
 		// A run's objects.
 		"batch/jobs": {"create", "delete", "get", "list", "patch", "watch"},

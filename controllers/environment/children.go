@@ -26,6 +26,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
 )
@@ -189,7 +190,7 @@ func podTemplate(s snapshot, scenarios string) *corev1.PodTemplateSpec {
 // volumes returns the server's key, packs and token. Only the key is required. The server reports
 // the others if they are missing, whereas the kubelet would wait without an error.
 func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
-	key := secretVolume(keyVolume, keySecretName(env.Name, env.Status.LedgerPublicKey))
+	key := secretVolume(keyVolume, keys.SecretName(env.Name, env.Status.LedgerPublicKey))
 	key.Secret.Optional = nil
 	all := []corev1.Volume{key}
 	for i, pack := range env.Spec.Scenarios.Packs {
@@ -282,7 +283,7 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--drain-timeout", seconds(env.Spec.DrainTimeoutSeconds),
 		"--reward-mode", strings.ToLower(string(env.Spec.RewardMode)),
 		"--termination-log", corev1.TerminationMessagePathDefault,
-		"--ledger-key", keyFolder + "/" + keyFile,
+		"--ledger-key", keyFolder + "/" + keys.File,
 		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace,
 			v1alpha1.EnvironmentPort),
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 )
 
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
@@ -132,7 +133,7 @@ func TestDeploymentMountsReferencedObjects(t *testing.T) {
 		got[m.MountPath] = sources[m.Name]
 	}
 	want := map[string]string{
-		keyFolder: "Secret " + keySecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme",
+		keyFolder: "Secret " + keys.SecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme",
 		"/etc/csenv/packs/pack-1": "Secret held-out",
 		"/etc/csenv/token":        "Secret clients, tokens as token",
 	}

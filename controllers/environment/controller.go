@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
@@ -65,6 +66,7 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	stats    statsReader
 	polls    *polling.Poller[polled]
+	keys     keys.Source
 	clock    clock.PassiveClock
 	entropy  io.Reader // of ledger keys
 	image    string    // of pools whose spec names none
@@ -91,6 +93,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		recorder:  mgr.GetEventRecorder("csenv"),
 		stats:     stats.NewReader(),
 		polls:     polling.New[polled](concurrentPolls),
+		keys:      keys.NewReader(mgr.GetAPIReader()),
 		clock:     clock.RealClock{},
 		metrics:   newPoolMetrics(),
 		entropy:   rand.Reader,
@@ -108,7 +111,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager registers the reconciler. A pool is reconciled when its spec, one of its objects
@@ -186,7 +189,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(markErr, r.apply(ctx, steps, memory))
+	d.applyErr = errors.Join(markErr, r.apply(ctx, steps, memory), r.keepMetricsToken(ctx, snap, memory))
 	r.announceScaling(d, memory)
 	r.announcePacks(d)
 

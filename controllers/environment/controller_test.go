@@ -30,6 +30,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -71,6 +72,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.events = recorder.Events
 	w.reconciler = &Reconciler{
 		client: w, live: store, recorder: recorder, entropy: rand.Reader, image: testImage,
+		keys:  anyKeys{},
 		stats: statsFunc(func(context.Context, string) (score.Report, error) { return report(1), nil }),
 		clock: clocktesting.NewFakePassiveClock(noon), metrics: newPoolMetrics(),
 	}
@@ -168,6 +170,7 @@ func (w *world) pool(t *testing.T) *v1alpha1.CustomerSupportEnv {
 	return env
 }
 
+// secrets returns the names of ledger keys' Secrets.
 func (w *world) secrets(t *testing.T) []string {
 	t.Helper()
 	var list corev1.SecretList
@@ -176,7 +179,9 @@ func (w *world) secrets(t *testing.T) []string {
 	}
 	names := make([]string, 0, len(list.Items))
 	for _, secret := range list.Items {
-		names = append(names, secret.Name)
+		if secret.Data[keys.File] != nil {
+			names = append(names, secret.Name)
+		}
 	}
 	return names
 }
@@ -214,15 +219,15 @@ func TestReconcileCreatesThePool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
 	result := w.mustReconcile(t)
-	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "apply", "status"},
-		w.writes); diff != "" {
-		t.Errorf("writes: the key, its public half, then the objects, then the status (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "apply", "create",
+		"status"}, w.writes); diff != "" {
+		t.Errorf("writes: the key, its public half, then the objects, a token, then the status (-want +got):\n%s", diff)
 	}
 	if result.RequeueAfter < pollInterval || result.RequeueAfter > pollInterval*12/10 {
 		t.Errorf("requeued after %s, want %s and some jitter", result.RequeueAfter, pollInterval)
 	}
 	env := w.pool(t)
-	if diff := cmp.Diff([]string{keySecretName("support", env.Status.LedgerPublicKey)}, w.secrets(t)); diff != "" {
+	if diff := cmp.Diff([]string{keys.SecretName("support", env.Status.LedgerPublicKey)}, w.secrets(t)); diff != "" {
 		t.Errorf("Secrets (-want +got):\n%s", diff)
 	}
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}} {
@@ -410,7 +415,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 	if got := w.pool(t).Status.LedgerPublicKey; got != key {
 		t.Errorf("the public key changed from %s to %s", key, got)
 	}
-	if diff := cmp.Diff([]string{keySecretName("support", key)}, w.secrets(t)); diff != "" {
+	if diff := cmp.Diff([]string{keys.SecretName("support", key)}, w.secrets(t)); diff != "" {
 		t.Errorf("Secrets (-want +got):\n%s", diff)
 	}
 }

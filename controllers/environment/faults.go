@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -26,7 +27,7 @@ func faultf(reason, format string, args ...any) *fault {
 // findFault returns the first fault: of the pool's objects, then of its pods, then of its servers.
 func findFault(d decision) *fault {
 	for _, find := range []func(decision) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
-		serversUnreachable, rolloutStuck} {
+		keyUnreadable, serversUnreachable, rolloutStuck} {
 		if f := find(d); f != nil {
 			return f
 		}
@@ -108,7 +109,7 @@ func startFailed(d decision, pod corev1.Pod) *fault {
 	return faultf(v1alpha1.ReasonStartFailed, "The container of server %s hasn't been created for more than %s. "+
 		"`kubectl describe pod -n %s %s` shows the cause. If Secret %s doesn't exist, clear status.ledgerPublicKey "+
 		"of this CustomerSupportEnv to create a new key.", pod.Name, creationPatience, pod.Namespace, pod.Name,
-		keySecretName(d.env.Name, d.env.Status.LedgerPublicKey))
+		keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey))
 }
 
 // crashLoop reports a server that ended and isn't started.
@@ -133,6 +134,16 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct the error that it reports "+
 		"(`kubectl logs -n %s %s --previous` shows the full log): %s",
 		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, log)
+}
+
+// keyUnreadable reports that the operator has no token for the servers.
+func keyUnreadable(d decision) *fault {
+	if d.keyErr == nil {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonLedgerKeyUnreadable, "The operator can't read the pool's ledger key, without which "+
+		"servers don't answer it. Restore Secret %s, or clear status.ledgerPublicKey of this CustomerSupportEnv to "+
+		"create a new key: %s", keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey), pods.Quote(d.keyErr.Error()))
 }
 
 // serversUnreachable reports servers that the kubelet reaches and the operator doesn't.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -59,7 +60,7 @@ func TestDegraded(t *testing.T) {
 		"a container that isn't created in time": {
 			withPod(server("support-c", waiting("ContainerCreating", ""),
 				scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
-			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" doesn't exist")},
+			fault(v1alpha1.ReasonStartFailed, "If Secret "+keys.SecretName("support", "public")+" doesn't exist")},
 		"a broken scenario": {withPod(server("support-c", broken,
 			ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
 			fault(v1alpha1.ReasonCrashLoop,

@@ -1,15 +1,17 @@
 package environment
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,17 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 )
-
-// keyFile is the Secret's key of the private key, PKCS#8 in PEM.
-const keyFile = "key.pem"
 
 // ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
 //
-// The operator may create and delete Secrets, but not read them. So only the status stores the
-// public half, and the Secret's name is derived from it (keySecretName). A pass over a stale status
-// creates a second Secret, fails to write the status because of the resource version, and deletes
-// that Secret. If a user clears status.ledgerPublicKey, the servers are replaced with a new pair.
+// The status stores the public half, from which the Secret's name is derived (keys.SecretName). A
+// pass over a stale status creates a second Secret, fails to write the status because of the
+// resource version, and deletes that Secret. If a user clears status.ledgerPublicKey, the servers
+// are replaced with a new pair.
 func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
 	if env.Status.LedgerPublicKey != "" {
 		return nil
@@ -78,16 +78,68 @@ func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
 
 func keySecret(env *v1alpha1.CustomerSupportEnv, public string, private []byte) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: keySecretName(env.Name, public), Namespace: env.Namespace,
+		ObjectMeta: metav1.ObjectMeta{Name: keys.SecretName(env.Name, public), Namespace: env.Namespace,
 			Labels: poolLabels(env.Name)},
 		Immutable: new(true),
 		Type:      corev1.SecretTypeOpaque,
-		Data:      map[string][]byte{keyFile: private},
+		Data:      map[string][]byte{keys.File: private},
 	}
 }
 
-// keySecretName returns the name of a public key's Secret, which has 40 bits of the key's hash.
-func keySecretName(env, public string) string {
-	sum := sha256.Sum256([]byte(public))
-	return env + "-ledger-key-" + hex.EncodeToString(sum[:5])
+// metricsTokenKey is the key of the token in a pool's Secret for Prometheus.
+const metricsTokenKey = "token"
+
+// metricsTokenCheck is the time between two looks at that Secret, which no cache contains.
+const metricsTokenCheck = 10 * time.Minute
+
+func metricsTokenName(env string) string { return env + "-metrics-token" }
+
+// keepMetricsToken keeps the Secret from which Prometheus reads the token for /metrics.
+func (r *Reconciler) keepMetricsToken(ctx context.Context, s snapshot, m *memory) error {
+	public := s.env.Status.LedgerPublicKey
+	if s.keyErr != nil || m.metricsKey == public && s.now.Sub(m.metricsToken) < metricsTokenCheck {
+		return nil
+	}
+	secrets, err := r.keys.Secrets(ctx, client.ObjectKeyFromObject(s.env), public)
+	if err != nil {
+		return err
+	}
+	wanted := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: metricsTokenName(s.env.Name), Namespace: s.env.Namespace,
+			Labels: poolLabels(s.env.Name)},
+		Immutable: new(true),
+		Data:      map[string][]byte{metricsTokenKey: []byte(secrets.Metrics)},
+	}
+	if err := controllerutil.SetControllerReference(s.env, wanted, r.client.Scheme()); err != nil {
+		return fmt.Errorf("owning the token for metrics: %w", err)
+	}
+	if err := r.replaceSecret(ctx, s.env, wanted); err != nil {
+		return fmt.Errorf("keeping the token for metrics in Secret %s: %w", wanted.Name, err)
+	}
+	m.metricsToken, m.metricsKey = s.now, public
+	return nil
+}
+
+// replaceSecret creates a Secret, in place of one of the pool's that has other data.
+func (r *Reconciler) replaceSecret(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
+	wanted *corev1.Secret) error {
+	old := &corev1.Secret{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(wanted), old)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case isPredecessors(env, old):
+		return errors.New("it belongs to a deleted pool of the same name and is about to go")
+	case !metav1.IsControlledBy(old, env):
+		return errors.New("it belongs to something else: delete it, or create this CustomerSupportEnv with another " +
+			"name")
+	case maps.EqualFunc(old.Data, wanted.Data, bytes.Equal):
+		return nil
+	default:
+		if err := r.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return r.client.Create(ctx, wanted)
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/controllers/keys"
 )
 
 func TestNewKeyPair(t *testing.T) {
@@ -63,7 +65,7 @@ func TestKeySecret(t *testing.T) {
 	if got := builtDeployment(t, env).Spec.Template.Spec.Volumes[0].Secret.SecretName; got != secret.Name {
 		t.Errorf("servers mount %s, want the Secret %s", got, secret.Name)
 	}
-	if other := keySecretName(env.Name, "other"); other == secret.Name {
+	if other := keys.SecretName(env.Name, "other"); other == secret.Name {
 		t.Error("two key pairs share a Secret's name")
 	}
 }

@@ -23,6 +23,10 @@ type memory struct {
 	deleted   []*corev1.Pod // since the last pass
 	// accepted identifies objects that admission changed when they were last applied (intended).
 	accepted map[childID]string
+	// metricsToken is when the Secret of the token for metrics was last found as intended, and
+	// metricsKey the public key of that time.
+	metricsToken time.Time
+	metricsKey   string
 }
 
 // serverMemory is the state of a server between passes.

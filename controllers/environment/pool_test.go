@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -33,7 +34,7 @@ var _ = Describe("A pool", func() {
 		objects := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{},
 			&networkingv1.NetworkPolicy{}, &corev1.Service{}, &corev1.Secret{}}
 		names := []string{"support", "support", "support", "support", "support-pods",
-			keySecretName("support", env.Status.LedgerPublicKey)}
+			keys.SecretName("support", env.Status.LedgerPublicKey)}
 		for i, object := range objects {
 			Expect(k8s.Get(ctx, d.key(names[i]), object)).To(Succeed())
 			Expect(metav1.IsControlledBy(object, env)).To(BeTrue(), "%T %s isn't deleted with the pool", object,
@@ -288,7 +289,7 @@ var _ = Describe("A pool", func() {
 		second := d.pool(ctx).Status.LedgerPublicKey
 		Expect(second).NotTo(Or(BeEmpty(), Equal(first.Status.LedgerPublicKey)))
 		Expect(d.deployment(ctx).Spec.Template.Spec.Volumes[0].Secret.SecretName).To(
-			Equal(keySecretName("support", second)))
+			Equal(keys.SecretName("support", second)))
 	})
 
 	It("quotes the error of a server that doesn't start", func(ctx SpecContext) {

@@ -24,13 +24,13 @@ const (
 
 // statsReader reads the report of the server at an address.
 type statsReader interface {
-	Report(ctx context.Context, podIP string) (score.Report, error)
+	Report(ctx context.Context, podIP, token string) (score.Report, error)
 }
 
 // readReports polls every running pod and returns the reports by pod name. A pod that doesn't
 // answer is left out. Only the first pod that describes the pool's tasks keeps its list of them,
 // because a pool may have many servers.
-func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
+func readReports(ctx context.Context, stats statsReader, token string, servers []corev1.Pod,
 	describes func(corev1.Pod) bool) map[string]score.Report {
 	ctx, cancel := context.WithTimeout(ctx, statsBudget)
 	defer cancel()
@@ -46,7 +46,7 @@ func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 			continue
 		}
 		group.Go(func() error {
-			report, err := stats.Report(ctx, pod.Status.PodIP)
+			report, err := stats.Report(ctx, pod.Status.PodIP, token)
 			if err != nil {
 				logf.FromContext(ctx).V(1).Info("Statistics not read", "pod", pod.Name, "reason", err.Error())
 				return nil

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,15 +14,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
+
+// anyKeys has the secrets of every pool.
+type anyKeys struct{}
+
+func (anyKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
+	return poolkey.Derive(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+}
 
 // statsFunc implements statsReader with a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
-func (f statsFunc) Report(ctx context.Context, podIP string) (score.Report, error) {
+func (f statsFunc) Report(ctx context.Context, podIP, _ string) (score.Report, error) {
 	return f(ctx, podIP)
 }
 
@@ -34,7 +44,7 @@ func TestReadReports(t *testing.T) {
 		}
 		return report(1), nil
 	})
-	got := readReports(t.Context(), stats, []corev1.Pod{
+	got := readReports(t.Context(), stats, "", []corev1.Pod{
 		server("ready"),
 		server("full", unready),
 		server("draining", terminating),
@@ -81,7 +91,7 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit,
 				func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
 		}
-		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}, ""))
+		got := readReports(t.Context(), stats, "", pods, describes(snapshot{env: pool(), image: testImage}, ""))
 		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", maxDigest-7),
 			Error: strings.Repeat("e", maxPackError)}
 		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes,
@@ -110,7 +120,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			pods[i] = server(fmt.Sprintf("support-%d", i))
 		}
 		start := time.Now()
-		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}, ""))
+		got := readReports(t.Context(), stats, "", pods, describes(snapshot{env: pool(), image: testImage}, ""))
 		if took := time.Since(start); took != statsBudget || len(got) != 0 {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}

@@ -32,6 +32,7 @@ type snapshot struct {
 	pods     []corev1.Pod              // ordered by name
 	reports  map[string]score.Report   // by name of the pod; one that couldn't be read is absent
 	unasked  []types.UID               // of pods that became ready after the reports were read
+	keyErr   error                     // why the ledger key can't be read, without which no server answers
 	awaited  bool                      // an EvaluationRun needs the pool
 	now      time.Time
 }
@@ -96,8 +97,13 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	}
 	servers, isNewest := s.pods, describes(s, annotatedScenarios(s))
 	pool := client.ObjectKeyFromObject(env)
+	secrets, err := r.keys.Secrets(ctx, pool, env.Status.LedgerPublicKey)
+	if err != nil {
+		s.keyErr = err
+		return s, true, nil
+	}
 	answer, known := r.polls.Ask(ctx, polling.Question{Object: pool, Pool: pool}, func(ctx context.Context) polled {
-		return polled{servers, readReports(ctx, r.stats, servers, isNewest)}
+		return polled{servers, readReports(ctx, r.stats, secrets.Operations, servers, isNewest)}
 	})
 	s.reports, s.unasked = answer.reports, unaskedOf(s.pods, answer.servers)
 	return s, known, nil

@@ -63,6 +63,7 @@ func newDesk(ctx context.Context) *desk {
 	d.reconciler = &Reconciler{
 		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader,
 		clock: clock.RealClock{}, metrics: newPoolMetrics(), image: testImage,
+		keys: anyKeys{},
 		stats: statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			if answer, ok := d.answers[podIP]; ok {
 				return answer, nil

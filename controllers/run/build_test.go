@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -42,6 +43,13 @@ func otherKey() ed25519.PrivateKey {
 
 func publicText(key ed25519.PrivateKey) string {
 	return score.FormatPublicKey(key.Public().(ed25519.PublicKey))
+}
+
+// poolKeys has the secrets of every pool.
+type poolKeys struct{}
+
+func (poolKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
+	return poolkey.Derive(poolKey())
 }
 
 // offer returns the report of the pool's servers.
@@ -253,7 +261,7 @@ func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 // fakePool returns the reports of servers by address.
 type fakePool map[string]score.Report
 
-func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) {
+func (f fakePool) Report(_ context.Context, podIP, _ string) (score.Report, error) {
 	report, ok := f[podIP]
 	if !ok {
 		return score.Report{}, fmt.Errorf("dialling %s: %w", podIP, io.ErrUnexpectedEOF)
@@ -293,6 +301,6 @@ func endsWith(code int32) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
 }
 
-func (f fakePool) Rollouts(_ context.Context, podIP string, _ score.CollectRequest) (score.Segment, error) {
+func (f fakePool) Rollouts(_ context.Context, podIP, _ string, _ score.CollectRequest) (score.Segment, error) {
 	return score.Segment{}, fmt.Errorf("server %s has no rollouts", podIP)
 }

@@ -50,6 +50,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
@@ -74,6 +75,7 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	pools    poolReader
 	polls    *polling.Poller[polled]
+	keys     keys.Source
 	live     *livePoller
 	contents *contents
 	clock    clock.PassiveClock
@@ -91,6 +93,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
 		pools:    reader,
+		keys:     keys.NewReader(mgr.GetAPIReader()),
 		polls:    polls,
 		live:     newLivePoller(reader, polls.Do),
 		contents: newContents(),
@@ -105,6 +108,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/finalizers,verbs=update
 // +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -279,6 +283,9 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 		return client.IgnoreNotFound(r.client.Delete(ctx, snap.job, client.Preconditions{UID: &snap.job.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.createJob != nil:
+		if err := r.createCredential(ctx, snap); err != nil {
+			return err
+		}
 		return r.create(ctx, runnerJob(snap, *next.createJob))
 	case next.changeJob != (jobChange{}):
 		changed := snap.job.DeepCopy()

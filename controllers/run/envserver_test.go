@@ -118,9 +118,12 @@ func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)
 // rolloutPool returns the servers by address.
 type rolloutPool map[string]*envServer
 
-func (p rolloutPool) Report(context.Context, string) (score.Report, error) { return offer(), nil }
+func (p rolloutPool) Report(context.Context, string, string) (score.Report, error) {
+	return offer(), nil
+}
 
-func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
+func (p rolloutPool) Rollouts(_ context.Context, podIP, _ string, question score.CollectRequest) (score.Segment,
+	error) {
 	return p[podIP].collect(question)
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -83,10 +84,10 @@ func newLivePoller(reader poolReader,
 }
 
 // figures returns the run's last counts, and starts a poll if they are old.
-func (p *livePoller) figures(ctx context.Context, pool types.NamespacedName, servers []string, run types.UID,
-	interval time.Duration, now time.Time) *liveFigures {
+func (p *livePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
+	run types.UID, interval time.Duration, now time.Time) *liveFigures {
 	if p.begins(pool, now) {
-		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, servers) })
+		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,12 +139,12 @@ func (p *livePoller) sweep(now time.Time) {
 }
 
 // poll adds up the statistics of all servers of a pool that answer.
-func (p *livePoller) poll(ctx context.Context, pool types.NamespacedName, servers []string) {
+func (p *livePoller) poll(ctx context.Context, pool types.NamespacedName, token string, servers []string) {
 	var mu sync.Mutex
 	sums := map[string]score.RunReport{}
 	var sessions score.Sessions
 	forEach(ctx, servers, pollWidth, func(ctx context.Context, server string) {
-		report, err := p.reader.Report(ctx, server)
+		report, err := p.reader.Report(ctx, server, token)
 		if err != nil {
 			return
 		}
@@ -171,13 +172,19 @@ func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return err
 	}
+	pool := client.ObjectKeyFromObject(s.env)
+	secrets, err := r.keys.Secrets(ctx, pool, s.env.Status.LedgerPublicKey)
+	if err != nil {
+		logf.FromContext(ctx).V(1).Info("Progress not read", "reason", err.Error())
+		return nil
+	}
 	var servers []string
 	for i := range list {
 		if pods.IsRunning(&list[i]) && len(servers) < maxPolled {
 			servers = append(servers, list[i].Status.PodIP)
 		}
 	}
-	s.live = r.live.figures(ctx, client.ObjectKeyFromObject(s.env), servers, s.run.UID, showInterval(s.run, s.now), s.now)
+	s.live = r.live.figures(ctx, pool, secrets.Operations, servers, s.run.UID, showInterval(s.run, s.now), s.now)
 	return nil
 }
 

@@ -23,8 +23,8 @@ func pollerOf(reports fakePool) *livePoller {
 func asked(t *testing.T, p *livePoller, servers []string, now time.Time) {
 	t.Helper()
 	pool := types.NamespacedName{Namespace: namespace, Name: poolName}
-	p.figures(t.Context(), pool, servers, "run-uid", time.Hour, now)
-	p.poll(t.Context(), pool, servers)
+	p.figures(t.Context(), pool, "", servers, "run-uid", time.Hour, now)
+	p.poll(t.Context(), pool, "", servers)
 }
 
 func TestLiveFiguresAreOfAllServers(t *testing.T) {
@@ -36,15 +36,15 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	p := pollerOf(reports)
 	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
 	asked(t, p, servers, start())
-	got := p.figures(t.Context(), pool, servers, "run-uid", pollInterval, start().Add(time.Second))
+	got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, start().Add(time.Second))
 	if diff := cmp.Diff(&liveFigures{known: true, due: true, active: 3, ended: 5}, got,
 		cmp.AllowUnexported(liveFigures{})); diff != "" {
 		t.Error(diff)
 	}
-	if got := p.figures(t.Context(), pool, servers, "run-uid", pollInterval, start().Add(2*time.Second)); got.due {
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, start().Add(2*time.Second)); got.due {
 		t.Error("it is due immediately")
 	}
-	if got := p.figures(t.Context(), pool, servers, "run-uid", pollInterval, start().Add(6*time.Second)); !got.due {
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, start().Add(6*time.Second)); !got.due {
 		t.Error("it isn't due after the interval")
 	}
 }
@@ -136,7 +136,8 @@ func TestLiveFiguresAreRead(t *testing.T) {
 	w.mustPass()
 	w.clock.SetTime(start().Add(6 * time.Second))
 	w.mustPass()
-	w.r.live.poll(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, []string{"10.0.0.1", "10.0.0.2"})
+	w.r.live.poll(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, "",
+		[]string{"10.0.0.1", "10.0.0.2"})
 	w.clock.SetTime(start().Add(12 * time.Second))
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" ||

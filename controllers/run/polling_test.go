@@ -22,14 +22,14 @@ type hangingPool struct {
 	answers poolReader
 }
 
-func (p hangingPool) Report(ctx context.Context, podIP string) (score.Report, error) {
+func (p hangingPool) Report(ctx context.Context, podIP, token string) (score.Report, error) {
 	<-p.open
-	return p.answers.Report(ctx, podIP)
+	return p.answers.Report(ctx, podIP, token)
 }
 
-func (p hangingPool) Rollouts(ctx context.Context, podIP string, q score.CollectRequest) (score.Segment, error) {
+func (p hangingPool) Rollouts(ctx context.Context, podIP, token string, q score.CollectRequest) (score.Segment, error) {
 	<-p.open
-	return p.answers.Rollouts(ctx, podIP, q)
+	return p.answers.Rollouts(ctx, podIP, token, q)
 }
 
 // inBackground makes the world's reconciler poll in the background, as in a manager, and returns

@@ -265,7 +265,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 	return args
 }
 
-// runnerEnv refers to the Secrets that runners read. The operator reads none.
+// runnerEnv refers to the Secrets that runners read. The agent's container gets none of them.
 func runnerEnv(s snapshot) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name string, ref *v1alpha1.SecretKeyReference) {
@@ -284,6 +284,7 @@ func runnerEnv(s snapshot) []corev1.EnvVar {
 		add(envvars.AgentKey, agent.HTTP.TokenSecretRef)
 	}
 	add(envvars.PoolToken, poolToken(s))
+	add(envvars.RunCredential, &v1alpha1.SecretKeyReference{Name: credentialName(s.run), Key: credentialKey})
 	return env
 }
 

@@ -97,7 +97,8 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 			for _, v := range runnerEnv(s) {
 				got[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
 			}
-			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key"}
+			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key",
+				envvars.RunCredential: credentialName(s.run) + "/" + credentialKey}
 			if want != "" {
 				wanted[envvars.AgentKey] = want + "/key"
 			}

@@ -73,9 +73,19 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 		}
 		replies = append(replies, segmentReply{pod: pod})
 	}
+	secrets, err := r.keys.Secrets(ctx, access.PoolOf(s.run), s.run.Status.Rollouts.LedgerKey)
+	if err != nil {
+		// The key may be back before the servers go, so the run waits for them as for silent ones.
+		for i := range replies {
+			replies[i].err = err
+		}
+		s.segments = replies
+		return r.findGone(ctx, s, alive)
+	}
+	s.token = secrets.Operations
 	// A newer status acknowledges the segments that this one doesn't contain.
 	answer, err := r.poll(ctx, s, s.run.ResourceVersion, func(ctx context.Context) polled {
-		r.request(ctx, replies, func(pod string) score.CollectRequest {
+		r.request(ctx, replies, secrets.Operations, func(pod string) score.CollectRequest {
 			last := known[pod]
 			return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID),
 				PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
@@ -118,7 +128,7 @@ func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
 		return
 	}
 	r.polls.Do(ctx, access.PoolOf(s.run), func(ctx context.Context) {
-		r.request(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
+		r.request(ctx, slices.Clone(s.segments), s.token, func(string) score.CollectRequest {
 			return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 		})
 	})
@@ -131,7 +141,7 @@ var errOtherPod = errors.New("its address is answered by pod")
 // request sends a request to each server: first to those that are being deleted, which may not
 // exist at the next pass, and to the others in random order, so that slow ones don't always keep
 // the same servers from their turn.
-func (r *Reconciler) request(ctx context.Context, servers []segmentReply,
+func (r *Reconciler) request(ctx context.Context, servers []segmentReply, token string,
 	request func(pod string) score.CollectRequest) {
 	var deleted, others []int
 	random := rand.New(rand.NewPCG(uint64(r.clock.Now().UnixNano()), 0)) //nolint:gosec // no secret
@@ -146,7 +156,7 @@ func (r *Reconciler) request(ctx context.Context, servers []segmentReply,
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		h := &servers[i]
-		h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, request(h.pod.Name))
+		h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, token, request(h.pod.Name))
 		if h.err == nil && h.segment.Pod != h.pod.Name {
 			h.err = fmt.Errorf("%w %.64q", errOtherPod, h.segment.Pod)
 		}

@@ -94,7 +94,7 @@ type unreachablePool struct {
 	asked     *atomic.Int64
 }
 
-func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.CollectRequest) (score.Segment, error) {
+func (p unreachablePool) Rollouts(ctx context.Context, podIP, _ string, _ score.CollectRequest) (score.Segment, error) {
 	if ctx.Err() == nil {
 		p.asked.Add(1)
 	}
@@ -126,7 +126,7 @@ func TestSilentServersDoNotBlockOthers(t *testing.T) {
 				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
 				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
 				began := time.Now()
-				r.request(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
+				r.request(t.Context(), servers, "", func(string) score.CollectRequest { return score.CollectRequest{} })
 				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
 					t.Errorf("it was requested with %v, %d requests in %s", last.err, asked, time.Since(began))
 				}

@@ -32,8 +32,8 @@ const requestBudget = 10 * time.Second
 
 // poolReader reads the report and the segments of the server at a pod's address.
 type poolReader interface {
-	Report(ctx context.Context, podIP string) (score.Report, error)
-	Rollouts(ctx context.Context, podIP string, request score.CollectRequest) (score.Segment, error)
+	Report(ctx context.Context, podIP, token string) (score.Report, error)
+	Rollouts(ctx context.Context, podIP, token string, request score.CollectRequest) (score.Segment, error)
 }
 
 // snapshot is what one pass has read. It is not written to.
@@ -60,6 +60,7 @@ type snapshot struct {
 	baseline       *v1alpha1.EvaluationRun // the run to compare with, or nil
 	baselineScores *corev1.ConfigMap       // its table
 	live           *liveFigures            // the servers' counts of the run's episodes, nil while not polled
+	token          string                  // of the servers' operations port, read with the segments
 	segments       []segmentReply          // the servers' replies to a run that collects, ordered by pod
 	collected      *collected              // their result, nil while the run collects nothing
 	gone           []string                // pods of status.rollouts.servers that no longer exist
@@ -262,6 +263,10 @@ func (r *Reconciler) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupp
 	if err != nil {
 		return nil, err
 	}
+	secrets, err := r.keys.Secrets(ctx, client.ObjectKeyFromObject(env), env.Status.LedgerPublicKey)
+	if err != nil {
+		return nil, err
+	}
 	failure := errors.New("no server is ready")
 	ctx, cancel := context.WithTimeout(ctx, requestBudget)
 	defer cancel()
@@ -270,7 +275,7 @@ func (r *Reconciler) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupp
 		if !pods.IsReady(pod) || pod.Status.PodIP == "" || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		report, err := r.pools.Report(ctx, pod.Status.PodIP)
+		report, err := r.pools.Report(ctx, pod.Status.PodIP, secrets.Operations)
 		if err == nil {
 			err = sameGrader(env, report)
 		}

@@ -60,7 +60,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c = &cluster{client: api, namespace: space.Name}
 		c.r = &Reconciler{
 			client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
-			pools: fakePool{"10.0.0.1": offer()},
+			pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{},
 			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
 			options: Options{Image: "csenv:test", Version: "v1.2.3"},
 		}

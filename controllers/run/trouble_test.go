@@ -110,7 +110,7 @@ func TestIdleness(t *testing.T) {
 	p, servers := pollerOf(reports), []string{"10.0.0.1"}
 	after := func(d time.Duration) *liveFigures {
 		asked(t, p, servers, start().Add(d))
-		return p.figures(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, servers, "run-uid", 0,
+		return p.figures(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, "", servers, "run-uid", 0,
 			start().Add(d))
 	}
 	if live := after(6 * time.Second); live.idle != 0 || live.sessions != report.Sessions {

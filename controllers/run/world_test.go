@@ -104,7 +104,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	})
 	w.r = &Reconciler{
 		client: cached, metadata: cached, direct: w.client, recorder: w.recorder,
-		pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
+		pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{}, clock: w.clock,
 		metrics: newRunMetrics(), contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
 	}
 	return w

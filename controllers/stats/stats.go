@@ -49,14 +49,16 @@ func NewReader() *Reader {
 	}
 }
 
-// Report reads the statistics of the server at a pod's address.
-func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error) {
-	return get[score.Report](ctx, r, podIP, "/stats", "report", maxReport)
+// Report reads the statistics of the server at a pod's address. The token is that of its operations
+// port.
+func (r *Reader) Report(ctx context.Context, podIP, token string) (score.Report, error) {
+	return get[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
 }
 
 // Rollouts reads the next segment of a run's rollouts from the server at a pod's address.
-func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
-	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
+func (r *Reader) Rollouts(ctx context.Context, podIP, token string, question score.CollectRequest) (score.Segment,
+	error) {
+	return get[score.Segment](ctx, r, podIP, token, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 
 // StatusError is a response with another status than 200.
@@ -80,12 +82,13 @@ func detailOf(body io.Reader) string {
 	return strings.ToValidUTF8(problem.Detail[:min(len(problem.Detail), maxDetail)], "")
 }
 
-func get[T any](ctx context.Context, r *Reader, podIP, path, what string, limit int64) (answer T, err error) {
+func get[T any](ctx context.Context, r *Reader, podIP, token, path, what string, limit int64) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return answer, fmt.Errorf("requesting its %s: %w", what, err)
 	}
+	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := r.client.Do(request)
 	if err != nil {
 		return answer, fmt.Errorf("requesting its %s: %w", what, err)

@@ -48,7 +48,7 @@ func TestReport(t *testing.T) {
 		want.Tasks = append(want.Tasks, offered)
 	}
 	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/stats" {
+		if r.URL.Path != "/stats" || r.Header.Get("Authorization") != "Bearer token" {
 			http.NotFound(w, r)
 			return
 		}
@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	got, err := r.Report(t.Context(), host)
+	got, err := r.Report(t.Context(), host, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func TestRollouts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	got, err := r.Rollouts(t.Context(), host, question)
+	got, err := r.Rollouts(t.Context(), host, "token", question)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	want.Ledger.Payload = make([]byte, 2*score.MaxLedgerBytes)
-	if _, err := r.Rollouts(t.Context(), host, question); err == nil ||
+	if _, err := r.Rollouts(t.Context(), host, "token", question); err == nil ||
 		!strings.Contains(err.Error(), "limited to 131072 bytes") {
 		t.Errorf("error %v", err)
 	}
@@ -95,7 +95,7 @@ func TestReportOfALaterReleaseIsRead(t *testing.T) {
 		_ *http.Request) {
 		fmt.Fprint(w, `{"judge":"offline-v1","later":true}`)
 	})
-	if got, err := r.Report(t.Context(), host); err != nil || got.Judge != "offline-v1" {
+	if got, err := r.Report(t.Context(), host, "token"); err != nil || got.Judge != "offline-v1" {
 		t.Errorf("report %+v, error %v", got, err)
 	}
 }
@@ -120,7 +120,7 @@ func TestReportFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, host := serve(t, tc.handler)
-			if got, err := r.Report(t.Context(), host); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if got, err := r.Report(t.Context(), host, "token"); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("report %+v, error %v, want %q", got, err, tc.want)
 			}
 		})
@@ -134,7 +134,7 @@ func TestReportGivesUp(t *testing.T) {
 	t.Cleanup(func() { close(released) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := r.Report(ctx, host); err == nil {
+	if _, err := r.Report(ctx, host, "token"); err == nil {
 		t.Error("no error for a server that doesn't answer")
 	}
 	if r.client.Timeout != timeout {

@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 
@@ -25,7 +26,7 @@ func (s *Server) OpsHandler() http.Handler {
 // withToken answers 401 to requests whose bearer token isn't admitted.
 func withToken(admits func(token string) bool, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if admits(tokenOf(r)) {
+		if admits(cmp.Or(r.Header.Get(protocol.TokenHeader), tokenOf(r))) {
 			next(w, r)
 			return
 		}

@@ -176,7 +176,8 @@ func TestReceiptsNeedTheToken(t *testing.T) {
 		refused.Status != 401 {
 		t.Errorf("without a token: %v", err)
 	}
-	if ended, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"}); err != nil || ended.Len() != 0 {
+	ended, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"})
+	if err != nil || ended.Len() != 0 {
 		t.Errorf("an unknown run: %s, %v", ended, err)
 	}
 }

@@ -174,7 +174,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, secrets: secrets, log: cmp.Or(cfg.Logger, slog.Default()), docs: docs, tasks: documents.NewTasks(cfg.Kind),
+		cfg: cfg, secrets: secrets, log: cmp.Or(cfg.Logger, slog.Default()), docs: docs,
+		tasks:    documents.NewTasks(cfg.Kind),
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions),

@@ -45,7 +45,8 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	cfg.Clock = sleepingClock()
 	for name, credential := range map[string]string{"none": "", "another run's": secrets.RunCredential("run-2")} {
 		cfg.Credential = credential
-		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "credential is missing or wrong") {
+		if _, err := Run(t.Context(), cfg); err == nil ||
+			!strings.Contains(err.Error(), "credential is missing or wrong") {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
@@ -143,9 +144,10 @@ func TestPractisingIdentifiesNoEpisode(t *testing.T) {
 	for seed := range int64(101) {
 		p := draft
 		p.Seed = seed
-		for _, options := range []func(score.PlannedEpisode) any{tagged("another-run"), func(e score.PlannedEpisode) any {
+		untagged := func(e score.PlannedEpisode) any {
 			return map[string]any{"seed": e.Seed, "task": e.Task, "scenario": e.Scenario}
-		}} {
+		}
+		for _, options := range []func(score.PlannedEpisode) any{tagged("another-run"), untagged} {
 			for _, id := range ids(pod, options, p) {
 				practised[id] = true
 			}

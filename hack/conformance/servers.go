@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/hack/process"
 )
 
@@ -41,7 +42,7 @@ type configuration struct {
 // configurations returns the configurations of all servers, and writes the files that they refer
 // to.
 func configurations(ctx context.Context, work string) ([]configuration, error) {
-	tokenFile, keyFile := filepath.Join(work, "tokens"), filepath.Join(work, "ledger.pem")
+	tokenFile, keyFile := filepath.Join(work, "tokens"), filepath.Join(work, ledgerKeyFile)
 	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the token: %w", err)
 	}
@@ -88,10 +89,15 @@ func writeKey(path string) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
+// ledgerKeyFile has the key that the servers of the pool share.
+const ledgerKeyFile = "ledger.pem"
+
 // servers are the running processes, and the front of the replicas.
 type servers struct {
 	all   []*server
 	front *front
+	// opsToken is for the operations ports of the pool's servers. The others need none.
+	opsToken string
 }
 
 // server is a process of cmd/envserver.
@@ -107,7 +113,15 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{}
+	key, err := poolkey.Load(filepath.Join(work, ledgerKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := poolkey.Derive(key)
+	if err != nil {
+		return nil, err
+	}
+	s := &servers{opsToken: secrets.Operations}
 	for _, c := range configured {
 		one, err := startServer(ctx, binary, c)
 		if err != nil {
@@ -158,7 +172,7 @@ func addresses(logs string) (address, ops string) {
 
 // environment returns the variables with the servers' addresses for the suites.
 func (s *servers) environment() []string {
-	variables := []string{"CONFORMANCE_TOKEN_VALUE=" + token}
+	variables := []string{"CONFORMANCE_TOKEN_VALUE=" + token, "CONFORMANCE_OPS_TOKEN=" + s.opsToken}
 	if s.front != nil {
 		variables = append(variables, "CONFORMANCE_FRONT=http://"+s.front.address())
 	}
@@ -179,7 +193,7 @@ func (s *servers) end(ctx context.Context) report {
 	started := time.Now()
 	r := report{suite: "servers"}
 	for _, one := range s.all {
-		if err := one.inspect(ctx); err != nil {
+		if err := one.inspect(ctx, s.opsToken); err != nil {
 			r.failed++
 			r.notes = append(r.notes, "failed: "+one.name+": "+err.Error())
 			continue
@@ -191,11 +205,11 @@ func (s *servers) end(ctx context.Context) report {
 	return r
 }
 
-func (s *server) inspect(ctx context.Context) error {
+func (s *server) inspect(ctx context.Context, token string) error {
 	active := -1
 	for deadline := time.Now().Add(quietTimeout); active != 0 && time.Now().Before(deadline); {
 		var err error
-		if active, err = s.sessions(ctx); err != nil {
+		if active, err = s.sessions(ctx, token); err != nil {
 			return err
 		}
 		<-time.After(20 * time.Millisecond)
@@ -212,11 +226,12 @@ func (s *server) inspect(ctx context.Context) error {
 }
 
 // sessions returns the number of a server's sessions.
-func (s *server) sessions(ctx context.Context) (int, error) {
+func (s *server) sessions(ctx context.Context, token string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/stats", nil)
 	if err != nil {
 		return 0, err
 	}
+	request.Header.Set("Authorization", "Bearer "+token)
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Do(request)
 	if err != nil {

@@ -22,10 +22,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	envclient "github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/hack/apiwrites"
 )
@@ -400,11 +403,21 @@ func nodeAddress(ctx SpecContext) string {
 func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	GinkgoHelper()
 	sessions := map[string]int64{}
+	env := &v1alpha1.CustomerSupportEnv{}
+	name := client.ObjectKey{Namespace: namespace, Name: pool}
+	Expect(k8s.Get(ctx, name, env)).To(Succeed())
+	secrets, err := keys.NewReader(k8s).Secrets(ctx, name, env.Status.LedgerPublicKey)
+	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range serversOf(ctx, pool) {
 		var report score.Report
-		said := kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/stats", namespace,
-			pod.Name, v1alpha1.OperationsPort))
-		Expect(json.Unmarshal([]byte(said), &report)).To(Succeed())
+		request, ok := kube.CoreV1().Pods(namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
+			"/stats", nil).(*rest.Request)
+		Expect(ok).To(BeTrue())
+		_, err := request.DoRaw(ctx)
+		Expect(err).To(MatchError(ContainSubstring("needs a token")), "without the token")
+		said, err := request.SetHeader(protocol.TokenHeader, secrets.Operations).DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(json.Unmarshal(said, &report)).To(Succeed())
 		sessions[pod.Name] = report.Sessions.Active
 	}
 	return sessions

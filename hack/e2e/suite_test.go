@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,8 @@ var (
 	// clusterTool and csenvTool are the programs of hack/cluster and cmd/csenv.
 	clusterTool, csenvTool string
 	k8s                    client.Client
+	// kube passes requests on to pods.
+	kube kubernetes.Interface
 	// local reports whether the node's processes run on this machine.
 	local bool
 	// installed and removed record that BeforeSuite and AfterSuite finished.
@@ -142,6 +145,8 @@ func connect(ctx context.Context) {
 	config.QPS = -1
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
 	k8s, err = client.New(config, client.Options{Scheme: scheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+	kube, err = kubernetes.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 }
 

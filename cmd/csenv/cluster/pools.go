@@ -13,12 +13,15 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -107,8 +110,13 @@ func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv
 		return shown, Explain(err, "listing the servers of pool "+pool.Name)
 	}
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	token := ""
+	secrets, err := keys.NewReader(c).Secrets(ctx, client.ObjectKeyFromObject(pool), pool.Status.LedgerPublicKey)
+	if err == nil {
+		token = secrets.Operations
+	}
 	for i := range pods.Items {
-		shown.Servers = append(shown.Servers, c.server(ctx, &pods.Items[i]))
+		shown.Servers = append(shown.Servers, c.server(ctx, &pods.Items[i], token, err))
 	}
 	return shown, nil
 }
@@ -116,7 +124,8 @@ func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv
 // statsTimeout bounds the request to one server.
 const statsTimeout = 5 * time.Second
 
-func (c *Connection) server(ctx context.Context, pod *corev1.Pod) serverView {
+// server reads a server's report, unless keyErr says why there is no token for it.
+func (c *Connection) server(ctx context.Context, pod *corev1.Pod, token string, keyErr error) serverView {
 	shown := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
 	if !pod.DeletionTimestamp.IsZero() {
 		shown.Phase = "Terminating"
@@ -126,8 +135,16 @@ func (c *Connection) server(ctx context.Context, pod *corev1.Pod) serverView {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
-	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
-		"/stats", nil).DoRaw(ctx)
+	if keyErr != nil {
+		shown.Error = keyErr.Error()
+		return shown
+	}
+	asked := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
+		"/stats", nil)
+	if request, ok := asked.(*rest.Request); ok {
+		request.SetHeader(protocol.TokenHeader, token)
+	}
+	data, err := asked.DoRaw(ctx)
 	if err == nil {
 		shown.Report = &score.Report{}
 		err = json.Unmarshal(data, shown.Report)

@@ -65,7 +65,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&o.environment, "environment", o.environment, "environment to serve: ticket or workflow")
 	f.StringVar(&o.addr, "addr", o.addr, "address of the protocol")
-	f.StringVar(&o.opsAddr, "ops-addr", o.opsAddr, "address of /readyz, /stats and /metrics")
+	f.StringVar(&o.opsAddr, "ops-addr", o.opsAddr, "address of /healthz, /readyz, /stats, /rollouts and "+
+		"/metrics; with --ledger-key, all but the first two need a token that follows from the key")
 	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions,
 		"sessions at a time; more are refused with CAPACITY_REACHED")
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout,
@@ -97,8 +98,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		"the sessions, as JSON: how many there were on SIGTERM, how many were cut, and how long it took")
 	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or "+
 		"terminal")
-	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; "+
-		"without it a key is made for this process")
+	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers, "+
+		"which the operator has too: runs then need the credential that it derives; without the flag a key is "+
+		"made for this process")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(

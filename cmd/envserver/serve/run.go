@@ -56,7 +56,8 @@ func run(ctx context.Context, o *options, setting Setting) error {
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
 		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
-		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod,
+		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
+		SharedKey: o.ledgerKey != "", Pod: pod,
 		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {

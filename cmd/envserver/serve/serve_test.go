@@ -19,6 +19,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -390,16 +391,22 @@ func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
 // The ledger of a served episode is signed with the key of the file.
 func TestLedgerKeyFile(t *testing.T) {
 	path, key := writeKey(t)
+	secrets, err := poolkey.Derive(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := client.Options{Credential: secrets.RunCredential("uid")}
 	r := start(t, func(o *options) { o.ledgerKey = path })
 	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
+	if _, err := c.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0,
+		"run_credential": own.Credential}); err != nil {
 		t.Fatal(err)
 	}
-	signed, err := client.FetchLedger(t.Context(), r.protocol, "uid", 0, client.Options{})
+	signed, err := client.FetchLedger(t.Context(), r.protocol, "uid", 0, own)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,10 @@ const (
 // forwarded twice. Peers send the pool's proof as value, which replaces no token.
 const DirectHeader = "X-Csenv-Direct"
 
+// TokenHeader has the token for the operations port where Authorization doesn't arrive: the API
+// server, which can pass a request on to a pod, keeps that header.
+const TokenHeader = "X-Csenv-Token" //nolint:gosec // a name, not a token
+
 // CredentialHeader has the run's credential in requests for its ledgers.
 const CredentialHeader = "X-Csenv-Run-Credential" //nolint:gosec // a name, not a credential
 

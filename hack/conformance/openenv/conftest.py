@@ -55,7 +55,8 @@ class Server:
             yield Socket(ws)
 
     def operations(self, path):
-        with urllib.request.urlopen(self.ops + path, timeout=10) as answer:
+        request = urllib.request.Request(self.ops + path, headers={"Authorization": "Bearer " + os.environ.get("CONFORMANCE_OPS_TOKEN", "")})
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
     def sessions(self):

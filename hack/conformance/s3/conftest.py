@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import hmac
 import http.server
 import json
 import os
@@ -18,8 +19,9 @@ import uuid
 import boto3
 import botocore.config
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 REGION = "us-east-1"
 BUCKET = "evals"
@@ -300,14 +302,22 @@ class Pool:
     def plan(self, plan):
         """Starts runners that play the plan of a new run."""
         public = self.key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-        (self.folder / "plan.json").write_text(json.dumps(plan | {"run": str(uuid.uuid4()), "ledgerKey": base64.b64encode(public).decode()}))
+        run = str(uuid.uuid4())
+        self.credential = self.credential_of(run)
+        (self.folder / "plan.json").write_text(json.dumps(plan | {"run": run, "ledgerKey": base64.b64encode(public).decode()}))
+
+    def credential_of(self, run):
+        """Derives what the operator gives to a run's runners."""
+        seed = self.key.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption())
+        of_runs = HKDF(hashes.SHA256(), length=32, salt=None, info=b"csenv runs").derive(seed)
+        return hmac.new(of_runs, run.encode(), "sha256").hexdigest()
 
     def runner(self, gateway, url, agent, shard=0, **environment):
         summary = self.folder / f"summary-{secrets.token_hex(4)}.json"
         who = json.dumps({"type": "HTTP", "http": {"url": agent.url}})
         command = [program("runner"), "--plan", str(self.folder / "plan.json"), "--shard", str(shard), "--pool", self.address, "--agent", who, "--concurrency", "4"]
         with open(self.folder / "runner.log", "ab") as logs:
-            process = subprocess.Popen([*command, "--termination-log", str(summary), "--results", url], env=gateway.environment | environment, stdout=logs, stderr=logs)
+            process = subprocess.Popen([*command, "--termination-log", str(summary), "--results", url], env=gateway.environment | {"CSENV_RUN_CREDENTIAL": self.credential} | environment, stdout=logs, stderr=logs)
         process.summary = summary
         self.runners.append(process)
         return process

@@ -1,0 +1,107 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// tokenReader is a server that obeys one token.
+type tokenReader string
+
+func (r tokenReader) Report(_ context.Context, _, token string) (score.Report, error) {
+	if token != string(r) {
+		return score.Report{}, errors.New("401")
+	}
+	return report(1), nil
+}
+
+// The operator shares a pool's secrets with its servers and with Prometheus, also after a new key.
+func TestReconcileSharesTheKeysSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	reader := keys.NewReader(w)
+	w.reconciler.keys = reader
+	metricsToken := func() string {
+		t.Helper()
+		secret := &corev1.Secret{}
+		if err := w.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "support-metrics-token"},
+			secret); err != nil {
+			t.Fatal(err)
+		}
+		if !metav1.IsControlledBy(secret, w.pool(t)) {
+			t.Error("the Secret isn't deleted with the pool")
+		}
+		return string(secret.Data["token"])
+	}
+	wanted := func() *poolkey.Secrets {
+		t.Helper()
+		secrets, err := reader.Secrets(t.Context(), client.ObjectKeyFromObject(w.pool(t)),
+			w.pool(t).Status.LedgerPublicKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secrets
+	}
+	w.mustReconcile(t)
+	first := wanted()
+	if got := metricsToken(); got != first.Metrics {
+		t.Errorf("the token for metrics is %q", got)
+	}
+	cleared := w.pool(t)
+	cleared.Status.LedgerPublicKey = ""
+	if err := w.Status().Update(t.Context(), cleared); err != nil {
+		t.Fatal(err)
+	}
+	w.mustReconcile(t)
+	second := wanted()
+	if got := metricsToken(); got != second.Metrics || second.Metrics == first.Metrics {
+		t.Errorf("after a new key the token for metrics is %q", got)
+	}
+	pod := server("support-a")
+	got := readReports(t.Context(), tokenReader(second.Operations), wanted().Operations, []corev1.Pod{pod},
+		func(corev1.Pod) bool { return true })
+	if len(got) != 1 {
+		t.Error("a server that has the key isn't read")
+	}
+}
+
+func TestReconcileLeavesAForeignMetricsToken(t *testing.T) {
+	t.Parallel()
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "support-metrics-token", Namespace: "shop"}}
+	w := newWorld(t, pool(), theirs)
+	if _, err := w.reconcile(t); err == nil || !strings.Contains(err.Error(), "belongs to something else") {
+		t.Errorf("error = %v", err)
+	}
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonApplyFailed {
+		t.Errorf("Degraded is %+v", c)
+	}
+}
+
+type noKeys struct{}
+
+func (noKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
+	return nil, errors.New(`secrets "support-ledger-key-1" not found`)
+}
+
+func TestReconcileReportsAMissingKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool())
+	w.reconciler.keys = noKeys{}
+	w.mustReconcile(t)
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonLedgerKeyUnreadable ||
+		!strings.Contains(c.Message, "clear status.ledgerPublicKey") {
+		t.Errorf("Degraded is %+v", c)
+	}
+}

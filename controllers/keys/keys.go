@@ -1,0 +1,99 @@
+// Package keys reads the ledger keys of pools, from which the secrets follow that the operator
+// shares with a pool's servers: the token of their operations port and the credentials of runs.
+package keys
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// File is the Secret's key of the private key, PKCS#8 in PEM.
+const File = "key.pem"
+
+// SecretName returns the name of the Secret of a pool's public key, which has 40 bits of the key's
+// hash.
+func SecretName(pool, public string) string {
+	sum := sha256.Sum256([]byte(public))
+	return pool + "-ledger-key-" + hex.EncodeToString(sum[:5])
+}
+
+// maxKnown bounds the remembered pools. Above it they are read again.
+const maxKnown = 4096
+
+// Source finds the secrets of the pool with a public key.
+type Source interface {
+	Secrets(ctx context.Context, pool types.NamespacedName, public string) (*poolkey.Secrets, error)
+}
+
+// Reader reads pools' keys, each once, because a key's Secret never changes. It is safe for
+// concurrent use.
+type Reader struct {
+	secrets client.Reader
+
+	mu    sync.Mutex
+	known map[string]*poolkey.Secrets // by public key
+}
+
+// NewReader returns a reader of Secrets that are in no cache.
+func NewReader(secrets client.Reader) *Reader {
+	return &Reader{secrets: secrets, known: map[string]*poolkey.Secrets{}}
+}
+
+// Secrets returns those of the pool with this public key. A pool that is gone is still known by its
+// key.
+func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public string) (*poolkey.Secrets, error) {
+	if public == "" {
+		return nil, fmt.Errorf("pool %s has no ledger key yet", pool)
+	}
+	r.mu.Lock()
+	secrets := r.known[public]
+	r.mu.Unlock()
+	if secrets != nil {
+		return secrets, nil
+	}
+	name := types.NamespacedName{Namespace: pool.Namespace, Name: SecretName(pool.Name, public)}
+	key, err := r.read(ctx, name, public)
+	if err != nil {
+		return nil, err
+	}
+	if secrets, err = poolkey.Derive(key); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= maxKnown {
+		clear(r.known)
+	}
+	r.known[public] = secrets
+	return secrets, nil
+}
+
+// errOtherKey means that the Secret isn't the operator's.
+var errOtherKey = errors.New("its key is not the one of status.ledgerPublicKey")
+
+func (r *Reader) read(ctx context.Context, name types.NamespacedName, public string) (ed25519.PrivateKey, error) {
+	secret := &corev1.Secret{}
+	if err := r.secrets.Get(ctx, name, secret); err != nil {
+		return nil, fmt.Errorf("reading the ledger key's Secret: %w", err)
+	}
+	key, err := poolkey.Parse(secret.Data[File])
+	if err == nil && score.FormatPublicKey(key.Public().(ed25519.PublicKey)) != public {
+		err = errOtherKey
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the ledger key in Secret %s: %w", name, err)
+	}
+	return key, nil
+}

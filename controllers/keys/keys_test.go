@@ -1,0 +1,65 @@
+package keys
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func secretOf(t *testing.T, name string, key ed25519.PrivateKey) *corev1.Secret {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: map[string][]byte{
+		File: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}}
+}
+
+func TestSecrets(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	public := score.FormatPublicKey(key.Public().(ed25519.PublicKey))
+	pool := types.NamespacedName{Namespace: "shop", Name: "support"}
+	reads := 0
+	reader := NewReader(interceptor.NewClient(fake.NewClientBuilder().WithObjects(
+		secretOf(t, SecretName("support", public), key),
+		secretOf(t, SecretName("support", "another"), key)).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, name client.ObjectKey, object client.Object,
+			o ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, name, object, o...)
+		},
+	}))
+	want, err := poolkey.Derive(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		got, err := reader.Secrets(t.Context(), pool, public)
+		if err != nil || got.Operations != want.Operations {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads of a Secret that never changes", reads)
+	}
+	for public, want := range map[string]string{"": "no ledger key yet", "none": "not found",
+		"another": "not the one of status.ledgerPublicKey"} {
+		if _, err := reader.Secrets(t.Context(), pool, public); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("public key %q: %v, want %q", public, err, want)
+		}
+	}
+}

@@ -226,6 +226,27 @@ type ContainerAgentSpec struct {
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
+	// envFrom are Secrets and ConfigMaps whose keys become environment variables.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
+
+	// volumeMounts are volumes of spec.template.volumes that the container sees.
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	VolumeMounts []PodVolumeMount `json:"volumeMounts,omitempty"`
+
+	// startTimeoutSeconds limits the time from the container's start until it listens, in seconds,
+	// from 1 to 86400. It is restarted after that. Defaults to 600.
+	// +kubebuilder:default=600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	StartTimeoutSeconds int32 `json:"startTimeoutSeconds,omitempty"`
+
 	// resources are the requests and limits of the container.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`

@@ -47,7 +47,8 @@ func readCRDs(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 // insides are not ours to shape.
 func adopted() []string {
 	return []string{
-		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.resources",
+		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.envFrom",
+		"spec.agent.container.resources", "spec.agent.container.volumeMounts",
 		"spec.agent.openAI.extraBody",
 		"spec.autoscaling.freeSessions", "spec.service.annotations", "spec.suspend", "spec.template",
 	}

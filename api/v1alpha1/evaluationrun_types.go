@@ -44,6 +44,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.tasks)",message="tasks is forbidden when agent.type is External: trainers choose the tasks"
 // +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.results)",message="results is forbidden when agent.type is External: there are no runners that store episodes"
 // +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.template)",message="template is forbidden when agent.type is External: there are no runner pods"
+// +kubebuilder:validation:XValidation:rule="!has(self.agent.container) || !has(self.agent.container.volumeMounts) || has(self.template) && has(self.template.volumes) && self.agent.container.volumeMounts.all(m, self.template.volumes.exists(v, v.name == m.name))",message="agent.container.volumeMounts names a volume that is not in template.volumes"
 // +kubebuilder:validation:XValidation:rule="self.seed == oldSelf.seed",message="seed is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.pressure == oldSelf.pressure",message="pressure is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.concurrency == oldSelf.concurrency",message="concurrency is immutable: create another EvaluationRun"

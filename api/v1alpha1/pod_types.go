@@ -1,9 +1,13 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // PodOverrides changes the pods of servers or runners. A set field replaces the default; labels,
-// annotations and env are added and can't replace those that csenv needs.
+// annotations, env and volumes are added and can't replace those that csenv needs.
+// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || has(self.volumes) && self.volumeMounts.all(m, self.volumes.exists(v, v.name == m.name))",message="volumeMounts names a volume that is not in volumes"
 type PodOverrides struct {
 	// labels are added to the pods. The prefixes csenv.dev/ and app.kubernetes.io/ are reserved.
 	// +kubebuilder:validation:MaxProperties=32
@@ -77,4 +81,120 @@ type PodOverrides struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// imagePullPolicy is when the image of csenv's container is pulled: Always, IfNotPresent or
+	// Never. Defaults to Kubernetes' own choice.
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// schedulerName is the scheduler of the pods. Defaults to that of the cluster.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// securityContext sets the user and the groups of the pods. The rest of their security can't be
+	// changed: it meets the restricted Pod Security Standard.
+	// +optional
+	SecurityContext *PodIdentity `json:"securityContext,omitempty"`
+
+	// volumes are additional volumes of the pods, for example with the certificates of a private
+	// authority.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Volumes []PodVolume `json:"volumes,omitempty"`
+
+	// volumeMounts are the volumes that csenv's container sees, in folders below /mnt.
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(m, m.mountPath.startsWith('/mnt/'))",message="csenv's own container mounts volumes below /mnt/ only: point variables such as SSL_CERT_DIR there"
+	// +optional
+	VolumeMounts []PodVolumeMount `json:"volumeMounts,omitempty"`
+}
+
+// PodIdentity is the user and the groups of a pod.
+type PodIdentity struct {
+	// runAsUser is the user ID of the containers, from 1 to 2147483647. Defaults to that of the
+	// image.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	RunAsUser *int64 `json:"runAsUser,omitempty"`
+
+	// runAsGroup is the primary group ID of the containers, from 1 to 2147483647. Defaults to that
+	// of the image.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
+
+	// fsGroup is the group ID that may write to the volumes, from 1 to 2147483647.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	FSGroup *int64 `json:"fsGroup,omitempty"`
+}
+
+// PodVolume is a volume of a pod.
+// +kubebuilder:validation:XValidation:rule="[has(self.configMap), has(self.secret), has(self.persistentVolumeClaim), has(self.emptyDir)].filter(given, given).size() == 1",message="exactly one of configMap, secret, persistentVolumeClaim and emptyDir is required"
+type PodVolume struct {
+	// name is the name by which volumeMounts refer to the volume.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+
+	// configMap names a ConfigMap in the same namespace, each key of which is a file.
+	// +optional
+	ConfigMap *ObjectReference `json:"configMap,omitempty"`
+
+	// secret names a Secret in the same namespace, each key of which is a file.
+	// +optional
+	Secret *ObjectReference `json:"secret,omitempty"`
+
+	// persistentVolumeClaim names a PersistentVolumeClaim in the same namespace.
+	// +optional
+	PersistentVolumeClaim *VolumeClaimReference `json:"persistentVolumeClaim,omitempty"`
+
+	// emptyDir is a folder that is empty at first and deleted with the pod.
+	// +optional
+	EmptyDir *EmptyFolder `json:"emptyDir,omitempty"`
+}
+
+// EmptyFolder is a folder of a pod.
+type EmptyFolder struct {
+	// sizeLimit is the maximum size of the folder. If unset, the node's disk is the limit.
+	// +optional
+	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
+}
+
+// PodVolumeMount is where a container sees a volume.
+type PodVolumeMount struct {
+	// name is the name of the volume.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +required
+	Name string `json:"name"`
+
+	// mountPath is the absolute path of the volume in the container, without "..".
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
+	// +required
+	MountPath string `json:"mountPath"`
+
+	// subPath is a path in the volume to mount instead of its root, without "..".
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
+	// +optional
+	SubPath string `json:"subPath,omitempty"`
+
+	// readOnly prevents the container from writing to the volume. Defaults to false; ConfigMaps and
+	// Secrets are always read-only.
+	// +optional
+	ReadOnly *bool `json:"readOnly,omitempty"`
 }

@@ -20,6 +20,25 @@ func TestValidation(t *testing.T) {
 			"[{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
 			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: "+
 			"token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
+		"an agent with files": {strings.Replace(run("files", "template: {volumes: [{name: ca, configMap: {name: ca}}, "+
+			"{name: tmp, emptyDir: {sizeLimit: 1Gi}}], volumeMounts: [{name: ca, mountPath: /mnt/ca}], schedulerName: "+
+			"volcano, imagePullPolicy: Always, securityContext: {runAsUser: 1000}}"), "{type: Builtin, builtin: "+
+			"{policy: 'Null'}}", "{type: Container, container: {image: a, envFrom: [{secretRef: {name: s}}], "+
+			"startTimeoutSeconds: 3600, volumeMounts: [{name: tmp, mountPath: /tmp}]}}", 1), ""},
+		"an agent with another's volume": {strings.Replace(run("bad"), "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: Container, container: {image: a, volumeMounts: [{name: plan, mountPath: /plan}]}}", 1),
+			"names a volume that is not in template.volumes"},
+		"a volume over the runner": {run("bad", "template: {volumes: [{name: a, configMap: {name: a}}], volumeMounts: "+
+			"[{name: a, mountPath: /runner}]}"), "below /mnt/ only"},
+		"a volume beside /mnt": {run("bad", "template: {volumes: [{name: a, configMap: {name: a}}], volumeMounts: "+
+			"[{name: a, mountPath: /mnt/../runner}]}"), "should match"},
+		"a volume of two kinds": {run("bad", "template: {volumes: [{name: a, configMap: {name: a}, emptyDir: {}}]}"),
+			"exactly one of configMap, secret"},
+		"a volume of the node": {run("bad", "template: {volumes: [{name: a, hostPath: {path: /}}]}"),
+			"exactly one of configMap, secret"},
+		"a mount of no volume": {pool("bad", "{template: {volumeMounts: [{name: a, mountPath: /mnt/a}]}}"),
+			"names a volume that is not in volumes"},
+		"a pod of root": {pool("bad", "{template: {securityContext: {runAsUser: 0}}}"), "greater than or equal to 1"},
 		"a pool of special pods": {pool("special", "{template: {labels: {team: a}, annotations: "+
 			"{prometheus.io/scrape: 'true'}, env: [{name: HTTPS_PROXY, value: x}], "+
 			"resources: {limits: {memory: 4Gi}}, "+

@@ -109,12 +109,21 @@ func references(run *v1alpha1.EvaluationRun) []reference {
 	}
 	if agent := spec.Agent.Container; agent != nil {
 		all = append(all, ofEnv("spec.agent.container.env", agent.Env)...)
+		all = append(all, ofEnvFrom("spec.agent.container.envFrom", agent.EnvFrom)...)
 	}
 	if results := spec.Results; results != nil && results.CredentialsSecretRef != nil {
 		all = append(all, reference{"spec.results.credentialsSecretRef", secretKind, results.CredentialsSecretRef.Name, "", ""})
 	}
 	if template := spec.Template; template != nil {
 		all = append(all, ofEnv("spec.template.env", template.Env)...)
+		for _, v := range template.Volumes {
+			if v.Secret != nil {
+				all = append(all, reference{"spec.template.volumes", secretKind, v.Secret.Name, "", ""})
+			}
+			if v.ConfigMap != nil {
+				all = append(all, reference{"spec.template.volumes", configMapKind, v.ConfigMap.Name, "", ""})
+			}
+		}
 		for _, ref := range template.ImagePullSecrets {
 			all = append(all, reference{"spec.template.imagePullSecrets", secretKind, ref.Name, "", ""})
 		}
@@ -133,6 +142,19 @@ func ofEnv(field string, env []corev1.EnvVar) []reference {
 		}
 		if ref := v.ValueFrom.ConfigMapKeyRef; ref != nil {
 			all = append(all, reference{field, configMapKind, ref.Name, ref.Key, ""})
+		}
+	}
+	return all
+}
+
+func ofEnvFrom(field string, sources []corev1.EnvFromSource) []reference {
+	var all []reference
+	for _, source := range sources {
+		if source.SecretRef != nil {
+			all = append(all, reference{field, secretKind, source.SecretRef.Name, "", ""})
+		}
+		if source.ConfigMapRef != nil {
+			all = append(all, reference{field, configMapKind, source.ConfigMapRef.Name, "", ""})
 		}
 	}
 	return all

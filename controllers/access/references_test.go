@@ -71,6 +71,14 @@ func TestCheckReferences(t *testing.T) {
 		"the judge's key":              {container(secretVariable("models", "judge")), "the judge's key of pool support"},
 		"the runner's variables": {template(v1alpha1.PodOverrides{Env: secretVariable("models", "judge")}),
 			"spec.template.env"},
+		"a volume": {template(v1alpha1.PodOverrides{Volumes: []v1alpha1.PodVolume{{Name: "v",
+			Secret: &v1alpha1.ObjectReference{Name: "support-ledger-key-0123456789"}}}}), "spec.template.volumes"},
+		"a volume of a pack": {template(v1alpha1.PodOverrides{Volumes: []v1alpha1.PodVolume{{Name: "v",
+			ConfigMap: &v1alpha1.ObjectReference{Name: "acme"}}}}), "a scenario pack of pool support"},
+		"all keys as variables": {func(run *v1alpha1.EvaluationRun) {
+			run.Spec.Agent.Container = &v1alpha1.ContainerAgentSpec{EnvFrom: []corev1.EnvFromSource{
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "models"}}}}}
+		}, "spec.agent.container.envFrom"},
 		"a pull secret": {template(v1alpha1.PodOverrides{ImagePullSecrets: []corev1.LocalObjectReference{
 			{Name: "tokens"}}}), "spec.template.imagePullSecrets"},
 		"all keys of a store's credentials": {func(run *v1alpha1.EvaluationRun) {

@@ -55,6 +55,8 @@ func override(template *corev1.PodTemplateSpec, own *corev1.Container, o v1alpha
 	if o.Resources != nil {
 		own.Resources = *o.Resources.DeepCopy()
 	}
+	own.ImagePullPolicy = cmp.Or(o.ImagePullPolicy, own.ImagePullPolicy)
+	own.VolumeMounts = append(own.VolumeMounts, Mounts(o.VolumeMounts)...)
 	own.Env = append(own.Env, memoryLimit(own.Resources)...)
 	for _, variable := range o.Env {
 		if !slices.ContainsFunc(own.Env, func(ours corev1.EnvVar) bool { return ours.Name == variable.Name }) {
@@ -76,6 +78,48 @@ func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	// it.
 	spec.ServiceAccountName = cmp.Or(o.ServiceAccountName, "default")
 	spec.ImagePullSecrets = o.ImagePullSecrets
+	spec.SchedulerName = o.SchedulerName
+	for _, v := range o.Volumes {
+		spec.Volumes = append(spec.Volumes, volume(v))
+	}
+	if id := o.SecurityContext; id != nil {
+		if spec.SecurityContext == nil {
+			spec.SecurityContext = &corev1.PodSecurityContext{}
+		}
+		c := spec.SecurityContext
+		c.RunAsUser, c.RunAsGroup, c.FSGroup = id.RunAsUser, id.RunAsGroup, cmp.Or(id.FSGroup, c.FSGroup)
+	}
+}
+
+// volumePrefix distinguishes a user's volumes from csenv's own, which no user may mount.
+const volumePrefix = "custom-"
+
+func volume(v v1alpha1.PodVolume) corev1.Volume {
+	made := corev1.Volume{Name: volumePrefix + v.Name}
+	switch {
+	case v.ConfigMap != nil:
+		made.ConfigMap = &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: v.ConfigMap.Name}, DefaultMode: new(int32(0o444))}
+	case v.Secret != nil:
+		made.Secret = &corev1.SecretVolumeSource{SecretName: v.Secret.Name, DefaultMode: new(int32(0o444))}
+	case v.PersistentVolumeClaim != nil:
+		made.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: v.PersistentVolumeClaim.ClaimName}
+	default:
+		made.EmptyDir = &corev1.EmptyDirVolumeSource{
+			SizeLimit: ptr.Deref(v.EmptyDir, v1alpha1.EmptyFolder{}).SizeLimit}
+	}
+	return made
+}
+
+// Mounts returns the mounts of a user's volumes.
+func Mounts(mounts []v1alpha1.PodVolumeMount) []corev1.VolumeMount {
+	var made []corev1.VolumeMount
+	for _, m := range mounts {
+		made = append(made, corev1.VolumeMount{Name: volumePrefix + m.Name, MountPath: m.MountPath, SubPath: m.SubPath,
+			ReadOnly: ptr.Deref(m.ReadOnly, false)})
+	}
+	return made
 }
 
 // memoryLimit sets GOMEMLIMIT if the memory is limited. GOMAXPROCS follows the CPU limit by itself.

@@ -48,6 +48,31 @@ func everything() *v1alpha1.PodOverrides {
 		RuntimeClassName:   new("gvisor"),
 		ServiceAccountName: "puller",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
+
+		ImagePullPolicy: corev1.PullAlways,
+		SchedulerName:   "volcano",
+		SecurityContext: &v1alpha1.PodIdentity{RunAsUser: new(int64(1000)), FSGroup: new(int64(2000))},
+		Volumes: []v1alpha1.PodVolume{{Name: "ca", ConfigMap: &v1alpha1.ObjectReference{Name: "authority"}},
+			{Name: "key", Secret: &v1alpha1.ObjectReference{Name: "gcs"}},
+			{Name: "data", PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "disk"}},
+			{Name: "scratch", EmptyDir: &v1alpha1.EmptyFolder{}}},
+		VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "ca", MountPath: "/mnt/ca", ReadOnly: new(true)}},
+	}
+}
+
+// customVolumes are the volumes of everything.
+func customVolumes() []corev1.Volume {
+	named := func(name string, source corev1.VolumeSource) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: source}
+	}
+	return []corev1.Volume{
+		named("custom-ca", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "authority"}, DefaultMode: new(int32(0o444))}}),
+		named("custom-key", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "gcs",
+			DefaultMode: new(int32(0o444))}}),
+		named("custom-data", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: "disk"}}),
+		named("custom-scratch", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 	}
 }
 
@@ -91,6 +116,10 @@ func TestFinish(t *testing.T) {
 			t.Spec.TopologySpreadConstraints = o.TopologySpreadConstraints
 			t.Spec.PriorityClassName, t.Spec.RuntimeClassName = o.PriorityClassName, o.RuntimeClassName
 			t.Spec.ServiceAccountName, t.Spec.ImagePullSecrets = o.ServiceAccountName, o.ImagePullSecrets
+			t.Spec.SchedulerName, own.ImagePullPolicy = "volcano", corev1.PullAlways
+			t.Spec.SecurityContext.RunAsUser, t.Spec.SecurityContext.FSGroup = new(int64(1000)), new(int64(2000))
+			own.VolumeMounts = []corev1.VolumeMount{{Name: "custom-ca", MountPath: "/mnt/ca", ReadOnly: true}}
+			t.Spec.Volumes = customVolumes()
 		})},
 		"csenv's own values remain": {base(), &v1alpha1.PodOverrides{
 			Labels: map[string]string{"csenv.dev/environment": "other", "csenv.dev/run": "r",

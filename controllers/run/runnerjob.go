@@ -194,13 +194,15 @@ func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
 		Command:       agent.Command,
 		Args:          agent.Args,
 		Env:           agent.Env,
+		EnvFrom:       agent.EnvFrom,
+		VolumeMounts:  pods.Mounts(agent.VolumeMounts),
 		Resources:     ptr.Deref(agent.Resources, corev1.ResourceRequirements{}),
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{{Name: agentContainer, ContainerPort: port,
 			Protocol: corev1.ProtocolTCP}},
 		StartupProbe: &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},
-			PeriodSeconds: 1, FailureThreshold: agentStartSeconds,
+			PeriodSeconds: 1, FailureThreshold: cmp.Or(agent.StartTimeoutSeconds, agentStartSeconds),
 		},
 	}
 }

@@ -35,6 +35,10 @@ func agents() map[string]v1alpha1.Agent {
 		"registry.example/agent:1": {Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{
 			Image: "registry.example/agent:1", Command: []string{"/agent"}, Args: []string{"--fast"},
 			Env: []corev1.EnvVar{{Name: "MODEL", Value: "x"}},
+			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "agent"}}}},
+			VolumeMounts:        []v1alpha1.PodVolumeMount{{Name: "plan", MountPath: "/weights"}},
+			StartTimeoutSeconds: 3600,
 			Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 				corev1.ResourceMemory: resource.MustParse("1Gi")}}, Port: 9000, Path: "/act", TimeoutSeconds: 30,
 		}},
@@ -124,6 +128,11 @@ func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 	if c := agent.SecurityContext; c == nil || *c.AllowPrivilegeEscalation || len(c.Capabilities.Drop) != 1 ||
 		c.Capabilities.Drop[0] != "ALL" {
 		t.Errorf("the agent's container isn't restricted: %+v", c)
+	}
+	// The name of a user's volume is never that of the run's own.
+	if agent.StartupProbe.FailureThreshold != 3600 || agent.EnvFrom[0].SecretRef.Name != "agent" ||
+		len(agent.VolumeMounts) != 1 || agent.VolumeMounts[0].Name != "custom-plan" {
+		t.Errorf("the agent's container is %+v", agent)
 	}
 	if diff := cmp.Diff([]corev1.EnvVar{{Name: "MODEL", Value: "x"}}, agent.Env); diff != "" {
 		t.Errorf("the agent's variables: %s", diff)

@@ -175,7 +175,7 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 		header.Set(protocol.DirectHeader, "client")
 	}
 	dialer := websocket.Dialer{
-		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment,
+		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: proxy,
 		ReadBufferSize: 4096, WriteBufferSize: 4096,
 	}
 	conn, response, err := dialer.DialContext(ctx, target.String(), header)
@@ -194,9 +194,21 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 
 var (
 	connector = net.Dialer{Timeout: connectTimeout}
-	requester = http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+	requester = http.Client{Transport: &http.Transport{Proxy: proxy,
 		DialContext: connector.DialContext, IdleConnTimeout: time.Minute}, Timeout: requestTimeout}
 )
+
+// proxy is the environment's. A request with a run's credential uses none, because the variables of
+// a runner are its author's, who could read the credential behind a proxy.
+func proxy(r *http.Request) (*url.URL, error) {
+	if r.Header.Get(protocol.CredentialHeader) != "" {
+		return nil, nil //nolint:nilnil // no proxy, as in net/http
+	}
+	return environmentProxy(r)
+}
+
+// environmentProxy is replaced in a test, because net/http reads the environment once.
+var environmentProxy = http.ProxyFromEnvironment
 
 func newClient(conn *websocket.Conn, silence time.Duration) *Client {
 	conn.SetReadLimit(maxReply)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -214,6 +215,22 @@ func TestEndpoint(t *testing.T) {
 		if (want == "") != (err != nil) || (err == nil && got.String() != want) {
 			t.Errorf("%q: %v, %v; want %q", base, got, err, want)
 		}
+	}
+}
+
+// The author of a run sets its runner's variables, and must not read the credential behind a proxy.
+func TestCredentialsPassNoProxy(t *testing.T) {
+	behind, err := url.Parse("http://proxy.example:3128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodGet, "http://10.0.0.1:8000/ws", nil)
+	if got, err := client.ProxyOf(request, behind); err != nil || got != behind {
+		t.Errorf("without a credential: %v, %v", got, err)
+	}
+	request.Header.Set(protocol.CredentialHeader, "secret")
+	if got, err := client.ProxyOf(request, behind); err != nil || got != nil {
+		t.Errorf("with a credential: %v, %v", got, err)
 	}
 }
 

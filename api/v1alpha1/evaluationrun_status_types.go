@@ -42,6 +42,22 @@ type EvaluationRunStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
+	// admissionTime is the time when the queue that the run's label names first admitted the Job of
+	// the present attempt. activeDeadlineSeconds counts from then.
+	// +optional
+	AdmissionTime *metav1.Time `json:"admissionTime,omitempty"`
+
+	// attempt is the value of spec.attempt that the conditions belong to. Absent before the run is
+	// resumed.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// attemptTime is the time when the run was last resumed by spec.attempt. The deadlines count
+	// from then.
+	// +optional
+	AttemptTime *metav1.Time `json:"attemptTime,omitempty"`
+
 	// completionTime is the time when the run completed or failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -328,12 +344,17 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
-	// rounds is the number of Jobs of the run: 1, and one more each time that shards had to be
-	// played again because their summaries were refused or lost. At most one more than
-	// retries.shardBackoffLimit.
+	// rounds is the number of Jobs of the run: one for each attempt, and one more each time that
+	// shards had to be played again because their summaries were refused or lost, which
+	// retries.shardBackoffLimit bounds in each attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rounds int32 `json:"rounds,omitempty"`
+
+	// roundsBefore is the number of Jobs of earlier attempts.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RoundsBefore int32 `json:"roundsBefore,omitempty"`
 
 	// completedIndexes lists the shards whose summaries are in the figures, for example "0-12,14".
 	// +kubebuilder:validation:MaxLength=8192
@@ -342,6 +363,24 @@ type Shards struct {
 
 	// accumulator holds the exact sums behind the figures, to which the controller adds the next
 	// shard. Its format may change.
+	// +kubebuilder:validation:MaxLength=32768
+	// +optional
+	Accumulator string `json:"accumulator,omitempty"`
+
+	// flawless are the counted shards without errored episodes, which stay counted when the run is
+	// resumed. It is absent while that is all of them.
+	// +optional
+	Flawless *CountedShards `json:"flawless,omitempty"`
+}
+
+// CountedShards are some of the counted shards.
+type CountedShards struct {
+	// completedIndexes lists the shards, for example "0-12,14".
+	// +kubebuilder:validation:MaxLength=8192
+	// +optional
+	CompletedIndexes string `json:"completedIndexes,omitempty"`
+
+	// accumulator holds their exact sums. Its format may change.
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`

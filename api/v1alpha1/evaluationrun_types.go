@@ -57,6 +57,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && (!has(self.startDeadlineSeconds) || self.startDeadlineSeconds == oldSelf.startDeadlineSeconds)",message="startDeadlineSeconds is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.agent.type == 'External' || has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable unless agent.type is External: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="self.attempt >= oldSelf.attempt",message="attempt can only be raised"
+// +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || self.attempt == 1",message="attempt is forbidden when agent.type is External: create another EvaluationRun"
 type EvaluationRunSpec struct {
 	// environmentRef names the pool to play against.
 	// +required
@@ -151,18 +153,27 @@ type EvaluationRunSpec struct {
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// startDeadlineSeconds limits the time that the run waits for its pool before it fails, in
-	// seconds, from 1 to 604800. Time in which it is suspended doesn't count. If unset, there is no
-	// limit.
+	// attempt resumes a failed run when it is raised, from 1 to 1000. Shards that are counted and
+	// have no errored episodes stay counted; the others are played again, with new retries and
+	// deadlines. It has no effect on a run that hasn't failed. Defaults to 1.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Attempt *int32 `json:"attempt,omitempty"`
+
+	// startDeadlineSeconds limits the time that the run waits before its first runner can start,
+	// for its pool, its queue or the admission of its Job, before it fails, in seconds, from 1 to
+	// 604800. Time in which it is suspended doesn't count. If unset, there is no limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	// +optional
 	StartDeadlineSeconds *int32 `json:"startDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds limits the time from the run's start before it fails, in seconds, from
-	// 1 to 2592000. Time in which it is suspended counts. If unset, there is no limit. If
-	// agent.type is External, the run completes with the collected episodes instead, and the field
-	// may be changed: 1 ends the run at once.
+	// activeDeadlineSeconds limits the time from the run's start, or from its admission by a queue,
+	// before it fails, in seconds, from 1 to 2592000. Time in which it is suspended counts. If
+	// unset, there is no limit. If agent.type is External, the run completes with the collected
+	// episodes instead, and the field may be changed: 1 ends the run at once.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

@@ -37,6 +37,11 @@ func granted() map[string][]string {
 
 		// Deletion costs of servers and finalizers of runners are patched.
 		"pods": {"get", "list", "patch", "watch"},
+		// Runners of nodes that don't answer are marked as failed, so that the Job replaces them.
+		"pods/status": {"patch"},
+		"nodes":       {"get"},
+		// The Job controller reports by events only that pods are refused.
+		"events": {"list"},
 		// access.allowedNamespaces may select namespaces by labels.
 		"namespaces":           {"get", "list", "watch"},
 		"events.k8s.io/events": {"create", "patch"},

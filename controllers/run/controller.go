@@ -205,10 +205,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 	if err := r.applyJob(ctx, snap, next); err != nil {
+		if e, ok := errors.AsType[*refusedError](err); ok {
+			return r.refused(ctx, snap, next, e)
+		}
 		return pods.IgnoreExpected(err)
 	}
 
-	// 7. Remove the finalizer of pods whose summary is counted or refused.
+	// 7. Have the runners of lost nodes replaced, and remove the finalizer of pods whose summary is
+	//    counted or refused.
+	if err := r.failLost(ctx, next.lost); err != nil {
+		return pods.IgnoreExpected(err)
+	}
 	if err := r.removeFinalizers(ctx, next.release); err != nil {
 		return pods.IgnoreExpected(err)
 	}
@@ -284,9 +291,9 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.createJob != nil:
 		if err := r.createCredential(ctx, snap); err != nil {
-			return err
+			return asRefusal("the Secret of the run's credential", err)
 		}
-		return r.create(ctx, runnerJob(snap, *next.createJob))
+		return asRefusal("Job "+snap.run.Name, r.create(ctx, runnerJob(snap, *next.createJob)))
 	case next.changeJob != (jobChange{}):
 		changed := snap.job.DeepCopy()
 		c, spec := next.changeJob, &changed.Spec

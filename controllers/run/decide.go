@@ -32,6 +32,7 @@ type decision struct {
 	createJob  *jobSpec
 	changeJob  jobChange
 
+	lost      []corev1.Pod // of lost nodes, which are marked as failed
 	release   []corev1.Pod // whose finalizer is removed
 	deleteRun bool
 	again     time.Duration
@@ -72,7 +73,11 @@ func decide(s snapshot) decision {
 	}
 	d.status.ObservedGeneration = s.run.Generation
 	if evaluation.Ended(s.run.Status.Conditions) {
-		reconcileEnded(&d, s)
+		if resumes(s.run) {
+			resume(&d, s)
+		} else {
+			reconcileEnded(&d, s)
+		}
 		return d
 	}
 	if err := newerFigures(s); err != nil {
@@ -91,7 +96,7 @@ func decide(s snapshot) decision {
 	}
 	if !o.Ended() {
 		setConditions(&d, s, o)
-		d.release = releasable(&d, s)
+		d.release, d.lost = releasable(&d, s), lostPods(&d, s)
 		return d
 	}
 	d.status.CompletionTime = new(metav1.NewTime(s.now))

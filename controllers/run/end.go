@@ -1,15 +1,19 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // endedJobDeadline, in seconds, has passed for every Job that has begun.
@@ -29,6 +33,9 @@ func startDeadline(d *decision, s snapshot, obstacle evaluation.Outcome) evaluat
 		c.Status == metav1.ConditionFalse {
 		since = c.LastTransitionTime.Time
 	}
+	if resumed := s.run.Status.AttemptTime; resumed != nil && resumed.After(since) {
+		since = resumed.Time
+	}
 	if left := since.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
 		d.wake(left)
 		return evaluation.Outcome{}
@@ -36,6 +43,22 @@ func startDeadline(d *decision, s snapshot, obstacle evaluation.Outcome) evaluat
 	return failed(v1alpha1.ReasonStartDeadlineExceeded,
 		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.",
 			*deadline, obstacle.Message))
+}
+
+// noteAdmission notes when the queue first admitted a Job of the run.
+func noteAdmission(d *decision, s snapshot) {
+	if s.job != nil && queuedJob(s.job) && !ptr.Deref(s.job.Spec.Suspend, false) && d.status.AdmissionTime == nil {
+		d.status.AdmissionTime = new(metav1.NewTime(s.now))
+	}
+}
+
+// unadmitted reports whether a queue has admitted no Job of the attempt yet.
+func unadmitted(s snapshot) bool {
+	waits := queued(s.run)
+	if s.job != nil {
+		waits = queuedJob(s.job)
+	}
+	return waits && s.run.Status.AdmissionTime == nil
 }
 
 // activeDeadline fails a run that has taken longer than activeDeadlineSeconds.
@@ -54,10 +77,11 @@ func activeDeadline(d *decision, s snapshot) evaluation.Outcome {
 // deadlineOf returns when activeDeadlineSeconds will have passed, and the time until then. The zero
 // time means that there is no deadline, or that the run hasn't begun.
 func deadlineOf(s snapshot) (at time.Time, left time.Duration) {
-	if s.run.Spec.ActiveDeadlineSeconds == nil || s.run.Status.StartTime == nil {
+	began := cmp.Or(s.run.Status.AdmissionTime, s.run.Status.AttemptTime, s.run.Status.StartTime)
+	if s.run.Spec.ActiveDeadlineSeconds == nil || began == nil || unadmitted(s) {
 		return time.Time{}, 0
 	}
-	at = s.run.Status.StartTime.Add(seconds32(*s.run.Spec.ActiveDeadlineSeconds))
+	at = began.Add(seconds32(*s.run.Spec.ActiveDeadlineSeconds))
 	return at, at.Sub(s.now)
 }
 
@@ -136,4 +160,101 @@ func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) 
 	}
 	return !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionThresholdsMet)
+}
+
+// resumes reports whether spec.attempt asks for another attempt at a failed run.
+func resumes(run *v1alpha1.EvaluationRun) bool {
+	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed) &&
+		ptr.Deref(run.Spec.Attempt, 1) > max(run.Status.Attempt, 1)
+}
+
+// resume opens a failed run again. Shards with errored episodes are played again: their errors may
+// be why the run failed. The next pass replaces the Job, whose number is that of an earlier one.
+func resume(d *decision, s snapshot) {
+	status := &d.status
+	status.Attempt, status.AttemptTime = *s.run.Spec.Attempt, new(metav1.NewTime(s.now))
+	status.CompletionTime, status.AdmissionTime = nil, nil
+	message := "The run begins again."
+	if shards := status.Shards; shards != nil {
+		shards.RoundsBefore = shards.Rounds
+		shards.Rounds++
+		if err := dropFlawed(d); err != nil {
+			// The next pass fails the run with the same error.
+			message = err.Error()
+		} else {
+			message = fmt.Sprintf("%s The others are played again.", shardsMessage(d))
+		}
+	}
+	o := running(v1alpha1.ReasonRunning, fmt.Sprintf("This is attempt %d. %s", status.Attempt, message))
+	if status.Provenance == nil {
+		o.State, o.Reason = evaluation.Waiting, v1alpha1.ReasonWaitingForEnvironment
+	}
+	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, o.Message)
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range evaluation.Conditions(s.run, *status, d.folding.sums, o) {
+		c.Message = pods.Shorten(c.Message, pods.MaxNote)
+		c.ObservedGeneration, c.LastTransitionTime = s.run.Generation, metav1.NewTime(s.now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	d.wake(waitDelay)
+}
+
+// dropFlawed takes the shards with errored episodes out of the figures.
+func dropFlawed(d *decision) error {
+	status := &d.status
+	kept := ptr.Deref(status.Shards.Flawless, v1alpha1.CountedShards{
+		CompletedIndexes: status.Shards.CompletedIndexes, Accumulator: status.Shards.Accumulator})
+	sums, done, err := parseCounted(kept)
+	if err != nil {
+		return err
+	}
+	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
+	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
+	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
+	d.folding.sums, d.folding.completed = sums, done
+	evaluation.WriteFigures(status, sums, done)
+	return nil
+}
+
+// keepFlawless adds the shards without errored episodes that this pass has counted to a second sum,
+// which begins with the first shard that has such episodes.
+func keepFlawless(d *decision, s snapshot) error {
+	before := s.run.Status.Shards
+	flawed := false
+	for _, shard := range d.folding.counted {
+		flawed = flawed || shard.flawed()
+	}
+	if len(d.folding.counted) == 0 || before.Flawless == nil && !flawed {
+		return nil
+	}
+	sums, done, err := parseCounted(ptr.Deref(before.Flawless, v1alpha1.CountedShards{
+		CompletedIndexes: before.CompletedIndexes, Accumulator: before.Accumulator}))
+	if err != nil {
+		return err
+	}
+	for i, shard := range d.folding.counted {
+		if !shard.flawed() {
+			sums.FoldSummary(d.folding.ledgers[i], d.folding.summaries[i])
+			done.Add(int64(shard.index))
+		}
+	}
+	text, err := sums.MarshalText()
+	if err != nil {
+		return fmt.Errorf("encoding the sums of shards without errors: %w", err)
+	}
+	d.status.Shards.Flawless = &v1alpha1.CountedShards{CompletedIndexes: done.String(), Accumulator: string(text)}
+	return nil
+}
+
+// parseCounted reads counted shards of the status.
+func parseCounted(c v1alpha1.CountedShards) (score.Accumulator, score.IndexSet, error) {
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(c.Accumulator)); err != nil {
+		return sums, score.IndexSet{}, fmt.Errorf("reading status.shards.accumulator: %w", err)
+	}
+	done, err := score.ParseIndexSet(c.CompletedIndexes)
+	if err != nil {
+		return sums, done, fmt.Errorf("reading status.shards.completedIndexes: %w", err)
+	}
+	return sums, done, nil
 }

@@ -32,6 +32,7 @@ type folding struct {
 	counted   []countedShard // by this pass
 	refused   []refusal
 	ledgers   []*score.Ledger // of the shards in counted, or of the segments that this pass has added
+	summaries []score.Summary // of the shards in counted
 	errored   int64           // errored episodes of those segments
 	plan      score.Plan      // that summaries are checked against
 	planErr   error           // why there is no plan
@@ -49,6 +50,16 @@ type countedShard struct {
 
 // suspect reports whether the servers counted more episodes than the shard's runner.
 func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
+
+// flawed reports whether episodes of the shard errored.
+func (c countedShard) flawed() bool {
+	for _, n := range c.errored {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // refusal is a summary or segment that is not counted. A refused shard is played by another Job,
 // since its pod has succeeded.
@@ -82,7 +93,7 @@ func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, lis
 		}
 		f.sums.FoldSummary(ledger, summary)
 		f.completed.Add(int64(shard))
-		f.ledgers = append(f.ledgers, ledger)
+		f.ledgers, f.summaries = append(f.ledgers, ledger), append(f.summaries, summary)
 		f.counted = append(f.counted, countedShard{
 			index: shard, duration: played(pod), replayed: ledger.Replayed, errored: erroredByClass(summary),
 			unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),

@@ -110,7 +110,7 @@ func jobAttemptOf(job *batchv1.Job) int32 {
 
 // mayPlayAgain reports whether shards may be played by another Job.
 func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
-	return run.Status.Shards.Rounds <= shardBackoffLimit(run)
+	return run.Status.Shards.Rounds-run.Status.Shards.RoundsBefore <= shardBackoffLimit(run)
 }
 
 func queued(run *v1alpha1.EvaluationRun) bool { return run.Labels[labelQueue] != "" }
@@ -130,13 +130,13 @@ func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
 		reason, message := whyFailed(s, c)
-		return failed(reason, message+lastWords(s.failed)+". Correct that, then create the run again.")
+		return failed(reason, message+lastWords(s.failed)+". Correct that, then raise spec.attempt to resume the run.")
 	}
 	if why, since := startTrouble(s.pods); why != "" {
 		left := since.Add(stuckDeadline).Sub(s.now)
 		if left <= 0 {
 			return failed(v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. "+
-				"Correct that, then create the run again.", stuckDeadline, why))
+				"Correct that, then raise spec.attempt to resume the run.", stuckDeadline, why))
 		}
 		d.wake(left)
 	}
@@ -196,14 +196,15 @@ func playedWithout(d *decision, s snapshot) evaluation.Outcome {
 	if !mayPlayAgain(s.run) {
 		return failed(v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q "+
 			"were refused, or their pods were removed before they were read. retries.shardBackoffLimit doesn't allow "+
-			"them to be played again. Find out what removes pods and finalizers, then create the run again.",
+			"them to be played again. Find out what removes pods and finalizers, then raise spec.attempt to resume "+
+			"the run.",
 			s.job.Name, left))
 	}
 	d.status.Shards.Rounds++
 	d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+
 		"the summaries of %d of them were refused, and the pods of %d were removed. This is repetition %d of at most "+
 		"%d (retries.shardBackoffLimit).", pods.Quote(left.String()), left.Len()-lost, lost,
-		d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
+		d.status.Shards.Rounds-d.status.Shards.RoundsBefore-1, shardBackoffLimit(s.run)))
 	return evaluation.Outcome{}
 }
 

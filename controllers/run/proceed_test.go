@@ -303,6 +303,7 @@ func TestProceed(t *testing.T) {
 			states:   envReady + runs,
 			message:  "0 of 4",
 			released: "baseline-0",
+			again:    waitDelay,
 		},
 		"a pod that has ended is deleted": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
@@ -431,25 +432,5 @@ func TestProceed(t *testing.T) {
 				t.Errorf("the decision changed its input: %s", diff)
 			}
 		})
-	}
-}
-
-// jobDecision returns the change of the Job in one word.
-func jobDecision(d decision) string {
-	switch {
-	case d.createJob != nil:
-		return "create"
-	case d.deleteJob:
-		return "delete"
-	case d.changeJob.parallelism != nil:
-		return "resize"
-	case d.changeJob.suspend != nil && *d.changeJob.suspend:
-		return "suspend"
-	case d.changeJob.suspend != nil:
-		return "resume"
-	case d.changeJob.deadline != nil:
-		return "end"
-	default:
-		return ""
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -53,6 +54,7 @@ type snapshot struct {
 	pods      []corev1.Pod // of this run that carry the finalizer
 	failed    []corev1.Pod // of this run
 	succeeded []corev1.Pod // of this run
+	stopping  []corev1.Pod // of this run that are being deleted without the finalizer
 	foreign   []corev1.Pod // that carry the finalizer and the run's name, but are not this run's
 
 	scores         *corev1.ConfigMap       // the table of scenarios, nil unless the run has created it
@@ -66,8 +68,12 @@ type snapshot struct {
 	gone           []string                // pods of status.rollouts.servers that no longer exist
 
 	pools     []v1alpha1.CustomerSupportEnv // of the run's namespace, read only until the run begins
-	report    *score.Report                 // the pool's offer, read only while the run has no plan
-	reportErr error                         // why report couldn't be read
+	lostNodes map[string]bool               // nodes of overdue pods, true for those that don't answer
+
+	podsRefused string // why the API server refuses the Job's pods, "" if it has pods
+
+	report    *score.Report // the pool's offer, read only while the run has no plan
+	reportErr error         // why report couldn't be read
 }
 
 // offer requires that the report was read.
@@ -125,6 +131,8 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 			s.pods = append(s.pods, pod)
 		} else if held {
 			s.foreign = append(s.foreign, pod)
+		} else if mine && !pod.DeletionTimestamp.IsZero() {
+			s.stopping = append(s.stopping, pod)
 		}
 		leaving = leaving || mine && !pod.DeletionTimestamp.IsZero()
 	}
@@ -299,4 +307,61 @@ func sameGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {
 		}
 	}
 	return nil
+}
+
+// source is the way in which a run's episodes arrive: in the summaries of a Job's runners, or in
+// segments of the pool's servers. A pass chooses it once.
+type source interface {
+	// read reads what is new, and what only this source needs.
+	read(ctx context.Context, r *Reconciler, s *snapshot) error
+	// begin writes to the status what the run begins with.
+	begin(d *decision, s snapshot) evaluation.Outcome
+	// advance counts what is new, checks whether the run has ended, and has the rest played.
+	advance(d *decision, s snapshot) evaluation.Outcome
+	// end completes the status of a run that has ended.
+	end(d *decision, s snapshot)
+	// traits are constant.
+	traits() traits
+}
+
+// traits are the properties of a source that messages and conditions depend on.
+type traits struct {
+	// runners need the pool's token.
+	runners            bool
+	suspended, resumed string
+}
+
+func sourceOf(run *v1alpha1.EvaluationRun) source {
+	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+		return serverSource{}
+	}
+	return jobSource{}
+}
+
+// inOrder runs checks until one ends the run, and returns the outcome of the last that it ran.
+func inOrder(d *decision, s snapshot, checks ...func(*decision, snapshot) evaluation.Outcome) evaluation.Outcome {
+	var o evaluation.Outcome
+	for _, check := range checks {
+		if o = check(d, s); o.Ended() {
+			break
+		}
+	}
+	return o
+}
+
+// forEach calls f with each item, in order and so many at a time. All calls together have
+// requestBudget.
+func forEach[T any](ctx context.Context, items []T, width int, f func(context.Context, T)) {
+	ctx, cancel := context.WithTimeout(ctx, requestBudget)
+	defer cancel()
+	var group sync.WaitGroup
+	slots := make(chan struct{}, width)
+	for _, item := range items {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			f(ctx, item)
+		})
+	}
+	group.Wait()
 }

@@ -203,6 +203,13 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it to continue.",
 			strings.Join(s.taken, ", "))
 	}
+	if o := stillRefused(d, s); o.Reason != "" {
+		return o
+	}
+	if s.podsRefused != "" {
+		return going(v1alpha1.ReasonRunnersRefused, "The API server refuses the runners' pods: %s. Correct that to "+
+			"continue.", pods.Quote(strings.TrimSuffix(s.podsRefused, ".")))
+	}
 	if why, _ := startTrouble(s.pods); why != "" {
 		return going(v1alpha1.ReasonRunnersNotStarted, "A runner can't start: %s.", strings.TrimSuffix(why, "."))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -45,6 +46,9 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	} else if found {
 		s.planMap = planMap
 	}
+	if err := errors.Join(r.readRefusal(ctx, s), r.readLostNodes(ctx, s)); err != nil {
+		return err
+	}
 	if _, err := storedPlan(*s); err != nil || s.run.Status.Provenance == nil {
 		if err := r.readReport(ctx, s); err != nil {
 			return err
@@ -77,6 +81,7 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 
 // advance implements source. A complete run keeps its figures, even if the pool has changed since.
 func (jobSource) advance(d *decision, s snapshot) evaluation.Outcome {
+	noteAdmission(d, s)
 	return inOrder(d, s, foldSummaries, allCounted, revoked, planChanged, activeDeadline, jobFailure, continueJob)
 }
 
@@ -98,6 +103,9 @@ func foldSummaries(d *decision, s snapshot) evaluation.Outcome {
 	d.folding.plan = plan
 	keepScores(d, s, plan)
 	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+	if err := keepFlawless(d, s); err != nil {
+		return changedByHand(err)
+	}
 	announceFolding(d, s, done)
 	return evaluation.Outcome{}
 }
@@ -112,13 +120,21 @@ func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
 		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards,
 		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
-		Advice:   "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then create the run again.",
+		Advice: "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then raise spec.attempt to resume " +
+			"the run.",
 	})
 	if verdict.State == evaluation.Completed {
+		d.status.Shards.Flawless = nil
 		complete(d, s, d.folding.plan)
 	}
-	if refused := d.folding.refused; !over && len(refused) > 0 && !mayPlayAgain(s.run) {
-		return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0]))
+	if over || mayPlayAgain(s.run) {
+		return verdict
+	}
+	// A refusal of an earlier Job is no reason: its shard is being played again.
+	for _, r := range d.folding.refused {
+		if r.pod.Annotations[annotationAttempt] == strconv.Itoa(int(d.status.Shards.Rounds)) {
+			return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(r))
+		}
 	}
 	return verdict
 }
@@ -147,7 +163,13 @@ func continueJob(d *decision, s snapshot) evaluation.Outcome {
 	}
 	keepJob(d, s)
 	showLive(d, s)
-	return inProgress(d, s)
+	o := inProgress(d, s)
+	if notBegun(d, s, o) {
+		if late := startDeadline(d, s, o); late.Ended() {
+			return late
+		}
+	}
+	return o
 }
 
 func (jobSource) end(*decision, snapshot) {}
@@ -181,16 +203,9 @@ func announceProgress(d *decision, before, now, total int64, message string) {
 
 // counted reads the sums and the counted shards from the status.
 func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
-	var sums score.Accumulator
 	shards := ptr.Deref(s.run.Status.Shards, v1alpha1.Shards{})
-	if err := sums.UnmarshalText([]byte(shards.Accumulator)); err != nil {
-		return sums, score.IndexSet{}, fmt.Errorf("reading status.shards.accumulator: %w", err)
-	}
-	done, err := score.ParseIndexSet(shards.CompletedIndexes)
-	if err != nil {
-		return sums, done, fmt.Errorf("reading status.shards.completedIndexes: %w", err)
-	}
-	return sums, done, nil
+	return parseCounted(v1alpha1.CountedShards{CompletedIndexes: shards.CompletedIndexes,
+		Accumulator: shards.Accumulator})
 }
 
 func refusedSummary(r refusal) string {

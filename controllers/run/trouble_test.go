@@ -1,14 +1,18 @@
 package run
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -144,5 +148,152 @@ func TestJobOfAFailedRunIsStopped(t *testing.T) {
 		if got := jobDecision(d); got != want {
 			t.Errorf("queue %q: %s, want %s", name, got, want)
 		}
+	}
+}
+
+// refuseJobs has the API server refuse Jobs as an exceeded quota does.
+func refuseJobs(what string, do func() error) error {
+	if what == "create *v1.Job" {
+		return apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, runName,
+			errors.New("exceeded quota: jobs, requested: count/jobs.batch=1, used: 5, limited: 5"))
+	}
+	return do()
+}
+
+// A Job that the API server refuses is told with its words, tried again, and subject to
+// startDeadlineSeconds.
+func TestRefusedJob(t *testing.T) {
+	w := readyWorld(t)
+	w.fault = refuseJobs
+	result := w.mustPass()
+	if c := w.complete(); c.Reason != v1alpha1.ReasonJobRefused || !strings.Contains(c.Message, "exceeded quota: jobs") {
+		t.Errorf("%s: %s", c.Reason, c.Message)
+	}
+	if result.RequeueAfter != minRefusedRetry {
+		t.Errorf("tried again after %v", result.RequeueAfter)
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Warning JobRefused"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	before := w.run().ResourceVersion
+	w.wait(10 * time.Minute)
+	if result := w.mustPass(); result.RequeueAfter != time.Minute || w.run().ResourceVersion != before || len(w.events()) > 0 {
+		t.Errorf("again: requeued after %v, events %v", result.RequeueAfter, w.events())
+	}
+	w.fault = nil
+	w.mustPass()
+	w.mustPass()
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || w.job() == nil {
+		t.Errorf("accepted: %s: %s", c.Reason, c.Message)
+	}
+}
+
+func TestStartDeadlineOfWhatIsRefusedOrQueued(t *testing.T) {
+	for name, change := range map[string]func(s *snapshot){
+		v1alpha1.ReasonJobRefused: func(s *snapshot) {
+			s.job = nil
+			c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
+			c.Reason, c.Message = v1alpha1.ReasonJobRefused, "The API server refuses Job baseline: quota."
+		},
+		v1alpha1.ReasonRunnersRefused: func(s *snapshot) { s.podsRefused = "quota" },
+		v1alpha1.ReasonQueued:         func(s *snapshot) { enqueue(s) },
+	} {
+		s, _ := begun(t)
+		s.run.Spec.StartDeadlineSeconds = new(int32(60))
+		change(&s)
+		s.now = start().Add(59 * time.Second)
+		if c := completeOf(decide(s)); c.Reason != name {
+			t.Errorf("before the deadline: %s: %s, want %s", c.Reason, c.Message, name)
+		}
+		s.now = start().Add(60 * time.Second)
+		if c := completeOf(decide(s)); c.Reason != v1alpha1.ReasonStartDeadlineExceeded {
+			t.Errorf("%s: after the deadline: %s: %s", name, c.Reason, c.Message)
+		}
+	}
+}
+
+// The time in a queue doesn't count for activeDeadlineSeconds, and the deadline doesn't end a run
+// in the very pass that sees its admission.
+func TestActiveDeadlineCountsFromAdmission(t *testing.T) {
+	s, _ := begun(t)
+	s.run.Spec.ActiveDeadlineSeconds = new(int32(60))
+	enqueue(&s)
+	pass := func(at time.Duration) string {
+		s.now = start().Add(at)
+		d := decide(s)
+		s.run.Status = d.status
+		return completeOf(d).Reason
+	}
+	if got := pass(2 * time.Hour); got != v1alpha1.ReasonQueued {
+		t.Errorf("in the queue: %s", got)
+	}
+	s.job.Spec.Suspend = new(false)
+	if got := pass(3 * time.Hour); got != v1alpha1.ReasonRunning {
+		t.Errorf("admitted: %s", got)
+	}
+	if got := pass(3*time.Hour + 59*time.Second); got != v1alpha1.ReasonRunning {
+		t.Errorf("before the deadline: %s", got)
+	}
+	if got := pass(3*time.Hour + time.Minute); got != v1alpha1.ReasonDeadlineExceeded {
+		t.Errorf("after the deadline: %s", got)
+	}
+}
+
+// A summary that an earlier Job's runner left is no reason to fail the last repetition.
+func TestRefusalOfAnEarlierJob(t *testing.T) {
+	for round, reason := range map[string]string{"1": v1alpha1.ReasonRunning, "2": v1alpha1.ReasonSummaryRefused} {
+		s, _ := begun(t)
+		s.run.Spec.Retries.ShardBackoffLimit = new(int32(1))
+		s.run.Status.Shards.Rounds = 2
+		s.job.Annotations[annotationAttempt] = "2"
+		pod := ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, "forged")
+		pod.Annotations[annotationAttempt] = round
+		addPods(&s, pod)
+		if c := completeOf(decide(s)); c.Reason != reason {
+			t.Errorf("Job %s: %s: %s, want %s", round, c.Reason, c.Message, reason)
+		}
+	}
+}
+
+// A pod of a node that doesn't answer is ended when it is overdue; one whose node answers stops by
+// itself.
+func TestPodsOfLostNodesAreEnded(t *testing.T) {
+	for lost, want := range map[bool]string{true: "baseline-0", false: ""} {
+		for _, after := range []time.Duration{deleteGrace - 1, deleteGrace} {
+			s, _ := begun(t)
+			pod := deleting(runnerPodOf(s.run, 0), -after)
+			pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+			addPods(&s, pod)
+			s.lostNodes = map[string]bool{"node": lost}
+			d := decide(s)
+			if after < deleteGrace {
+				want = ""
+			} else if lost {
+				want = "baseline-0"
+			}
+			if got := podNames(d.lost); got != want {
+				t.Errorf("node lost %v, overdue %v: %q, want %q", lost, after, got, want)
+			}
+		}
+	}
+}
+
+// jobDecision returns the change of the Job in one word.
+func jobDecision(d decision) string {
+	switch {
+	case d.createJob != nil:
+		return "create"
+	case d.deleteJob:
+		return "delete"
+	case d.changeJob.parallelism != nil:
+		return "resize"
+	case d.changeJob.suspend != nil && *d.changeJob.suspend:
+		return "suspend"
+	case d.changeJob.suspend != nil:
+		return "resume"
+	case d.changeJob.deadline != nil:
+		return "end"
+	default:
+		return ""
 	}
 }

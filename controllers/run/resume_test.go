@@ -1,0 +1,181 @@
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// raise sets spec.attempt and passes once.
+func (w *world) raise(attempt int32) {
+	w.t.Helper()
+	run := w.run()
+	run.Spec.Attempt = &attempt
+	w.update(run)
+	w.mustPass()
+}
+
+// endRest ends every shard of the present Job.
+func (w *world) endRest(shards ...int) {
+	w.t.Helper()
+	plan, job := w.plan(), w.job()
+	for i, shard := range shards {
+		pod := succeeded(w.t, w.run(), plan, shard)
+		pod.Name += "-again"
+		pod.UID += "-again"
+		w.create(ofJob(pod, job, i))
+	}
+	w.mustPass()
+}
+
+// undisturbed returns the status of a run of which nothing failed.
+func undisturbed(t *testing.T) v1alpha1.EvaluationRunStatus {
+	t.Helper()
+	w := readyWorld(t)
+	w.mustPass()
+	for shard := range 4 {
+		w.create(succeeded(t, w.run(), w.plan(), shard))
+	}
+	w.mustPass()
+	return w.run().Status
+}
+
+// checkLikeUndisturbed compares the figures of a resumed run with those of an undisturbed one.
+func (w *world) checkLikeUndisturbed() {
+	w.t.Helper()
+	got, want := w.run().Status, undisturbed(w.t)
+	if states(got.Conditions) != envReady+"Complete=True/Completed"+notFailed || w.held() != "" {
+		w.t.Errorf("conditions %s, held %q", states(got.Conditions), w.held())
+	}
+	if diff := cmp.Diff(want.Shards.Accumulator, got.Shards.Accumulator); diff != "" || got.Shards.Flawless != nil {
+		w.t.Errorf("sums differ: %s, flawless %v", diff, got.Shards.Flawless)
+	}
+	if diff := cmp.Diff(want.Score, got.Score); diff != "" || got.ScoresRef == nil {
+		w.t.Errorf("score: %s, table %v", diff, got.ScoresRef)
+	}
+}
+
+// A failed run that is resumed keeps the shards that are counted, and plays the others in a new
+// Job with all of its repetitions.
+func TestResumeAFailedRun(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	run := w.run()
+	w.create(succeeded(t, run, w.plan(), 0), succeeded(t, run, w.plan(), 2),
+		ends(runnerPodOf(run, 1), corev1.PodFailed, "error: no such key"))
+	w.endJob(batchv1.JobFailed)
+	w.mustPass()
+	if got := states(w.run().Status.Conditions); got != envReady+"Complete=False/ShardsFailed Failed=True/ShardsFailed" {
+		t.Fatalf("conditions %s", got)
+	}
+	w.raise(1)
+	if !meta.IsStatusConditionTrue(w.run().Status.Conditions, v1alpha1.ConditionFailed) {
+		t.Fatal("the same attempt resumes the run")
+	}
+	w.events()
+	w.raise(2)
+	got := w.run().Status
+	if meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionStalled) != nil {
+		t.Error("a run that is resumed is stalled")
+	}
+	if diff := cmp.Diff([]string{"Normal Resumed"}, w.events()); diff != "" || got.CompletionTime != nil ||
+		got.Attempt != 2 || got.Shards.CompletedIndexes != "0,2" || got.Shards.Rounds != 2 || got.Shards.RoundsBefore != 1 {
+		t.Errorf("resumed: %+v %+v, events %s", got, got.Shards, diff)
+	}
+	w.mustPass() // deletes the Job of the first attempt
+	w.mustPass()
+	job := w.job()
+	if job == nil || job.Annotations[annotationShards] != "1,3" || jobAttemptOf(job) != 2 || *job.Spec.Suspend {
+		t.Fatalf("Job %+v, want one of shards 1 and 3", job)
+	}
+	if !mayPlayAgain(w.run()) {
+		t.Error("the repetitions of the first attempt count in the second")
+	}
+	w.endRest(1, 3)
+	w.checkLikeUndisturbed()
+	w.raise(3)
+	if got := w.run().Status; got.Attempt != 2 || got.CompletionTime == nil {
+		t.Errorf("a complete run is resumed: %+v", got)
+	}
+}
+
+// A run that failed because of errored episodes plays the shards again that have any, so that it
+// doesn't fail at once for the same ones.
+func TestResumeAfterTooManyErrors(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	run, plan := w.run(), w.plan()
+	var flawed []int64
+	for e := range plan.Shard(1) {
+		flawed = append(flawed, e.Index)
+	}
+	w.create(succeeded(t, run, plan, 0))
+	w.mustPass()
+	w.create(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{errored: flawed})),
+		succeeded(t, run, plan, 2))
+	w.mustPass()
+	got := w.run().Status
+	if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored ||
+		got.Shards.CompletedIndexes != "0-2" || got.Shards.Flawless.CompletedIndexes != "0,2" {
+		t.Fatalf("%+v, shards %+v", c, got.Shards)
+	}
+	w.raise(2)
+	if got := w.run().Status; got.Episodes.Errored != 0 || got.Shards.CompletedIndexes != "0,2" || got.Errors != nil &&
+		got.Errors[0].Errored != 0 {
+		t.Errorf("the errored episodes still count: %+v %+v", got.Episodes, got.Errors)
+	}
+	w.mustPass()
+	w.mustPass()
+	w.endRest(1, 3)
+	w.checkLikeUndisturbed()
+}
+
+// The deadlines of a resumed run count from the time when it was resumed.
+func TestDeadlinesOfAResumedRun(t *testing.T) {
+	s, _ := begun(t)
+	s.run.Spec.ActiveDeadlineSeconds = new(int32(60))
+	s.now = start().Add(61 * time.Second)
+	d := decide(s)
+	if c := completeOf(d); c.Reason != v1alpha1.ReasonDeadlineExceeded {
+		t.Fatalf("%+v", c)
+	}
+	s.run.Status, s.run.Spec.Attempt = d.status, new(int32(2))
+	s.now = start().Add(time.Hour)
+	s.run.Status = decide(s).status
+	s.now = start().Add(time.Hour + 59*time.Second)
+	s.job = nil
+	if c := completeOf(decide(s)); c.Reason != v1alpha1.ReasonRunning {
+		t.Errorf("before the deadline: %s: %s", c.Reason, c.Message)
+	}
+	s.now = start().Add(time.Hour + 60*time.Second)
+	if c := completeOf(decide(s)); c.Reason != v1alpha1.ReasonDeadlineExceeded {
+		t.Errorf("after the deadline: %s: %s", c.Reason, c.Message)
+	}
+}
+
+// A run that failed before it began waits for its pool again.
+func TestResumeBeforeTheBeginning(t *testing.T) {
+	s := snap()
+	s.run.Spec.StartDeadlineSeconds = new(int32(60))
+	s.env = nil
+	s.run.Status = decide(s).status
+	s.now = start().Add(time.Minute)
+	s.run.Status = decide(s).status
+	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue {
+		t.Fatalf("%+v", c)
+	}
+	s.run.Spec.Attempt = new(int32(2))
+	s.now = start().Add(time.Hour)
+	s.run.Status = decide(s).status
+	s.env = pool()
+	if d := decide(s); d.createJob == nil || d.createPlan == nil {
+		t.Errorf("the run doesn't begin: %+v", completeOf(d))
+	}
+}

@@ -94,6 +94,10 @@ conformance: ## Test compatibility with OpenEnv and MCP clients, LiteLLM and S3:
 	@go build -o bin/conformance ./hack/conformance
 	@bin/conformance $(CONFORMANCEFLAGS)
 
+.PHONY: abuse
+abuse: ## Attack one server within the memory of its pod while other clients play (3 minutes).
+	go run ./hack/abuse
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
 	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | \

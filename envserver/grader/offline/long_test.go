@@ -3,6 +3,7 @@ package offline
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -62,6 +63,32 @@ func TestInventedValuesAreBounded(t *testing.T) {
 	if len(v.Invented) != maxInvented || v.PostGate != 0 || len(v.Gates) > 10 {
 		t.Errorf("listed %d values and %d gates, earned %d", len(v.Invented), len(v.Gates), v.PostGate)
 	}
+}
+
+// Long replies wait for each other, so that they leave processors to other sessions. Others don't
+// wait.
+func TestLongRepliesWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := New()
+		o.long <- struct{}{}
+		judgeReply(t, o, overbilled(), padded(text.MaxMessageRunes, ""))
+		judged := make(chan struct{})
+		go func() {
+			judgeReply(t, o, overbilled(), padded(3*text.MaxMessageRunes, ""))
+			close(judged)
+		}()
+		synctest.Wait()
+		select {
+		case <-judged:
+			t.Error("a long reply didn't wait for another one")
+		default:
+		}
+		<-o.long
+		<-judged
+		if len(o.long) != 0 {
+			t.Error("a judged reply keeps others waiting")
+		}
+	})
 }
 
 // BenchmarkOfflineLongest judges the longest replies, which would be slow if a matcher compared all

@@ -13,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -23,8 +24,12 @@ const (
 	// unsupportedCap bounds replies that state no required fact, promise a forbidden or invented
 	// value, or are copied or stuffed: style alone never passes.
 	unsupportedCap = 100
-	inventedCost   = 50  // the cost of each value without support in any text that the agent could read
-	maxPrepared    = 256 // the maximum number of prepared tickets that a judge keeps
+	// inventedCost is the cost of each value without support in any text that the agent could read.
+	inventedCost = 50
+	// longReply is the length, in bytes, from which replies are judged one at a time.
+	longReply = 2 * text.MaxMessageRunes
+	// maxPrepared is the maximum number of prepared tickets that a judge keeps.
+	maxPrepared = 256
 )
 
 // Judge judges a reply by matching. It can't recognise every free paraphrase and doesn't judge
@@ -33,23 +38,32 @@ type Judge struct {
 	libraries map[string]*library
 
 	ready *lru.Cache[*scenarios.Ticket, *prepared] // the last judged tickets
+	// long admits one long reply at a time, because each occupies a processor for up to a tenth of
+	// a second.
+	long chan struct{}
 }
 
 var _ grader.Judge = (*Judge)(nil)
 
 // New makes an offline judge. It reads the lexicons, so share the judge.
 func New() *Judge {
-	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared)}
+	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared),
+		long: make(chan struct{}, 1)}
 }
 
 // Name returns the constant Name.
 func (*Judge) Name() string { return Name }
 
-// Judge grades the reply. It never blocks, ignores the context and fails only without a ticket.
+// Judge grades the reply. It ignores the context, waits only for other long replies, and fails only
+// without a ticket.
 func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
 	if c.Ticket == nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket")
+	}
+	if len(c.Reply) > longReply {
+		o.long <- struct{}{}
+		defer func() { <-o.long }()
 	}
 	return o.prepared(c.Ticket).readReply(c.Reply, c.Actions).total(), nil
 }

@@ -17,8 +17,8 @@ const (
 	// budget. Larger messages take a part of the large budget in addition.
 	Medium = 1 << 20
 	// mediumParts and largeParts are the numbers of such messages at a time. One that is decoded
-	// occupies up to four times its size.
-	mediumParts = 32
+	// occupies up to four times its size, and a processor for milliseconds.
+	mediumParts = 8
 	largeParts  = 2
 )
 

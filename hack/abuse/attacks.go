@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// attack is a way to harm the server. Run returns what came of it, and an error if it succeeded.
+type attack struct {
+	name string
+	run  func(ctx context.Context, s *server) (string, error)
+}
+
+var attacks = []attack{
+	{"8 frames of 16 MiB with a million unknown members", func(ctx context.Context, s *server) (string, error) {
+		return s.sendAll(ctx, 8, 1, `{"type":"reset"`+manyMembers(16<<20-20)+`}`)
+	}},
+	{"16 resets of 16 MiB", func(ctx context.Context, s *server) (string, error) {
+		return s.sendAll(ctx, 16, 1, `{"type":"reset","data":{"x":"`+strings.Repeat("x", 16<<20-40)+`"}}`)
+	}},
+	{"16 mcp messages of 16 MiB", func(ctx context.Context, s *server) (string, error) {
+		return s.sendAll(ctx, 16, 1, `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"ping","params":{`+
+			manyMembers(16<<20 - 100)[1:]+`}}}`)
+	}},
+	{"160 actions of 1 MiB with many members", func(ctx context.Context, s *server) (string, error) {
+		return s.sendAll(ctx, 8, 20, `{"type":"step","data":{"action_type":"resolve"`+manyMembers(1<<20-60)+`}}`)
+	}},
+	{"100 parallel POSTs of 1 MB to /ticket/tasks", func(ctx context.Context, s *server) (string, error) {
+		body := `{"split":"train"` + manyMembers(1_000_000) + `}`
+		return s.post(ctx, 100, 300, "/ticket/tasks", body, nil)
+	}},
+	{"1,200 bodies of 1 MB that stall", func(ctx context.Context, s *server) (string, error) {
+		return s.stall(ctx, 1200, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
+			strings.Repeat("x", 60_000), 25*time.Second)
+	}},
+	{"16,500 connections with an unfinished header of 15 KB", func(ctx context.Context, s *server) (string, error) {
+		return s.stall(ctx, 16_500, "GET /health HTTP/1.1\r\nX: "+strings.Repeat("x", 15_000), 5*time.Second)
+	}},
+	{"3,000 MCP sessions without a connection", initialize},
+	{"80 messages of ligatures and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
+		return s.judgeAll(ctx, strings.Repeat("ﷺ(", 2000))
+	}},
+	{"80 messages of single letters and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
+		return s.judgeAll(ctx, strings.Repeat("a (", 1333))
+	}},
+}
+
+// manyMembers returns short members of about that many bytes, each with a comma before it.
+func manyMembers(size int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size-16; i++ {
+		fmt.Fprintf(&b, `,"%x":0`, i)
+	}
+	return b.String()
+}
+
+// attacker connects from another address than the clients.
+var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 5 * time.Second}
+
+func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
+	dialer := websocket.Dialer{NetDialContext: attacker.DialContext}
+	conn, response, err := dialer.DialContext(ctx, "ws://"+s.address+"/ws", nil)
+	if err != nil {
+		return nil, err
+	}
+	return conn, response.Body.Close()
+}
+
+// sendAll sends the message several times on each of several sockets at a time. An answer may have
+// 64 KiB.
+func (s *server) sendAll(ctx context.Context, sockets, times int, message string) (string, error) {
+	var answered, largest atomic.Int64
+	var sending sync.WaitGroup
+	for range sockets {
+		sending.Go(func() {
+			conn, err := s.connect(ctx)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			for range times {
+				if conn.WriteMessage(websocket.TextMessage, []byte(message)) != nil {
+					return
+				}
+				_, answer, err := conn.ReadMessage()
+				if err != nil {
+					return
+				}
+				answered.Add(1)
+				for n := largest.Load(); int64(len(answer)) > n && !largest.CompareAndSwap(n, int64(len(answer))); {
+					n = largest.Load()
+				}
+			}
+		})
+	}
+	sending.Wait()
+	result := fmt.Sprintf("%d answered, at most %d bytes", answered.Load(), largest.Load())
+	if answered.Load() == 0 || largest.Load() > 64<<10 {
+		return result, errors.New("the answers: " + result)
+	}
+	return result, nil
+}
+
+// post sends requests, some of them at a time, and counts the statuses of the answers. It calls
+// each, if not nil, with the header of an answer.
+func (s *server) post(ctx context.Context, parallel, requests int, path, body string,
+	each func(http.Header)) (string, error) {
+	transport := &http.Transport{DialContext: attacker.DialContext, MaxIdleConnsPerHost: parallel}
+	defer transport.CloseIdleConnections()
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var next atomic.Int64
+	var posting sync.WaitGroup
+	for range parallel {
+		posting.Go(func() {
+			for next.Add(1) <= int64(requests) && ctx.Err() == nil {
+				status, header := post(ctx, transport, "http://"+s.address+path, body)
+				mu.Lock()
+				statuses[status]++
+				if each != nil && status == http.StatusOK {
+					each(header)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	posting.Wait()
+	return fmt.Sprint(statuses), nil
+}
+
+// post returns the status of the answer, 0 for none.
+func post(ctx context.Context, transport http.RoundTripper, url, body string) (int, http.Header) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, nil
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, response.Header
+}
+
+// stall opens connections, sends the beginning of a request on each, and waits.
+func (s *server) stall(ctx context.Context, connections int, beginning string, wait time.Duration) (string, error) {
+	var mu sync.Mutex
+	var open []net.Conn
+	var next, refused atomic.Int64
+	var opening sync.WaitGroup
+	for range 32 {
+		opening.Go(func() {
+			for next.Add(1) <= int64(connections) && ctx.Err() == nil {
+				conn, err := attacker.DialContext(ctx, "tcp", s.address)
+				if err != nil {
+					refused.Add(1)
+					continue
+				}
+				_ = conn.SetDeadline(time.Now().Add(time.Second))
+				_, _ = io.WriteString(conn, beginning)
+				mu.Lock()
+				open = append(open, conn)
+				mu.Unlock()
+			}
+		})
+	}
+	opening.Wait()
+	pause(ctx, wait)
+	answers := map[string]int{}
+	for _, conn := range open {
+		_ = conn.SetDeadline(time.Now().Add(time.Millisecond))
+		head := make([]byte, len("HTTP/1.1 408"))
+		n, err := io.ReadFull(conn, head)
+		switch {
+		case err == nil:
+			answers[string(bytes.TrimPrefix(head[:n], []byte("HTTP/1.1 ")))]++
+		case errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset"):
+			answers["closed"]++
+		default:
+			answers["open"]++
+		}
+		_ = conn.Close()
+	}
+	return fmt.Sprintf("%v, %d refused", answers, refused.Load()), nil
+}
+
+// initialize opens sessions without a connection. Another client must get a session, and the
+// attacker at most its share.
+func initialize(ctx context.Context, s *server) (string, error) {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"abuse","version":"1"}}}`
+	var ids []string
+	result, err := s.post(ctx, 32, 3000, "/mcp", body, func(h http.Header) {
+		if id := h.Get("Mcp-Session-Id"); id != "" {
+			ids = append(ids, id)
+		}
+	})
+	now, countErr := s.occupied(ctx)
+	_, others := s.play(ctx, func(ctx context.Context) { pause(ctx, time.Second) })
+	if now.sessions > maxSessions*clientShare/100+clients {
+		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))
+	}
+	for _, id := range ids {
+		request, requestErr := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+s.address+"/mcp", http.NoBody)
+		if requestErr != nil {
+			return result, requestErr
+		}
+		request.Header.Set("Mcp-Session-Id", id)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	return fmt.Sprintf("%d sessions at a time", now.sessions), errors.Join(err, countErr, others)
+}
+
+// judgeAll lets the judge read ten messages of the text in each of eight episodes.
+func (s *server) judgeAll(ctx context.Context, text string) (string, error) {
+	began := time.Now()
+	var judged atomic.Int64
+	var playing sync.WaitGroup
+	for range 8 {
+		playing.Go(func() {
+			conn, err := s.connect(ctx)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			messages := []string{`{"type":"reset","data":{"task":"ticket-resolve","seed":1}}`}
+			for range 9 {
+				messages = append(messages, `{"type":"step","data":{"action_type":"respond","message":"`+text+`"}}`)
+			}
+			messages = append(messages, `{"type":"step","data":{"action_type":"resolve","message":"`+text+`"}}`)
+			for _, message := range messages {
+				if conn.WriteMessage(websocket.TextMessage, []byte(message)) != nil {
+					return
+				}
+				if _, _, err := conn.ReadMessage(); err != nil {
+					return
+				}
+			}
+			judged.Add(1)
+		})
+	}
+	playing.Wait()
+	result := fmt.Sprintf("%d episodes judged in %v", judged.Load(), time.Since(began).Round(time.Millisecond))
+	if judged.Load() == 0 {
+		return result, errors.New("no episode was judged")
+	}
+	return result, nil
+}

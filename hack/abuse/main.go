@@ -1,0 +1,186 @@
+// Command abuse attacks one env server as a pool runs it, while other clients play, and checks that
+// nothing of it harms them: the server survives within the memory of its pod, the others' requests
+// stay fast, and everything that the attack occupied is returned.
+//
+// It uses the loopback interface only: clients play from 127.0.0.1 and attack from 127.0.0.2. An
+// attack is a process of its own with the lowest priority, because it would run on other machines.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/csenv/csenv/hack/process"
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+const (
+	// podMemory is the memory limit of a pool's server (controllers/environment). Its pod sets
+	// GOMEMLIMIT to nine tenths of it.
+	podMemory = 1 << 30
+	// maxSessions and clientShare are the defaults of a pool.
+	maxSessions = 2000
+	clientShare = 90
+	// peaceTime is how long the clients play before an attack, and attackTime bounds an attack.
+	peaceTime  = 5 * time.Second
+	attackTime = time.Minute
+	// returnTime bounds the time until everything is returned.
+	returnTime = time.Minute
+	// slowdown bounds the clients' 99th percentile against peace. Below noise it isn't compared,
+	// because the attackers use the same processors and the same kernel.
+	slowdown = 5
+	noise    = 150 * time.Millisecond
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	run := run
+	if len(os.Args) == len([]string{"abuse", attackCommand, "number", "address", "ops"}) {
+		run = runAttack
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "abuse:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	target, err := startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer target.Kill()
+	if target.busy = isBusy(); target.busy {
+		fmt.Println("This machine is busy with other work: times are not compared.")
+	}
+	rows := table.NewWriter()
+	rows.SetOutputMirror(os.Stdout)
+	rows.AppendHeader(table.Row{"attack", "what came of it", "peak RSS", "p99 in peace", "p99 in the attack",
+		"returned after"})
+	var failures []error
+	for i, a := range attacks {
+		r, err := target.suffer(ctx, i)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
+		}
+		const precise, rough = 100 * time.Microsecond, 100 * time.Millisecond
+		rows.AppendRow(table.Row{a.name, r.result, fmt.Sprintf("%d MiB", r.peak>>20), r.peace.Round(precise),
+			r.war.Round(precise), r.returned.Round(rough)})
+		if !target.alive() {
+			break
+		}
+	}
+	rows.Render()
+	if len(failures) == 0 {
+		if err := target.StopCleanly(returnTime); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// attackCommand, the number of an attack and the server's two addresses make this program run the
+// attack alone.
+const attackCommand = "attack"
+
+// runAttack runs an attack and prints what came of it.
+func runAttack(ctx context.Context) error {
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19); err != nil {
+		return fmt.Errorf("lowering the priority of the attack: %w", err)
+	}
+	number, err := strconv.Atoi(os.Args[2])
+	if err != nil || number < 0 || number >= len(attacks) {
+		return fmt.Errorf("no attack %q", os.Args[2])
+	}
+	result, err := attacks[number].run(ctx, &server{address: os.Args[3], ops: os.Args[4]})
+	fmt.Println(result)
+	return err
+}
+
+// attack runs an attack in a process of its own.
+func (s *server) attack(ctx context.Context, number int) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, self, attackCommand, strconv.Itoa(number), s.address, s.ops)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	var faults strings.Builder
+	cmd.Stderr = &faults
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(faults.String()))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// server is the attacked process.
+type server struct {
+	*process.Process
+	address, ops string
+	// busy is true if other programs use the processors.
+	busy bool
+}
+
+// isBusy reports whether more programs want to run than there are processors.
+func isBusy() bool {
+	text, err := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(text), " ")
+	programs, parseErr := strconv.ParseFloat(load, 64)
+	return err == nil && parseErr == nil && programs > float64(runtime.NumCPU())
+}
+
+func startServer(ctx context.Context) (*server, error) {
+	folder, err := os.MkdirTemp("", "csenv-abuse-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	binary := filepath.Join(folder, "envserver")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/envserver")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("building the server: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, binary, "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--max-sessions",
+		fmt.Sprint(maxSessions), "--client-share", fmt.Sprint(clientShare))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", podMemory/10*9), "GOMAXPROCS=2")
+	p, err := process.Start("the server", cmd)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Process: p}
+	err = p.Await(ctx, time.Minute, func() bool {
+		s.address, s.ops = addresses(p.Logs())
+		return s.address != ""
+	})
+	if err != nil {
+		p.Kill()
+	}
+	return s, err
+}
+
+// addresses reads the addresses of a server from its log.
+func addresses(logs string) (address, ops string) {
+	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
+		var line struct{ Msg, Addr, OpsAddr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Serving" {
+			return line.Addr, line.OpsAddr
+		}
+	}
+	return "", ""
+}

@@ -159,7 +159,7 @@ func TestCluster(t *testing.T) {
 	t.Run("doctor", func(t *testing.T) {
 		out, _, code := csenv(t, "doctor", "-o", "json")
 		for _, want := range []string{`"installed, of this version"`, `"not installed"`,
-			`"not yet reconciled"`} {
+			`"not yet reconciled"`, `runs in namespace default, 0 failed`} {
 			if code != exitOutcome || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, there is no %s in %s", code, want, out)
 			}
@@ -310,7 +310,7 @@ func clusterErrors(t *testing.T) {
 			"there is no such pool in namespace default, which has [empty " +
 				"support]"},
 		"no episodes": {[]string{"episodes", "oracle-run"},
-			"run oracle-run stores no episodes: set spec.results"},
+			"run oracle-run stores no episodes: create it again with spec.results"},
 		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "no run in namespace default matches"},
 		"a bad selector":  {[]string{"leaderboard", "-l", "=="}, "reading -l"},
 		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "names of runs or -l, not both"},

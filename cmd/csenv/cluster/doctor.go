@@ -148,6 +148,7 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	if connected.checkDefinitions(ctx, add) {
 		connected.checkOperator(ctx, add)
 		connected.checkPools(ctx, add)
+		connected.checkRuns(ctx, add)
 	}
 }
 
@@ -246,6 +247,27 @@ func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) 
 			}
 		}
 	}
+}
+
+// checkRuns reports the runs of the namespace that have failed, and counts the others.
+func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
+	runs, err := c.Runs(ctx, "")
+	if err != nil {
+		add("runs", bad(err.Error(), "request the role csenv-viewer"))
+		return
+	}
+	failed := 0
+	for _, run := range runs {
+		condition := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed)
+		if condition == nil || condition.Status != "True" {
+			continue
+		}
+		if failed++; failed <= maxNamed {
+			add("run "+run.Namespace+"/"+run.Name, note(condition.Reason+": "+condition.Message,
+				fmt.Sprintf("kubectl -n %s describe evalrun %s", run.Namespace, run.Name)))
+		}
+	}
+	add("runs", fine(fmt.Sprintf("%s in namespace %s, %d failed", view.Count(len(runs), "run"), c.Namespace, failed)))
 }
 
 func printCheckup(w io.Writer, f *view.Format, c checkup, coloured bool) error {

@@ -205,8 +205,8 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 	var missed []record.Episode
 	for e, err := range r.Episodes(ctx) {
 		if errors.Is(err, source.ErrNothingStored) {
-			p.FailedNote = "The episodes of this run are not stored, so there are no transcripts: set spec.results, " +
-				"or play the run with `csenv eval --results`."
+			p.FailedNote = "The episodes of this run are not stored, so there are no transcripts: create the run " +
+				"again with spec.results, or play it with `csenv eval`."
 			return nil
 		}
 		if err != nil {
@@ -216,9 +216,13 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 			missed = append(missed, e)
 		}
 	}
-	p.FailedNote = fmt.Sprintf("%d of %d episodes.", len(missed), p.Episodes.Total)
+	slices.SortStableFunc(missed, func(a, b record.Episode) int {
+		return cmp.Or(cmp.Compare(ptr.Deref(a.Score, -1), ptr.Deref(b.Score, -1)), cmp.Compare(a.Index, b.Index))
+	})
+	p.FailedNote = fmt.Sprintf("%d of %d episodes, the lowest score first.", len(missed), p.Episodes.Total)
 	if len(missed) > limit {
-		p.FailedNote = fmt.Sprintf("The first %d of %d.", limit, len(missed))
+		p.FailedNote = fmt.Sprintf("%d of %d, the lowest score first: --episodes %d shows all.", limit, len(missed),
+			len(missed))
 		missed = missed[:limit]
 	}
 	for _, e := range missed {

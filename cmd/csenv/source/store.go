@@ -280,8 +280,8 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 }
 
 // ErrNothingStored means that the episodes of a run aren't stored.
-var ErrNothingStored = errors.New("stores no episodes: set spec.results in its manifest, or play it with " +
-	"`csenv eval --results`; trainers store the episodes of External runs")
+var ErrNothingStored = errors.New("stores no episodes: create it again with spec.results in its " +
+	"manifest, or play it with `csenv eval`; trainers store the episodes of External runs")
 
 // inVolume reports whether a run of the cluster stores its episodes in a volume of the runners.
 func inVolume(location string) bool {

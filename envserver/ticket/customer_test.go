@@ -131,8 +131,8 @@ func TestWaitingAnnoys(t *testing.T) {
 	}
 }
 
-// TestCustomersTellNoGold sends random messages to customers whose tickets differ only in gold.
-// Their messages are the same, except for the silence after the matter is settled.
+// TestCustomersDoNotRevealGold sends random messages to customers whose tickets differ only in
+// gold. Their messages are the same, except for the silence after the matter is settled.
 func TestCustomersDoNotRevealGold(t *testing.T) {
 	other := talkative()
 	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}

@@ -153,8 +153,9 @@ func TestSeedDrawsTheScenario(t *testing.T) {
 	}
 }
 
-// TestNothingShowsItsGold searches the observations of all tickets and queues for texts that only
-// gold contains: scenario ids, reason codes, teams, and drawn facts that no served text states.
+// TestObservationsDoNotRevealGold searches the observations of all tickets and queues for texts
+// that only gold contains: scenario ids, reason codes, teams, and drawn facts that no served text
+// states.
 func TestObservationsDoNotRevealGold(t *testing.T) {
 	const seeds = 20
 	catalog, kind := publicKind(t)

@@ -74,8 +74,8 @@ func TestObservationsFollowTheTicket(t *testing.T) {
 	}
 }
 
-// TestNothingTellsGold searches everything that a session receives before the end for labels that
-// the agent has not named.
+// TestSessionDoesNotRevealGold searches everything that a session receives before the end for
+// labels that the agent has not named.
 func TestSessionDoesNotRevealGold(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	var told strings.Builder

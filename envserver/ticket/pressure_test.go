@@ -53,9 +53,9 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestRewardsTellNoPriority plays tickets that differ only in their true priority. The rewards
-// before both labels are set must be the same, and the rewards that were held back are paid after
-// that.
+// TestRewardsDoNotRevealPriority plays tickets that differ only in their true priority. The
+// rewards before both labels are set must be the same, and the rewards that were held back are
+// paid after that.
 func TestRewardsDoNotRevealPriority(t *testing.T) {
 	category, late := `{"action_type":"classify","category":"billing"}`, append(searches(6), say(respond, goodReply))
 	tests := map[string]struct {

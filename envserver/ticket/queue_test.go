@@ -352,8 +352,8 @@ func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	}
 }
 
-// TestVerdictForgivesFailures checks that only failures since the last verdict count towards the
-// end of an episode, also in a queue.
+// TestVerdictResetsTheCountOfFailures checks that only failures since the last verdict count
+// towards the end of an episode, also in a queue.
 func TestVerdictResetsTheCountOfFailures(t *testing.T) {
 	failing := true
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {

@@ -283,7 +283,7 @@ func BenchmarkReset(b *testing.B) {
 	}
 }
 
-// TestTryingTellsNoArguments tries each escalation and refund before any look-up. If the case
+// TestTrialsDoNotRevealArguments tries each escalation and refund before any look-up. If the case
 // requires one of them, the result doesn't reveal which.
 func TestTrialsDoNotRevealArguments(t *testing.T) {
 	all, err := instances()

@@ -129,7 +129,8 @@ func TestGoldAndNullAreTheEnds(t *testing.T) {
 	})
 }
 
-// TestGivingUpIsNoRetry plays gold without repeating the calls that fail by the script.
+// TestMissingRetryPreventsResolution plays gold without repeating the calls that fail by the
+// script.
 func TestMissingRetryPreventsResolution(t *testing.T) {
 	faulty := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
@@ -181,8 +182,8 @@ func hidden(w *scenarios.Workflow) []string {
 	return tokens
 }
 
-// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and the one after a look-up
-// of a missing record, for texts that only the records contain.
+// TestRecordsAreHiddenBeforeLookUps searches the first observation, and the one after a look-up of
+// a missing record, for texts that only the records contain.
 func TestRecordsAreHiddenBeforeLookUps(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
@@ -198,7 +199,7 @@ func TestRecordsAreHiddenBeforeLookUps(t *testing.T) {
 	})
 }
 
-// TestALookUpTellsSomething checks that every required look-up returns a record that earlier
+// TestLookUpsReturnNewRecords checks that every required look-up returns a record that earlier
 // observations don't contain.
 func TestLookUpsReturnNewRecords(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
@@ -226,7 +227,7 @@ func withoutFaults(w *scenarios.Workflow) *scenarios.Workflow {
 	return &calm
 }
 
-// TestSessionsShareNothing interleaves two sessions of one instance, one of which makes many
+// TestSessionsAreIndependent interleaves two sessions of one instance, one of which makes many
 // changes, and also plays them alone, all concurrently.
 func TestSessionsAreIndependent(t *testing.T) {
 	all, err := instances()
@@ -268,7 +269,7 @@ func transcript(t *testing.T, e *environment, action string) string {
 	return fmt.Sprintln(testkit.JSON(r.Observation), r.Reward, r.Done, err, testkit.JSON(e.State()))
 }
 
-// TestStateMayBeAskedAtAnyTime requests the state before the reset, during and after the episode.
+// TestStateIsAvailableAtAnyTime requests the state before the reset, during and after the episode.
 func TestStateIsAvailableAtAnyTime(t *testing.T) {
 	_, kind := publicKind(t)
 	schema := testkit.CompileSchema(t, kind.Schemas().State)
@@ -345,7 +346,7 @@ func TestBranchesKeepTheBalance(t *testing.T) {
 	}
 }
 
-// TestTheLastActionAloneIsWorthNothing sends the perfect reply immediately, and after every single
+// TestLastActionAloneScoresNothing sends the perfect reply immediately, and after every single
 // look-up.
 func TestLastActionAloneScoresNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {

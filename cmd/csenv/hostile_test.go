@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -48,10 +49,10 @@ func hostileRun(t *testing.T) (folder, run string) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
-		action, _ := json.Marshal(map[string]any{"action_type": hostile, hostile: hostile, "b": []string{hostile}})
+		action := mustMarshal(t, map[string]any{"action_type": hostile, hostile: hostile, "b": []string{hostile}})
 		e.Turns = append(e.Turns, record.Turn{Action: action, Refused: hostile})
 		e.Judge, e.Class, e.GraderVersion, e.Task, e.Receipt = hostile, hostile, hostile, hostile, ""
-		verdict, _ := json.Marshal(map[string]any{"criteria": []any{map[string]any{"id": hostile, "reason": hostile}},
+		verdict := mustMarshal(t, map[string]any{"criteria": []any{map[string]any{"id": hostile, "reason": hostile}},
 			"gates": []any{map[string]any{"id": hostile, "reason": hostile}}, "invented": []string{hostile}})
 		e.Verdicts = []json.RawMessage{verdict}
 		if err := record.NewWriter(&out).Write(e); err != nil {
@@ -105,7 +106,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		for _, format := range formats {
 			t.Run(args[0]+" "+format, func(t *testing.T) {
-				full := append(args, "--results", folder)
+				full := append(slices.Clone(args), "--results", folder)
 				if format != "" {
 					full = append(full, "-o", format)
 				}
@@ -174,4 +175,13 @@ func TestHostileTextsRemain(t *testing.T) {
 			t.Errorf("%s: %q, %v", format, e.Class, err)
 		}
 	}
+}
+
+func mustMarshal(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

@@ -80,7 +80,8 @@ func limitMemory(getenv func(string) string) error {
 	}
 	bytes, err := strconv.ParseInt(limit, 10, 64)
 	if err != nil || bytes <= 0 {
-		return fmt.Errorf("MEMORY_LIMIT is %q: set it to the memory limit of the container in bytes, or unset it", limit)
+		return fmt.Errorf("MEMORY_LIMIT is %q: set it to the memory limit of the container in bytes, or unset it",
+			limit)
 	}
 	debug.SetMemoryLimit(bytes / 10 * 9)
 	return nil

@@ -33,7 +33,7 @@ var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)
 //
 // A model's key may be that of a pool's judge, if both are sent to the same URL.
 func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
-	var secrets []private
+	secrets := make([]private, 0, 4*len(pools))
 	for i := range pools {
 		secrets = append(secrets, privateOf(&pools[i])...)
 	}
@@ -43,7 +43,8 @@ func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSuppo
 		}
 		for _, p := range secrets {
 			if p.covers(ref) && !isOwnToken(run, ref, p) {
-				return fmt.Errorf("%s names %s %s, which is %s of pool %s", ref.field, ref.kind, ref.name, p.field, p.pool)
+				return fmt.Errorf("%s names %s %s, which is %s of pool %s", ref.field, ref.kind, ref.name, p.field,
+					p.pool)
 			}
 		}
 	}
@@ -64,7 +65,7 @@ func isOwnToken(run *v1alpha1.EvaluationRun, ref reference, p private) bool {
 const (
 	secretKind    = "Secret"
 	configMapKind = "ConfigMap"
-	tokenField    = "spec.environmentRef.tokenSecretRef" //nolint:gosec // a field's name
+	tokenField    = "spec.environmentRef.tokenSecretRef"
 )
 
 // privateOf lists the objects that only the servers of a pool may read.
@@ -112,7 +113,8 @@ func references(run *v1alpha1.EvaluationRun) []reference {
 		all = append(all, ofEnvFrom("spec.agent.container.envFrom", agent.EnvFrom)...)
 	}
 	if results := spec.Results; results != nil && results.CredentialsSecretRef != nil {
-		all = append(all, reference{"spec.results.credentialsSecretRef", secretKind, results.CredentialsSecretRef.Name, "", ""})
+		all = append(all, reference{"spec.results.credentialsSecretRef", secretKind, results.CredentialsSecretRef.Name,
+			"", ""})
 	}
 	if template := spec.Template; template != nil {
 		all = append(all, ofEnv("spec.template.env", template.Env)...)

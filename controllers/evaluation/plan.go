@@ -95,8 +95,9 @@ func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, 
 // Permitted returns an error if the pool doesn't permit the run's spec.
 func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
 	limit := offer.Limits.MaxErroredPercent
-	if wanted := ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent); limit != nil && wanted > *limit {
-		return fmt.Errorf("retries.maxErroredPercent is %d, and pool %s permits %d at most (its runs.maxErroredPercent)",
+	wanted := ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent)
+	if limit != nil && wanted > *limit {
+		return fmt.Errorf("retries.maxErroredPercent is %d, pool %s permits %d at most (its runs.maxErroredPercent)",
 			wanted, offer.Pool, *limit)
 	}
 	return nil
@@ -106,7 +107,7 @@ func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
 // trials, and of a task or category that isn't played.
 func reachable(thresholds []v1alpha1.Threshold, plan score.Plan, categories map[string]bool) error {
 	trials := 0
-	var names []string
+	names := make([]string, 0, len(plan.Tasks))
 	for _, task := range plan.Tasks {
 		trials = max(trials, task.Trials)
 		names = append(names, task.Name)

@@ -107,6 +107,7 @@ func figureOf(f score.Figures, t v1alpha1.Threshold, status v1alpha1.EvaluationR
 		return coverage(f, status)
 	case v1alpha1.DeltaMetric, v1alpha1.DeltaLowMetric:
 		return difference(t.Metric, status.Baseline)
+	case v1alpha1.MeanScoreMetric, v1alpha1.MeanScoreLowMetric, v1alpha1.PassRateMetric:
 	}
 	episodes, estimate := scoped(f, t)
 	switch {

@@ -250,8 +250,8 @@ func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 		"--plan=" + planFolder + "/" + planKey,
 		"--shards=" + job.shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
-		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), access.PoolOf(run).Namespace,
-			v1alpha1.EnvironmentPort),
+		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name),
+			access.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
 		inputsFlag + job.inputs,
 		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(job.shards.Len())))), //nolint:gosec // few

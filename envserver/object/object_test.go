@@ -22,20 +22,20 @@ func TestRead(t *testing.T) {
 		err     error
 		a       string
 	}{
-		`{"a":1,"a":2}`:    {LastCounts, nil, "2"},
-		` {"a":1,"a":2} `:  {Unique, ErrRepeated, ""},
-		full + `}`:         {Unique, nil, "0"},
-		full + `,"b":0,`:   {Unique, ErrTooMany, ""}, // the rest isn't read
-		`[1]`:              {Unique, ErrNoObject, ""},
-		`null`:             {Unique, ErrNoObject, ""},
-		`{"a":{"b":1,"b":`: {Unique, syntax, ""},
-		`{"a":1}x`:         {Unique, syntax, ""},
-		`[1`:               {Unique, syntax, ""},
-		``:                 {Unique, syntax, ""},
+		`{"a":1,"a":2}`:             {LastCounts, nil, "2"},
+		" " + `{"a":1,"a":2}` + " ": {Unique, ErrRepeated, ""},
+		full + `}`:                  {Unique, nil, "0"},
+		full + `,"b":0,`:            {Unique, ErrTooMany, ""}, // the rest isn't read
+		`[1]`:                       {Unique, ErrNoObject, ""},
+		`null`:                      {Unique, ErrNoObject, ""},
+		`{"a":{"b":1,"b":`:          {Unique, syntax, ""},
+		`{"a":1}x`:                  {Unique, syntax, ""},
+		`[1`:                        {Unique, syntax, ""},
+		``:                          {Unique, syntax, ""},
 	} {
 		o, err := Read([]byte(raw), want.repeats)
 		isSyntax := false
-		if want.err == syntax {
+		if errors.Is(want.err, syntax) {
 			_, isSyntax = errors.AsType[*jsontext.SyntacticError](err)
 			isSyntax = isSyntax || err != nil // the end of the text
 		}

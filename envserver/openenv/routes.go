@@ -142,8 +142,9 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		unauthorized(w, "this server needs a token: send the header `Authorization: Bearer <token>`, or write the token "+
-			"into the URL as its password, http://user:<token>@host")
+		unauthorized(w,
+			"this server needs a token: send the header `Authorization: Bearer <token>`, or write the token "+
+				"into the URL as its password, http://user:<token>@host")
 	})
 }
 

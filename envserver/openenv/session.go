@@ -260,8 +260,9 @@ func (s *session) check(now time.Time) {
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= 2*server.cfg.MaxDuration:
-		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v, and its last episode as long again",
-			server.cfg.MaxDuration))
+		s.expire(endMaxDuration,
+			fmt.Sprintf("the session has lasted the maximum of %v, and its last episode as long again",
+				server.cfg.MaxDuration))
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.pause():
 		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):

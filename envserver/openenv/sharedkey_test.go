@@ -90,7 +90,7 @@ func TestOperationsPortNeedsATokenOfTheKey(t *testing.T) {
 		p.Ask(`{"type":"step","data":{"kind":"finish","score":900000}}`)
 	}
 	ask := func(path, token string) *httptest.ResponseRecorder {
-		request := httptest.NewRequest(http.MethodGet, path, http.NoBody) //nolint:noctx // served in the process
+		request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}

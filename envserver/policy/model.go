@@ -26,7 +26,6 @@ const maxBody = 8 << 20
 // it.
 type model struct {
 	config      OpenAIConfig
-	key         string
 	temperature float64
 	extra       map[string]any
 	completions *endpoint.Completions

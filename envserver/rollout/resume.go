@@ -31,7 +31,7 @@ func (c *Config) resume(ctx context.Context, pod string) (score.IndexSet, error)
 		case answered && (refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusForbidden):
 			return score.IndexSet{}, err
 		case answered || c.Clock.backOff(ctx, attempt) != nil:
-			return score.IndexSet{}, nil
+			return score.IndexSet{}, nil //nolint:nilerr // without the record, the episodes are played again
 		}
 	}
 	return score.IndexSet{}, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -178,17 +179,17 @@ func explanation(v *grader.Verdict) string {
 	if v == nil {
 		return ""
 	}
-	text := ""
+	var text strings.Builder
 	for _, c := range v.Criteria {
 		if c.Earned < c.Offered {
-			text += fmt.Sprintf("%s %d of %d: %s. ", c.ID, c.Earned, c.Offered, c.Reason)
+			fmt.Fprintf(&text, "%s %d of %d: %s. ", c.ID, c.Earned, c.Offered, c.Reason)
 		}
 	}
 	for _, g := range v.Gates {
-		text += fmt.Sprintf("%s at most %d: %s. ", g.ID, g.Cap, g.Reason)
+		fmt.Fprintf(&text, "%s at most %d: %s. ", g.ID, g.Cap, g.Reason)
 	}
 	for _, value := range v.Invented {
-		text += fmt.Sprintf("invented %s. ", value)
+		fmt.Fprintf(&text, "invented %s. ", value)
 	}
-	return view.Printable(text)
+	return view.Printable(text.String())
 }

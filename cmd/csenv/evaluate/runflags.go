@@ -217,7 +217,8 @@ var flagsOf = []struct {
 	agent string
 	flags []string
 }{
-	{"openai", []string{"model", "base-url", "mode", "temperature", "max-tokens", "requests-per-minute", "system-prompt"}},
+	{"openai", []string{"model", "base-url", "mode", "temperature", "max-tokens", "requests-per-minute",
+		"system-prompt"}},
 	{"http", []string{"agent-url"}},
 }
 
@@ -229,7 +230,8 @@ func (r *runFlags) agentName() (string, error) {
 			switch {
 			case !r.flags.Changed(flag) || name == of.agent:
 			case r.flags.Changed("agent") || inferred:
-				return "", fmt.Errorf("--%s is for --agent %s, and the agent is %s: omit one of them", flag, of.agent, name)
+				return "", fmt.Errorf("--%s is for --agent %s, and the agent is %s: omit one of them", flag, of.agent,
+					name)
 			default:
 				name, inferred = of.agent, true
 			}

@@ -159,7 +159,8 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 	}
 	g.plan, g.sums, err = evaluation.Begin(planned, &run.Status, evaluation.Offer{
 		Pool: o.Pool, Image: "csenv eval " + o.Version, Version: o.Version,
-		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind), Limits: o.Limits,
+		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind),
+		Limits: o.Limits,
 	})
 	if err != nil {
 		g.end(evaluation.Conditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))

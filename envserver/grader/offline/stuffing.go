@@ -142,14 +142,15 @@ func enumerates(d *text.Document) bool {
 // alternatives reports whether only a comma or an "or" stands between two different times of one
 // kind. A number may lack its unit: "2, 3 or 5 days".
 func alternatives(d *text.Document, a, b text.Value) bool {
-	listed := a.Kind == b.Kind && a.Kind != text.NumberValue || a.Kind == text.NumberValue && b.Kind == text.DurationValue ||
-		a.Kind == text.DurationValue && b.Kind == text.NumberValue
+	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
+	listed := lo == hi && lo != text.NumberValue || lo == text.DurationValue && hi == text.NumberValue
 	if !listed || a.Kind < text.DateValue || a.Kind > text.NumberValue || a.Kind == text.PercentValue || a.Equal(b) ||
 		b.At.Lo-a.At.Hi > maxLabel+1 || b.At.Lo == a.At.Hi {
 		return false
 	}
 	for i := a.At.Hi; i < b.At.Lo; i++ {
-		if t := &d.Tokens[i]; t.Text != "," && t.Text != "/" && !t.IsWord("or", "oder", "o", "ou") && !t.Is(text.Within) {
+		t := &d.Tokens[i]
+		if t.Text != "," && t.Text != "/" && !t.IsWord("or", "oder", "o", "ou") && !t.Is(text.Within) {
 			return false
 		}
 	}

@@ -122,8 +122,9 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 	specs := a.split(environment, o.Split)
 	if len(specs) == 0 {
 		value, _ := jsontext.AppendQuote(nil, o.Split) // an option is valid UTF-8
-		r.Faultf("value_error", "split", value, "%s", o.Advise(fmt.Sprintf("unknown split %q: choose one of %s", o.Split,
-			strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))))
+		r.Faultf("value_error", "split", value, "%s",
+			o.Advise(fmt.Sprintf("unknown split %q: choose one of %s", o.Split,
+				strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))))
 		return
 	}
 	index := int64(episode.Draw(o.Seed, len(specs)))

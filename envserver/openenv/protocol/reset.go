@@ -250,10 +250,10 @@ func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	if !Given(value) {
 		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
 	}
-	switch value.Kind() {
-	case 't':
+	if value.Kind() == 't' {
 		return 1
-	case 'f':
+	}
+	if value.Kind() == 'f' {
 		return 0
 	}
 	seed, ok := readInteger(value)
@@ -280,7 +280,7 @@ func hashedSeed(value jsontext.Value) int64 {
 		text = string(value)
 	}
 	sum := sha256.Sum256([]byte(text))
-	return int64(binary.BigEndian.Uint64(sum[:]) & score.MaxSeed) //nolint:gosec // 53 bits
+	return int64(binary.BigEndian.Uint64(sum[:]) & score.MaxSeed)
 }
 
 // Integer reads a required option from 0 to most.

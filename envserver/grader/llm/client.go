@@ -3,6 +3,8 @@ package llm
 import (
 	"context"
 	"errors"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -157,12 +159,22 @@ func (b *blockedError) Public() string {
 }
 
 // post makes one request. If the endpoint refuses a part of it, the next one is sent without.
+// errContent means that the model or its filter refused what it was to read. A reply provokes that,
+// so it is graded by the rules: an agent must not be able to have its bad replies left out.
+var errContent = errors.New("the model refused to answer")
+
+// filtered finds the refusals of providers whose filter reads a prompt before the model does.
+var filtered = regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation`)
+
 func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
 	usage.Calls++
 	began := c.config.Now()
 	answer, err := c.completions.Send(ctx, c.params(p, ^p.refused))
 	c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
 	if e, ok := errors.AsType[*endpoint.Error](err); ok {
+		if e.Status == http.StatusBadRequest && filtered.MatchString(e.Complaint) {
+			e.Err = errContent
+		}
 		if e.Class.Outage() {
 			c.last.Store(e)
 		}
@@ -190,7 +202,7 @@ func content(answer *openai.ChatCompletion) (string, error) {
 	choice := answer.Choices[0]
 	switch {
 	case choice.Message.Refusal != "" || choice.FinishReason == "content_filter":
-		return "", &endpoint.Error{Class: endpoint.Rejected, Err: errors.New("the model refused to answer")}
+		return "", &endpoint.Error{Class: endpoint.Rejected, Err: errContent}
 	case choice.FinishReason == "length":
 		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("the answer was cut off")}
 	}

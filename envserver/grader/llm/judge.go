@@ -84,10 +84,14 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 
 func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, err error) (grader.Verdict, error) {
 	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Usage: usage, Cause: causeOf(err)}
-	if j.config.OnFailure != FailureIsOffline || errors.Is(err, context.Canceled) {
+	provoked := errors.Is(err, errContent)
+	if j.config.OnFailure != FailureIsOffline && !provoked || errors.Is(err, context.Canceled) {
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
 	rules := assessment.Rules()
+	if j.config.OnFailure != FailureIsOffline {
+		rules.Judge = j.scale() // which says that the rules grade what the model refuses to read
+	}
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, v.Usage, v.Cause
 	return rules, nil
 }

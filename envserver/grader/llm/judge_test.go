@@ -168,9 +168,6 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
 		}}, grader.CauseUnparsable, 3, nil},
-		"a refusal": {[]handler{func(w http.ResponseWriter, c call) {
-			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
-		}}, grader.CauseFailed, 1, nil},
 		"the canary": {[]handler{answers(func(c call) string {
 			return strings.ReplaceAll(gullible(c), "so it seems", c.system[len(c.system)-16:])
 		})}, grader.CauseFailed, 3, nil},
@@ -201,6 +198,23 @@ func TestFailuresAreNoScores(t *testing.T) {
 				t.Errorf("the error contains the key: %v", err)
 			}
 		})
+	}
+}
+
+// A reply that the model refuses to read is graded by the rules: bad replies can't be left out.
+func TestProvokedRefusalsAreGraded(t *testing.T) {
+	for name, handler := range map[string]func(http.ResponseWriter, call){
+		"the answer is filtered": func(w http.ResponseWriter, _ call) {
+			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
+		},
+		"the prompt is filtered": refuse(400, "The response was filtered due to Azure's content management policy"),
+	} {
+		j := serve(t, handler).judge(t, nil)
+		v, err := j.Judge(t.Context(), goodCase(t))
+		if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
+			v.Cause != grader.CauseFailed {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
 	}
 }
 

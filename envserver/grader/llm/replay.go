@@ -43,7 +43,9 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	if !ok {
 		return failed, errors.New("replaying a verdict: none is stored for this reply: judge it again")
 	}
-	fallback := mixed && kept.Status == grader.StatusFallback && kept.Judge == offlinePrefix+standIn
+	// Replies that the model refuses to read are graded by the rules on the model's scale.
+	fallback := kept.Status == grader.StatusFallback && (mixed && kept.Judge == offlinePrefix+standIn ||
+		!mixed && kept.Judge == model && kept.Cause == grader.CauseFailed)
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
 			kept.Judge, kept.Status)
@@ -55,6 +57,9 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	if fallback {
 		v := assessment.Rules()
 		v.Status, v.Cause = grader.StatusFallback, kept.Cause
+		if !mixed {
+			v.Judge = model
+		}
 		return v, nil
 	}
 	v, err := assessment.Grade(model, evidenceIn(kept, assessment))

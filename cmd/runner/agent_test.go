@@ -108,8 +108,10 @@ func TestRefusedKeyPlaysNothing(t *testing.T) {
 	if exitCode(err) != score.ExitAgentRefused || calls.Load() != 2 {
 		t.Errorf("exit code %d after %d requests: %v", exitCode(err), calls.Load(), err)
 	}
-	want := endpoint.URL + "/chat/completions answered 401 Unauthorized for model gpt-4: Incorrect API key provided: [key]"
-	if !strings.HasPrefix(message, "error: ") || !strings.Contains(message, want) || strings.Contains(message, agentKey) {
+	want := endpoint.URL + "/chat/completions answered 401 Unauthorized for model gpt-4: " +
+		"Incorrect API key provided: [key]"
+	if !strings.HasPrefix(message, "error: ") || !strings.Contains(message, want) ||
+		strings.Contains(message, agentKey) {
 		t.Errorf("message %q, want %q", message, want)
 	}
 }

@@ -72,7 +72,8 @@ func TestResumeAFailedRun(t *testing.T) {
 		ends(runnerPodOf(run, 1), corev1.PodFailed, "error: no such key"))
 	w.endJob(batchv1.JobFailed)
 	w.mustPass()
-	if got := states(w.run().Status.Conditions); got != envReady+"Complete=False/ShardsFailed Failed=True/ShardsFailed" {
+	const failed = envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed"
+	if got := states(w.run().Status.Conditions); got != failed {
 		t.Fatalf("conditions %s", got)
 	}
 	w.raise(1)
@@ -86,7 +87,8 @@ func TestResumeAFailedRun(t *testing.T) {
 		t.Error("a run that is resumed is stalled")
 	}
 	if diff := cmp.Diff([]string{"Normal Resumed"}, w.events()); diff != "" || got.CompletionTime != nil ||
-		got.Attempt != 2 || got.Shards.CompletedIndexes != "0,2" || got.Shards.Rounds != 2 || got.Shards.RoundsBefore != 1 {
+		got.Attempt != 2 || got.Shards.CompletedIndexes != "0,2" || got.Shards.Rounds != 2 ||
+		got.Shards.RoundsBefore != 1 {
 		t.Errorf("resumed: %+v %+v, events %s", got, got.Shards, diff)
 	}
 	w.mustPass() // deletes the Job of the first attempt
@@ -122,8 +124,8 @@ func TestResumeAfterTooManyErrors(t *testing.T) {
 		succeeded(t, run, plan, 2))
 	w.mustPass()
 	got := w.run().Status
-	if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored ||
-		got.Shards.CompletedIndexes != "0-2" || got.Shards.Flawless.CompletedIndexes != "0,2" {
+	c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionFailed)
+	if c.Reason != v1alpha1.ReasonTooManyErrored || got.Shards.CompletedIndexes != "0-2" || got.Shards.Flawless.CompletedIndexes != "0,2" {
 		t.Fatalf("%+v, shards %+v", c, got.Shards)
 	}
 	w.raise(2)
@@ -168,7 +170,8 @@ func TestResumeBeforeTheBeginning(t *testing.T) {
 	s.run.Status = decide(s).status
 	s.now = start().Add(time.Minute)
 	s.run.Status = decide(s).status
-	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue {
+	c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionFailed)
+	if c.Status != metav1.ConditionTrue {
 		t.Fatalf("%+v", c)
 	}
 	s.run.Spec.Attempt = new(int32(2))

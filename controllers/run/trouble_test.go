@@ -74,11 +74,13 @@ func TestWaitingRunnersAreExplained(t *testing.T) {
 		reason string
 		words  string
 	}{
-		"plays":       {liveFigures{known: true, active: 3, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"just began":  {liveFigures{known: true, idle: idleAfter - 1, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"not polled":  {liveFigures{idle: time.Hour, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"full":        {liveFigures{known: true, idle: idleAfter, sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity, "all 8 of pool"},
-		"room enough": {liveFigures{known: true, idle: time.Hour, sessions: score.Sessions{Active: 7, Capacity: 8}}, nil, v1alpha1.ReasonRunning, ""},
+		"plays":      {liveFigures{known: true, active: 3, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"just began": {liveFigures{known: true, idle: idleAfter - 1, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"not polled": {liveFigures{idle: time.Hour, sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"full": {liveFigures{known: true, idle: idleAfter, sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity,
+			"all 8 of pool"},
+		"room enough": {liveFigures{known: true, idle: time.Hour, sessions: score.Sessions{Active: 7, Capacity: 8}},
+			nil, v1alpha1.ReasonRunning, ""},
 		"no pool": {liveFigures{known: true, idle: idleAfter}, func(s *snapshot) { s.env = nil },
 			v1alpha1.ReasonWaitingForEnvironment, "There is no CustomerSupportEnv"},
 		"no runner yet": {liveFigures{known: true, idle: time.Hour, sessions: full}, func(s *snapshot) {
@@ -114,7 +116,8 @@ func TestIdleness(t *testing.T) {
 	p, servers := pollerOf(reports), []string{"10.0.0.1"}
 	after := func(d time.Duration) *liveFigures {
 		asked(t, p, servers, start().Add(d))
-		return p.figures(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, "", servers, "run-uid", 0,
+		return p.figures(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, "", servers,
+			"run-uid", 0,
 			start().Add(d))
 	}
 	if live := after(6 * time.Second); live.idle != 0 || live.sessions != report.Sessions {
@@ -166,7 +169,8 @@ func TestRefusedJob(t *testing.T) {
 	w := readyWorld(t)
 	w.fault = refuseJobs
 	result := w.mustPass()
-	if c := w.complete(); c.Reason != v1alpha1.ReasonJobRefused || !strings.Contains(c.Message, "exceeded quota: jobs") {
+	if c := w.complete(); c.Reason != v1alpha1.ReasonJobRefused ||
+		!strings.Contains(c.Message, "exceeded quota: jobs") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}
 	if result.RequeueAfter != minRefusedRetry {
@@ -177,7 +181,8 @@ func TestRefusedJob(t *testing.T) {
 	}
 	before := w.run().ResourceVersion
 	w.wait(10 * time.Minute)
-	if result := w.mustPass(); result.RequeueAfter != time.Minute || w.run().ResourceVersion != before || len(w.events()) > 0 {
+	if result := w.mustPass(); result.RequeueAfter != time.Minute || w.run().ResourceVersion != before ||
+		len(w.events()) > 0 {
 		t.Errorf("again: requeued after %v, events %v", result.RequeueAfter, w.events())
 	}
 	w.fault = nil

@@ -35,15 +35,17 @@ func TestTry(t *testing.T) {
 	}{
 		"answers": {http.StatusOK, ready, Completed, "", false, 1},
 		"bad key": {401, `{"error": {"message": "Incorrect API key provided: ` + key + `."}}`, Unauthorised,
-			"/v1/chat/completions answered 401 Unauthorized for model gpt-4: Incorrect API key provided: [key].", true, 1},
+			"/v1/chat/completions answered 401 Unauthorized for model gpt-4: Incorrect API key provided: [key].",
+			true, 1},
 		"forbidden": {403, `{"detail": "no access"}`, Rejected, "403 Forbidden for model gpt-4: no access", true, 1},
 		"no such model": {404, `{"error": {"message": "The model gpt-4 does not exist"}}`, Rejected,
 			"404 Not Found for model gpt-4: The model gpt-4 does not exist", true, 1},
 		"a gateway's no such model": {400, `{"error": "Invalid model name"}`, Rejected,
 			"400 Bad Request for model gpt-4: Invalid model name", true, 2},
-		"a page":    {200, `<html>welcome</html>`, Unparsable, "asking the endpoint http://", true, 1},
-		"moved":     {301, ``, Rejected, "301 Moved Permanently", true, 1},
-		"overload":  {429, `{"message": "slow down"}`, Throttled, "429 Too Many Requests for model gpt-4: slow down", false, 1},
+		"a page": {200, `<html>welcome</html>`, Unparsable, "asking the endpoint http://", true, 1},
+		"moved":  {301, ``, Rejected, "301 Moved Permanently", true, 1},
+		"overload": {429, `{"message": "slow down"}`, Throttled, "429 Too Many Requests for model gpt-4: slow down",
+			false, 1},
 		"no server": {503, "upstream\n\n\x1b[31mdown", ServerError, "for model gpt-4: upstream [31mdown", false, 1},
 	}
 	for name, tc := range tests {
@@ -99,7 +101,9 @@ func TestTryOfADeadAddress(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	for name, try := range map[string]func(context.Context) error{
-		"a model":   func(ctx context.Context) error { return NewCompletions(serviceAt(server.URL)).Try(ctx, "m", nil) },
+		"a model": func(ctx context.Context) error {
+			return NewCompletions(serviceAt(server.URL)).Try(ctx, "m", nil)
+		},
 		"a program": func(ctx context.Context) error { return TryURL(ctx, serviceAt(server.URL)) },
 	} {
 		e, ok := errors.AsType[*Error](try(t.Context()))

@@ -15,7 +15,8 @@ import (
 
 func TestTry(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "no such key: "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), http.StatusUnauthorized)
+		key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		http.Error(w, "no such key: "+key, http.StatusUnauthorized)
 	}))
 	defer server.Close()
 	u, err := url.Parse(server.URL)
@@ -31,7 +32,8 @@ func TestTry(t *testing.T) {
 		want  string
 	}{
 		"built in": {policy.Config{Type: policy.TypeBuiltin, Builtin: &policy.BuiltinConfig{Policy: "Random"}}, ""},
-		"a model": {policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}},
+		"a model": {policy.Config{Type: policy.TypeOpenAI,
+			OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}},
 			server.URL + "/chat/completions answered 401 Unauthorized for model m: no such key: [key]"},
 		"a program": {policy.Config{Type: policy.TypeHTTP, HTTP: &policy.HTTPConfig{URL: server.URL}},
 			server.URL + " answered 401 Unauthorized: no such key: [key]"},
@@ -41,7 +43,8 @@ func TestTry(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := policy.Try(t.Context(), tc.agent, policy.Options{Environment: "ticket", Key: token})
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasSuffix(err.Error(), tc.want)) {
+			if tc.want == "" && err != nil || tc.want != "" &&
+				(err == nil || !strings.HasSuffix(err.Error(), tc.want)) {
 				t.Errorf("error = %v, want %q", err, tc.want)
 			}
 			if e, ok := errors.AsType[*endpoint.Error](err); err != nil && (!ok || !e.Permanent()) {

@@ -143,7 +143,8 @@ func TestNoPod(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run() error = %v, want %q", err, tc.want)
 			}
-			if took := cfg.Clock.Now().Sub(began); took < unreachablePatience || took > unreachablePatience+maxPodBackoff {
+			took := cfg.Clock.Now().Sub(began)
+			if took < unreachablePatience || took > unreachablePatience+maxPodBackoff {
 				t.Errorf("the runner gave up after %v, want %v", took, unreachablePatience)
 			}
 		})

@@ -89,7 +89,8 @@ func TestAgentIsTriedAgainAfterAFailure(t *testing.T) {
 		case revoked && (!errors.Is(err, ErrAgentRefused) || acts.Load() != 1):
 			t.Errorf("revoked: %v after %d actions", err, acts.Load())
 		case !revoked && (err != nil || summary.ErroredEpisodes() != cfg.Plan.Episodes()):
-			t.Errorf("refused for its content: %d of %d errored, %v", summary.ErroredEpisodes(), cfg.Plan.Episodes(), err)
+			t.Errorf("refused for its content: %d of %d errored, %v", summary.ErroredEpisodes(),
+				cfg.Plan.Episodes(), err)
 		}
 	}
 }

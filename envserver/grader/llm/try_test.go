@@ -73,7 +73,8 @@ func TestPublicPartOfAFailure(t *testing.T) {
 		for n := range 6 {
 			_, err := j.Judge(t.Context(), goodCase(t))
 			detail := public(err)
-			if !strings.Contains(detail, "http://model.test/v1/chat/completions answered 503 Service Unavailable for model m") ||
+			const want = "http://model.test/v1/chat/completions answered 503 Service Unavailable for model m"
+			if !strings.Contains(detail, want) ||
 				strings.Contains(detail, "secret") || !strings.Contains(detail, "too often") != (n < 5) {
 				t.Errorf("%d: %q of %v", n, detail, err)
 			}

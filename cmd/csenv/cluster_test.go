@@ -307,8 +307,7 @@ func clusterErrors(t *testing.T) {
 			"there is no namespace nowhere"},
 		"no pool": {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
 		"no such pool": {[]string{"env", "status", "nope"},
-			"there is no such pool in namespace default, which has [empty " +
-				"support]"},
+			"there is no such pool in namespace default: choose one of empty, support"},
 		"no episodes": {[]string{"episodes", "oracle-run"},
 			"run oracle-run stores no episodes: create it again with spec.results"},
 		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "no run in namespace default matches"},

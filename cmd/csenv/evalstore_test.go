@@ -27,7 +27,8 @@ func TestDefaultStore(t *testing.T) {
 		_, errs, code := csenv(t, append([]string{"eval", "ticket-classify", "--scenarios", "B06,S03"}, more...)...)
 		return errs, code
 	}
-	if errs, code := play(); code != exitDone || !strings.Contains(errs, "episodes stored in csenv-results/heuristic-") {
+	if errs, code := play(); code != exitDone ||
+		!strings.Contains(errs, "episodes stored in csenv-results/heuristic-") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	if out := must(t, "results", "heuristic"); !strings.Contains(out, "Completed, 2 of 2 episodes scored") {
@@ -118,7 +119,8 @@ func TestEvalInterrupted(t *testing.T) {
 	code := runWith(ctx, []string{"eval", "ticket-classify", "--scenarios", "B06,S03", "--agent-url", slow.URL,
 		"--results", t.TempDir()}, strings.NewReader(""), &out, io.Discard)
 	got := strings.Join(strings.Fields(out.String()), " ")
-	if code != exitOutcome || !strings.Contains(got, "not comparable. Run the same command again to play the others.") ||
+	if code != exitOutcome ||
+		!strings.Contains(got, "not comparable. Run the same command again to play the others.") ||
 		strings.Count(got, "0 of 2 episodes") != 1 {
 		t.Errorf("exit code %d: %s", code, got)
 	}

@@ -25,7 +25,8 @@ func TestPlay(t *testing.T) {
 				"category    0.200   0.200", "Q1 facts", "GOLD ANSWER", "fact f1"}},
 		"by number of a word, and a mistake": {[]string{"B07"},
 			"jump\n9\nclassify\nnonsense\n1\n4\nescalate\nbilling\n\n",
-			[]string{`"jump" is none of the possible actions`, `"9" is none of the possible actions`, "choose one of the listed values",
+			[]string{`"jump" is none of the possible actions`, `"9" is none of the possible actions`,
+				"choose one of the listed values",
 				"Category: billing. Priority: urgent.", "GRADE"}},
 		"by JSON": {[]string{"S03", "--task", "ticket-classify"}, `{"action_type":"classify","categry":"x"}` + "\n" +
 			`{"action_type":"submit","category":"shipping","priority":"high"}` + "\n",
@@ -66,7 +67,8 @@ func TestPlayStops(t *testing.T) {
 		!strings.Contains(out, `"7" is none of the possible actions`) {
 		t.Errorf("the menu has other numbers than those that are accepted:\n%s", out)
 	}
-	for _, tt := range [][2]string{{"Q999", "there is no scenario"}, {"b07", "did you mean B07?"}, {"--task=chess", `there is no task "chess"`}} {
+	for _, tt := range [][2]string{{"Q999", "there is no scenario"}, {"b07", "did you mean B07?"},
+		{"--task=chess", `there is no task "chess"`}} {
 		if _, errs, code := play(t, "", tt[0]); code != exitError || !strings.Contains(errs, tt[1]) {
 			t.Errorf("%s: exit code %d: %s", tt[0], code, errs)
 		}

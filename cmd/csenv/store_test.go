@@ -172,7 +172,8 @@ func reported(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "3 of 8, the lowest score first: --episodes 8 shows all.",
+	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass",
+		"3 of 8, the lowest score first: --episodes 8 shows all.",
 		"GRADE", "sha256:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not contain %q", want)

@@ -35,8 +35,8 @@ func printGrade(w io.Writer, g record.Grade) {
 		if slices.ContainsFunc(g.Dimensions, func(d score.Dimension) bool {
 			return d.Name == "penalties" && d.Earned < 0
 		}) {
-			s.Note = "penalties: 0.100 for each wrong, repeated, early, forbidden or malformed action, 0.020 for each " +
-				"needless look-up or step beyond those required, 0.200 for reaching the step limit"
+			s.Note = "penalties: 0.100 for each wrong, repeated, early, forbidden or malformed action, 0.020 for " +
+				"each needless look-up or step beyond those required, 0.200 for reaching the step limit"
 		}
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}

@@ -211,7 +211,8 @@ func (p *player) endShift(ctx context.Context, options episode.Options) error {
 	fmt.Fprintln(p.out, "\n  the shift ends: open tickets are resolved as they are")
 	for _, q := range slices.DeleteFunc(slices.Clone(p.queue), func(q ticket.QueuedTicket) bool { return !isOpen(q) }) {
 		if q.TicketID != p.at {
-			if _, err := p.act(ctx, map[string]string{"action_type": "select_ticket", "ticket_id": q.TicketID}); err != nil {
+			chosen := map[string]string{"action_type": "select_ticket", "ticket_id": q.TicketID}
+			if _, err := p.act(ctx, chosen); err != nil {
 				return err
 			}
 		}

@@ -197,8 +197,9 @@ func boardResult(boards []board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
-		s := view.Section{Heading: strings.TrimSpace(b.Basis + ". " + b.Apart), Header: []string{"rank", "run", "agent", "score", "low", "high", "",
-			"pass rate", "scored"}}
+		s := view.Section{Heading: strings.TrimSpace(b.Basis + ". " + b.Apart)}
+		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
+			"pass rate", "scored"}
 		for _, e := range b.Entries {
 			s.Rows = append(s.Rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,
 				view.Interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})

@@ -208,7 +208,8 @@ func TestSamples(t *testing.T) {
 
 func TestFolders(t *testing.T) {
 	folder := t.TempDir()
-	if _, err := Read(t.Context(), []string{folder}, nil); err == nil || !strings.Contains(err.Error(), "has no .yaml") {
+	if _, err := Read(t.Context(), []string{folder}, nil); err == nil ||
+		!strings.Contains(err.Error(), "has no .yaml") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	pool := "apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: a}\n"

@@ -36,6 +36,9 @@ const (
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonRollingOut: servers are being replaced, added or removed.
 	ReasonRollingOut = "RollingOut"
+	// ReasonUpdatePostponed: another release of the operator will replace the servers, after those
+	// of other pools.
+	ReasonUpdatePostponed = "UpdatePostponed"
 	// ReasonRolledOut: all servers run the newest template.
 	ReasonRolledOut = "RolledOut"
 	// ReasonProgressDeadlineExceeded: the rolling update exceeded the Deployment's deadline.

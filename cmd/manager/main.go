@@ -87,6 +87,8 @@ func limitMemory(getenv func(string) string) error {
 	return nil
 }
 
+const defaultMaxUpdates = 5
+
 // options are the command line flags.
 type options struct {
 	metricsAddress string
@@ -94,6 +96,7 @@ type options struct {
 	image          string
 	leaseNamespace string
 	namespace      string
+	maxUpdates     int
 	leaderElect    bool
 	insecure       bool
 	showVersion    bool
@@ -132,6 +135,8 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
 		"namespace of this program, which managed NetworkPolicies admit to the operations port; defaults to "+
 			"$POD_NAMESPACE or that of the service account; if empty, they admit every client to that port")
+	flags.IntVar(&o.maxUpdates, "max-pool-updates", defaultMaxUpdates,
+		"number of pools whose servers are replaced at the same time after an update of this program")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -139,6 +144,9 @@ func parse(args []string, output io.Writer) (options, error) {
 	}
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("unexpected argument %q: the manager accepts only flags", flags.Arg(0))
+	}
+	if o.maxUpdates < 1 {
+		return options{}, fmt.Errorf("--max-pool-updates is %d: use at least 1", o.maxUpdates)
 	}
 	if o.image == "" && !o.showVersion {
 		return options{}, errors.New("no image for servers and runners: set --image or CSENV_IMAGE to the image " +
@@ -160,8 +168,8 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	if err := access.IndexRuns(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace}).SetupWithManager(
-		mgr); err != nil {
+	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace,
+		MaxUpdates: o.maxUpdates}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
 	if err := runs.New(mgr, runs.Options{Image: o.image, Version: version}).SetupWithManager(mgr); err != nil {

@@ -37,16 +37,17 @@ func TestParse(t *testing.T) {
 		want    options
 		wantErr string
 	}{
-		"defaults": {nil, "csenv:1", options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:1"},
+		"defaults": {nil, "csenv:1", options{maxUpdates: 5, metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:1"},
 			""},
 		"the flag prevails": {[]string{"--image=csenv:2", "--leader-elect"}, "csenv:1",
-			options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:2", leaderElect: true}, ""},
+			options{maxUpdates: 5, metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:2", leaderElect: true}, ""},
 		"addresses": {[]string{"--metrics-bind-address=0", "--metrics-insecure", "--health-probe-bind-address=:1"},
 			"csenv:1",
-			options{metricsAddress: "0", probeAddress: ":1", image: "csenv:1", insecure: true}, ""},
+			options{maxUpdates: 5, metricsAddress: "0", probeAddress: ":1", image: "csenv:1", insecure: true}, ""},
 		"the version needs no image": {[]string{"--version"}, "",
-			options{metricsAddress: ":8443", probeAddress: ":8081", showVersion: true}, ""},
+			options{maxUpdates: 5, metricsAddress: ":8443", probeAddress: ":8081", showVersion: true}, ""},
 		"no image":        {nil, "", options{}, "set --image or CSENV_IMAGE"},
+		"no updates":      {[]string{"--max-pool-updates=0"}, "csenv:1", options{}, "use at least 1"},
 		"an argument":     {[]string{"start"}, "csenv:1", options{}, `unexpected argument "start"`},
 		"an unknown flag": {[]string{"--speed=9"}, "csenv:1", options{}, "not defined"},
 		"help":            {[]string{"--help"}, "csenv:1", options{}, flag.ErrHelp.Error()},
@@ -135,7 +136,7 @@ func TestRunAsInstalled(t *testing.T) {
 	admin := newAdmin(t, config)
 	checkInstalled(t, admin)
 
-	o := options{metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true,
+	o := options{maxUpdates: 5, metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true,
 		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -8,7 +8,11 @@ import (
 	"reflect"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -22,6 +26,11 @@ func changes(d decision, accepted map[childID]string) []child {
 		live, exists := d.live[c.id]
 		switch {
 		case slices.Contains(d.taken, c.id) || slices.Contains(d.leaving, c.id):
+		case c.id.kind == kindDeployment && d.postponed:
+			if ptr.Deref(d.deployment().Spec.Replicas, 1) != d.scaling.to {
+				c.scale = new(d.scaling.to)
+				steps = append(steps, c)
+			}
 		case c.config == nil && exists:
 			c.obsolete = live
 			steps = append(steps, c)
@@ -43,14 +52,18 @@ func isUpToDate(c child, live any) bool {
 }
 
 // apply applies and deletes as many objects as it can.
-func (r *Reconciler) apply(ctx context.Context, steps []child, m *memory) error {
+func (r *Reconciler) apply(ctx context.Context, namespace string, steps []child, m *memory) error {
 	var failed []error
 	for _, step := range steps {
 		var err error
 		verb := "applying"
-		if step.obsolete == nil {
+		switch {
+		case step.scale != nil:
+			verb = "scaling"
+			err = r.scale(ctx, namespace, step)
+		case step.obsolete == nil:
 			err = r.applyOne(ctx, step, m)
-		} else {
+		default:
 			// Another object may have taken the name.
 			verb = "deleting"
 			err = client.IgnoreNotFound(r.client.Delete(ctx, step.obsolete,
@@ -63,6 +76,13 @@ func (r *Reconciler) apply(ctx context.Context, steps []child, m *memory) error 
 		logf.FromContext(ctx).Info("Changed an object of the pool", "change", verb, "object", step.id.String())
 	}
 	return errors.Join(failed...)
+}
+
+// scale changes only the number of servers of a Deployment that is otherwise left as it is.
+func (r *Reconciler) scale(ctx context.Context, namespace string, c child) error {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: c.id.name}}
+	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, *c.scale)
+	return r.client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(patch)), fieldOwner)
 }
 
 // applyOne applies an object. If the answer isn't as intended, admission changed it and would do so

@@ -80,6 +80,8 @@ type child struct {
 	config runtime.ApplyConfiguration
 	// obsolete is the object to delete, nil for one to apply.
 	obsolete client.Object
+	// scale is the number of servers of a Deployment of which nothing else is applied yet.
+	scale *int32
 }
 
 // children returns the objects of a pool without its key's Secret, which the operator can't read

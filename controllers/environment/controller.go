@@ -71,6 +71,7 @@ type Reconciler struct {
 	entropy  io.Reader // of ledger keys
 	image    string    // of pools whose spec names none
 	memories memories
+	updates  *updates
 	metrics  *poolMetrics
 	// namespace is the operator's own, whose traffic a pool's NetworkPolicy admits.
 	namespace string
@@ -83,6 +84,9 @@ type Options struct {
 	// Namespace is the operator's own, empty outside of the cluster. Without it, managed
 	// NetworkPolicies admit every client to the port of statistics.
 	Namespace string
+	// MaxUpdates is the number of pools whose servers are replaced at the same time because of
+	// another release of the operator.
+	MaxUpdates int
 }
 
 // New returns a reconciler of the manager's cluster.
@@ -99,6 +103,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		entropy:   rand.Reader,
 		image:     o.Image,
 		namespace: o.Namespace,
+		updates:   newUpdates(o.MaxUpdates),
 	}
 }
 
@@ -159,6 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memories.forget(req.NamespacedName)
 		r.polls.Forget(req.NamespacedName)
 		r.metrics.forget(req.NamespacedName)
+		r.updates.end(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	memory := r.memories.of(env)
@@ -187,9 +193,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if markErr != nil && needsCosts(d) {
 		d.hold()
 	}
+	d.postponed = r.updates.postpone(d)
 	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(markErr, r.apply(ctx, steps, memory), r.keepMetricsToken(ctx, snap, memory))
+	d.applyErr = errors.Join(markErr, r.apply(ctx, env.Namespace, steps, memory),
+		r.keepMetricsToken(ctx, snap, memory))
 	r.announceScaling(d, memory)
 	r.announcePacks(d)
 

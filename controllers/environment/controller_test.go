@@ -129,6 +129,10 @@ func (w *world) counting() interceptor.Funcs {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 			opts ...client.PatchOption) error {
+			if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
+				w.writes = append(w.writes, "scale")
+				return c.Patch(ctx, object, patch, opts...)
+			}
 			if _, isPod := object.(*corev1.Pod); !isPod {
 				return errors.New("the pool's spec and objects are never patched")
 			}

@@ -4,8 +4,10 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -88,4 +90,61 @@ func (m *memories) takeDeleted(key types.NamespacedName) []*corev1.Pod {
 	deleted := known.deleted
 	known.deleted = nil
 	return deleted
+}
+
+// updates bounds the pools whose servers are replaced at the same time because of another release
+// of the operator. A nil one has no bound.
+type updates struct {
+	most    int
+	mu      sync.Mutex
+	updated map[types.NamespacedName]bool
+}
+
+func newUpdates(most int) *updates {
+	return &updates{most: most, updated: map[types.NamespacedName]bool{}}
+}
+
+// postpone reports whether the pool's servers aren't replaced yet. They wait only if their template
+// differs without a change of the spec or of the scenarios: another release of the operator made
+// it. A pool keeps its place until its servers are replaced, or are found not to start.
+func (u *updates) postpone(d decision) bool {
+	deployment, pool := d.deployment(), types.NamespacedName{Namespace: d.env.Namespace, Name: d.env.Name}
+	if u == nil || deployment == nil {
+		return false
+	}
+	if deployment.Spec.Template.Annotations[templateHash] == newestTemplate(d) {
+		if isRolledOut(deployment) || deadlineExceeded(d.snapshot) {
+			u.end(pool)
+		}
+		return false
+	}
+	if d.env.Generation != d.env.Status.ObservedGeneration || d.scenarios != annotatedScenarios(d.snapshot) {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.updated[pool] && len(u.updated) >= u.most {
+		return true
+	}
+	u.updated[pool] = true
+	return false
+}
+
+func newestTemplate(d decision) string {
+	return podTemplate(d.snapshot, d.scenarios).Annotations[templateHash]
+}
+
+func isRolledOut(d *appsv1.Deployment) bool {
+	wanted := ptr.Deref(d.Spec.Replicas, 1)
+	return observed(d) && d.Status.UpdatedReplicas == wanted && d.Status.Replicas == wanted
+}
+
+// end frees the place of a pool.
+func (u *updates) end(pool types.NamespacedName) {
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.updated, pool)
 }

@@ -44,6 +44,7 @@ type decision struct {
 	scenarios string // digest of the packs for which the servers were last replaced, "" if they never were
 	held      bool   // a smaller number of servers waits
 	applying  bool   // an object differed from its intended state
+	postponed bool   // the Deployment of another release of the operator stays for now
 	applyErr  error  // refusals of the API server
 }
 

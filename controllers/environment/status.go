@@ -26,7 +26,9 @@ func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
 	}
 	status.Endpoint = endpoint(d.env)
 	status.Selector = labels.SelectorFromSet(pods.Selector(d.env.Name)).String()
-	status.Image = d.image
+	if !d.postponed {
+		status.Image = d.image
+	}
 	counts := replicaCounts(d.snapshot)
 	status.Replicas, status.ReadyReplicas = new(counts.exist), new(counts.ready)
 	status.UpdatedReplicas, status.DrainingReplicas = new(counts.updated), new(drainingServers(d.snapshot))
@@ -122,6 +124,9 @@ func progressing(d decision) metav1.Condition {
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
 			"The rolling update is stuck: %d of %d servers run the newest template. Older servers continue to serve. "+
 				"See condition Degraded.", counts.updated, wanted)
+	case d.postponed:
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonUpdatePostponed, "Another release of the "+
+			"operator will replace the servers, after those of other pools. No action is needed.")
 	case d.applying, !observed(d.deployment()), counts.exist != wanted, counts.updated != wanted,
 		counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
@@ -307,6 +312,9 @@ func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 func transitions(before, after []metav1.Condition) []metav1.Condition {
 	var changed []metav1.Condition
 	for _, now := range after {
+		if now.Type == v1alpha1.ConditionReady {
+			continue // repeats another condition
+		}
 		was := meta.FindStatusCondition(before, now.Type)
 		isNews := was == nil && now.Status == metav1.ConditionTrue
 		if isNews || was != nil && (was.Status != now.Status || was.Reason != now.Reason) {

@@ -1,0 +1,77 @@
+package environment
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// Another release of the operator must not replace the servers of all pools at the same time.
+func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	w.mustReconcile(t)
+	w.rolledOut(t)
+	w.mustReconcile(t)
+	other, mine := types.NamespacedName{Namespace: "lab", Name: "other"}, client.ObjectKeyFromObject(pool())
+	w.reconciler.image, w.reconciler.updates = "csenv:next", newUpdates(1)
+	w.reconciler.updates.updated[other] = true
+	image := func() (got string, replicas int32) {
+		w.edit(t, func(d *appsv1.Deployment) {
+			got, replicas = d.Spec.Template.Spec.Containers[0].Image, *d.Spec.Replicas
+		})
+		return got, replicas
+	}
+
+	w.edit(t, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) })
+	for range 2 {
+		w.mustReconcile(t)
+	}
+	if got, replicas := image(); got != testImage || replicas != 2 {
+		t.Errorf("while another pool is updated: image %s, %d replicas", got, replicas)
+	}
+	if c := w.condition(t, v1alpha1.ConditionProgressing); c.Reason != v1alpha1.ReasonUpdatePostponed ||
+		w.pool(t).Status.Image != testImage {
+		t.Errorf("Progressing is %+v, status.image %s", c, w.pool(t).Status.Image)
+	}
+
+	w.reconciler.updates.end(other)
+	w.mustReconcile(t)
+	if got, _ := image(); got != "csenv:next" {
+		t.Errorf("after the other pool: image %s", got)
+	}
+	w.edit(t, func(d *appsv1.Deployment) { d.Generation++ }) // by the API server
+	w.mustReconcile(t)
+	if !w.reconciler.updates.updated[mine] {
+		t.Error("the pool gave up its place before its servers were replaced")
+	}
+	w.rolledOut(t)
+	w.mustReconcile(t)
+	if len(w.reconciler.updates.updated) > 0 {
+		t.Error("the pool keeps its place")
+	}
+}
+
+func TestChangesOfTheSpecAreNotPostponed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	w.mustReconcile(t)
+	w.reconciler.updates = newUpdates(1)
+	w.reconciler.updates.updated[types.NamespacedName{Name: "other"}] = true
+	env := w.pool(t)
+	env.Generation++
+	env.Spec.Image = "csenv:mine"
+	if err := w.reconciler.live.(client.Client).Update(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	w.mustReconcile(t)
+	w.edit(t, func(d *appsv1.Deployment) {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != "csenv:mine" {
+			t.Errorf("image %s", got)
+		}
+	})
+}

@@ -108,6 +108,9 @@ const (
 	// ConditionThresholdsMet is True if the figures of a complete run reach spec.thresholds. It is
 	// absent without thresholds.
 	ConditionThresholdsMet = "ThresholdsMet"
+	// ConditionCompared is True if a complete run is compared with spec.baselineRef, and Unknown
+	// while it waits for that run. It is absent without baselineRef and before the run is complete.
+	ConditionCompared = "Compared"
 	// ConditionResultsStored is True if every episode is in the result store. It is absent without
 	// spec.results.
 	ConditionResultsStored = "ResultsStored"
@@ -133,6 +136,15 @@ const (
 	ReasonThresholdsMissed = "ThresholdsMissed"
 	// ReasonThresholdsPending: the run isn't complete, so its figures aren't final.
 	ReasonThresholdsPending = "ThresholdsPending"
+	// ReasonCompared: status.baseline has the difference to the baseline.
+	ReasonCompared = "Compared"
+	// ReasonNotComparable: the run can't be compared with its baseline. status.baseline.message
+	// says why.
+	ReasonNotComparable = "NotComparable"
+	// ReasonBaselineNotFound: there is no run of the baseline's name yet.
+	ReasonBaselineNotFound = "BaselineNotFound"
+	// ReasonWaitingForBaseline: the baseline has not ended yet.
+	ReasonWaitingForBaseline = "WaitingForBaseline"
 	// ReasonStored: every episode of the counted shards is stored.
 	ReasonStored = "Stored"
 	// ReasonStoreFailed: some episodes could not be stored. The score isn't affected.

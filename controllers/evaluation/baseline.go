@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -36,6 +37,33 @@ func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	}
 	result.Scenarios = compared.Scenarios
 	return result
+}
+
+// ComparedCondition reports whether a complete run is compared, by the result of Compare. It is
+// Unknown while the baseline may still end.
+func ComparedCondition(result v1alpha1.BaselineResult, with Baseline) metav1.Condition {
+	of := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return Condition(v1alpha1.ConditionCompared, status, reason, message)
+	}
+	switch {
+	case with.Run == nil:
+		return of(metav1.ConditionUnknown, v1alpha1.ReasonBaselineNotFound, fmt.Sprintf("There is no run %s yet. The "+
+			"comparison follows when it is complete.", result.Name))
+	case !Ended(with.Run.Status.Conditions):
+		return of(metav1.ConditionUnknown, v1alpha1.ReasonWaitingForBaseline, fmt.Sprintf("Run %s has not ended. The "+
+			"comparison follows when it is complete.", result.Name))
+	case result.Message != "":
+		return of(metav1.ConditionFalse, v1alpha1.ReasonNotComparable, result.Message)
+	default:
+		return of(metav1.ConditionTrue, v1alpha1.ReasonCompared, fmt.Sprintf("The mean score differs by %s from that of "+
+			"run %s, over %s.", result.Delta, result.Name, Count(result.Scenarios, "scenario")))
+	}
+}
+
+// AwaitsBaseline reports whether a complete run is still to be compared.
+func AwaitsBaseline(conditions []metav1.Condition) bool {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionCompared)
+	return c != nil && c.Status == metav1.ConditionUnknown
 }
 
 func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) (score.Comparison, error) {

@@ -20,6 +20,11 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.Evalua
 		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
 			"The run is not complete, so its figures are not final.")
 	}
+	if AwaitsBaseline(status.Conditions) && slices.ContainsFunc(thresholds,
+		func(t v1alpha1.Threshold) bool { return comparing(t.Metric) }) {
+		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run is not compared with its baseline yet.")
+	}
 	var met, missed []string
 	for _, c := range Check(thresholds, status, sums) {
 		switch {

@@ -276,7 +276,7 @@ var errCrash = errors.New("the operator crashed")
 func states(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
-		if c.Reason == v1alpha1.ReasonNotSuspended || c.Type == v1alpha1.ConditionReady ||
+		if c.Reason == v1alpha1.ReasonNotSuspended || c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionCompared ||
 			c.Type == v1alpha1.ConditionStalled {
 			continue
 		}

@@ -105,12 +105,16 @@ func reconcileEnded(d *decision, s snapshot) {
 	for i := range d.status.Conditions {
 		d.status.Conditions[i].ObservedGeneration = s.run.Generation
 	}
+	compareLate(d, s)
 	finish(d, s)
 }
 
 // finish releases the pods of a run that has ended, ends its Job, and deletes the run after
 // ttlSecondsAfterFinished.
 func finish(d *decision, s snapshot) {
+	if evaluation.AwaitsBaseline(d.status.Conditions) {
+		d.wake(baselineInterval)
+	}
 	d.release = s.pods
 	endJob(d, s)
 	ttl := s.run.Spec.TTLSecondsAfterFinished

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,6 +207,61 @@ func TestBaseline(t *testing.T) {
 				t.Errorf("a run minus itself: %+v", got)
 			}
 		})
+	}
+}
+
+// A run and its baseline may be applied at once: the comparison, and the thresholds on it, wait.
+func TestBaselineIsAwaited(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
+	run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.DeltaMetric, Min: v1alpha1.Number{Text: "0.1"}}}
+	if err := w.client.Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	w.toTheEnd()
+	check := func(compared, thresholds string) {
+		t.Helper()
+		status := w.run().Status
+		for kind, want := range map[string]string{v1alpha1.ConditionCompared: compared,
+			v1alpha1.ConditionThresholdsMet: thresholds} {
+			c := meta.FindStatusCondition(status.Conditions, kind)
+			if c == nil || string(c.Status)+"/"+c.Reason != want {
+				t.Errorf("%s is %+v, want %s", kind, c, want)
+			}
+		}
+	}
+	check("Unknown/BaselineNotFound", "Unknown/ThresholdsPending")
+	if got := w.events(); !slices.Contains(got, "Warning BaselineNotFound") {
+		t.Errorf("events %q", got)
+	}
+
+	var table corev1.ConfigMap
+	if err := w.client.Get(t.Context(), key(runName+"-scores"), &table); err != nil {
+		t.Fatal(err)
+	}
+	other := w.run()
+	ended := other.Status.Conditions
+	other.Name, other.UID, other.ResourceVersion = "last-week", "other-uid", ""
+	other.Status.ScoresRef, other.Status.Conditions = &v1alpha1.ObjectReference{Name: "last-week-scores"}, nil
+	other.Spec.BaselineRef = nil
+	w.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: namespace,
+		OwnerReferences: owners(other)}, Data: table.Data})
+	if result := w.mustPass(); result.RequeueAfter != baselineInterval {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	check("Unknown/WaitingForBaseline", "Unknown/ThresholdsPending")
+
+	other.Status.Conditions = ended
+	if err := w.client.Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.mustPass(); result.RequeueAfter != 0 {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	check("True/Compared", "False/ThresholdsMissed")
+	if b := w.run().Status.Baseline; b.Delta != "0.0000" || b.Message != "" {
+		t.Errorf("baseline %+v", b)
 	}
 }
 

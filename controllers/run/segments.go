@@ -53,7 +53,7 @@ func (serverSource) traits() traits {
 // read reads the servers' segments and, until the run has ended, its table.
 func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	if s.closing || evaluation.Ended(s.run.Status.Conditions) {
-		return nil
+		return r.readLate(ctx, s)
 	}
 	if s.run.Status.Provenance == nil {
 		return r.readReport(ctx, s)

@@ -39,11 +39,16 @@ func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	announce(d, s, environment, suspension, p)
 	meta.RemoveStatusCondition(&d.status.Conditions, v1alpha1.ConditionStalled)
 	for _, c := range append([]metav1.Condition{environment, suspension}, verdict...) {
-		c.Message = pods.Shorten(c.Message, pods.MaxNote)
-		c.ObservedGeneration = s.run.Generation
-		c.LastTransitionTime = metav1.NewTime(s.now)
-		meta.SetStatusCondition(&d.status.Conditions, c)
+		set(d, s, c)
 	}
+}
+
+// set sets a condition.
+func set(d *decision, s snapshot, c metav1.Condition) {
+	c.Message = pods.Shorten(c.Message, pods.MaxNote)
+	c.ObservedGeneration = s.run.Generation
+	c.LastTransitionTime = metav1.NewTime(s.now)
+	meta.SetStatusCondition(&d.status.Conditions, c)
 }
 
 // announceEnd announces how a run ends, and what the spec asks for but wasn't reached.

@@ -177,7 +177,9 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 				run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{
 					ClaimName: "episodes"}}
 				run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"},
-					Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
+					Volumes:      []v1alpha1.PodVolume{{Name: "plan", Secret: &v1alpha1.ObjectReference{Name: "weights"}}},
+					VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "plan", MountPath: "/mnt/weights"}},
+					Env:          []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
 				run.Spec.EnvironmentRef.TokenSecretRef = secretKey("tokens")
 				run.Spec.Suspend = new(true)
 			})

@@ -39,7 +39,7 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 		s.job = job
 	}
 	if s.closing || evaluation.Ended(s.run.Status.Conditions) {
-		return nil
+		return r.readLate(ctx, s)
 	}
 	if found, err := r.readOwn(ctx, s, planName(s.run), planMap); err != nil {
 		return err

@@ -3,10 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,7 +43,28 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) e
 	if ref := baseline.Status.ScoresRef; ref != nil {
 		s.baselineScores, err = r.readTable(ctx, baseline, ref.Name)
 	}
-	return err
+	if err != nil || s.baselineScores != nil || baseline.Status.ScoresRef == nil {
+		return err
+	}
+	// The cache may show the baseline's end before its table, and a comparison is made once.
+	object := &corev1.ConfigMap{}
+	err = r.direct.Get(ctx, types.NamespacedName{Namespace: baseline.Namespace, Name: baseline.Status.ScoresRef.Name},
+		object)
+	if err == nil && metav1.IsControlledBy(object, baseline) {
+		s.baselineScores = object
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the scores of the baseline: %w", err)
+	}
+	return nil
+}
+
+// readLate reads what compareLate needs.
+func (r *Reconciler) readLate(ctx context.Context, s *snapshot) error {
+	if s.closing || !evaluation.AwaitsBaseline(s.run.Status.Conditions) {
+		return nil
+	}
+	return r.readScores(ctx, s, true)
 }
 
 // readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
@@ -149,6 +172,11 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	if !held {
 		table = nil
 	}
+	compareWithBaseline(d, s, table)
+}
+
+// compareWithBaseline writes the comparison of a complete run, whose table is nil if it has none.
+func compareWithBaseline(d *decision, s snapshot, table *score.ScenarioTable) {
 	now := s.run.DeepCopy()
 	now.Status = d.status
 	baseline := evaluation.Baseline{Run: s.baseline}
@@ -157,6 +185,37 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	}
 	d.status.Baseline = evaluation.Compare(now, table, baseline)
 	d.status.Baseline.Message = pods.Shorten(d.status.Baseline.Message, pods.MaxNote)
+	c := evaluation.ComparedCondition(*d.status.Baseline, baseline)
+	if before := meta.FindStatusCondition(s.run.Status.Conditions, c.Type); c.Reason != v1alpha1.ReasonCompared &&
+		(before == nil || before.Reason != c.Reason) {
+		d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+	}
+	set(d, s, c)
+}
+
+// baselineInterval is the time between two looks at a baseline that has not ended.
+const baselineInterval = 30 * time.Second
+
+// compareLate compares a complete run that waits for its baseline, and checks its thresholds again.
+func compareLate(d *decision, s snapshot) {
+	complete := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete)
+	sums, _, err := counted(s)
+	if complete == nil || err != nil || !evaluation.AwaitsBaseline(d.status.Conditions) {
+		return // a status that was changed by hand keeps its figures
+	}
+	table := tableOf(s.scores)
+	if !sums.Holds(table) {
+		table = nil
+	}
+	compareWithBaseline(d, s, table)
+	outcome := evaluation.Outcome{State: evaluation.Completed, Reason: complete.Reason, Message: complete.Message}
+	meta.RemoveStatusCondition(&d.status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range evaluation.Conditions(s.run, d.status, sums, outcome) {
+		if c.Type == v1alpha1.ConditionThresholdsMet && c.Status == metav1.ConditionFalse {
+			d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		}
+		set(d, s, c)
+	}
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
@@ -13,7 +14,8 @@ import (
 
 // Episodes are stored as they end, and listed as they were planned.
 func TestEpisodesInThePlansOrder(t *testing.T) {
-	run := &source.LoadedRun{Episodes: func(context.Context) iter.Seq2[record.Episode, error] {
+	run := &source.LoadedRun{EvaluationRun: &v1alpha1.EvaluationRun{}}
+	run.Episodes = func(context.Context) iter.Seq2[record.Episode, error] {
 		return func(yield func(record.Episode, error) bool) {
 			for _, index := range []int64{2, 0, 3, 1} {
 				if !yield(record.Episode{Index: index}, nil) {
@@ -21,7 +23,7 @@ func TestEpisodesInThePlansOrder(t *testing.T) {
 				}
 			}
 		}
-	}}
+	}
 	for limit, want := range map[int][]int64{0: {0, 1, 2, 3}, 2: {0, 1}, 9: {0, 1, 2, 3}} {
 		rows, err := (&episodeFilter{limit: limit}).rows(t.Context(), run)
 		if got := view.Each(rows, func(r episodeRow) int64 { return r.Index }); err != nil || !slices.Equal(got, want) {

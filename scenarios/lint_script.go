@@ -71,7 +71,8 @@ func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	}
 	switch told := in.Boolean(a.Told); {
 	case told && len(missing) > 0:
-		l.reportf(a.Pos.String(), ruleScript, "answer %s has told set, but the ticket doesn't contain %q", a.ID, missing)
+		l.reportf(a.Pos.String(), ruleScript, "answer %s has told set, but the ticket doesn't contain %q", a.ID,
+			missing)
 	case !told && drawn > 0 && len(missing) == 0 && in.Boolean(a.Known):
 		l.reportf(a.Pos.String(), ruleScript, "answer %s is already in the ticket: set told", a.ID)
 	}

@@ -197,8 +197,6 @@ const (
 	// ReasonRunnersRefused: the API server refuses the runners' pods. The Job controller tries
 	// again.
 	ReasonRunnersRefused = "RunnersRefused"
-	// ReasonJudgeNotReady: the judge of the pool doesn't answer, so no reply could be graded.
-	ReasonJudgeNotReady = "JudgeNotReady"
 	// ReasonRunnersNotStarted: a scheduled runner can't start, for example because its image can't
 	// be pulled. The run fails after ten minutes.
 	ReasonRunnersNotStarted = "RunnersNotStarted"

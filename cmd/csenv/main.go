@@ -113,7 +113,8 @@ Exit codes:
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(),
+			figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
+			episodes.NewTranscriptCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
 			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},

@@ -74,6 +74,13 @@ func TestStoredRuns(t *testing.T) {
 		narrow(t, must(t, "episodes", "oracle", "--results", folder))
 	})
 	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
+	listed(t, folder)
+	t.Run("report", func(t *testing.T) { reported(t, folder) })
+	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
+	misread(t, folder)
+}
+
+func listed(t *testing.T, folder string) {
 	t.Run("compare", func(t *testing.T) {
 		out := must(t, "compare", "oracle", "null", "--results", folder)
 		if !strings.Contains(strings.Join(strings.Fields(out), " "),
@@ -88,7 +95,6 @@ func TestStoredRuns(t *testing.T) {
 			t.Error(out)
 		}
 	})
-	t.Run("report", func(t *testing.T) { reported(t, folder) })
 	t.Run("runs", func(t *testing.T) {
 		out := must(t, "runs", "--results", folder)
 		narrow(t, out)
@@ -96,7 +102,9 @@ func TestStoredRuns(t *testing.T) {
 			t.Error(out)
 		}
 	})
-	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
+}
+
+func misread(t *testing.T, folder string) {
 	t.Run("errors", func(t *testing.T) {
 		for name, tt := range map[string]struct {
 			args []string

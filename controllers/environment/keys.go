@@ -97,8 +97,9 @@ func metricsTokenName(env string) string { return env + "-metrics-token" }
 // keepMetricsToken keeps the Secret from which Prometheus reads the token for /metrics.
 func (r *Reconciler) keepMetricsToken(ctx context.Context, s snapshot, m *memory) error {
 	public := s.env.Status.LedgerPublicKey
-	if s.keyErr != nil || m.metricsKey == public && s.now.Sub(m.metricsToken) < metricsTokenCheck {
-		return nil
+	known := m.metricsKey == public && s.now.Sub(m.metricsToken) < metricsTokenCheck
+	if known || s.keyErr != nil { // the conditions report an unreadable key
+		return nil //nolint:nilerr // without the key there is no token
 	}
 	secrets, err := r.keys.Secrets(ctx, client.ObjectKeyFromObject(s.env), public)
 	if err != nil {
@@ -120,7 +121,8 @@ func (r *Reconciler) keepMetricsToken(ctx context.Context, s snapshot, m *memory
 	return nil
 }
 
-// replaceSecret creates a Secret, in place of one of the pool's that has other data.
+// replaceSecret creates a Secret, in place of one of the pool's that has other data, or of one of an
+// earlier pool of its name.
 func (r *Reconciler) replaceSecret(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
 	wanted *corev1.Secret) error {
 	old := &corev1.Secret{}
@@ -129,12 +131,10 @@ func (r *Reconciler) replaceSecret(ctx context.Context, env *v1alpha1.CustomerSu
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return err
-	case isPredecessors(env, old):
-		return errors.New("it belongs to a deleted pool of the same name and is about to go")
-	case !metav1.IsControlledBy(old, env):
+	case !metav1.IsControlledBy(old, env) && !isPredecessors(env, old):
 		return errors.New("it belongs to something else: delete it, or create this CustomerSupportEnv with another " +
 			"name")
-	case maps.EqualFunc(old.Data, wanted.Data, bytes.Equal):
+	case metav1.IsControlledBy(old, env) && maps.EqualFunc(old.Data, wanted.Data, bytes.Equal):
 		return nil
 	default:
 		if err := r.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {

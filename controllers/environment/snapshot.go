@@ -100,8 +100,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	pool := client.ObjectKeyFromObject(env)
 	secrets, err := r.keys.Secrets(ctx, pool, env.Status.LedgerPublicKey)
 	if err != nil {
-		s.keyErr = err
-		return s, true, nil
+		s.keyErr = err      // the conditions report it
+		return s, true, nil //nolint:nilerr // the pass goes on without the servers' reports
 	}
 	answer, known := r.polls.Ask(ctx, polling.Question{Object: pool, Pool: pool}, func(ctx context.Context) polled {
 		return polled{servers, readReports(ctx, r.stats, secrets.Operations, servers, isNewest)}

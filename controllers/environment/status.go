@@ -125,8 +125,9 @@ func progressing(d decision) metav1.Condition {
 			"The rolling update is stuck: %d of %d servers run the newest template. Older servers continue to serve. "+
 				"See condition Degraded.", counts.updated, wanted)
 	case d.postponed:
-		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonUpdatePostponed, "Another release of the "+
-			"operator will replace the servers, after those of other pools. No action is needed.")
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonUpdatePostponed,
+			"Another release of the operator will replace the servers, after those of other pools. No action is "+
+				"needed.")
 	case d.applying, !observed(d.deployment()), counts.exist != wanted, counts.updated != wanted,
 		counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,

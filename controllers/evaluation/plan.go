@@ -97,7 +97,8 @@ func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
 	limit := offer.Limits.MaxErroredPercent
 	wanted := ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent)
 	if limit != nil && wanted > *limit {
-		return fmt.Errorf("retries.maxErroredPercent is %d, pool %s permits %d at most (its runs.maxErroredPercent)",
+		return fmt.Errorf(
+			"retries.maxErroredPercent is %d, and pool %s permits %d at most (its runs.maxErroredPercent)",
 			wanted, offer.Pool, *limit)
 	}
 	return nil

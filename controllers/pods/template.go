@@ -114,7 +114,7 @@ func volume(v v1alpha1.PodVolume) corev1.Volume {
 
 // Mounts returns the mounts of a user's volumes.
 func Mounts(mounts []v1alpha1.PodVolumeMount) []corev1.VolumeMount {
-	var made []corev1.VolumeMount
+	made := make([]corev1.VolumeMount, 0, len(mounts))
 	for _, m := range mounts {
 		made = append(made, corev1.VolumeMount{Name: volumePrefix + m.Name, MountPath: m.MountPath, SubPath: m.SubPath,
 			ReadOnly: ptr.Deref(m.ReadOnly, false)})

@@ -211,20 +211,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 7. Have the runners of lost nodes replaced, and remove the finalizer of pods whose summary is
-	//    counted or refused.
-	if err := r.failLost(ctx, next.lost); err != nil {
+	// 7. Release what the run no longer needs.
+	if err := r.release(ctx, snap, next); err != nil {
 		return pods.IgnoreExpected(err)
-	}
-	if err := r.removeFinalizers(ctx, next.release); err != nil {
-		return pods.IgnoreExpected(err)
-	}
-	if next.deleteRun {
-		logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
-		return pods.IgnoreExpected(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
-			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
+}
+
+// release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
+// counted or refused, and deletes the run when its time is over.
+func (r *Reconciler) release(ctx context.Context, snap snapshot, next decision) error {
+	if err := r.failLost(ctx, next.lost); err != nil {
+		return err
+	}
+	if err := r.removeFinalizers(ctx, next.release); err != nil || !next.deleteRun {
+		return err
+	}
+	logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
+	return r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics

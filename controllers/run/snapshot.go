@@ -127,11 +127,12 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		if mine && pod.Status.Phase == corev1.PodSucceeded {
 			s.succeeded = append(s.succeeded, pod)
 		}
-		if mine && held {
+		switch {
+		case mine && held:
 			s.pods = append(s.pods, pod)
-		} else if held {
+		case held:
 			s.foreign = append(s.foreign, pod)
-		} else if mine && !pod.DeletionTimestamp.IsZero() {
+		case mine && !pod.DeletionTimestamp.IsZero():
 			s.stopping = append(s.stopping, pod)
 		}
 		leaving = leaving || mine && !pod.DeletionTimestamp.IsZero()

@@ -84,7 +84,7 @@ var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
 	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
-	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonJudgeNotReady: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning,
 }
 
 // announce announces changes of the pool, of the run's suspension and of what delays it.

@@ -120,7 +120,8 @@ func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
 		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards,
 		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
-		Advice: "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then raise spec.attempt to resume " +
+		Advice: "See the runners' logs (" + logsCommand(s.run) +
+			") for the causes, then raise spec.attempt to resume " +
 			"the run.",
 	})
 	if verdict.State == evaluation.Completed {

@@ -71,7 +71,8 @@ func TestErrorsContainAdvice(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no region": {errors.New("endpoint rule error, Invalid region: region was not a valid DNS name."),
+		"no region": {errors.New("endpoint rule error, Invalid region: region was not a valid DNS name."), //nolint:revive // the SDK's words
+
 			"the bucket's region is missing: set region in the URL, such as ?region=us-east-1, or AWS_REGION: " +
 				"endpoint rule error, Invalid region: region was not a valid DNS name."},
 		"no bucket": {answer{"NoSuchBucket", "The specified bucket does not exist.", 404},

@@ -215,7 +215,8 @@ func initialize(ctx context.Context, s *server) (string, error) {
 		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))
 	}
 	for _, id := range ids {
-		request, requestErr := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+s.address+"/mcp", http.NoBody)
+		request, requestErr := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+s.address+"/mcp",
+			http.NoBody)
 		if requestErr != nil {
 			return result, requestErr
 		}

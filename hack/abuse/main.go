@@ -46,14 +46,14 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	run := run
 	if len(os.Args) == len([]string{"abuse", attackCommand, "number", "address", "ops"}) {
 		run = runAttack
 	}
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "abuse:", err)
-		stop()
 		os.Exit(1)
 	}
 }

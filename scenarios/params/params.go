@@ -121,7 +121,8 @@ func (d *Drawing) Draw(salt, id string, version int, seed int64, defaults expr.V
 			return vals, try + 1, err
 		}
 		if try == expr.MaxTries-1 {
-			return nil, try + 1, failing.Pos.Errorf("constraint %.120q, seed %d: %w", failing.Text, seed, errTooManyTries)
+			return nil, try + 1, failing.Pos.Errorf("constraint %.120q, seed %d: %w", failing.Text, seed,
+				errTooManyTries)
 		}
 	}
 	return vals, expr.MaxTries, nil

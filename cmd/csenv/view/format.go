@@ -52,7 +52,8 @@ func (f *Format) Type() string { return "format" }
 func (f *Format) Set(name string) error {
 	if !slices.Contains(f.allowed, name) {
 		if strings.Contains(name, ".") {
-			return fmt.Errorf("choose one of %s; -o is a format, and -O or > names a file", strings.Join(f.allowed, ", "))
+			return fmt.Errorf("choose one of %s; -o is a format, and -O or > names a file",
+				strings.Join(f.allowed, ", "))
 		}
 		return fmt.Errorf("choose one of %s", strings.Join(f.allowed, ", "))
 	}

@@ -136,7 +136,7 @@ func TestRunDefaults(t *testing.T) {
 		Pressure:    v1alpha1.NoPressure,
 		Parallelism: new(int32(1)),
 		Concurrency: new(int32(16)),
-		Attempt: new(int32(1)),
+		Attempt:     new(int32(1)),
 		Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)),
 			MaxErroredPercent: new(int32(5))},
 		PassScore: v1alpha1.Number{Text: "0.8"},

@@ -121,8 +121,8 @@ func (r *Reconciler) keepMetricsToken(ctx context.Context, s snapshot, m *memory
 	return nil
 }
 
-// replaceSecret creates a Secret, in place of one of the pool's that has other data, or of one of an
-// earlier pool of its name.
+// replaceSecret creates a Secret, in place of one of the pool's that has other data, or of one of
+// an earlier pool of its name.
 func (r *Reconciler) replaceSecret(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
 	wanted *corev1.Secret) error {
 	old := &corev1.Secret{}

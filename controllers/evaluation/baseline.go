@@ -55,8 +55,9 @@ func ComparedCondition(result v1alpha1.BaselineResult, with Baseline) metav1.Con
 	case result.Message != "":
 		return of(metav1.ConditionFalse, v1alpha1.ReasonNotComparable, result.Message)
 	default:
-		return of(metav1.ConditionTrue, v1alpha1.ReasonCompared, fmt.Sprintf("The mean score differs by %s from that of "+
-			"run %s, over %s.", result.Delta, result.Name, Count(result.Scenarios, "scenario")))
+		return of(metav1.ConditionTrue, v1alpha1.ReasonCompared,
+			fmt.Sprintf("The mean score differs by %s from that of run %s, over %s.", result.Delta, result.Name,
+				Count(result.Scenarios, "scenario")))
 	}
 }
 

@@ -78,7 +78,9 @@ func TestRefusedStepContainsTheEndOfTheSession(t *testing.T) {
 			t.Errorf("the first session: %s", answer)
 		}
 		p.Ask(`{"type":"reset"}`)
-		_ = <-p.Quiet() // however the server closed
+		if err := <-p.Quiet(); err == nil {
+			t.Error("the connection stays open")
+		}
 		again := wire.ConnectPipe(t, network)
 		if answer := again.Ask(step); !strings.Contains(answer, "send reset first") ||
 			!strings.Contains(answer, "idle for 1m0s") {

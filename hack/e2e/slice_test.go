@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -125,15 +126,17 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		expectGone(ctx, "oracle", &batchv1.Job{})
 		expectGone(ctx, "oracle-plan", &corev1.ConfigMap{})
 		Eventually(ctx, podsOf).WithArguments("oracle").WithTimeout(60 * time.Second).Should(BeEmpty())
+		Eventually(ctx, secretsOf).WithArguments("csenv.dev/run=oracle").WithTimeout(time.Minute).Should(BeEmpty())
 
 		By("deleting a pool")
-		Expect(secretsOf(ctx, "workflows")).To(HaveLen(1))
+		Expect(secretsOf(ctx, "csenv.dev/environment=workflows,!csenv.dev/run")).To(HaveLen(2), "key and metrics token")
 		kubectl(ctx, "-n", namespace, "delete", "cse", "workflows", "--timeout=60s")
 		expectGone(ctx, "workflows", &appsv1.Deployment{})
 		expectGone(ctx, "workflows", &corev1.Service{})
 		expectGone(ctx, "workflows-pods", &corev1.Service{})
 		expectGone(ctx, "workflows", &policyv1.PodDisruptionBudget{})
-		Eventually(ctx, secretsOf).WithArguments("workflows").WithTimeout(time.Minute).Should(BeEmpty())
+		Eventually(ctx, secretsOf).WithArguments("csenv.dev/environment=workflows,!csenv.dev/run").
+			WithTimeout(time.Minute).Should(BeEmpty())
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, &appsv1.Deployment{})).To(
 			Succeed())
 	}, SpecTimeout(5*time.Minute))
@@ -155,11 +158,13 @@ func podsOf(ctx SpecContext, evalrun string) []corev1.Pod {
 	return pods.Items
 }
 
-func secretsOf(ctx SpecContext, pool string) []corev1.Secret {
+func secretsOf(ctx SpecContext, selector string) []corev1.Secret {
 	GinkgoHelper()
+	parsed, err := labels.Parse(selector)
+	Expect(err).NotTo(HaveOccurred())
 	secrets := &corev1.SecretList{}
 	Expect(k8s.List(ctx, secrets, client.InNamespace(namespace),
-		client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
+		client.MatchingLabelsSelector{Selector: parsed})).To(Succeed())
 	return secrets.Items
 }
 

@@ -137,7 +137,8 @@ func ExtraItems(kind MessageKind, extra object.Object) []episode.ErrorItem {
 	items := make([]episode.ErrorItem, 0, min(len(extra), episode.MaxErrorItems))
 	for _, m := range sorted[:cap(items)] {
 		name := object.Shown(m.Name)
-		items = append(items, NewErrorItem("extra_forbidden", m.Value, fmt.Sprintf("a %s message has no %q", kind, name),
+		items = append(items, NewErrorItem("extra_forbidden", m.Value,
+			fmt.Sprintf("a %s message has no %q", kind, name),
 			name))
 	}
 	return items

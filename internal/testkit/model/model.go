@@ -77,6 +77,9 @@ func (r Request) Task() string {
 	return task
 }
 
+// Trial reports whether the request tries the endpoint and plays no episode.
+func (r Request) Trial() bool { return len(r.Messages) == 1 && r.Tools == nil && r.Raw["seed"] == nil }
+
 // SeedOf returns the 32-bit seed that an endpoint receives for an episode.
 func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
 
@@ -86,8 +89,8 @@ type Endpoint struct {
 	// Episodes contains the played episodes by SeedOf. It is nil for policies that need only the
 	// observation.
 	Episodes map[int64]score.PlannedEpisode
-	// Trouble may answer a request in place of the model and reports whether it did; nil for no
-	// trouble.
+	// Trouble may answer a request of an episode in place of the model and reports whether it did;
+	// nil for no trouble.
 	Trouble func(w http.ResponseWriter, r *http.Request, asked Request) bool
 	// Shape changes the message that answers; nil for no change.
 	Shape func(asked Request, answer map[string]any)
@@ -113,12 +116,16 @@ func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	return e, nil
 }
 
-// Calls returns the number of requests so far.
+// Calls returns the number of requests so far, trials apart.
 func (e *Endpoint) Calls() int64 { return e.calls.Load() }
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked, err := read(r)
+	if err == nil && asked.Trial() {
+		respond(w, map[string]any{"role": "assistant", "content": "ready"})
+		return
+	}
 	asked.N = e.calls.Add(1)
 	if err == nil && e.Trouble != nil && e.Trouble(w, r, asked) {
 		return
@@ -135,6 +142,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.Shape != nil {
 		e.Shape(asked, answer)
 	}
+	respond(w, answer)
+}
+
+func respond(w http.ResponseWriter, answer map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(map[string]any{
 		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
@@ -158,7 +169,7 @@ func read(r *http.Request) (Request, error) {
 	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(body, &asked.Raw)); err != nil {
 		return asked, fmt.Errorf("the request is no JSON: %w", err)
 	}
-	if asked.Task() == "" {
+	if asked.Task() == "" && !asked.Trial() {
 		return asked, errors.New("the messages name no task")
 	}
 	return asked, nil

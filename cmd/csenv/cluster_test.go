@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -159,7 +160,7 @@ func TestCluster(t *testing.T) {
 	t.Run("doctor", func(t *testing.T) {
 		out, _, code := csenv(t, "doctor", "-o", "json")
 		for _, want := range []string{`"installed, of this version"`, `"not installed"`,
-			`"not yet reconciled"`, `runs in namespace default, 0 failed`} {
+			`"not yet reconciled"`, `3 runs, 0 to look at`} {
 			if code != exitOutcome || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, there is no %s in %s", code, want, out)
 			}
@@ -175,6 +176,41 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("trainers", func(t *testing.T) { trained(t, c) })
+	t.Run("resuming", func(t *testing.T) { resumed(t, c) })
+}
+
+// resumed resumes a run that failed.
+func resumed(t *testing.T, c *cluster.Connection) {
+	if _, errs, code := csenv(t, "run", "--resume", "null-run"); code != exitError ||
+		!strings.Contains(errs, "run null-run has not failed, it is Completed") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	run, err := c.Run(t.Context(), "null-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta.SetStatusCondition(&run.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed,
+		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTooManyErrored, Message: "Words."})
+	if err := c.Status().Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{"resumed run null-run in namespace default: attempt 2", "is being resumed already"} {
+		if out, errs, code := csenv(t, "run", "--resume", "null-run", "--detach"); code != exitDone ||
+			out != "null-run\n" || !strings.Contains(errs, said) {
+			t.Errorf("exit code %d: %s%s", code, out, errs)
+		}
+	}
+	if run, err = c.Run(t.Context(), "null-run"); err != nil || *run.Spec.Attempt != 2 {
+		t.Errorf("attempt %v, %v; want 2", run.Spec.Attempt, err)
+	}
+	if _, errs, code := csenv(t, "run", "--resume", "null-run", "--trials", "4"); code != exitError ||
+		!strings.Contains(errs, "--trials can't be combined with --resume") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if out, _, _ := csenv(t, "doctor", "-o", "json"); !strings.Contains(out,
+		"csenv run --resume null-run -n default") {
+		t.Error(out)
+	}
 }
 
 // trained reads a run of type External that has the figures of another run.

@@ -83,12 +83,13 @@ func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c
 	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status)}, true
 }
 
-// DeadlineExceeded is the outcome of a run that was not complete within activeDeadlineSeconds.
-func DeadlineExceeded(run *v1alpha1.EvaluationRun, progress string) Outcome {
+// DeadlineExceeded is the outcome of a run that was not complete within activeDeadlineSeconds. The
+// details are how far it is and how it can go on.
+func DeadlineExceeded(run *v1alpha1.EvaluationRun, details string) Outcome {
 	return Outcome{Failed, v1alpha1.ReasonDeadlineExceeded,
 		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
-			"Create it again with a longer deadline, more parallelism, or fewer episodes.",
-			*run.Spec.ActiveDeadlineSeconds, progress)}
+			"Otherwise create another run, with a longer deadline or fewer episodes.",
+			*run.Spec.ActiveDeadlineSeconds, details)}
 }
 
 // completedMessage contains why the run is complete, and its score.

@@ -73,7 +73,7 @@ func decide(s snapshot) decision {
 	}
 	d.status.ObservedGeneration = s.run.Generation
 	if evaluation.Ended(s.run.Status.Conditions) {
-		if resumes(s.run) {
+		if evaluation.Resumes(s.run) {
 			resume(&d, s)
 		} else {
 			reconcileEnded(&d, s)
@@ -164,7 +164,7 @@ func revoked(_ *decision, s snapshot) evaluation.Outcome {
 		return evaluation.Outcome{}
 	}
 	return failed(v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. "+
-		"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again.")
+		"Ask its owner to admit the namespace in access.allowedNamespaces, then "+evaluation.HowToResume(s.run)+".")
 }
 
 // environmentChange fails a run whose pool reports other properties than the run began with.

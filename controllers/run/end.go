@@ -12,7 +12,6 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -41,8 +40,8 @@ func startDeadline(d *decision, s snapshot, obstacle evaluation.Outcome) evaluat
 		return evaluation.Outcome{}
 	}
 	return failed(v1alpha1.ReasonStartDeadlineExceeded,
-		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.",
-			*deadline, obstacle.Message))
+		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then %s.",
+			*deadline, obstacle.Message, evaluation.HowToResume(s.run)))
 }
 
 // noteAdmission notes when the queue first admitted a Job of the run.
@@ -71,7 +70,8 @@ func activeDeadline(d *decision, s snapshot) evaluation.Outcome {
 		d.wake(left)
 		return evaluation.Outcome{}
 	}
-	return evaluation.DeadlineExceeded(s.run, shardsMessage(d))
+	return evaluation.DeadlineExceeded(s.run, shardsMessage(d)+fmt.Sprintf(" To allow as much time again, %s.",
+		evaluation.HowToResume(s.run)))
 }
 
 // deadlineOf returns when activeDeadlineSeconds will have passed, and the time until then. The zero
@@ -166,12 +166,6 @@ func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) 
 		meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionThresholdsMet)
 }
 
-// resumes reports whether spec.attempt asks for another attempt at a failed run.
-func resumes(run *v1alpha1.EvaluationRun) bool {
-	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed) &&
-		ptr.Deref(run.Spec.Attempt, 1) > max(run.Status.Attempt, 1)
-}
-
 // resume opens a failed run again. Shards with errored episodes are played again: their errors may
 // be why the run failed. The next pass replaces the Job, whose number is that of an earlier one.
 func resume(d *decision, s snapshot) {
@@ -196,9 +190,7 @@ func resume(d *decision, s snapshot) {
 	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, o.Message)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionStalled)
 	for _, c := range evaluation.Conditions(s.run, *status, d.folding.sums, o) {
-		c.Message = pods.Shorten(c.Message, pods.MaxNote)
-		c.ObservedGeneration, c.LastTransitionTime = s.run.Generation, metav1.NewTime(s.now)
-		meta.SetStatusCondition(&status.Conditions, c)
+		set(d, s, c)
 	}
 	d.wake(waitDelay)
 }

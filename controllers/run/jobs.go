@@ -130,13 +130,13 @@ func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
 		reason, message := whyFailed(s, c)
-		return failed(reason, message+lastWords(s.failed)+". Correct that, then raise spec.attempt to resume the run.")
+		return failed(reason, message+lastWords(s.failed)+". Correct that, then "+evaluation.HowToResume(s.run)+".")
 	}
 	if why, since := startTrouble(s.pods); why != "" {
 		left := since.Add(stuckDeadline).Sub(s.now)
 		if left <= 0 {
 			return failed(v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. "+
-				"Correct that, then raise spec.attempt to resume the run.", stuckDeadline, why))
+				"Correct that, then %s.", stuckDeadline, why, evaluation.HowToResume(s.run)))
 		}
 		d.wake(left)
 	}
@@ -196,9 +196,8 @@ func playedWithout(d *decision, s snapshot) evaluation.Outcome {
 	if !mayPlayAgain(s.run) {
 		return failed(v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q "+
 			"were refused, or their pods were removed before they were read. retries.shardBackoffLimit doesn't allow "+
-			"them to be played again. Find out what removes pods and finalizers, then raise spec.attempt to resume "+
-			"the run.",
-			s.job.Name, left))
+			"them to be played again. Find out what removes pods and finalizers, then %s.",
+			s.job.Name, left, evaluation.HowToResume(s.run)))
 	}
 	d.status.Shards.Rounds++
 	d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+

@@ -120,9 +120,8 @@ func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
 		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards,
 		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
-		Advice: "See the runners' logs (" + logsCommand(s.run) +
-			") for the causes, then raise spec.attempt to resume " +
-			"the run.",
+		Advice: "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then " +
+			evaluation.HowToResume(s.run) + ".",
 	})
 	if verdict.State == evaluation.Completed {
 		d.status.Shards.Flawless = nil
@@ -134,7 +133,7 @@ func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	// A refusal of an earlier Job is no reason: its shard is being played again.
 	for _, r := range d.folding.refused {
 		if r.pod.Annotations[annotationAttempt] == strconv.Itoa(int(d.status.Shards.Rounds)) {
-			return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(r))
+			return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(r, s.run))
 		}
 	}
 	return verdict
@@ -213,11 +212,12 @@ func refusedSummary(r refusal) string {
 	return fmt.Sprintf("The summary of runner pod %s is not counted: %v.", r.pod.Name, r.err)
 }
 
-func refusedMessage(r refusal) string {
-	advice := "Check that the runners' image is the operator's own, then create the run again."
+func refusedMessage(r refusal, run *v1alpha1.EvaluationRun) string {
+	advice := "Check that the runners' image is the operator's own, then "
 	if r.reason == refusedMalformed {
-		advice = "See the pod's log, then create the run again."
+		advice = "See the pod's log, then "
 	}
+	advice += evaluation.HowToResume(run) + "."
 	return refusedSummary(r) +
 		" retries.shardBackoffLimit doesn't allow its shard to be played again. Shards counted " +
 		"before stay in the figures. " + advice

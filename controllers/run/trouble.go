@@ -79,9 +79,7 @@ func (r *Reconciler) refused(ctx context.Context, snap snapshot, next decision, 
 		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
 	}
 	for _, c := range evaluation.Conditions(snap.run, d.status, next.folding.sums, o) {
-		c.Message = pods.Shorten(c.Message, pods.MaxNote)
-		c.ObservedGeneration, c.LastTransitionTime = snap.run.Generation, metav1.NewTime(snap.now)
-		meta.SetStatusCondition(&d.status.Conditions, c)
+		set(&d, snap, c)
 	}
 	var run v1alpha1.EvaluationRun
 	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(snap.run), &run); err != nil {
@@ -170,8 +168,7 @@ const reasonNodeLost = "NodeLost"
 // overdue reports whether a pod should have stopped by now: it is being deleted, and its own
 // deadline passed deleteGrace ago.
 func overdue(s snapshot, pod *corev1.Pod) bool {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !ended && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
+	return !pods.HasEnded(pod) && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
 		!s.now.Before(pod.DeletionTimestamp.Add(deleteGrace))
 }
 

@@ -214,13 +214,19 @@ func (c *Connection) checkOperator(ctx context.Context, add func(string, finding
 	add("metrics", fine(fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name)))
 }
 
+// listAll lists the objects of all namespaces, or of the connection's if the user may not.
+func (c *Connection) listAll(ctx context.Context, list client.ObjectList) error {
+	if c.List(ctx, list) == nil {
+		return nil
+	}
+	return c.List(ctx, list, client.InNamespace(c.Namespace))
+}
+
 func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) {
 	list := &v1alpha1.CustomerSupportEnvList{}
-	if c.List(ctx, list) != nil {
-		if err := c.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
-			add("pools", bad(err.Error(), "request the role csenv-viewer"))
-			return
-		}
+	if err := c.listAll(ctx, list); err != nil {
+		add("pools", bad(err.Error(), "request the role csenv-viewer"))
+		return
 	}
 	if len(list.Items) == 0 {
 		add("pools", note("none", "kubectl apply -f config/samples/support.yaml"))
@@ -247,27 +253,6 @@ func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) 
 			}
 		}
 	}
-}
-
-// checkRuns reports the runs of the namespace that have failed, and counts the others.
-func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
-	runs, err := c.Runs(ctx, "")
-	if err != nil {
-		add("runs", bad(err.Error(), "request the role csenv-viewer"))
-		return
-	}
-	failed := 0
-	for _, run := range runs {
-		condition := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed)
-		if condition == nil || condition.Status != "True" {
-			continue
-		}
-		if failed++; failed <= maxNamed {
-			add("run "+run.Namespace+"/"+run.Name, note(condition.Reason+": "+condition.Message,
-				fmt.Sprintf("kubectl -n %s describe evalrun %s", run.Namespace, run.Name)))
-		}
-	}
-	add("runs", fine(fmt.Sprintf("%s in namespace %s, %d failed", view.Count(len(runs), "run"), c.Namespace, failed)))
 }
 
 func printCheckup(w io.Writer, f *view.Format, c checkup, coloured bool) error {

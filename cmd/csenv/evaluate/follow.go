@@ -40,6 +40,9 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 			return false, cluster.Explain(err, "reading run "+name)
 		}
 		run, answered = read, time.Now()
+		if evaluation.Resumes(run) {
+			return false, nil // the conditions are those of the last attempt
+		}
 		if now, message := figures.StateOf(run); now != state {
 			state = now
 			if !bar.Terminal || now != v1alpha1.ReasonRunning {

@@ -39,6 +39,39 @@ func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
+// resuming imitates an API server whose operator sees the next attempt after the first read.
+type resuming struct {
+	client.Client
+	reads int
+}
+
+func (r *resuming) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	run := object.(*v1alpha1.EvaluationRun)
+	run.Name, run.Namespace, run.Spec.Attempt = key.Name, key.Namespace, new(int32(2))
+	ended := metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "ShardsFailed"}
+	if r.reads++; r.reads > 1 {
+		run.Status.Attempt, ended.Type, ended.Reason = 2, v1alpha1.ConditionComplete, "Completed"
+	}
+	run.Status.Conditions = []metav1.Condition{ended}
+	return nil
+}
+
+// The failure of the last attempt doesn't end the following of the next one.
+func TestFollowingAResumedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetContext(t.Context())
+		cmd.SetErr(&errs)
+		c := &cluster.Connection{Client: &resuming{}, Namespace: "ns"}
+		run := followRun(cmd, c, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
+			Namespace: "ns"}}, time.Second)
+		if figures.OutcomeOf(run) != nil || strings.Contains(errs.String(), "ShardsFailed") {
+			t.Errorf("%v, said %s", run.Status.Conditions, errs.String())
+		}
+	})
+}
+
 // A short outage of the API server doesn't end the following. The run continues in any case.
 func TestFollowingThroughFaults(t *testing.T) {
 	down := errors.New("connection refused")

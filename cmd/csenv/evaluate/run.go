@@ -1,15 +1,20 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -17,6 +22,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // creation holds the options of csenv run.
@@ -30,6 +36,7 @@ type creation struct {
 	baseline   string
 	detach     bool
 	follow     string
+	resume     string
 	output     *view.Format
 	pollEvery  time.Duration
 }
@@ -54,54 +61,111 @@ func NewRunCommand() *cobra.Command {
 	f.StringVar(&c.baseline, "baseline", "", "run to compare with")
 	f.BoolVar(&c.detach, "detach", false, "don't wait for the run to end")
 	f.StringVar(&c.follow, "follow", "", "follow an existing `run` instead of creating one")
+	f.StringVar(&c.resume, "resume", "", "resume a failed `run`, and follow it: shards without errors stay counted")
 	c.Add(cmd)
 	c.output = view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	_ = cmd.RegisterFlagCompletionFunc("pool", c.Complete(&v1alpha1.CustomerSupportEnvList{}))
-	_ = cmd.RegisterFlagCompletionFunc("follow", c.Complete(&v1alpha1.EvaluationRunList{}))
+	for _, flag := range existing {
+		_ = cmd.RegisterFlagCompletionFunc(flag, c.Complete(&v1alpha1.EvaluationRunList{}))
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.run(cmd) }
 	return cmd
 }
 
 func (c *creation) run(cmd *cobra.Command) error {
-	var run *v1alpha1.EvaluationRun
-	var err error
-	if c.follow == "" {
-		if run, err = c.object(cmd); err != nil {
-			return err
-		}
+	if err := c.alone(cmd.Flags()); err != nil {
+		return err
 	}
-	connected, err := c.Connect()
+	connected, run, err := c.start(cmd)
 	if err != nil {
 		return err
 	}
-	if run != nil {
-		if run.Namespace == "" || c.Namespace != "" {
-			run.Namespace = connected.Namespace
-		}
-		connected.Namespace = run.Namespace
-		if err := create(cmd.Context(), connected, run); err != nil {
-			return err
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", run.Name, run.Namespace)
-	}
 	if c.detach {
-		name := c.follow
-		if run != nil {
-			name = run.Name
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), name)
+		fmt.Fprintln(cmd.OutOrStdout(), run.Name)
 		return nil
-	}
-	if run == nil {
-		if run, err = connected.Run(cmd.Context(), c.follow); err != nil {
-			return err
-		}
 	}
 	run = followRun(cmd, connected, run, c.pollEvery)
 	if err := figures.PrintRun(cmd.OutOrStdout(), c.output, run); err != nil {
 		return err
 	}
 	return figures.OutcomeOf(run)
+}
+
+// existing are the flags that name a run of the cluster.
+var existing = []string{"follow", "resume"}
+
+// alone refuses flags that have no effect on an existing run.
+func (c *creation) alone(flags *pflag.FlagSet) error {
+	for _, flag := range existing {
+		if !flags.Changed(flag) {
+			continue
+		}
+		var err error
+		flags.Visit(func(f *pflag.Flag) {
+			kept := []string{flag, "detach", "output", "kubeconfig", "context", "namespace"}
+			if err == nil && !slices.Contains(kept, f.Name) {
+				err = fmt.Errorf("--%s can't be combined with --%s: the run exists and keeps its spec", f.Name, flag)
+			}
+		})
+		return err
+	}
+	return nil
+}
+
+// start returns the run to follow: an existing one, a resumed one or a new one.
+func (c *creation) start(cmd *cobra.Command) (*cluster.Connection, *v1alpha1.EvaluationRun, error) {
+	if name := cmp.Or(c.follow, c.resume); name != "" {
+		connected, err := c.Connect()
+		if err != nil {
+			return nil, nil, err
+		}
+		run, err := connected.Run(cmd.Context(), name)
+		if err == nil && c.resume != "" {
+			err = resume(cmd, connected, run)
+		}
+		return connected, run, err
+	}
+	run, err := c.object(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	connected, err := c.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	if run.Namespace == "" || c.Namespace != "" {
+		run.Namespace = connected.Namespace
+	}
+	connected.Namespace = run.Namespace
+	if err := create(cmd.Context(), connected, run); err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", run.Name, run.Namespace)
+	return connected, run, nil
+}
+
+// resume raises spec.attempt of a failed run.
+func resume(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
+	state, _ := figures.StateOf(run)
+	switch {
+	case run.Spec.Agent.Type == v1alpha1.ExternalAgent:
+		return fmt.Errorf("run %s is of type External and can't be resumed: create another one", run.Name)
+	case !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed):
+		return fmt.Errorf("run %s has not failed, it is %s: only failed runs can be resumed; follow it with --follow "+
+			"%s", run.Name, state, run.Name)
+	case evaluation.Resumes(run):
+		fmt.Fprintf(cmd.ErrOrStderr(), "run %s is being resumed already\n", run.Name)
+		return nil
+	}
+	before := run.DeepCopy()
+	run.Spec.Attempt = new(evaluation.NextAttempt(run))
+	if err := c.Patch(cmd.Context(), run, client.MergeFrom(before)); err != nil {
+		return cluster.Explain(err, "resuming run "+run.Name)
+	}
+	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
+	fmt.Fprintf(cmd.ErrOrStderr(), "resumed run %s in namespace %s: attempt %d\n", run.Name, run.Namespace,
+		*run.Spec.Attempt)
+	return nil
 }
 
 // object returns the run to create.

@@ -52,20 +52,23 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 	episodes := g.run.Status.Episodes
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
-		message := "The score is that of the episodes that ended first, and not comparable. "
-		if g.Store != nil {
-			message += "Run the same command again to play the others."
-		} else {
-			message += "Nothing is stored: with --results, the same command plays only the others."
-		}
-		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted, Message: message}
+		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
+			Message: "The score is that of the episodes that ended first, and not comparable. " + g.rest()}
 	}
 	outcome, ended := evaluation.Verdict(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllShards,
 		Advice: "Run the command with --verbose to log every attempt that fails.",
 	})
 	if !ended {
-		return evaluation.DeadlineExceeded(g.run, scored)
+		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest())
 	}
 	return outcome
+}
+
+// rest says how the remaining episodes are played.
+func (g *game) rest() string {
+	if g.Store != nil {
+		return "Run the same command again to play the others."
+	}
+	return "Nothing is stored: with --results, the same command plays only the others."
 }

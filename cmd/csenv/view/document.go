@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -98,12 +99,15 @@ func (s Section) table() table.Writer {
 const gap = 2
 
 // folded narrows the widest columns of an escaped section until all fit, except columns without a
-// header, which are drawings.
+// header, which are drawings. Words are broken only if the columns don't fit otherwise.
 func (s Section) folded() []table.ColumnConfig {
-	widths := make([]int, len(s.Header))
+	widths, words := make([]int, len(s.Header)), make([]int, len(s.Header))
 	for _, row := range append([][]string{s.Header}, s.Rows...) {
 		for i, cell := range row {
 			widths[i] = max(widths[i], text.LongestLineLen(cell))
+			for word := range strings.FieldsSeq(cell) {
+				words[i] = max(words[i], text.StringWidthWithoutEscSequences(word))
+			}
 		}
 	}
 	total := gap * len(widths)
@@ -111,11 +115,9 @@ func (s Section) folded() []table.ColumnConfig {
 		total += width
 	}
 	for ; total > Width; total-- {
-		widest := 0
-		for i, width := range widths {
-			if s.Header[i] != "" && (s.Header[widest] == "" || width > widths[widest]) {
-				widest = i
-			}
+		widest := s.widest(widths, func(i int) bool { return widths[i] > words[i] })
+		if widest < 0 {
+			widest = max(s.widest(widths, func(int) bool { return true }), 0)
 		}
 		widths[widest]--
 	}
@@ -124,4 +126,15 @@ func (s Section) folded() []table.ColumnConfig {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: max(width, 1), WidthMaxEnforcer: text.WrapSoft}
 	}
 	return configs
+}
+
+// widest returns the widest of the columns that may be narrowed, -1 if there is none.
+func (s Section) widest(widths []int, may func(int) bool) int {
+	found := -1
+	for i, width := range widths {
+		if s.Header[i] != "" && may(i) && (found < 0 || width > widths[found]) {
+			found = i
+		}
+	}
+	return found
 }

@@ -121,3 +121,14 @@ func TestFoldsWideTables(t *testing.T) {
 		}
 	}
 }
+
+// A long name keeps its width if the texts beside it can be wrapped.
+func TestKeepsWordsWhole(t *testing.T) {
+	name, cell := "csenv-system/csenv-manager-metrics-service-name", strings.Repeat("word ", 30)
+	var out strings.Builder
+	Document{Sections: []Section{{Header: []string{"a", "b", "c"},
+		Rows: [][]string{{name, cell, cell}}}}}.Print(&out, "table")
+	if !strings.Contains(out.String(), name) {
+		t.Error(out.String())
+	}
+}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,11 @@ func TestResumeAFailedRun(t *testing.T) {
 	const failed = envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed"
 	if got := states(w.run().Status.Conditions); got != failed {
 		t.Fatalf("conditions %s", got)
+	}
+	if c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed); !strings.HasSuffix(c.Message,
+		"Correct that, then resume the run: set spec.attempt to 2, or use `csenv run --resume "+run.Name+" -n "+
+			run.Namespace+"`.") {
+		t.Errorf("the failure doesn't say how to resume: %s", c.Message)
 	}
 	w.raise(1)
 	if !meta.IsStatusConditionTrue(w.run().Status.Conditions, v1alpha1.ConditionFailed) {

@@ -2,6 +2,9 @@ package run
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +16,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -328,4 +333,42 @@ func podLabels(run *v1alpha1.EvaluationRun) map[string]string {
 
 func owners(run *v1alpha1.EvaluationRun) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(run, v1alpha1.GroupVersion.WithKind("EvaluationRun"))}
+}
+
+// credentialKey is the key of the run's credential in its Secret.
+const credentialKey = "credential"
+
+// credentialName names the Secret of a run's credential. It contains a digest of the UID, because
+// each run has another credential, and the Secret of an earlier run of the name may still be there.
+func credentialName(run *v1alpha1.EvaluationRun) string {
+	sum := sha256.Sum256([]byte(run.UID))
+	return run.Name + "-credential-" + hex.EncodeToString(sum[:4])
+}
+
+// createCredential creates the Secret of the credential with which the run's runners, and nobody
+// else, open ledgers on the pool's servers. One that exists is left as it is: the operator made it
+// for an earlier Job of the run, or somebody else did, whose runners are refused.
+func (r *Reconciler) createCredential(ctx context.Context, s snapshot) error {
+	secrets, err := r.keys.Secrets(ctx, access.PoolOf(s.run), s.publicKey())
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: objectMeta(s.run, credentialName(s.run)),
+		Immutable:  new(true),
+		Data:       map[string][]byte{credentialKey: []byte(secrets.RunCredential(string(s.run.UID)))},
+	}
+	if err := r.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
+			Namespace: secret.Namespace, Name: secret.Name}, err)
+	}
+	return nil
+}
+
+// publicKey is that of the pool, "" while there is no pool.
+func (s snapshot) publicKey() string {
+	if s.env == nil {
+		return ""
+	}
+	return s.env.Status.LedgerPublicKey
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,11 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -113,5 +119,48 @@ func TestRefusedKeyPlaysNothing(t *testing.T) {
 	if !strings.HasPrefix(message, "error: ") || !strings.Contains(message, want) ||
 		strings.Contains(message, agentKey) {
 		t.Errorf("message %q, want %q", message, want)
+	}
+}
+
+// An agent knows the episodes by the run's credential, not by their places in the plan.
+func TestAgentsKnowEpisodesByTheCredential(t *testing.T) {
+	kind := ticketKind(t)
+	var mu sync.Mutex
+	known := map[string]bool{}
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked policy.Request
+		if r.Method == http.MethodPost {
+			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			known[asked.Episode] = true
+			mu.Unlock()
+		}
+		fmt.Fprint(w, `{"action": {"action_type": "resolve", "message": "Done."}}`)
+	}))
+	defer endpoint.Close()
+	const credential = "the run's credential"
+	t.Setenv(envvars.RunCredential, credential)
+	file := planFile(t, kind, func(*score.Plan) {})
+	if message, err := run(t, "--plan="+file, "--pool="+pool(t, kind),
+		fmt.Sprintf(`--agent={"type":"HTTP","http":{"url":%q}}`, endpoint.URL)); err != nil {
+		t.Fatal(err, message)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := score.ParsePlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	for planned := range plan.Shard(0) {
+		id, _ := policy.EpisodeID(poolkey.IDKey(credential), planned)
+		want[id] = true
+	}
+	if diff := cmp.Diff(want, known); diff != "" {
+		t.Errorf("the agent's episodes (-want +got)\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -108,7 +109,7 @@ func configureAgent(cfg *rollout.Config, o options) error {
 		return fmt.Errorf("reading --agent: %w", err)
 	}
 	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(envvars.AgentKey), Share: o.agentShare,
-		Concurrency: o.concurrency}
+		Concurrency: o.concurrency, IDKey: poolkey.IDKey(cfg.Credential)}
 	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
 		if setting.Catalog, err = scenarios.Public(); err != nil {
 			return fmt.Errorf("loading the catalogue: %w", err)

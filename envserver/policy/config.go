@@ -105,6 +105,8 @@ type Options struct {
 	Catalog *scenarios.Catalog
 	// Key is the bearer token of the agent's endpoint, "" for none.
 	Key string
+	// IDKey keys the ids of episodes that the agent receives, "" without a run's credential.
+	IDKey string
 	// HTTPClient sends the requests to an endpoint; nil for one without bounds of its own.
 	HTTPClient *http.Client
 	// Share is the number of processes that share requestsPerMinute evenly; 0 is 1.

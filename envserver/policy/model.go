@@ -26,6 +26,7 @@ const maxBody = 8 << 20
 // it.
 type model struct {
 	config      OpenAIConfig
+	idKey       string
 	temperature float64
 	extra       map[string]any
 	completions *endpoint.Completions
@@ -76,7 +77,7 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 		return nil, err
 	}
 	return &model{
-		config: *c, temperature: temperature, extra: extra,
+		config: *c, idKey: o.IDKey, temperature: temperature, extra: extra,
 		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
 			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
@@ -91,16 +92,17 @@ func (m *model) try(ctx context.Context) error {
 
 type modelPlayer struct {
 	*model
-	planned score.PlannedEpisode
-	tools   []tool
-	system  map[Mode]string
-	talk    conversation
-	usage   Usage
-	said    string
+	seed   int64
+	tools  []tool
+	system map[Mode]string
+	talk   conversation
+	usage  Usage
+	said   string
 }
 
 func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
-	return &modelPlayer{model: m, planned: planned}, nil
+	_, number := EpisodeID(m.idKey, planned)
+	return &modelPlayer{model: m, seed: number}, nil
 }
 
 func (p *modelPlayer) Usage() Usage { return p.usage }
@@ -195,7 +197,7 @@ func (p *modelPlayer) request(with feature) openai.ChatCompletionNewParams {
 		params.Temperature = openai.Float(p.temperature)
 	}
 	if with&seed != 0 {
-		params.Seed = openai.Int(p.planned.Seed & 0x7fff_ffff) // many endpoints accept 32 bits only
+		params.Seed = openai.Int(p.seed)
 	}
 	switch {
 	case with&maxTokens != 0:

@@ -136,7 +136,7 @@ func TestSettingsAreSent(t *testing.T) {
 	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-resolve", `{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := (*asked)[0]; got.MaxTokens != nil || got.Heat != nil || *got.Seed != 4242 {
+	if got := (*asked)[0]; got.MaxTokens != nil || got.Heat != nil || *got.Seed != 520250822 {
 		t.Errorf("asked %+v", got)
 	}
 	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 11}) {

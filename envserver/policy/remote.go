@@ -20,6 +20,7 @@ import (
 type remote struct {
 	service endpoint.Service
 	caller  *endpoint.Caller
+	idKey   string
 	// startup is nil for a policy that runs already.
 	startup *startup
 }
@@ -35,20 +36,13 @@ type Request struct {
 	// Environment is "ticket" or "workflow".
 	Environment string `json:"environment"`
 	Task        string `json:"task"`
-	// Episode identifies the episode in the run. If it is played again it has the same numbers and
-	// an empty history.
-	Episode Numbers `json:"episode"`
+	// Episode identifies the episode within the run, as EpisodeID makes it. If it is played again it
+	// has the same id and an empty history.
+	Episode string `json:"episode"`
 	// Step counts the actions from 0, refused ones included.
 	Step int `json:"step"`
 	// Refused is why the last action was refused, "" if it wasn't.
 	Refused string `json:"refused,omitempty"`
-}
-
-// Numbers are an episode's index in the run's plan and the trial of its scenario. They don't reveal
-// the scenario or the seed.
-type Numbers struct {
-	Index int64 `json:"index"`
-	Trial int   `json:"trial"`
 }
 
 // Past is an earlier turn: the observation, the action, and why it was refused if it was.
@@ -78,11 +72,13 @@ func newRemote(url string, timeout time.Duration, o Options) *remote {
 	return &remote{
 		service: endpoint.Service{BaseURL: url, Key: o.Key, Timeout: timeout, HTTPClient: httpClient(o), Now: time.Now},
 		caller:  newCaller(0, o),
+		idKey:   o.IDKey,
 	}
 }
 
 func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
-	return &remotePlayer{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
+	id, _ := EpisodeID(r.idKey, planned)
+	return &remotePlayer{remote: r, episode: id, history: []Past{}}, nil
 }
 
 // try waits for the container, or requests an answer of a program that runs already.
@@ -95,7 +91,7 @@ func (r *remote) try(ctx context.Context) error {
 
 type remotePlayer struct {
 	*remote
-	episode Numbers
+	episode string
 	history []Past
 	usage   Usage
 	said    string

@@ -34,7 +34,7 @@ func remote(t *testing.T, url string) policy.Policy {
 func newAgent(t *testing.T, c policy.Config) policy.Policy {
 	t.Helper()
 	factory, err := policy.New(c, policy.Options{
-		Environment: "ticket", Key: token, Concurrency: 4,
+		Environment: "ticket", Key: token, IDKey: "run", Concurrency: 4,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
@@ -81,8 +81,8 @@ func TestHTTPPolicyRequest(t *testing.T) {
 	}
 	want := `{"observation":{"step":2},"history":[{"observation":{"step":0},"action":{"n":1},` +
 		`"refused":"no such thing"},{"observation":{"step":1},"action":{"n":2}}],` +
-		`"schema":{"type":"object"},"environment":"ticket","task":"ticket-resolve","episode":{"index":7,` +
-		`"trial":2},"step":2}`
+		`"schema":{"type":"object"},"environment":"ticket","task":"ticket-resolve","episode":"HYCMXDFODRL452ABKUD66ZUE",` +
+		`"step":2}`
 	if diff := cmp.Diff(want, asked[2]); diff != "" {
 		t.Errorf("the third request (-want +got)\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,27 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 		if err != nil || *again.Score != *e.Score {
 			t.Errorf("%s %s is graded again as %+v, %v", e.Task, e.Scenario, again.Grade, err)
 		}
+	}
+}
+
+// The order of play follows from the run's credential, so that an agent that counts its episodes
+// doesn't learn their places in the plan.
+func TestTheOrderOfPlayIsTheRunsOwn(t *testing.T) {
+	p := plan(t, ticketKind(t, offline.New()), 8, 2, 1)
+	order := func(credential string) (indices []int64) {
+		cfg := config(t, p, policy.Null)
+		cfg.Credential = credential
+		for _, j := range newShard(cfg, "pod").queue {
+			indices = append(indices, j.episode.Index)
+		}
+		return indices
+	}
+	planned, run, other := order(""), order("a"), order("b")
+	if slices.Equal(run, planned) || slices.Equal(run, other) || !slices.Equal(run, order("a")) {
+		t.Errorf("played %v, in another run %v, again %v", run, other, order("a"))
+	}
+	if !slices.IsSorted(planned) || !slices.Equal(slices.Sorted(slices.Values(run)), planned) {
+		t.Errorf("played %v of %v", run, planned)
 	}
 }
 

@@ -45,7 +45,7 @@ func newModel(t *testing.T, p score.Plan, name string) *model {
 	m := &model{Endpoint: endpoint, keys: map[string]int{}}
 	for shard := range p.Shards {
 		for e := range p.Shard(shard) {
-			m.Episodes[scripted.SeedOf(e)] = e
+			m.Episodes[scripted.SeedOf("", e)] = e
 		}
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

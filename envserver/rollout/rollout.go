@@ -13,6 +13,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/stats"
@@ -181,8 +183,21 @@ func newShard(cfg Config, pod string) *shard {
 	for episode := range cfg.Plan.Shard(cfg.Shard) {
 		s.queue = append(s.queue, job{episode: episode})
 	}
+	if cfg.Credential != "" {
+		shuffle(s.queue, poolkey.IDKey(cfg.Credential))
+	}
 	s.planned, s.reported = int64(len(s.queue)), s.began
 	return s
+}
+
+// shuffle orders jobs by the ids that agents receive. In the plan's order an agent could count the
+// episodes to find out which one it plays.
+func shuffle(jobs []job, idKey string) {
+	ids := make(map[int64]string, len(jobs))
+	for _, j := range jobs {
+		ids[j.episode.Index], _ = policy.EpisodeID(idKey, j.episode)
+	}
+	slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(ids[a.episode.Index], ids[b.episode.Index]) })
 }
 
 // play runs the workers until every episode has ended. The first worker already has a session.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
@@ -111,7 +112,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 				return false
 			}
 			apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
-			of := shardsBySeed(ctx, "paused")
+			of := shardsBySeed(ctx, "asked", "paused")
 			shards <- of
 			Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
 			Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
@@ -325,7 +326,7 @@ func (m *model) String() string {
 
 // shardsBySeed waits for the run's plan and returns the shard of each episode, keyed by the seed
 // that the model receives.
-func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
+func shardsBySeed(ctx SpecContext, pool, evalrun string) map[int64]int {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{}
 	Eventually(ctx, func() error {
@@ -333,10 +334,12 @@ func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
 	}).WithTimeout(time.Minute).Should(Succeed())
 	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
 	Expect(err).NotTo(HaveOccurred())
+	secrets, err := keys.NewReader(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
+	Expect(err).NotTo(HaveOccurred())
 	shards := map[int64]int{}
 	for shard := range plan.Shards {
 		for episode := range plan.Shard(shard) {
-			shards[scripted.SeedOf(episode)] = shard
+			shards[scripted.SeedOf(secrets.IDKey(plan.Run), episode)] = shard
 		}
 	}
 	return shards

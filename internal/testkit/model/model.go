@@ -80,8 +80,11 @@ func (r Request) Task() string {
 // Trial reports whether the request tries the endpoint and plays no episode.
 func (r Request) Trial() bool { return len(r.Messages) == 1 && r.Tools == nil && r.Raw["seed"] == nil }
 
-// SeedOf returns the 32-bit seed that an endpoint receives for an episode.
-func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
+// SeedOf returns the seed that an endpoint receives for an episode of a run with that key of ids.
+func SeedOf(idKey string, planned score.PlannedEpisode) int64 {
+	_, seed := policy.EpisodeID(idKey, planned)
+	return seed
+}
 
 // Endpoint answers chat completions. Its fields are set before it serves; its functions must be
 // safe for concurrent use.

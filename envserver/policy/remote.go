@@ -36,7 +36,7 @@ type Request struct {
 	// Environment is "ticket" or "workflow".
 	Environment string `json:"environment"`
 	Task        string `json:"task"`
-	// Episode identifies the episode within the run, as EpisodeID makes it. If it is played again it
+	// Episode identifies the episode within the run, as EpisodeID does. If it is played again it
 	// has the same id and an empty history.
 	Episode string `json:"episode"`
 	// Step counts the actions from 0, refused ones included.

@@ -59,7 +59,8 @@ func newFleet(report score.Report, delay time.Duration) (*fleet, error) {
 }
 
 // start has the pod's server listen and returns its address, the same for every call until stop.
-func (f *fleet) start(ctx context.Context, pod types.UID) (string, error) {
+// The handler answers for trainers' episodes.
+func (f *fleet) start(ctx context.Context, pod types.UID, rollouts http.HandlerFunc) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if server, ok := f.pods[pod]; ok {
@@ -79,6 +80,7 @@ func (f *fleet) start(ctx context.Context, pod types.UID) (string, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, r *http.Request) { f.stats(r.Context(), w, address) })
+	mux.HandleFunc("GET /rollouts", rollouts)
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	f.pods[pod] = server
 	// It returns when the server is closed.

@@ -86,7 +86,7 @@ func (n *node) step(ctx context.Context, pod *corev1.Pod) error {
 
 // serve has the pod's server run and be ready.
 func (n *node) serve(ctx context.Context, pod *corev1.Pod) error {
-	address, err := n.fleet.start(ctx, pod.UID)
+	address, err := n.fleet.start(ctx, pod.UID, n.players.rollouts(pod))
 	if err != nil {
 		return err
 	}

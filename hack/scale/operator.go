@@ -2,13 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/procfs"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/csenv/csenv/hack/apiwrites"
 	"github.com/csenv/csenv/hack/process"
 )
 
@@ -21,20 +27,58 @@ type operator struct {
 	metrics string // URL
 }
 
-// startOperator starts the operator and waits until its metrics can be read.
+const (
+	// operatorUser is the operator's name to the API server, and the file of its kubeconfig.
+	operatorUser      = "csenv-manager"
+	operatorNamespace = "csenv-system"
+	// auditLog is the file with the operator's writes.
+	auditLog = "audit.log"
+	// deployment is what the operator is released with.
+	deployment = "config/manager/deployment.yaml"
+)
+
+// released returns the arguments and the environment with which a Deployment runs the operator. A
+// container's processor limit throttles all its threads; here the same number of them run.
+func released(manifest []byte) (args, env []string, err error) {
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict(manifest, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the operator's Deployment: %w", err)
+	}
+	if len(d.Spec.Template.Spec.Containers) != 1 {
+		return nil, nil, fmt.Errorf("the operator's Deployment has %d containers", len(d.Spec.Template.Spec.Containers))
+	}
+	c := d.Spec.Template.Spec.Containers[0]
+	memory, processors := c.Resources.Limits.Memory().Value(), c.Resources.Limits.Cpu().Value()
+	if memory == 0 || processors == 0 {
+		return nil, nil, errors.New("the operator's Deployment limits no memory or no processors")
+	}
+	return c.Args, []string{fmt.Sprintf("MEMORY_LIMIT=%d", memory), fmt.Sprintf("GOMAXPROCS=%d", processors),
+		"POD_NAMESPACE=" + operatorNamespace, "CSENV_IMAGE=csenv:scale"}, nil
+}
+
+// startOperator starts the operator as it is released and waits until its metrics can be read.
 func (r *rig) startOperator(ctx context.Context) error {
+	manifest, err := os.ReadFile(deployment)
+	if err != nil {
+		return err
+	}
+	args, env, err := released(manifest)
+	if err != nil {
+		return err
+	}
 	free, err := process.FreeAddresses(ctx, 1)
 	if err != nil {
 		return err
 	}
-	metrics := free[0]
-	// One replica needs no Lease.
-	p, err := r.start("manager", filepath.Join(r.folder, "manager"),
-		"--image=csenv:scale", "--metrics-insecure", "--metrics-bind-address="+metrics, "--health-probe-bind-address=0")
+	args = append(args, "--leader-election-namespace="+operatorNamespace, "--metrics-insecure",
+		"--metrics-bind-address="+free[0], "--health-probe-bind-address=0")
+	cmd := exec.Command(filepath.Join(r.folder, "manager"), args...) //nolint:noctx // close stops it
+	cmd.Env = append(append(os.Environ(), env...), "KUBECONFIG="+filepath.Join(r.folder, operatorUser))
+	p, err := process.Start("manager", cmd)
 	if err != nil {
 		return err
 	}
-	r.operator = &operator{process: p, metrics: "http://" + metrics + "/metrics"}
+	r.operator = &operator{process: p, metrics: "http://" + free[0] + "/metrics"}
 	return p.Await(ctx, readyTimeout, func() bool {
 		_, err := r.operator.scrape(ctx)
 		return err == nil
@@ -45,6 +89,32 @@ func (r *rig) stopOperator() error {
 	p := r.operator.process
 	r.operator = nil
 	return p.Stop(stopTimeout)
+}
+
+// killOperator kills the operator, as a node that fails would.
+func (r *rig) killOperator(ctx context.Context) error {
+	done, cpuSeconds, err := r.work(ctx)
+	if err != nil {
+		return err
+	}
+	used, err := r.operator.usage()
+	if err != nil {
+		return err
+	}
+	r.operator.process.Kill()
+	r.operator = nil
+	r.killed = mark{passes: done, cpuSeconds: cpuSeconds, peakMiB: max(r.killed.peakMiB, used.peakMiB)}
+	return nil
+}
+
+// ownWrites counts what the operator has written so far, and all before it.
+func (r *rig) ownWrites() (apiwrites.Counts, error) {
+	log, err := os.Open(filepath.Join(r.folder, auditLog))
+	if err != nil {
+		return nil, fmt.Errorf("counting the operator's writes: %w", err)
+	}
+	defer log.Close()
+	return auditedWrites(log)
 }
 
 func (o *operator) scrape(ctx context.Context) (samples, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,13 +20,15 @@ const (
 	poolController   = "environment"
 	// sessionsPerPod is each simulated server's capacity.
 	sessionsPerPod = 2000
+	// The simulated servers grade with these.
+	scenarioDigest, graderVersion, judgeName = "sha256:5ca1e", "scale", "offline-v1"
 )
 
 // idleReport returns the report of a server without sessions, with the given number of scenarios in
 // each of its tasks.
 func idleReport(scenarios int) score.Report {
 	report := score.Report{
-		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1",
+		Environment: "ticket", ScenarioDigest: scenarioDigest, GraderVersion: graderVersion, Judge: judgeName,
 		Sessions: score.Sessions{Capacity: sessionsPerPod},
 	}
 	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {
@@ -49,6 +50,7 @@ type mark struct {
 	server, operator apiwrites.Counts
 	passes           map[string]buckets // by controller
 	cpuSeconds       float64            // of the operator
+	peakMiB          float64            // of the operator's processes that were killed
 }
 
 func (r *rig) mark(ctx context.Context) (mark, error) {
@@ -56,17 +58,30 @@ func (r *rig) mark(ctx context.Context) (mark, error) {
 	if err != nil {
 		return mark{}, err
 	}
-	own, err := r.operator.scrape(ctx)
+	own, err := r.ownWrites()
 	if err != nil {
 		return mark{}, err
+	}
+	m := mark{server: server, operator: own}
+	m.passes, m.cpuSeconds, err = r.work(ctx)
+	return m, err
+}
+
+// work is what the operator has done, and all before it that were killed.
+func (r *rig) work(ctx context.Context) (done map[string]buckets, cpuSeconds float64, err error) {
+	own, err := r.operator.scrape(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
 	used, err := r.operator.usage()
 	if err != nil {
-		return mark{}, err
+		return nil, 0, err
 	}
-	return mark{
-		server: server, operator: operatorWrites(own), passes: passesOf(own), cpuSeconds: used.cpuSeconds,
-	}, nil
+	done = passesOf(own)
+	for controller, b := range r.killed.passes {
+		done[controller] = done[controller].plus(b)
+	}
+	return done, used.cpuSeconds + r.killed.cpuSeconds, nil
 }
 
 func passesOf(own samples) map[string]buckets {
@@ -188,9 +203,8 @@ func (r *rig) createPools(ctx context.Context, s settings) error {
 	for i := range s.Pools {
 		namespace := fmt.Sprintf("pools-%02d", i/perNamespace)
 		if i%perNamespace == 0 {
-			if err := r.client.Create(ctx, &corev1.Namespace{
-				ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-				return fmt.Errorf("creating namespaces: %w", err)
+			if err := r.createNamespace(ctx, namespace); err != nil {
+				return err
 			}
 		}
 		pool := &v1alpha1.CustomerSupportEnv{

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -33,9 +35,10 @@ type rig struct {
 	// players are of the simulated runners.
 	players *players
 
-	folder     string // of binaries and the kubeconfig
+	folder     string // of binaries, kubeconfigs and the audit log
 	kubeconfig string
-	operator   *operator
+	operator   *operator      // nil while none runs
+	killed     mark           // what operators that were killed had done
 	undo       []func() error // in order of what was done
 }
 
@@ -55,9 +58,12 @@ func newRig(ctx context.Context, s settings, tell func(string, ...any)) (*rig, e
 	return r, nil
 }
 
-// close ends what runs, the last first.
+// close ends what runs, the operator and then the last first.
 func (r *rig) close() error {
 	var errs []error
+	if r.operator != nil {
+		errs = append(errs, r.stopOperator())
+	}
 	for len(r.undo) > 0 {
 		last := len(r.undo) - 1
 		errs = append(errs, r.undo[last]())
@@ -92,6 +98,12 @@ func (r *rig) startAPIServer(ctx context.Context) error {
 	r.tell("starting etcd and kube-apiserver of %s", assets)
 	server := &envtest.Environment{CRDDirectoryPaths: []string{"config/crd/bases"}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets}
+	policy := filepath.Join(r.folder, "audit.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return err
+	}
+	server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).
+		Set("audit-log-path", filepath.Join(r.folder, auditLog))
 	cfg, err := server.Start()
 	if err != nil {
 		return fmt.Errorf("starting kube-apiserver: %w", err)
@@ -101,7 +113,33 @@ func (r *rig) startAPIServer(ctx context.Context) error {
 	if err := os.WriteFile(r.kubeconfig, server.KubeConfig, 0o600); err != nil {
 		return err
 	}
-	return r.connect(cfg)
+	if err := r.connect(cfg); err != nil {
+		return err
+	}
+	return r.admitOperator(ctx, server)
+}
+
+// admitOperator makes the operator's namespace and its user, whose writes the API server logs.
+func (r *rig) admitOperator(ctx context.Context, server *envtest.Environment) error {
+	user, err := server.AddUser(envtest.User{Name: operatorUser, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return fmt.Errorf("adding the operator's user: %w", err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return fmt.Errorf("adding the operator's user: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.folder, operatorUser), kubeconfig, 0o600); err != nil {
+		return err
+	}
+	return r.createNamespace(ctx, operatorNamespace)
+}
+
+func (r *rig) createNamespace(ctx context.Context, name string) error {
+	if err := r.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	return nil
 }
 
 func (r *rig) connect(cfg *rest.Config) error {
@@ -127,12 +165,13 @@ func (r *rig) startControllerManager(ctx context.Context) error {
 		return err
 	}
 	r.tell("starting kube-controller-manager")
-	p, err := r.start("kube-controller-manager", binary,
+	cmd := exec.Command(binary, //nolint:noctx // close stops it
 		"--kubeconfig="+r.kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--controllers=deployment-controller,replicaset-controller,job-controller,disruption-controller,"+
 			"garbage-collector-controller",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10", "--concurrent-job-syncs=10")
+	p, err := process.Start("kube-controller-manager", cmd)
 	if err != nil {
 		return err
 	}
@@ -153,13 +192,6 @@ func (r *rig) startNode(ctx context.Context) error {
 		return <-done
 	})
 	return nil
-}
-
-// start starts a program, which must be stopped: no context ends it.
-func (r *rig) start(name, binary string, args ...string) (*process.Process, error) {
-	cmd := exec.Command(binary, args...) //nolint:noctx // Stop ends it
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig)
-	return process.Start(name, cmd)
 }
 
 // output runs a command at the checkout's root and returns what it printed.

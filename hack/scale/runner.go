@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
@@ -33,10 +31,13 @@ type players struct {
 	mu    sync.Mutex
 	plans map[string]score.Plan // by UID of the run
 	keys  map[client.ObjectKey]ed25519.PrivateKey
+	// segments is the number of those of each run of type External, by its tag.
+	segments map[string]int64
 }
 
 func newPlayers(c client.Reader) *players {
-	return &players{client: c, plans: map[string]score.Plan{}, keys: map[client.ObjectKey]ed25519.PrivateKey{}}
+	return &players{client: c, plans: map[string]score.Plan{}, keys: map[client.ObjectKey]ed25519.PrivateKey{},
+		segments: map[string]int64{}}
 }
 
 // The names are those of the run controller.
@@ -46,6 +47,7 @@ const (
 	runUIDLabel      = "csenv.dev/run-uid"
 	planKey          = "plan.json"
 	ledgerKeyFile    = "key.pem"
+	podFinalizer     = "csenv.dev/summary"
 )
 
 // finish returns the final status of a runner's pod, with its shard's summary.
@@ -130,17 +132,12 @@ func (p *players) key(ctx context.Context, pool client.ObjectKey) (ed25519.Priva
 		return nil, fmt.Errorf("reading a pool's key: %w", err)
 	}
 	for _, secret := range secrets.Items {
-		block, _ := pem.Decode(secret.Data[ledgerKeyFile])
-		if block == nil {
+		if len(secret.Data[ledgerKeyFile]) == 0 {
 			continue
 		}
-		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		key, err := poolkey.Parse(secret.Data[ledgerKeyFile])
 		if err != nil {
 			return nil, fmt.Errorf("reading a pool's key: %w", err)
-		}
-		key, ok := parsed.(ed25519.PrivateKey)
-		if !ok {
-			return nil, errors.New("reading a pool's key: it isn't an Ed25519 key")
 		}
 		p.keys[pool] = key
 		return key, nil
@@ -157,14 +154,7 @@ func playShard(plan score.Plan, shard int, key ed25519.PrivateKey) ([]byte, erro
 	}
 	var durations stats.Durations
 	for planned := range plan.Shard(shard) {
-		points := planned.Seed % 1001
-		ledger.Opened++
-		err := ledger.Add(planned, score.Episode{
-			Outcome: score.Scored, Score: points * (score.One / 1000), Category: "billing", Difficulty: "medium",
-			Language: "en",
-			Dimensions: []score.Dimension{{Name: "classification", Earned: points / 2, Offered: 500},
-				{Name: "response", Earned: points / 2, Offered: 500}},
-		})
+		points, err := addEpisode(&ledger, planned)
 		if err != nil {
 			return nil, err
 		}
@@ -175,4 +165,16 @@ func playShard(plan score.Plan, shard int, key ed25519.PrivateKey) ([]byte, erro
 		return nil, fmt.Errorf("signing a ledger: %w", err)
 	}
 	return score.Summary{Ledger: signed, Durations: durations}.Encode()
+}
+
+// addEpisode adds an episode with a score that follows from its seed, and returns its points.
+func addEpisode(ledger *score.Ledger, planned score.PlannedEpisode) (points int64, err error) {
+	points = planned.Seed % 1001
+	ledger.Opened++
+	return points, ledger.Add(planned, score.Episode{
+		Outcome: score.Scored, Score: points * (score.One / 1000), Category: "billing", Difficulty: "medium",
+		Language: "en",
+		Dimensions: []score.Dimension{{Name: "classification", Earned: points / 2, Offered: 500},
+			{Name: "response", Earned: points / 2, Offered: 500}},
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,9 +25,12 @@ const (
 	runTask       = "ticket-resolve"
 	// smallRunShards are those of each of the runs that go on side by side.
 	smallRunShards = 2
+	// externalEpisodes are those of each run of type External: several segments.
+	externalEpisodes = 5 * segmentEpisodes
 )
 
-// measureRuns plays one run of very many episodes, and then many runs at the same time.
+// measureRuns plays one run of very many episodes, and then many runs at the same time, while which
+// the operator is killed.
 func measureRuns(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	if err := r.startOperator(ctx); err != nil {
 		return nil, err
@@ -46,7 +50,7 @@ func measureRuns(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	small, err := r.playSmall(ctx, s)
+	small, err := r.playMany(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -54,16 +58,18 @@ func measureRuns(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	peak := max(used.peakMiB, r.killed.peakMiB)
 	return append(append(large, small...),
-		figure{"manager memory", used.peakMiB, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after "+
-			"the large run, %.0f MiB after all", idle.peakMiB, after.peakMiB, used.peakMiB)},
+		figure{"manager memory", peak, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after the large "+
+			"run, %.0f MiB when it was killed, %.0f MiB after its start anew", idle.peakMiB, after.peakMiB,
+			r.killed.peakMiB, used.peakMiB)},
 	), r.stopOperator()
 }
 
 // createRunPool creates the pool that all runs play against, and waits until it offers something.
 func (r *rig) createRunPool(ctx context.Context) error {
-	if err := r.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runNamespace}}); err != nil {
-		return fmt.Errorf("creating a namespace: %w", err)
+	if err := r.createNamespace(ctx, runNamespace); err != nil {
+		return err
 	}
 	pool := &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Namespace: runNamespace, Name: runPool},
@@ -101,21 +107,36 @@ func newRun(name string, trials, parallelism int32, scenarios ...string) *v1alph
 	return run
 }
 
+// newExternalRun returns a run of type External, which simulated trainers play.
+func newExternalRun(i int) *v1alpha1.EvaluationRun {
+	return &v1alpha1.EvaluationRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: runNamespace, Name: fmt.Sprintf("external-%03d", i)},
+		Spec: v1alpha1.EvaluationRunSpec{
+			EnvironmentRef: v1alpha1.EnvironmentReference{Name: runPool},
+			Agent: v1alpha1.Agent{Type: v1alpha1.ExternalAgent,
+				External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(externalEpisodes))}},
+		},
+	}
+}
+
 // playLarge plays one run with a shard for each scenario.
 func (r *rig) playLarge(ctx context.Context, s settings) ([]figure, error) {
 	r.tell("playing %d episodes in one run", s.Scenarios*s.Trials)
-	began := time.Now()
+	began, took, fold := time.Now(), time.Duration(0), time.Duration(0)
 	run := newRun("large", int32(s.Trials), int32(s.Scenarios)) //nolint:gosec // the API bounds both to a thousand
 	cost, err := r.during(ctx, func(ctx context.Context) error {
 		if err := r.client.Create(ctx, run); err != nil {
 			return fmt.Errorf("creating a run: %w", err)
 		}
-		return r.awaitRuns(ctx, 1)
+		if _, err := r.awaitRuns(ctx, 1); err != nil {
+			return err
+		}
+		took, fold = time.Since(began), time.Since(r.players.lastEnd())
+		return r.awaitReleased(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	took, fold := time.Since(began), time.Since(r.players.lastEnd())
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(run), run); err != nil {
 		return nil, fmt.Errorf("reading the run: %w", err)
 	}
@@ -138,46 +159,132 @@ func (r *rig) playLarge(ctx context.Context, s settings) ([]figure, error) {
 	}, nil
 }
 
-// playSmall plays many runs side by side.
-func (r *rig) playSmall(ctx context.Context, s settings) ([]figure, error) {
-	r.tell("playing %d runs at the same time", s.Runs)
-	began := time.Now()
+// playMany plays many runs side by side, of which trainers play some. The operator is killed once
+// half of them are complete.
+func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
+	r.tell("playing %d runs and %d of trainers at the same time", s.Runs, s.External)
+	began, took, idle, all := time.Now(), time.Duration(0), time.Duration(0), s.Runs+s.External
 	cost, err := r.during(ctx, func(ctx context.Context) error {
-		for i := range s.Runs {
-			first := i * smallRunShards % s.Scenarios
-			run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first),
-				scenarioID((first+1)%s.Scenarios))
-			if err := r.client.Create(ctx, run); err != nil {
-				return fmt.Errorf("creating runs: %w", err)
-			}
+		if err := r.createRuns(ctx, s); err != nil {
+			return err
 		}
-		return r.awaitRuns(ctx, s.Runs+1)
+		if _, err := r.awaitRuns(ctx, 1+all/2); err != nil {
+			return err
+		}
+		var err error
+		if idle, err = r.replaceOperator(ctx); err != nil {
+			return err
+		}
+		if _, err := r.awaitRuns(ctx, 1+all); err != nil {
+			return err
+		}
+		took = time.Since(began)
+		return r.awaitReleased(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	shards := float64(s.Runs * smallRunShards)
+	lost, twice, err := r.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return []figure{
-		{"small runs", time.Since(began).Seconds(), "s", fmt.Sprintf("%d runs at once, of %d shards each", s.Runs,
-			smallRunShards)},
-		{"operator's writes a small run", cost.operator.Sum() / float64(s.Runs), "requests",
-			fmt.Sprintf("%.3g a shard: %s", cost.operator.Sum()/shards, cost.operator)},
-		{"small runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
+		{"many runs", took.Seconds(), "s", fmt.Sprintf("%d runs at once, of %d shards each, and %d of type External, "+
+			"of %d episodes each; the operator's death included", s.Runs, smallRunShards, s.External, externalEpisodes)},
+		{"operator's writes a run", cost.operator.Sum() / float64(all), "requests", cost.operator.String()},
+		{"many runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
+		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease is most of it"},
+		{"episodes lost", float64(lost), "episodes", fmt.Sprintf("in %d runs", 1+all)},
+		{"episodes counted twice", float64(twice), "episodes", ""},
 	}, nil
+}
+
+// replaceOperator kills the operator and starts it again, and returns the time until the next run is
+// complete.
+func (r *rig) replaceOperator(ctx context.Context) (time.Duration, error) {
+	if err := r.killOperator(ctx); err != nil {
+		return 0, err
+	}
+	killed := time.Now()
+	complete, err := r.awaitRuns(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	r.tell("killed the operator after %d runs", complete)
+	if err := r.startOperator(ctx); err != nil {
+		return 0, err
+	}
+	_, err = r.awaitRuns(ctx, complete+1)
+	return time.Since(killed), err
+}
+
+// createRuns creates runs of all types in turns.
+func (r *rig) createRuns(ctx context.Context, s settings) error {
+	for i := range max(s.Runs, s.External) {
+		if i < s.External {
+			if err := r.client.Create(ctx, newExternalRun(i)); err != nil {
+				return fmt.Errorf("creating runs of type External: %w", err)
+			}
+		}
+		if i >= s.Runs {
+			continue
+		}
+		first := i * smallRunShards % s.Scenarios
+		run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first), scenarioID((first+1)%s.Scenarios))
+		if err := r.client.Create(ctx, run); err != nil {
+			return fmt.Errorf("creating runs: %w", err)
+		}
+	}
+	return nil
+}
+
+// audit compares the figures of all runs with what was played.
+func (r *rig) audit(ctx context.Context) (lost, twice int64, err error) {
+	list := &v1alpha1.EvaluationRunList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return 0, 0, fmt.Errorf("reading the runs: %w", err)
+	}
+	for _, run := range list.Items {
+		played := run.Status.Episodes.Total
+		if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+			played = r.players.trained(run.Name)
+		}
+		lost += max(0, played-run.Status.Episodes.Scored)
+		twice += max(0, run.Status.Episodes.Scored-played)
+	}
+	return lost, twice, nil
+}
+
+// awaitReleased waits until the operator has let go of all runners' pods and nothing is written any
+// more.
+func (r *rig) awaitReleased(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		pods := &metav1.PartialObjectMetadataList{}
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		err := r.client.List(ctx, pods, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner})
+		return err == nil && !slices.ContainsFunc(pods.Items, func(pod metav1.PartialObjectMetadata) bool {
+			return slices.Contains(pod.Finalizers, podFinalizer)
+		}), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the operator to let go of pods: %w", err)
+	}
+	return r.awaitQuiet(ctx)
 }
 
 // errRunFailed means that a run failed.
 var errRunFailed = errors.New("a run failed")
 
-// awaitRuns waits until the given number of runs is complete.
-func (r *rig) awaitRuns(ctx context.Context, runs int) error {
+// awaitRuns waits until the given number of runs is complete, and returns how many are.
+func (r *rig) awaitRuns(ctx context.Context, runs int) (complete int, err error) {
 	told := time.Now()
-	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		list := &v1alpha1.EvaluationRunList{}
 		if err := r.client.List(ctx, list); err != nil {
 			return false, err
 		}
-		complete, shards := 0, int64(0)
+		shards := int64(0)
+		complete = 0
 		for _, run := range list.Items {
 			if failed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed); failed != nil &&
 				failed.Status == metav1.ConditionTrue {
@@ -198,10 +305,10 @@ func (r *rig) awaitRuns(ctx context.Context, runs int) error {
 			told = time.Now()
 			r.tell("%d of %d runs are complete, %d shards are counted", complete, runs, shards)
 		}
-		return complete == runs, nil
+		return complete >= runs, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for runs: %w", err)
+		return 0, fmt.Errorf("waiting for runs: %w", err)
 	}
-	return nil
+	return complete, nil
 }

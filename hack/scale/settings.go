@@ -23,9 +23,10 @@ type settings struct {
 	Load metav1.Duration `json:"load"`
 	// Scenarios are those of each task that servers offer.
 	Scenarios int `json:"scenarios"`
-	// Trials are how often a large run plays each scenario; Runs go on at the same time.
-	Trials int `json:"trials"`
-	Runs   int `json:"runs"`
+	// Trials are how often a large run plays each scenario; Runs and External go on at the same time.
+	Trials   int `json:"trials"`
+	Runs     int `json:"runs"`
+	External int `json:"external"`
 	// Ranges are by name of the figure.
 	Ranges map[string]span `json:"ranges"`
 }

@@ -110,11 +110,14 @@ func gapLength(text []byte) int {
 	return 0
 }
 
+// blanks are the characters between the parts of JSON.
+const blanks = " \t\r\n"
+
 // stepData returns the data of a step message in the form that nearly every client writes, nil for
 // every other message. It halves the time of decoding a step's envelope.
 func stepData(raw []byte) jsontext.Value {
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
-		raw = bytes.TrimLeft(raw, " ")
+		raw = bytes.TrimLeft(raw, blanks)
 		if len(raw) < len(literal) || string(raw[:len(literal)]) != literal {
 			return nil
 		}
@@ -122,7 +125,7 @@ func stepData(raw []byte) jsontext.Value {
 	}
 	inner, ok := bytes.CutSuffix(raw, []byte("}"))
 	// With further members the rest is not one value.
-	if data := jsontext.Value(bytes.Trim(inner, " ")); ok && data.Kind() == '{' &&
+	if data := jsontext.Value(bytes.Trim(inner, blanks)); ok && data.Kind() == '{' &&
 		data.IsValid(jsontext.AllowDuplicateNames(true)) {
 		return data.Clone()
 	}

@@ -107,6 +107,7 @@ func TestStepData(t *testing.T) {
 		`{"type":"step","data":{"a":1}}`:                `{"a":1}`,
 		`{"type": "step", "data": {"a": [1, "}"]}}`:     `{"a": [1, "}"]}`,
 		` { "type" : "step" , "data" : {} }`:            `{}`,
+		"{\n\t\"type\": \"step\",\r\n\t\"data\": {}\n}": `{}`,
 		`{"type":"step","data":{"a":1},"data":{}}`:      "",
 		`{"type":"step","data":{"a":1},"b":{}}`:         "",
 		`{"type":"step","data":{"a":1,"a":2}}`:          `{"a":1,"a":2}`,
@@ -128,6 +129,7 @@ func TestStepData(t *testing.T) {
 func FuzzStepData(f *testing.F) {
 	f.Add([]byte(`{"type":"step","data":{"kind":"say","text":"Dear Zoë, I am sorry about the double charge."}}`))
 	f.Add([]byte(`{"type": "step", "data": {"a": {"b": "}"}}}`))
+	f.Add([]byte("{\"type\":\"step\",\"data\":{}\n}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		data := stepData(raw)
 		if data == nil {

@@ -100,7 +100,7 @@ abuse: ## Attack one server within the memory of its pod while other clients pla
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
-# By default, Go shortens each new input for up to a minute, which counts as 0 executions.
+# Without the limit, Go shortens a new input for up to a minute, and meanwhile counts no execution.
 	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | \
 	while IFS=: read -r file _ func; do \
 		echo "==> $${func#func } in $$(dirname $$file)"; \

@@ -199,8 +199,8 @@ func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 	}, nil
 }
 
-// replaceOperator kills the operator and starts it again, and returns the time until the next run is
-// complete.
+// replaceOperator kills the operator and starts it again, and returns the time until the next run
+// is complete.
 func (r *rig) replaceOperator(ctx context.Context) (time.Duration, error) {
 	if err := r.killOperator(ctx); err != nil {
 		return 0, err

@@ -193,7 +193,8 @@ func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 			"of %d episodes each; the operator's death included", s.Runs, smallRunShards, s.External, externalEpisodes)},
 		{"operator's writes a run", cost.operator.Sum() / float64(all), "requests", cost.operator.String()},
 		{"many runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
-		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease is most of it"},
+		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease is most " +
+			"of it"},
 		{"episodes lost", float64(lost), "episodes", fmt.Sprintf("in %d runs", 1+all)},
 		{"episodes counted twice", float64(twice), "episodes", ""},
 	}, nil
@@ -230,7 +231,8 @@ func (r *rig) createRuns(ctx context.Context, s settings) error {
 			continue
 		}
 		first := i * smallRunShards % s.Scenarios
-		run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first), scenarioID((first+1)%s.Scenarios))
+		run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first),
+			scenarioID((first+1)%s.Scenarios))
 		if err := r.client.Create(ctx, run); err != nil {
 			return fmt.Errorf("creating runs: %w", err)
 		}

@@ -23,8 +23,8 @@ type settings struct {
 	Load metav1.Duration `json:"load"`
 	// Scenarios are those of each task that servers offer.
 	Scenarios int `json:"scenarios"`
-	// Trials are how often a large run plays each scenario. Runs, and External of trainers, go on at
-	// the same time.
+	// Trials are how often a large run plays each scenario. Runs and External, of trainers, go on
+	// at the same time.
 	Trials   int `json:"trials"`
 	Runs     int `json:"runs"`
 	External int `json:"external"`

@@ -25,8 +25,8 @@ demo: ## Start a local cluster, install csenv, run the samples and print their s
 	@IMAGE=$(IMAGE) hack/demo.sh
 
 .PHONY: test
-test: ## Run unit, property and envtest suites (real etcd and kube-apiserver).
-	@echo "==> finding etcd and kube-apiserver (built from Go modules if they can't be downloaded: 4 minutes, once)"
+test: ## Run unit, property and envtest suites (real etcd, kube-apiserver, controllers).
+	@echo "==> finding etcd, kube-apiserver and kube-controller-manager (built from Go modules: 6 minutes, once)"
 	@assets="$$($(CLUSTER) envtest)"; \
 	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
 	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...

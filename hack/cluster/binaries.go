@@ -23,8 +23,8 @@ type program struct {
 	firstBuild string // duration of a first build on 2 cores, including the programs before it
 }
 
-// programs lists every binary in build order. etcd, the API server and kubectl are first, because
-// the envtest suites need only these.
+// programs lists every binary in build order. The first four are first, because the envtest suites
+// need only these.
 func programs() []program {
 	kubernetes := func(name, firstBuild string) program {
 		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: "kubernetes", firstBuild: firstBuild}
@@ -213,6 +213,11 @@ func showLife(progress io.Writer, what string) (stop func()) {
 		}
 	}()
 	return func() { close(done) }
+}
+
+// envtestAssets returns the folder of the programs that the envtest suites need.
+func (b builder) envtestAssets(ctx context.Context) (string, error) {
+	return b.folder("kubernetes"), b.ensure(ctx, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
 }
 
 // print prints the paths for the command binaries.

@@ -49,8 +49,8 @@ func TestPinnedKubernetesHasTheMinorOfTheProduct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.TrimSuffix(envtestVersion(product["k8s.io/api"]), "x")
-	if !strings.HasPrefix(b.kubernetesVersion(), "v"+want) {
+	minor := strings.Split(product["k8s.io/api"], ".")[1]
+	if !strings.HasPrefix(b.kubernetesVersion(), "v1."+minor+".") {
 		t.Errorf("the cluster is %s, the product is built against %s", b.kubernetesVersion(), product["k8s.io/api"])
 	}
 }
@@ -168,66 +168,18 @@ func TestPrintPaths(t *testing.T) {
 	}
 }
 
-func TestEnvtestVersion(t *testing.T) {
-	for api, want := range map[string]string{"v0.37.2": "1.37.x", "v0.9.0-alpha.1": "1.9.x", "": "latest"} {
-		if got := envtestVersion(api); got != want {
-			t.Errorf("envtestVersion(%q) = %s, want %s", api, got, want)
-		}
-	}
-}
-
-// fakeDownload imitates the go command. Its setup-envtest succeeds or fails.
-const fakeDownload = `case "$*" in
-*" use "*) echo "use $*" >> "$LOG"; [ -n "$OFFLINE" ] && { echo "no route to host" >&2; exit 1; }; echo /downloaded;;
-tool*) ;;
-*) ` + fakeGo + `;;
-esac`
-
 func TestEnvtestAssets(t *testing.T) {
-	tests := map[string]struct {
-		offline, have bool
-		want          string // "" is the folder of built binaries
-		downloads     int
-	}{
-		"built already":         {have: true},
-		"downloads":             {want: "/downloaded", downloads: 2},
-		"builds and remembers":  {offline: true, downloads: 1},
-		"built, though offline": {offline: true, have: true},
+	fakePrograms(t, map[string]string{"go": fakeGo})
+	b := sampleBuilder(t, io.Discard)
+	dir, err := b.envtestAssets(t.Context())
+	if err != nil || dir != b.folder("kubernetes") {
+		t.Fatalf("%s, %v", dir, err)
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			calls := fakePrograms(t, map[string]string{"go": fakeDownload})
-			if test.offline {
-				t.Setenv("OFFLINE", "yes")
-			}
-			b := sampleBuilder(t, io.Discard)
-			if err := writeFile(filepath.Join(b.repo, "go.mod"), []byte("module m\nrequire k8s.io/api v0.2.9\n"),
-				0o644); err != nil {
-				t.Fatal(err)
-			}
-			if test.have {
-				if err := b.ensure(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want := test.want
-			if want == "" {
-				want = b.folder("kubernetes")
-			}
-			// The second call doesn't repeat a failed download, even if a built binary is missing.
-			for range 2 {
-				got, err := envtestAssets(t.Context(), b)
-				if err != nil || got != want {
-					t.Fatalf("envtestAssets = %s, %v; want %s", got, err, want)
-				}
-				if !test.have {
-					_ = os.Remove(b.find("etcd"))
-				}
-			}
-			if n := strings.Count(calls.log(t), "setup-envtest use 1.2.x -p path"); n != test.downloads {
-				t.Errorf("%d downloads, want %d:\n%s", n, test.downloads, calls.log(t))
-			}
-		})
+	for name, want := range map[string]bool{"etcd": true, "kube-apiserver": true, "kube-controller-manager": true,
+		"kubelet": false} {
+		if built(b.find(name)) != want {
+			t.Errorf("%s is built: %v, want %v", name, !want, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -126,6 +127,11 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 // sayf prints one line of progress and ignores errors.
 func sayf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "==> "+format+"\n", args...)
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // writeFile writes a temporary file and renames it, so that the final name never has partial

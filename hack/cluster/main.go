@@ -202,7 +202,7 @@ func envtestCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := envtestAssets(cmd.Context(), b)
+			dir, err := b.envtestAssets(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -23,8 +23,13 @@ func Require(tb testing.TB) {
 	if os.Getenv(assetsVariable) != "" {
 		return
 	}
-	const message = "this test needs etcd and kube-apiserver: run `make test`, or " +
-		"export " + assetsVariable + "=$(go run ./hack/cluster envtest)"
+	missing(tb, "this test needs etcd and kube-apiserver: run `make test`, or "+
+		"export "+assetsVariable+"=$(go run ./hack/cluster envtest)")
+}
+
+// missing skips the test, or fails it if nothing may be skipped.
+func missing(tb testing.TB, message string) {
+	tb.Helper()
 	if os.Getenv(requiredVariable) != "" {
 		tb.Fatal(message)
 	}

@@ -70,7 +70,7 @@ var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, T
 
 func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
 	dialer := websocket.Dialer{NetDialContext: attacker.DialContext}
-	conn, response, err := dialer.DialContext(ctx, "ws://"+s.address+"/ws", nil)
+	conn, response, err := dialer.DialContext(ctx, "ws://"+s.Address+"/ws", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *server) post(ctx context.Context, parallel, requests int, path, body st
 	for range parallel {
 		posting.Go(func() {
 			for next.Add(1) <= int64(requests) && ctx.Err() == nil {
-				status, header := post(ctx, transport, "http://"+s.address+path, body)
+				status, header := post(ctx, transport, "http://"+s.Address+path, body)
 				mu.Lock()
 				statuses[status]++
 				if each != nil && status == http.StatusOK {
@@ -165,7 +165,7 @@ func (s *server) stall(ctx context.Context, connections int, beginning string, w
 	for range 32 {
 		opening.Go(func() {
 			for next.Add(1) <= int64(connections) && ctx.Err() == nil {
-				conn, err := attacker.DialContext(ctx, "tcp", s.address)
+				conn, err := attacker.DialContext(ctx, "tcp", s.Address)
 				if err != nil {
 					refused.Add(1)
 					continue
@@ -215,7 +215,7 @@ func initialize(ctx context.Context, s *server) (string, error) {
 		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))
 	}
 	for _, id := range ids {
-		request, requestErr := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+s.address+"/mcp",
+		request, requestErr := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+s.Address+"/mcp",
 			http.NoBody)
 		if requestErr != nil {
 			return result, requestErr

@@ -7,9 +7,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -106,7 +104,7 @@ func runAttack(ctx context.Context) error {
 	if err != nil || number < 0 || number >= len(attacks) {
 		return fmt.Errorf("no attack %q", os.Args[2])
 	}
-	result, err := attacks[number].run(ctx, &server{address: os.Args[3], ops: os.Args[4]})
+	result, err := attacks[number].run(ctx, &server{Server: &process.Server{Address: os.Args[3], Ops: os.Args[4]}})
 	fmt.Println(result)
 	return err
 }
@@ -117,7 +115,7 @@ func (s *server) attack(ctx context.Context, number int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, self, attackCommand, strconv.Itoa(number), s.address, s.ops)
+	cmd := exec.CommandContext(ctx, self, attackCommand, strconv.Itoa(number), s.Address, s.Ops)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var faults strings.Builder
 	cmd.Stderr = &faults
@@ -130,8 +128,7 @@ func (s *server) attack(ctx context.Context, number int) (string, error) {
 
 // server is the attacked process.
 type server struct {
-	*process.Process
-	address, ops string
+	*process.Server
 	// busy is true if other programs use the processors.
 	busy bool
 }
@@ -159,28 +156,6 @@ func startServer(ctx context.Context) (*server, error) {
 	cmd := exec.CommandContext(ctx, binary, "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--max-sessions",
 		fmt.Sprint(maxSessions), "--client-share", fmt.Sprint(clientShare))
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", podMemory/10*9), "GOMAXPROCS=2")
-	p, err := process.Start("the server", cmd)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{Process: p}
-	err = p.Await(ctx, time.Minute, func() bool {
-		s.address, s.ops = addresses(p.Logs())
-		return s.address != ""
-	})
-	if err != nil {
-		p.Kill()
-	}
-	return s, err
-}
-
-// addresses reads the addresses of a server from its log.
-func addresses(logs string) (address, ops string) {
-	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
-		var line struct{ Msg, Addr, OpsAddr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Serving" {
-			return line.Addr, line.OpsAddr
-		}
-	}
-	return "", ""
+	s, err := process.StartServer(ctx, "the server", cmd)
+	return &server{Server: s}, err
 }

@@ -99,7 +99,7 @@ func (s *server) play(ctx context.Context, happens func(context.Context)) (time.
 
 // playOne plays episodes until the second context ends.
 func (s *server) playOne(ctx, until context.Context, seed int) (took []time.Duration, err error) {
-	c, err := client.Dial(ctx, "http://"+s.address, client.Options{})
+	c, err := client.Dial(ctx, "http://"+s.Address, client.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *server) alive() bool { return syscall.Kill(s.PID(), 0) == nil && s.resi
 type occupation struct{ sessions, goroutines int }
 
 func (s *server) occupied(ctx context.Context) (o occupation, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops+"/metrics", http.NoBody)
 	if err != nil {
 		return o, err
 	}

@@ -112,19 +112,6 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	logs := `{"level":"WARN","msg":"No --ledger-key"}
-not JSON
-{"level":"INFO","msg":"Serving","environment":"ticket","addr":"127.0.0.1:4001","opsAddr":"127.0.0.1:4002"}
-`
-	if address, ops := addresses(logs); address != "127.0.0.1:4001" || ops != "127.0.0.1:4002" {
-		t.Errorf("%q, %q", address, ops)
-	}
-	if address, _ := addresses(`{"msg":"Serv`); address != "" {
-		t.Errorf("read %q from half a line", address)
-	}
-}
-
 func TestConfigurations(t *testing.T) {
 	work := t.TempDir()
 	all, err := configurations(t.Context(), work)

@@ -24,7 +24,6 @@ import (
 )
 
 const (
-	startTimeout = time.Minute
 	// quietTimeout is the maximum time until all sessions have ended after the last client has
 	// closed its connection.
 	quietTimeout = 10 * time.Second
@@ -103,9 +102,7 @@ type servers struct {
 // server is a process of cmd/envserver.
 type server struct {
 	configuration
-	*process.Process
-
-	address, ops string // HOST:PORT of its two ports
+	*process.Server
 }
 
 func startServers(ctx context.Context, binary, work string) (*servers, error) {
@@ -123,51 +120,23 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	}
 	s := &servers{opsToken: secrets.Operations}
 	for _, c := range configured {
-		one, err := startServer(ctx, binary, c)
+		one, err := process.StartServer(ctx, "server "+c.name,
+			exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...))
 		if err != nil {
 			return nil, errors.Join(err, s.stop())
 		}
-		s.all = append(s.all, one)
+		s.all = append(s.all, &server{configuration: c, Server: one})
 	}
 	var replicas []string
 	for _, one := range s.all {
 		if strings.HasPrefix(one.name, replica) {
-			replicas = append(replicas, one.address)
+			replicas = append(replicas, one.Address)
 		}
 	}
 	if s.front, err = newFront(ctx, replicas...); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
-}
-
-// startServer starts a server and reads its ports from its log.
-func startServer(ctx context.Context, binary string, c configuration) (*server, error) {
-	p, err := process.Start("server "+c.name,
-		exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...))
-	if err != nil {
-		return nil, err
-	}
-	s := &server{configuration: c, Process: p}
-	err = p.Await(ctx, startTimeout, func() bool {
-		s.address, s.ops = addresses(p.Logs())
-		return s.address != ""
-	})
-	if err != nil {
-		p.Kill()
-	}
-	return s, err
-}
-
-// addresses reads the addresses of a server from its log.
-func addresses(logs string) (address, ops string) {
-	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
-		var line struct{ Msg, Addr, OpsAddr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Serving" {
-			return line.Addr, line.OpsAddr
-		}
-	}
-	return "", ""
 }
 
 // environment returns the variables with the servers' addresses for the suites.
@@ -177,11 +146,11 @@ func (s *servers) environment() []string {
 		variables = append(variables, "CONFORMANCE_FRONT=http://"+s.front.address())
 	}
 	for _, one := range s.all {
-		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.address,
-			"CONFORMANCE_"+one.name+"_OPS=http://"+one.ops)
+		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.Address,
+			"CONFORMANCE_"+one.name+"_OPS=http://"+one.Ops)
 		// The typed client's own tests use these names.
 		if one.name == "TICKET" || one.name == "WORKFLOW" {
-			variables = append(variables, "CSENV_"+one.name+"_URL=http://"+one.address)
+			variables = append(variables, "CSENV_"+one.name+"_URL=http://"+one.Address)
 		}
 	}
 	return variables
@@ -227,7 +196,7 @@ func (s *server) inspect(ctx context.Context, token string) error {
 
 // sessions returns the number of a server's sessions.
 func (s *server) sessions(ctx context.Context, token string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/stats", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops+"/stats", nil)
 	if err != nil {
 		return 0, err
 	}

@@ -60,8 +60,8 @@ func measureRuns(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	}
 	peak := max(used.peakMiB, r.killed.peakMiB)
 	return append(append(large, small...),
-		figure{"manager memory", peak, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after the large "+
-			"run, %.0f MiB when it was killed, %.0f MiB after its start anew", idle.peakMiB, after.peakMiB,
+		figure{"manager memory", peak, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after the "+
+			"large run, %.0f MiB when it was killed, %.0f MiB after its start anew", idle.peakMiB, after.peakMiB,
 			r.killed.peakMiB, used.peakMiB)},
 	), r.stopOperator()
 }
@@ -190,11 +190,12 @@ func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 	}
 	return []figure{
 		{"many runs", took.Seconds(), "s", fmt.Sprintf("%d runs at once, of %d shards each, and %d of type External, "+
-			"of %d episodes each; the operator's death included", s.Runs, smallRunShards, s.External, externalEpisodes)},
+			"of %d episodes each; the death of the operator included", s.Runs, smallRunShards, s.External,
+			externalEpisodes)},
 		{"operator's writes a run", cost.operator.Sum() / float64(all), "requests", cost.operator.String()},
 		{"many runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
-		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease is most " +
-			"of it"},
+		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease takes " +
+			"most of it"},
 		{"episodes lost", float64(lost), "episodes", fmt.Sprintf("in %d runs", 1+all)},
 		{"episodes counted twice", float64(twice), "episodes", ""},
 	}, nil

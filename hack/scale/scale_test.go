@@ -185,7 +185,8 @@ func TestFleet(t *testing.T) {
 		}
 		addresses[pod] = address
 	}
-	if again, err := f.start(t.Context(), "a", http.NotFound); err != nil || again != addresses["a"] || again == addresses["b"] {
+	again, err := f.start(t.Context(), "a", http.NotFound)
+	if err != nil || again != addresses["a"] || again == addresses["b"] {
 		t.Errorf("the same pod at %q and %q (%v), the other one at %q", addresses["a"], again, err, addresses["b"])
 	}
 	s := f.beginSweep()

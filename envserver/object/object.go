@@ -4,6 +4,7 @@ package object
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,6 +13,24 @@ import (
 // MaxMembers bounds the members of a decoded object. Objects inside it may have more, because they
 // are not decoded.
 const MaxMembers = 64
+
+// Large is the size, in bytes, above which texts are decoded in turns. Nearly every action is
+// smaller.
+const Large = 16 << 10
+
+// processors admits large texts to half of the processors, so that short operations find another
+// one free.
+var processors = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
+// Admit waits until a text of the size may be scanned. The caller releases it before it decodes
+// another text, or waits for anything else.
+func Admit(size int) (release func()) {
+	if size <= Large {
+		return func() {}
+	}
+	processors <- struct{}{}
+	return func() { <-processors }
+}
 
 // maxShown bounds a name in a message, in bytes.
 const maxShown = 64
@@ -45,6 +64,7 @@ type Member struct {
 
 // Read reads a JSON object. The error is, or wraps, one of the errors above or a syntactic error.
 func Read(raw []byte, repeats Repeats) (Object, error) {
+	defer Admit(len(raw))()
 	if jsontext.Value(raw).Kind() != '{' {
 		if err := jsonv2.Unmarshal(raw, new(skipped), jsontext.AllowDuplicateNames(true)); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,6 +64,37 @@ func TestShown(t *testing.T) {
 			t.Errorf("%q is shown as %q", name, got)
 		}
 	}
+}
+
+// Large texts are decoded in turns, and small ones don't wait for them.
+func TestLargeTextsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := processors
+		defer func() { processors = shared }()
+		processors = make(chan struct{}, 1)
+		large := []byte(`{"a":"` + strings.Repeat("x", Large) + `"}`)
+		release := Admit(len(large))
+		decoded := make(chan error, 2)
+		for range cap(decoded) {
+			go func() {
+				_, err := Read(large, Unique)
+				decoded <- err
+			}()
+		}
+		synctest.Wait()
+		if len(decoded) != 0 {
+			t.Errorf("%d large texts were decoded beside another one", len(decoded))
+		}
+		if _, err := Read([]byte(`{"a":1}`), Unique); err != nil {
+			t.Error(err)
+		}
+		release()
+		for range cap(decoded) {
+			if err := <-decoded; err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // FuzzRead checks that decoded values are valid and bounded, and that every error can be encoded.

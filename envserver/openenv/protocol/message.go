@@ -79,6 +79,7 @@ func fillGaps(raw []byte) (filled []byte, found bool) {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw, false
 	}
+	defer object.Admit(len(raw))()
 	filled = make([]byte, 0, len(raw)+16)
 	for i, inText := 0, false; i < len(raw); {
 		if inText && raw[i] == '\\' && i+1 < len(raw) {
@@ -116,6 +117,9 @@ const blanks = " \t\r\n"
 // stepData returns the data of a step message in the form that nearly every client writes, nil for
 // every other message. It halves the time of decoding a step's envelope.
 func stepData(raw []byte) jsontext.Value {
+	if len(raw) > object.Large {
+		return nil
+	}
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
 		raw = bytes.TrimLeft(raw, blanks)
 		if len(raw) < len(literal) || string(raw[:len(literal)]) != literal {

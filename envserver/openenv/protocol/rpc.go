@@ -121,6 +121,7 @@ func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError)
 
 // MethodOf returns the method of a request, "" for an invalid one.
 func MethodOf(body []byte) string {
+	defer object.Admit(len(body))()
 	var e struct {
 		Method string `json:"method"`
 	}

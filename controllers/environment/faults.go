@@ -98,8 +98,11 @@ func imagePullFailed(d decision, pod corev1.Pod) *fault {
 func startFailed(d decision, pod corev1.Pod) *fault {
 	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
 	if pods.CreationFailed(waiting) {
-		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name,
-			pods.Quote(waiting.Message))
+		words := pods.Quote(waiting.Message)
+		if create := pods.HowToCreate(&pod, waiting.Message); create != "" {
+			words += ". " + create + "."
+		}
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, words)
 	}
 	scheduled := pods.Condition(&pod, corev1.PodScheduled)
 	if waiting.Reason != "ContainerCreating" || scheduled == nil ||
@@ -129,7 +132,11 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 	log := pods.Quote(named(d.env, pods.LastWords(ended.Message)))
 	if token := d.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s can't start without a token. Add one under key %q of "+
-			"Secret %s, which spec.access.tokenSecretRef names: %s", pod.Name, token.Key, token.Name, log)
+			"Secret %s, which spec.access.tokenSecretRef names, or create the Secret with %s: %s", pod.Name, token.Key,
+			token.Name, pods.CreateCommand("secret", token.Name, pod.Namespace, token.Key), log)
+	}
+	if pack := emptyPack(d.env, ended.Message); pack != "" {
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s can't start: %s", pod.Name, pack)
 	}
 	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct the error that it reports "+
 		"(`kubectl logs -n %s %s --previous` shows the full log): %s",

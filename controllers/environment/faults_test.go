@@ -55,6 +55,10 @@ func TestDegraded(t *testing.T) {
 		"an image that runs as root": {withPod(server("support-c",
 			waiting("CreateContainerConfigError", "image will run as root"))),
 			fault(v1alpha1.ReasonStartFailed, "support-c can't be started: image will run as root")},
+		"a missing Secret": {withPod(server("support-c",
+			waiting("CreateContainerConfigError", `secret "judge" not found`))),
+			fault(v1alpha1.ReasonStartFailed, "support-c can't be started: secret \"judge\" not found. Create it: "+
+				"`kubectl create secret generic judge -n shop --from-literal=")},
 		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""),
 			scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
 		"a container that isn't created in time": {

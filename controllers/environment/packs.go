@@ -84,12 +84,35 @@ func newestReports(s snapshot, scenarios string) []score.Report {
 func invalidPack(d decision) *fault {
 	for _, report := range newestReports(d.snapshot, d.scenarios) {
 		if report.Packs != nil && report.Packs.Error != "" {
+			if pack := emptyPack(d.env, report.Packs.Error); pack != "" {
+				return faultf(v1alpha1.ReasonInvalidPack, "New servers can't start: %s", pack)
+			}
 			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out. Servers "+
 				"continue with the packs that they have loaded, but new servers can't start. Correct %s",
 				pods.Quote(named(d.env, report.Packs.Error)))
 		}
 	}
 	return nil
+}
+
+// emptyPack describes a pack of which a server says that it has no files, "" if there is none. Its
+// volume is optional, so the server doesn't know whether the object exists.
+func emptyPack(env *v1alpha1.CustomerSupportEnv, says string) string {
+	for i, pack := range env.Spec.Scenarios.Packs {
+		if !strings.Contains(says, packFolder(i)+": no scenario files") {
+			continue
+		}
+		kind, name, create := "Secret", "", "secret generic"
+		if pack.ConfigMap != nil {
+			kind, name, create = "ConfigMap", pack.ConfigMap.Name, "configmap"
+		} else {
+			name = pack.Secret.Name
+		}
+		return fmt.Sprintf("%s %s doesn't exist in namespace %s, or it has no scenario files. Create it from the "+
+			"pack's folder: `kubectl create %s %s -n %s --from-file=FOLDER`.", kind, name, env.Namespace, create, name,
+			env.Namespace)
+	}
+	return ""
 }
 
 // named replaces the servers' paths by the names of the mounted objects.

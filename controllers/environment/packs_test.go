@@ -184,9 +184,14 @@ func TestErrorsNameMountedObjects(t *testing.T) {
 		"a pack": {
 			"error: loading the scenarios of --scenarios and --pack:\n/etc/csenv/packs/pack-0/T1.yaml:3: wrong",
 			"--pack: ConfigMap acme/T1.yaml:3: wrong"},
-		"no pack": {"error: /etc/csenv/packs/pack-1: no scenario files", "Secret held-out: no scenario files"},
+		"no pack": {"error: /etc/csenv/packs/pack-1: no scenario files: a pack has the folders",
+			"Secret held-out doesn't exist in namespace shop, or it has no scenario files. Create it from the pack's " +
+				"folder: `kubectl create secret generic held-out -n shop --from-file=FOLDER`."},
+		"no pack in a ConfigMap": {"error: /etc/csenv/packs/pack-0: no scenario files",
+			"`kubectl create configmap acme -n shop --from-file=FOLDER`"},
 		"no token": {"error: reading --token-file: open /etc/csenv/token/token: no such file",
-			`Add one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: ` +
+			`Add one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names, or create the ` +
+				"Secret with `kubectl create secret generic clients -n shop --from-literal=tokens=VALUE`: " +
 				`error: reading --token-file: open key "tokens" of Secret clients: no such file`},
 		"no line": {"error: --token-file /etc/csenv/token/token holds no token",
 			`Add one under key "tokens" of Secret clients`},

@@ -307,18 +307,19 @@ func podTrouble(pod *corev1.Pod) string {
 	if runner != nil && runner.State.Waiting == nil {
 		return "" // later failures of the agent are errors of episodes
 	}
-	if trouble := waitingTrouble(runner); trouble != "" {
+	if trouble := waitingTrouble(pod, runner); trouble != "" {
 		return trouble
 	}
 	agent := pods.Container(pod, agentContainer)
-	if trouble := waitingTrouble(agent); trouble != "" {
+	if trouble := waitingTrouble(pod, agent); trouble != "" {
 		return "the agent's container: " + trouble
 	}
 	return agentTrouble(pod, agent)
 }
 
-// waitingTrouble returns the kubelet's message on a container that waits for a user to act.
-func waitingTrouble(c *corev1.ContainerStatus) string {
+// waitingTrouble returns the kubelet's message on a container that waits for a user to act, and how
+// to create a missing object.
+func waitingTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	waiting := pods.Waiting(c)
 	if !pods.ImagePullFailed(waiting) && !pods.CreationFailed(waiting) {
 		return ""
@@ -326,7 +327,11 @@ func waitingTrouble(c *corev1.ContainerStatus) string {
 	if waiting.Message == "" {
 		return waiting.Reason
 	}
-	return waiting.Reason + ": " + pods.Quote(waiting.Message)
+	trouble := waiting.Reason + ": " + pods.Quote(waiting.Message)
+	if create := pods.HowToCreate(pod, waiting.Message); create != "" {
+		trouble += ". " + create
+	}
+	return trouble
 }
 
 // agentTrouble describes an agent's container that ended before it listened, which isn't known

@@ -215,6 +215,19 @@ func TestProceed(t *testing.T) {
 			message: "A runner can't start: pod baseline-0: ImagePullBackOff",
 			again:   9 * time.Minute,
 		},
+		"a Secret that doesn't exist": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				pod := runnerPodOf(s.run, 0)
+				state := waits("CreateContainerConfigError")
+				state.Waiting.Message = `secret "openai" not found`
+				addPods(s, agentWaits(pod, corev1.ContainerStatus{State: state}))
+			},
+			states: envReady + stuck,
+			message: `CreateContainerConfigError: secret "openai" not found. Create it: ` +
+				"`kubectl create secret generic openai -n default --from-literal=KEY=VALUE`.",
+			again: 6 * time.Minute,
+		},
 		"an agent's image that can't be pulled for long": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)

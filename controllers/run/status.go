@@ -137,8 +137,9 @@ func environmentCondition(s snapshot) metav1.Condition {
 		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
 			"to continue.", name, key.Namespace)
 	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && s.source.traits().runners:
-		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of namespace %s and "+
-			"create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
+		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of the run's "+
+			"namespace, for example with %s, and create the run again with spec.environmentRef.tokenSecretRef.", name,
+			pods.CreateCommand("secret", "NAME", s.run.Namespace, "token"))
 	}
 	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
 	switch {

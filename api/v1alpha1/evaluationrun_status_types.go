@@ -301,6 +301,22 @@ type Provenance struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
+	// imageDigests are the digests of that image on the nodes of the servers that were ready when
+	// the run began: one, unless nodes have pulled different images of the same tag.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=128
+	// +optional
+	ImageDigests []string `json:"imageDigests,omitempty"`
+
+	// agentImageDigests are the digests of the agent's container image in the runners that were
+	// counted. Absent unless agent.type is Container.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=128
+	// +optional
+	AgentImageDigests []string `json:"agentImageDigests,omitempty"`
+
 	// operatorVersion is the version of the operator that aggregated the score.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional

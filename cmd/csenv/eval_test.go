@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,13 @@ func TestEvalOutcomes(t *testing.T) {
 		!strings.Contains(out, "meanScore is 0.0000, below 0.9") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
+	scoped := append(slices.Clone(args[:5]), "--threshold", "meanScore:billing=0.9,passRate:ticket-classify=0.9",
+		"--agent", "null")
+	if out, _, code := csenv(t, scoped...); code != exitOutcome ||
+		!strings.Contains(out, "meanScore of category billing is 0.0000") ||
+		!strings.Contains(out, "passRate of task ticket-classify is 0.0000") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 	if out, errs, code := csenv(t, append(args, "--agent", "Oracle")...); code != exitDone || errs != "" {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
@@ -114,6 +122,10 @@ func TestEvalErrors(t *testing.T) {
 			"--agent-url is for --agent http, and the agent is openai"},
 		"an implied model":  {[]string{"ticket-resolve", "--model", "gpt-4"}, "set it in CSENV_AGENT_KEY"},
 		"a task and a file": {[]string{"refund", "-f", file}, "the task refund can't be combined with -f"},
+		"no scope": {[]string{"--task", "refund", "--threshold", "meanScore:=0.7"},
+			"name a task or a category after the colon"},
+		"an unplayed category": {[]string{"--task", "ticket-classify", "--categories", "billing", "--threshold",
+			"meanScore:shipping=0.7"}, "spec.thresholds names category shipping, of which the run plays no scenario"},
 		"a vague threshold": {[]string{"--task", "refund", "--threshold", "meanScore=high"}, "--threshold: "},
 		"no temperature": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--temperature", "hot"},
 			"--temperature: "},

@@ -20,6 +20,7 @@ const MaxCategories = 32
 type Offer struct {
 	Pool           string // its name, for messages
 	Image, Version string // of the servers, and of the program that counts, for the provenance
+	ImageDigests   []string
 	LedgerKey      string // the servers' public key
 	// Limits are what the pool's spec allows runs.
 	Limits v1alpha1.RunLimits

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +78,25 @@ func First[T any](items []T, matches func(T) bool) *T {
 func Container(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	isNamed := func(c corev1.ContainerStatus) bool { return c.Name == name }
 	return cmp.Or(First(pod.Status.ContainerStatuses, isNamed), First(pod.Status.InitContainerStatuses, isNamed))
+}
+
+// maxDigests is the maximum number of digests in a status.
+const maxDigests = 16
+
+var digestOfImage = regexp.MustCompile(`sha256:[0-9a-f]{64}$`)
+
+// ImageDigests returns the different digests of a container's image in some pods, sorted, together
+// with those that are known.
+func ImageDigests(list []corev1.Pod, container string, known ...string) []string {
+	digests := slices.Clone(known)
+	for i := range list {
+		if c := Container(&list[i], container); c != nil {
+			digests = append(digests, digestOfImage.FindString(c.ImageID))
+		}
+	}
+	slices.Sort(digests)
+	digests = slices.DeleteFunc(slices.Compact(digests), func(d string) bool { return d == "" })
+	return digests[:min(len(digests), maxDigests)]
 }
 
 // Terminated returns how a container ended, or the zero value if it has not ended.

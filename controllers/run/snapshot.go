@@ -74,12 +74,14 @@ type snapshot struct {
 
 	report    *score.Report // the pool's offer, read only while the run has no plan
 	reportErr error         // why report couldn't be read
+	// imageDigests are those of the servers that were ready then.
+	imageDigests []string
 }
 
 // offer requires that the report was read.
 func (s snapshot) offer() evaluation.Offer {
-	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, Version: s.options.Version,
-		LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report, Limits: s.env.Spec.Runs}
+	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, ImageDigests: s.imageDigests,
+		Version: s.options.Version, LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report, Limits: s.env.Spec.Runs}
 }
 
 // takeSnapshot reads everything that a pass needs.
@@ -237,6 +239,7 @@ var errPolling = errors.New("servers are being polled")
 type polled struct {
 	report    *score.Report
 	reportErr error
+	digests   []string // of the image of the servers that are ready
 	segments  []segmentReply
 }
 
@@ -260,40 +263,42 @@ func (r *Reconciler) readReport(ctx context.Context, s *snapshot) error {
 	// The report must be of the grader that this version of the pool's status describes.
 	version := s.run.ResourceVersion + " " + s.env.ResourceVersion
 	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p polled) {
-		p.report, p.reportErr = r.fetchReport(ctx, s.env)
+		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.env)
 		return p
 	})
-	s.report, s.reportErr = answer.report, answer.reportErr
+	s.report, s.reportErr, s.imageDigests = answer.report, answer.reportErr, answer.digests
 	return err
 }
 
-func (r *Reconciler) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
+// fetchReport returns a server's report, and the digests of the image that the ready servers run.
+func (r *Reconciler) fetchReport(ctx context.Context,
+	env *v1alpha1.CustomerSupportEnv) (*score.Report, []string, error) {
 	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	servers = slices.DeleteFunc(servers, func(pod corev1.Pod) bool {
+		return !pods.IsReady(&pod) || pod.Status.PodIP == "" || !pod.DeletionTimestamp.IsZero()
+	})
 	secrets, err := r.keys.Secrets(ctx, client.ObjectKeyFromObject(env), env.Status.LedgerPublicKey)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	failure := errors.New("no server is ready")
 	ctx, cancel := context.WithTimeout(ctx, requestBudget)
 	defer cancel()
 	for i := range servers {
 		pod := &servers[i]
-		if !pods.IsReady(pod) || pod.Status.PodIP == "" || !pod.DeletionTimestamp.IsZero() {
-			continue
-		}
 		report, err := r.pools.Report(ctx, pod.Status.PodIP, secrets.Operations)
 		if err == nil {
 			err = sameGrader(env, report)
 		}
 		if err == nil {
-			return &report, nil
+			return &report, pods.ImageDigests(servers, pods.ServerContainer), nil
 		}
 		failure = fmt.Errorf("server %s: %w", pod.Name, err)
 	}
-	return nil, failure
+	return nil, nil, failure
 }
 
 // sameGrader returns an error if a server's scenarios or grader differ from its pool's status.

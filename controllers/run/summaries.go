@@ -14,6 +14,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -101,6 +102,9 @@ func foldSummaries(d *decision, s snapshot) evaluation.Outcome {
 	}
 	d.folding = fold(plan, sums, done, s.pods)
 	d.folding.plan = plan
+	if made := d.status.Provenance; s.run.Spec.Agent.Container != nil {
+		made.AgentImageDigests = pods.ImageDigests(s.succeeded, agentContainer, made.AgentImageDigests...)
+	}
 	keepScores(d, s, plan)
 	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
 	if err := keepFlawless(d, s); err != nil {

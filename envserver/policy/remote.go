@@ -163,7 +163,7 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) error 
 const (
 	// maxStartup is the time that the runner waits for a container, which may load models, to
 	// listen.
-	maxStartup  = 5 * time.Minute
+	maxStartup  = 10 * time.Minute
 	startupPoll = 250 * time.Millisecond
 )
 

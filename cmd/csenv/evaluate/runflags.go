@@ -80,8 +80,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
 	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply scores less")
 	f.StringVar(&r.passScore, "pass-score", "0.8", "minimum score of an episode that passes")
-	f.StringSliceVar(&r.thresholds, "threshold", nil, "required `METRIC=MIN`, such as meanScore=0.7; may be "+
-		"repeated. A missed threshold exits with code 1")
+	f.StringSliceVar(&r.thresholds, "threshold", nil, "required `METRIC[:SCOPE]=MIN`, such as meanScore=0.7 or "+
+		"passRate:billing=0.5, where SCOPE is a task or a category; may be repeated. A missed threshold exits "+
+		"with code 1")
 	f.Int32Var(&r.parallelism, "parallelism", 1, "number of shards played at the same time")
 	f.Int32Var(&r.concurrency, "concurrency", 16, "number of concurrent episodes in each shard")
 	cli.Complete(cmd, "agent", agents)
@@ -141,17 +142,36 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		run.Spec.Tasks = append(run.Spec.Tasks, selection)
 	}
 	for _, text := range r.thresholds {
-		name, least, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, fmt.Errorf("--threshold is %q: write METRIC=MIN, such as meanScore=0.7", text)
-		}
-		value, err := number("threshold", least)
+		t, err := threshold(text)
 		if err != nil {
 			return nil, err
 		}
-		run.Spec.Thresholds = append(run.Spec.Thresholds, v1alpha1.Threshold{Metric: v1alpha1.Metric(name), Min: value})
+		run.Spec.Thresholds = append(run.Spec.Thresholds, t)
 	}
 	return run, nil
+}
+
+// threshold reads a value of --threshold.
+func threshold(text string) (v1alpha1.Threshold, error) {
+	figure, least, ok := strings.Cut(text, "=")
+	if !ok {
+		return v1alpha1.Threshold{}, fmt.Errorf("--threshold is %q: write METRIC=MIN, such as meanScore=0.7, or "+
+			"METRIC:SCOPE=MIN, such as passRate:billing=0.5, where SCOPE is a task or a category", text)
+	}
+	value, err := number("threshold", least)
+	metric, scope, scoped := strings.Cut(figure, ":")
+	t := v1alpha1.Threshold{Metric: v1alpha1.Metric(metric), Min: value}
+	switch {
+	case err != nil:
+		return t, err
+	case scoped && slices.Contains(local.Tasks(), scope):
+		t.Task = scope
+	case scoped && scope == "":
+		return t, fmt.Errorf("--threshold is %q: name a task or a category after the colon, or omit it", text)
+	default:
+		t.Category = scope
+	}
+	return t, nil
 }
 
 // number reads the value of a flag.

@@ -111,6 +111,8 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 			add("seed", strconv.FormatInt(*p.Seed, 10))
 		}
 		add("image", p.Image)
+		add("image digest", strings.Join(p.ImageDigests, ", "))
+		add("agent's image digest", strings.Join(p.AgentImageDigests, ", "))
 		add("operator", p.OperatorVersion)
 	}
 	if t := s.Tokens; t != nil && t.Prompt+t.Completion > 0 {

@@ -12,7 +12,9 @@ import (
 )
 
 // imageID is how a node names an image by its digest.
-func imageID(digit string) string { return "registry.example/csenv@sha256:" + strings.Repeat(digit, 64) }
+func imageID(digit string) string {
+	return "registry.example/csenv@sha256:" + strings.Repeat(digit, 64)
+}
 
 // The provenance has the digests of the images that the nodes ran, since a tag may move.
 func TestProvenanceHasImageDigests(t *testing.T) {

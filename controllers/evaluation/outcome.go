@@ -66,9 +66,8 @@ type Counted struct {
 // Verdict reports whether a run ends with the episodes that are counted, and how. The status has
 // their figures. Too many errored episodes fail a run although nothing is missing.
 func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c Counted) (Outcome, bool) {
-	errored, limit := status.Episodes.Errored, int64(ptr.Deref(run.Spec.Retries.MaxErroredPercent,
-		defaultMaxErroredPercent))
-	if errored*100 > limit*c.Episodes {
+	errored, limit := status.Episodes.Errored, maxErroredPercent(run)
+	if TooManyErrored(run, errored, c.Episodes) {
 		classes := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Errored })
 		if classes != "" {
 			classes = " (" + classes + ")"
@@ -81,6 +80,16 @@ func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c
 		return Outcome{}, false
 	}
 	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status)}, true
+}
+
+// TooManyErrored reports whether more episodes of a plan errored than retries.maxErroredPercent
+// allows.
+func TooManyErrored(run *v1alpha1.EvaluationRun, errored, planned int64) bool {
+	return errored*100 > maxErroredPercent(run)*planned
+}
+
+func maxErroredPercent(run *v1alpha1.EvaluationRun) int64 {
+	return int64(ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent))
 }
 
 // DeadlineExceeded is the outcome of a run that was not complete within activeDeadlineSeconds. The

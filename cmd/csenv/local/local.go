@@ -14,8 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,8 +137,13 @@ type game struct {
 	// token keeps other programs of this machine out of the env server.
 	token string
 
+	// giveUp ends the play early.
+	giveUp context.CancelCauseFunc
+
 	mu       sync.Mutex
 	progress Progress
+	errored  map[string]*score.IndexSet // by class
+	table    score.ScenarioTable
 	stored   score.Stored
 	sums     score.Accumulator
 	done     score.IndexSet
@@ -149,7 +156,7 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 			return nil, fmt.Errorf("making a ledger key: %w", err)
 		}
 	}
-	g := &game{Options: o, run: run, token: rand.Text()}
+	g := &game{Options: o, run: run, token: rand.Text(), errored: map[string]*score.IndexSet{}}
 	run.Status = v1alpha1.EvaluationRunStatus{ObservedGeneration: run.Generation,
 		Agent: evaluation.AgentName(run.Spec.Agent)}
 	var err error
@@ -214,10 +221,12 @@ func (g *game) concurrency() int {
 }
 
 func (g *game) play(ctx context.Context) error {
-	deadline := ctx
+	deadline, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	g.giveUp = giveUp
 	if seconds := g.run.Spec.ActiveDeadlineSeconds; seconds != nil {
 		var cancel context.CancelFunc
-		deadline, cancel = context.WithTimeoutCause(ctx, time.Duration(*seconds)*time.Second, errDeadline)
+		deadline, cancel = context.WithTimeoutCause(deadline, time.Duration(*seconds)*time.Second, errDeadline)
 		defer cancel()
 	}
 	shards, playing := errgroup.WithContext(deadline)
@@ -239,8 +248,11 @@ func (g *game) play(ctx context.Context) error {
 	return nil
 }
 
-// errDeadline is the cause of a context that ends by spec.activeDeadlineSeconds.
-var errDeadline = errors.New("the deadline is over")
+// The causes of a context that ends by spec.activeDeadlineSeconds or spec.retries.
+var (
+	errDeadline = errors.New("the deadline is over")
+	errErrored  = errors.New("too many episodes errored")
+)
 
 func (g *game) playShard(ctx context.Context, shard int) error {
 	if ctx.Err() != nil {
@@ -266,6 +278,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sums.FoldSummary(ledger, summary)
+	g.table.Fold(ledger)
 	g.done.Add(int64(shard))
 	return nil
 }
@@ -280,6 +293,13 @@ func (g *game) note(e record.Episode) {
 	g.progress.Ended++
 	if e.Outcome == score.Errored {
 		g.progress.Errored++
+		if g.errored[e.Class] == nil {
+			g.errored[e.Class] = &score.IndexSet{}
+		}
+		g.errored[e.Class].Add(e.Index)
+		if evaluation.TooManyErrored(g.run, g.progress.Errored, g.progress.Total) {
+			g.giveUp(errErrored)
+		}
 	}
 	if e.Score != nil {
 		g.progress.Scored++
@@ -290,18 +310,39 @@ func (g *game) note(e record.Episode) {
 	}
 }
 
-// countPartial adds the episodes of interrupted shards from the server's ledgers.
+// countPartial adds the episodes of interrupted shards: those that were graded from the server's
+// ledgers, and those that errored.
 func (g *game) countPartial(ctx context.Context) {
 	for shard := range g.plan.Shards {
 		if g.done.Contains(int64(shard)) {
 			continue
 		}
+		ledger := &score.Ledger{Shard: shard}
 		signed, err := client.FetchLedger(ctx, g.addr, g.plan.Run, shard, client.Options{Token: g.token})
-		if err != nil {
-			continue // it had not begun
+		if err == nil { // otherwise nothing of it was graded
+			if verified, err := signed.Verify(g.LedgerKey.Public().(ed25519.PublicKey)); err == nil {
+				ledger = verified
+			}
 		}
-		if ledger, err := signed.Verify(g.LedgerKey.Public().(ed25519.PublicKey)); err == nil {
-			g.sums.Fold(ledger)
+		g.sums.FoldSummary(ledger, score.Summary{Errored: g.erroredIn(shard)})
+	}
+}
+
+// erroredIn returns the errored episodes of a shard by class.
+func (g *game) erroredIn(shard int) []score.ErrorClass {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var classes []score.ErrorClass
+	for _, class := range slices.Sorted(maps.Keys(g.errored)) {
+		of := score.ErrorClass{Class: class}
+		for planned := range g.plan.Shard(shard) {
+			if g.errored[class].Contains(planned.Index) {
+				of.Episodes.Add(planned.Index)
+			}
+		}
+		if of.Episodes.Len() > 0 {
+			classes = append(classes, of)
 		}
 	}
+	return classes
 }

@@ -168,17 +168,26 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A failure of the agent's endpoint has no score.
+// A failure of the agent's endpoint has no score. The run ends when it can no longer complete.
 func TestErroredEpisodes(t *testing.T) {
-	run := testRun(func(*v1alpha1.EvaluationRun) {})
-	o := options(t, policy.Null)
-	o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return broken{}, nil }
-	if err := Play(t.Context(), run, o); err != nil {
-		t.Fatal(err)
-	}
-	if c := condition(t, run, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored ||
-		run.Status.Score != nil || run.Status.Episodes.Errored != 6 {
-		t.Errorf("Failed = %+v, episodes %+v, score %+v", c, run.Status.Episodes, run.Status.Score)
+	for limit, errored := range map[int32]int64{5: 1, 50: 4, 100: 6} {
+		run := testRun(func(r *v1alpha1.EvaluationRun) {
+			r.Spec.Concurrency, r.Spec.Retries.MaxErroredPercent = new(int32(1)), &limit
+		})
+		o := options(t, policy.Null)
+		o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return broken{}, nil }
+		if err := Play(t.Context(), run, o); err != nil {
+			t.Fatal(err)
+		}
+		status := metav1.ConditionTrue
+		if limit == 100 {
+			status = metav1.ConditionFalse
+		}
+		if c := condition(t, run, v1alpha1.ConditionFailed); c.Status != status || run.Status.Score != nil ||
+			run.Status.Episodes.Errored != errored ||
+			(c.Reason == v1alpha1.ReasonTooManyErrored) != (status == metav1.ConditionTrue) {
+			t.Errorf("%d %%: Failed = %+v, episodes %+v, score %+v", limit, c, run.Status.Episodes, run.Status.Score)
+		}
 	}
 }
 

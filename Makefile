@@ -100,12 +100,13 @@ abuse: ## Attack one server within the memory of its pod while other clients pla
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
-# Without the limit, Go shortens a new input for up to a minute, and meanwhile counts no execution.
+# Without the limit, Go shortens each new input for up to a minute, counts no execution meanwhile, and
+# then starts the process again.
 	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | \
 	while IFS=: read -r file _ func; do \
 		echo "==> $${func#func } in $$(dirname $$file)"; \
 		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) \
-			-fuzzminimizetime 2s; done
+			-fuzzminimizetime 100x; done
 
 ##@ Local cluster
 

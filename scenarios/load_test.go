@@ -359,8 +359,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// No file makes loading panic, and a loaded catalogue is deterministic. Minimising an input takes
-// long, because every try compiles the pack: run with -fuzzminimizetime 1s.
+// No file makes loading panic, and a loaded catalogue is deterministic.
 func FuzzLoad(f *testing.F) {
 	base := testPack(f, "", "", "")
 	names := slices.Sorted(maps.Keys(base))

@@ -161,7 +161,7 @@ func TestEvalReportsUnusedFields(t *testing.T) {
 		"  seed: 42\n  results: {url: 's3://b/p'}\n  baselineRef: {name: before}", 1))
 	_, errs, code := csenv(t, "eval", "-f", file)
 	if code != exitDone || !strings.Contains(errs, "--results is none") ||
-		!strings.Contains(errs, "`csenv compare small before`") {
+		!strings.Contains(errs, "no comparison with spec.baselineRef") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

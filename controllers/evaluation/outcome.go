@@ -38,11 +38,17 @@ func (o Outcome) Ended() bool { return o.State == Completed || o.State == Failed
 type Limits struct {
 	MaxErroredPercent *int32               `json:"maxErroredPercent,omitempty"`
 	Thresholds        []v1alpha1.Threshold `json:"thresholds,omitempty"`
+	// Baseline is the name of the run to compare with, "" for none.
+	Baseline string `json:"baseline,omitempty"`
 }
 
 // LimitsOf returns the limits of a run's spec.
 func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
-	return Limits{run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds}
+	limits := Limits{MaxErroredPercent: run.Spec.Retries.MaxErroredPercent, Thresholds: run.Spec.Thresholds}
+	if ref := run.Spec.BaselineRef; ref != nil {
+		limits.Baseline = ref.Name
+	}
+	return limits
 }
 
 // AllShards is the Why of a run that has played its plan.

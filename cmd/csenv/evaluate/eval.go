@@ -9,11 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -22,6 +24,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
@@ -40,9 +43,10 @@ type evalCommand struct {
 	judge   judgeflags.Options
 	verbose bool
 	// store is the location of the episodes; fresh plays the stored ones again.
-	store  string
-	fresh  bool
-	dryRun bool
+	store    string
+	fresh    bool
+	baseline string
+	dryRun   bool
 	// mu guards the figures of a dry run.
 	mu     sync.Mutex
 	output *view.Format
@@ -67,6 +71,8 @@ func NewEvalCommand() *cobra.Command {
 		"$"+envvars.Results+" by default. An interrupted run is continued; a complete one is reused with this "+
 		"flag, and played again without it")
 	f.BoolVar(&e.fresh, "fresh", false, "play every episode, even if it is stored")
+	f.StringVar(&e.baseline, "baseline", "", "stored `RUN` to compare with: the name of a run or of its folder, "+
+		"or STORE/RUN of another store")
 	f.BoolVar(&e.dryRun, "dry-run", false, "print what would be played, and play nothing")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every failed attempt")
 	cmd.RunE = func(cmd *cobra.Command, tasks []string) error {
@@ -96,6 +102,9 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	}
 	if e.dryRun {
 		return e.estimate(cmd, run, options)
+	}
+	if options.Baseline, err = e.loadBaseline(cmd, run); err != nil {
+		return err
 	}
 	closeStore, err := e.keep(ctx, run, &options, cmd.Flags().Changed("results"))
 	if err != nil {
@@ -141,6 +150,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 	if len(e.files) == 0 {
 		run, err := e.spec.run("local")
 		if err == nil {
+			e.refer(run)
 			run, err = manifest.Run(ctx, run)
 		}
 		if err != nil {
@@ -165,6 +175,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		return nil, nil, errors.New("the run's agent is External: it counts the episodes that trainers play against " +
 			"a pool in a cluster. Create it in the cluster with `csenv run -f`, or choose another agent")
 	}
+	e.refer(run)
 	e.unused(cmd.ErrOrStderr(), run)
 	pool, err := poolOf(ctx, run, objects.Pools)
 	return run, pool, err
@@ -175,10 +186,36 @@ func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	if run.Spec.Results != nil {
 		view.Paragraph(w, "", fmt.Sprintf("spec.results is ignored outside a cluster: --results is %s", e.store))
 	}
-	if ref := run.Spec.BaselineRef; ref != nil {
-		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef is ignored outside a cluster: compare with `csenv "+
-			"compare %s %s`", run.Name, ref.Name))
+}
+
+// refer names the baseline of the flag in the run.
+func (e *evalCommand) refer(run *v1alpha1.EvaluationRun) {
+	if e.baseline != "" {
+		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: path.Base(e.baseline)}
 	}
+}
+
+// loadBaseline reads the run to compare with. Without the baseline of the flag nothing is played;
+// that of a manifest may be in a cluster.
+func (e *evalCommand) loadBaseline(cmd *cobra.Command, run *v1alpha1.EvaluationRun) (evaluation.Baseline, error) {
+	ref := run.Spec.BaselineRef
+	if ref == nil {
+		return evaluation.Baseline{}, nil
+	}
+	baseline, err := source.Baseline(cmd.Context(), e.store, cmp.Or(e.baseline, ref.Name))
+	switch {
+	case err != nil && e.baseline != "":
+		return baseline, fmt.Errorf("reading --baseline: %w", err)
+	case err != nil:
+		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("no comparison with spec.baselineRef: %v; name a stored run "+
+			"with --baseline", err))
+		return evaluation.Baseline{}, nil
+	case !meta.IsStatusConditionTrue(baseline.Run.Status.Conditions, v1alpha1.ConditionComplete):
+		state, _ := figures.StateOf(baseline.Run)
+		return baseline, fmt.Errorf("the baseline %s is not complete, it is %s: complete it first, or choose another "+
+			"with --baseline", ref.Name, state)
+	}
+	return baseline, nil
 }
 
 // poolOf returns the pool that the run refers to. Without manifests of pools it is the default pool

@@ -66,6 +66,8 @@ type Options struct {
 	// are counted without being played again.
 	Store    *results.Store
 	Location string
+	// Baseline is the run of spec.baselineRef.
+	Baseline evaluation.Baseline
 	// Shards is the number of shards of the stored plan, 0 if nothing is stored yet.
 	Shards int
 }

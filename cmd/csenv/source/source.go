@@ -53,6 +53,8 @@ type LoadedRun struct {
 	*v1alpha1.EvaluationRun
 	Scores   func(context.Context) ([]score.ScenarioScore, error)
 	Episodes func(context.Context) iter.Seq2[record.Episode, error]
+	// table has the scores of a stored run.
+	table *score.ScenarioTable
 }
 
 // Find reads runs by name, in the order of the names.
@@ -165,14 +167,14 @@ func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScor
 			return nil, err
 		}
 	}
-	return rowsOf(ledger), nil
+	return tableOf(ledger).Rows(), nil
 }
 
-// rowsOf returns the sums of a ledger by task and scenario.
-func rowsOf(ledger *score.Ledger) []score.ScenarioScore {
-	var table score.ScenarioTable
+// tableOf returns the sums of a ledger by task and scenario.
+func tableOf(ledger *score.Ledger) *score.ScenarioTable {
+	table := &score.ScenarioTable{}
 	table.Fold(ledger)
-	return table.Rows()
+	return table
 }
 
 // AddTo adds an episode to a ledger if it has a score.

@@ -96,7 +96,10 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 		if err != nil {
 			return nil, err
 		}
-		if found[i], err = s.read(ctx, folder); err != nil {
+		if found[i], err = s.read(ctx, folder); err == nil {
+			err = s.compare(ctx, found[i])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -172,6 +175,9 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		}
 	}
 	run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds = limits.MaxErroredPercent, limits.Thresholds
+	if limits.Baseline != "" {
+		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: limits.Baseline}
+	}
 	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion,
 		Judge: m.Plan.Judge}
 	if run.Status.Provenance, err = evaluation.NewProvenance(run,
@@ -185,8 +191,9 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &LoadedRun{EvaluationRun: run, Episodes: episodes,
-		Scores: func(context.Context) ([]score.ScenarioScore, error) { return rowsOf(ledger), nil }}, nil
+	table := tableOf(ledger)
+	return &LoadedRun{EvaluationRun: run, Episodes: episodes, table: table,
+		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
 
 // planned copies the plan into the spec.

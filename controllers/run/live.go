@@ -35,6 +35,8 @@ const (
 	idleAfter = 30 * time.Second
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
+	// maxRuns bounds the runs of a pool with counts. Servers report fewer each.
+	maxRuns = 4096
 )
 
 // liveFigures are the servers' counts of a run's episodes. They show progress, and never enter the
@@ -153,7 +155,9 @@ func (p *livePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 		sessions.Active += report.Sessions.Active
 		sessions.Capacity += report.Sessions.Capacity
 		for _, run := range report.Runs {
-			sums[run.Run] = sums[run.Run].Plus(run)
+			if sum, known := sums[run.Run]; known || len(sums) < maxRuns {
+				sums[run.Run] = sum.Plus(run)
+			}
 		}
 	})
 	p.mu.Lock()

@@ -10,9 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -26,6 +29,13 @@ const (
 	maxReport = 1 << 20
 	// maxSegment is the limit in bytes. A pass holds the segments of all servers in memory.
 	maxSegment = 128 << 10
+	// maxBodies bounds the answers that are read at a time, in bytes, and maxDecoding those that
+	// are decoded: the smallest JSON of a list takes thirty times as much memory when decoded.
+	maxBodies   = 64 << 20
+	maxDecoding = 2
+	// maxOffered bounds the scenarios of a report's tasks, and maxRunName the bytes of a run's UID.
+	maxOffered = 16_384
+	maxRunName = 64
 	// maxDetail is the limit in bytes of the detail of an error, which events and conditions quote.
 	maxDetail = 256
 )
@@ -34,6 +44,8 @@ const (
 type Reader struct {
 	client *http.Client
 	port   int
+	// bodies and decoding are shared by all pools, whose servers may answer as much as is allowed.
+	bodies, decoding *semaphore.Weighted
 }
 
 // NewReader returns a reader.
@@ -45,14 +57,34 @@ func NewReader() *Reader {
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: idleTimeout},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		port: v1alpha1.OperationsPort,
+		port:   v1alpha1.OperationsPort,
+		bodies: semaphore.NewWeighted(maxBodies), decoding: semaphore.NewWeighted(maxDecoding),
 	}
 }
 
 // Report reads the statistics of the server at a pod's address. The token is that of its operations
 // port.
 func (r *Reader) Report(ctx context.Context, podIP, token string) (score.Report, error) {
-	return get[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
+	report, err := get[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
+	if err != nil {
+		return report, err
+	}
+	return bounded(report)
+}
+
+// bounded returns a report that is safe to keep. Servers send no more than it keeps.
+func bounded(report score.Report) (score.Report, error) {
+	offered := len(report.Tasks)
+	for _, task := range report.Tasks {
+		offered += len(task.Scenarios)
+	}
+	if offered > maxOffered {
+		return score.Report{}, fmt.Errorf("its report has %d tasks and scenarios: a server may offer %d; use more pools",
+			offered, maxOffered)
+	}
+	report.Runs = slices.Clone(report.Runs[:min(len(report.Runs), score.MaxRunReports)])
+	report.Runs = slices.DeleteFunc(report.Runs, func(run score.RunReport) bool { return len(run.Run) > maxRunName })
+	return report, nil
 }
 
 // Rollouts reads the next segment of a run's rollouts from the server at a pod's address.
@@ -98,8 +130,31 @@ func get[T any](ctx context.Context, r *Reader, podIP, token, path, what string,
 		return answer, fmt.Errorf("requesting its %s: %w", what,
 			&StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&answer); err != nil {
+	if err := r.decode(ctx, response, limit, &answer); err != nil {
 		return answer, fmt.Errorf("decoding the %s of %s, limited to %d bytes: %w", what, url, limit, err)
 	}
 	return answer, nil
+}
+
+// decode reads an answer when the shared budgets have space for it.
+func (r *Reader) decode(ctx context.Context, response *http.Response, limit int64, answer any) error {
+	size := limit
+	if response.ContentLength >= 0 {
+		size = min(response.ContentLength, limit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := r.bodies.Acquire(ctx, size); err != nil {
+		return fmt.Errorf("waiting for the answers of other servers: %w", err)
+	}
+	defer r.bodies.Release(size)
+	body, err := io.ReadAll(io.LimitReader(response.Body, size))
+	if err != nil {
+		return err
+	}
+	if err := r.decoding.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting for the answers of other servers: %w", err)
+	}
+	defer r.decoding.Release(1)
+	return json.Unmarshal(body, answer)
 }

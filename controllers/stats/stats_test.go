@@ -114,9 +114,12 @@ func TestReportFaults(t *testing.T) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, "302"},
 		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "decoding the report"},
+		"far more scenarios than a server has": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"tasks":[{"scenarios":[{}`+strings.Repeat(",{}", 300_000)+`]}]}`)
+		}, "its report has 300002 tasks and scenarios"},
 		"more than is read": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"judge":"`+strings.Repeat("x", 1<<20)+`"}`)
-		}, "limited to 1048576 bytes: unexpected EOF"},
+		}, "limited to 1048576 bytes: unexpected end of JSON input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, host := serve(t, tc.handler)
@@ -124,6 +127,45 @@ func TestReportFaults(t *testing.T) {
 				t.Errorf("report %+v, error %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// A report keeps no more runs than a server sends, and no names that are no UIDs.
+func TestReportIsBounded(t *testing.T) {
+	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"runs":[{"run":"`+strings.Repeat("x", 65)+`"}`+strings.Repeat(`,{"run":"uid"}`, 5000)+`]}`)
+	})
+	got, err := r.Report(t.Context(), host, "token")
+	if err != nil || len(got.Runs) != score.MaxRunReports-1 || cap(got.Runs) > 2*score.MaxRunReports {
+		t.Errorf("%d runs, %v", len(got.Runs), err)
+	}
+}
+
+// Many servers that answer as much as they may are read one after another.
+func TestAnswersShareABudget(t *testing.T) {
+	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"judge":"`, strings.Repeat("x", maxReport-20), `"}`)
+	})
+	if !r.bodies.TryAcquire(maxBodies-maxReport/2) || !r.decoding.TryAcquire(maxDecoding) {
+		t.Fatal("the budgets are smaller")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := r.Report(ctx, host, "token"); err == nil || !strings.Contains(err.Error(), "answers of other servers") {
+		t.Errorf("an answer beyond the budget of bytes: %v", err)
+	}
+	r.bodies.Release(maxBodies - maxReport/2)
+	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := r.Report(ctx, host, "token"); err == nil {
+		t.Error("an answer beyond the budget of decoding was decoded")
+	}
+	r.decoding.Release(maxDecoding)
+	if got, err := r.Report(t.Context(), host, "token"); err != nil || len(got.Judge) != maxReport-20 {
+		t.Errorf("an answer within the budgets: %d bytes, %v", len(got.Judge), err)
+	}
+	if !r.bodies.TryAcquire(maxBodies) || !r.decoding.TryAcquire(maxDecoding) {
+		t.Error("an answer keeps a part of the budgets")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -177,9 +178,12 @@ func tokenOf(r *http.Request) string {
 }
 
 // clientOf identifies the client of a request by its address and, on a server with tokens, its
-// token.
+// token. The address of an IPv6 client is its network of 64 bits, in which it can choose any other.
 func (s *Server) clientOf(r *http.Request) string {
 	host := s.mesh.HostOf(r)
+	if address, err := netip.ParseAddr(host); err == nil && address.Is6() && !address.Is4In6() {
+		host = netip.PrefixFrom(address.WithZone(""), 64).Masked().String()
+	}
 	if s.cfg.Tokens == nil {
 		return host
 	}

@@ -79,7 +79,16 @@ func TestClientOf(t *testing.T) {
 	request := func(addr, authorization string) *http.Request {
 		return &http.Request{RemoteAddr: addr, Header: http.Header{"Authorization": {authorization}}}
 	}
-	first := request("10.0.0.1:5", "Bearer a")
+	first, sixth := request("10.0.0.1:5", "Bearer a"), request("[2001:db8:0:1::5]:5", "Bearer a")
+	for addr, same := range map[string]bool{"[2001:db8:0:1:ffff::1]:5": true, "[2001:db8:0:2::5]:5": false,
+		"[::ffff:10.0.0.1]:5": false} {
+		if got := open.clientOf(sixth) == open.clientOf(request(addr, "Bearer a")); got != same {
+			t.Errorf("%s is the client of %s: %v", addr, sixth.RemoteAddr, got)
+		}
+	}
+	if open.clientOf(request("[::ffff:10.0.0.1]:5", "")) == open.clientOf(request("[::ffff:10.0.0.2]:5", "")) {
+		t.Error("all IPv4 clients of an IPv6 socket are one")
+	}
 	for name, c := range map[string]struct {
 		server *Server
 		other  *http.Request

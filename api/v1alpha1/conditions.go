@@ -61,6 +61,9 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
 	ReasonServersUnreachable = "ServersUnreachable"
+	// ReasonJudgeNotReady: the judge's endpoint refuses or doesn't answer, so servers accept no
+	// sessions. A run waits until the judge can grade.
+	ReasonJudgeNotReady = "JudgeNotReady"
 	// ReasonLedgerKeyUnreadable: the Secret of the pool's ledger key is missing or has another key.
 	ReasonLedgerKeyUnreadable = "LedgerKeyUnreadable"
 	// ReasonSuspended: operatingMode or suspend pauses the pool or run.
@@ -122,6 +125,8 @@ const (
 	ReasonEnvironmentAvailable = "EnvironmentAvailable"
 	// ReasonNamespaceNotAllowed: the pool's access.allowedNamespaces excludes the run's namespace.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	// ReasonTrainersNotAllowed: the pool's access.play is RunsOnly, and trainers play the run.
+	ReasonTrainersNotAllowed = "TrainersNotAllowed"
 	// ReasonTokenMissing: the pool requires a token, and the run has none.
 	ReasonTokenMissing = "TokenMissing"
 	// ReasonNotSuspended: the run may be played.

@@ -72,6 +72,17 @@ const (
 	LoadBalancerService ServiceType = "LoadBalancer"
 )
 
+// PlayAccess is whose episodes a pool's servers play.
+// +kubebuilder:validation:Enum=Open;RunsOnly
+type PlayAccess string
+
+const (
+	// OpenPlay admits every client of the pool.
+	OpenPlay PlayAccess = "Open"
+	// RunsOnlyPlay admits the runners of EvaluationRuns only.
+	RunsOnlyPlay PlayAccess = "RunsOnly"
+)
+
 // NamespacesFrom selects a set of namespaces.
 // +kubebuilder:validation:Enum=Same;All;Selector
 type NamespacesFrom string
@@ -124,8 +135,9 @@ type CustomerSupportEnvSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// autoscaling adds and removes servers to keep sessions free. If unset, replicas or a
-	// HorizontalPodAutoscaler decides. If it is removed, set replicas in the same change, because
-	// its default is 1.
+	// HorizontalPodAutoscaler decides. If it is removed while the pool has several servers, set
+	// replicas to the number to keep (status.replicas) in the same change: replicas is 1 otherwise,
+	// and the API server refuses that change. To keep one server, lower maxReplicas to 1 first.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
@@ -228,6 +240,14 @@ type Access struct {
 	// +kubebuilder:default={from: Same}
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
+
+	// play is Open: every client may play, also outside of runs; or RunsOnly: servers refuse every
+	// reset but those of the runners of EvaluationRuns, so that nobody can practise on the pool's
+	// scenarios. Runs with an agent of type External fail in such a pool, because trainers play
+	// them without a run's credential. Defaults to Open.
+	// +kubebuilder:default=Open
+	// +optional
+	Play PlayAccess `json:"play,omitempty"`
 }
 
 // RunLimits limits the EvaluationRuns against a pool.
@@ -380,6 +400,7 @@ type SecretKeyReference struct {
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is also the name of Services: use at most 50 lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.autoscaling) || has(self.spec.autoscaling) || self.spec.replicas != 1 || !has(self.status) || !has(self.status.replicas) || self.status.replicas <= 1",message="without autoscaling the pool would have the 1 server of replicas, fewer than now: set replicas to the number to keep (status.replicas) in the same change, or lower autoscaling.maxReplicas to 1 first"
 type CustomerSupportEnv struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -18,6 +18,11 @@ const (
 	LabelRun = "csenv.dev/run"
 )
 
+// AnnotationReplaceLedgerKey on a pool, with its status.ledgerPublicKey as the value, makes the
+// operator create a new ledger key. The servers are replaced, and runs that play fail with
+// EnvironmentChanged. With another value it has no effect, so it acts once.
+const AnnotationReplaceLedgerKey = "csenv.dev/replace-ledger-key"
+
 // Values of labels.
 const (
 	// LabelNameValue is the value of LabelName.

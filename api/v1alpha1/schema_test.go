@@ -106,8 +106,8 @@ func TestPoolDefaults(t *testing.T) {
 		DrainTimeoutSeconds: new(int32(3600)),
 		RewardMode:          v1alpha1.DenseReward,
 		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
-		Access: v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{
-			From: v1alpha1.SameNamespace}},
+		Access: v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.SameNamespace},
+			Play: v1alpha1.OpenPlay},
 		Service:       v1alpha1.PoolService{Type: v1alpha1.ClusterIPService},
 		NetworkPolicy: v1alpha1.ManagedNetworkPolicy,
 	}
@@ -287,6 +287,32 @@ func TestScale(t *testing.T) {
 	err := c.SubResource("scale").Update(t.Context(), auto, client.WithSubResourceBody(scale))
 	if err == nil || !strings.Contains(err.Error(), "replicas can't be combined with autoscaling") {
 		t.Errorf("scaling a pool that scales itself: %v", err)
+	}
+}
+
+// Removing autoscaling must not remove servers that the user did not mean to remove: replicas is 1
+// if it isn't set.
+func TestRemovingAutoscaling(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	for name, tt := range map[string]struct{ status, patch, wantErr string }{
+		"twenty":         {`{"replicas": 20}`, `{"autoscaling": null}`, "set replicas to the number to keep"},
+		"twenty-to-keep": {`{"replicas": 20}`, `{"autoscaling": null, "replicas": 20}`, ""},
+		"twenty-to-none": {`{"replicas": 20}`, `{"autoscaling": null, "replicas": 0}`, ""},
+		"one":            {`{"replicas": 1}`, `{"autoscaling": null}`, ""},
+		"new":            {`{}`, `{"autoscaling": null}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			object.Spec.Autoscaling = &v1alpha1.Autoscaling{MaxReplicas: 20}
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			setStatus(t, c, object, tt.status)
+			err := c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"spec": `+tt.patch+`}`)))
+			expect(t, err, tt.wantErr)
+		})
 	}
 }
 

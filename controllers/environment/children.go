@@ -290,6 +290,9 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 			v1alpha1.EnvironmentPort),
 	}
 	args = slices.Concat(args, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge))
+	if env.Spec.Access.Play == v1alpha1.RunsOnlyPlay {
+		args = append(args, "--runs-only")
+	}
 	if env.Spec.Access.TokenSecretRef != nil {
 		args = append(args, "--token-file", tokenFolder+"/"+tokenEntry)
 	}

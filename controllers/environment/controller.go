@@ -171,8 +171,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Create the ledger key first: the servers start with it, and only the status stores its
 	// public half.
-	if err := r.ensureKey(ctx, env); err != nil {
-		return pods.IgnoreExpected(err)
+	keyErr := r.ensureKey(ctx, env)
+	if keyErr != nil && (env.Status.LedgerPublicKey == "" || apierrors.IsConflict(keyErr)) {
+		return r.withoutKey(ctx, env, memory, keyErr)
 	}
 
 	// 3. Read everything. While the servers are polled, the pass ends; the poller requests another.
@@ -196,7 +197,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	d.postponed = r.updates.postpone(d)
 	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(markErr, r.apply(ctx, env.Namespace, steps, memory),
+	d.applyErr = errors.Join(keyErr, markErr, r.apply(ctx, env.Namespace, steps, memory),
 		r.keepMetricsToken(ctx, snap, memory))
 	r.announceScaling(d, memory)
 	r.announcePacks(d)

@@ -27,7 +27,7 @@ func faultf(reason, format string, args ...any) *fault {
 // findFault returns the first fault: of the pool's objects, then of its pods, then of its servers.
 func findFault(d decision) *fault {
 	for _, find := range []func(decision) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
-		keyUnreadable, serversUnreachable, rolloutStuck} {
+		keyUnreadable, judgeNotReady, serversUnreachable, rolloutStuck} {
 		if f := find(d); f != nil {
 			return f
 		}
@@ -110,9 +110,9 @@ func startFailed(d decision, pod corev1.Pod) *fault {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonStartFailed, "The container of server %s hasn't been created for more than %s. "+
-		"`kubectl describe pod -n %s %s` shows the cause. If Secret %s doesn't exist, clear status.ledgerPublicKey "+
-		"of this CustomerSupportEnv to create a new key.", pod.Name, creationPatience, pod.Namespace, pod.Name,
-		keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey))
+		"`kubectl describe pod -n %s %s` shows the cause. If Secret %s doesn't exist, create a new key: `%s`", pod.Name,
+		creationPatience, pod.Namespace, pod.Name, keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey),
+		replaceKeyCommand(d.env))
 }
 
 // crashLoop reports a server that ended and isn't started.
@@ -149,8 +149,22 @@ func keyUnreadable(d decision) *fault {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonLedgerKeyUnreadable, "The operator can't read the pool's ledger key, without which "+
-		"servers don't answer it. Restore Secret %s, or clear status.ledgerPublicKey of this CustomerSupportEnv to "+
-		"create a new key: %s", keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey), pods.Quote(d.keyErr.Error()))
+		"servers don't answer it. Restore Secret %s, or create a new key (`%s`): %s",
+		keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey), replaceKeyCommand(d.env),
+		pods.Quote(d.keyErr.Error()))
+}
+
+// judgeNotReady reports servers that accept no sessions, because they couldn't grade them.
+func judgeNotReady(d decision) *fault {
+	for _, pod := range d.pods {
+		if why := d.reports[pod.Name].JudgeFault; why != "" && pod.DeletionTimestamp == nil {
+			return faultf(v1alpha1.ReasonJudgeNotReady, "The judge of server %s can't grade, so the server accepts no "+
+				"sessions and tries the judge again every minute. Correct spec.judge or its endpoint; if you correct "+
+				"the key in its Secret, restart the servers (`kubectl rollout restart deployment -n %s %s`): %s", pod.Name,
+				d.env.Namespace, d.env.Name, pods.Quote(why))
+		}
+	}
+	return nil
 }
 
 // serversUnreachable reports servers that the kubelet reaches and the operator doesn't.

@@ -44,6 +44,7 @@ func TestDegraded(t *testing.T) {
 			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
 		"an object is refused": {func(s *decision) { s.applyErr = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
+		"no judge":         {unjudged, fault(v1alpha1.ReasonJudgeNotReady, "http://model.test answered 401 Unauthorized")},
 		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
 		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
 			"0/3 nodes are available", 0))),
@@ -107,4 +108,23 @@ func TestDegraded(t *testing.T) {
 			tt.want.check(t, degraded(healthy(tt.edit)))
 		})
 	}
+}
+
+// unjudged makes the judge of the first server unable to grade.
+func unjudged(s *decision) {
+	fault := report(0)
+	fault.JudgeFault = "http://model.test answered\n401 Unauthorized"
+	s.reports[s.pods[0].Name] = fault
+}
+
+// A server whose judge can't grade isn't ready. Others of the pool may be.
+func TestAvailableWithoutAJudge(t *testing.T) {
+	t.Parallel()
+	none := func(s *decision) {
+		unjudged(s)
+		withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
+	}
+	wantCondition{metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady, "the judge can't grade"}.check(t,
+		available(healthy(none)))
+	wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2"}.check(t, available(healthy(unjudged)))
 }

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/x509"
@@ -16,21 +17,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
 //
 // The status stores the public half, from which the Secret's name is derived (keys.SecretName). A
 // pass over a stale status creates a second Secret, fails to write the status because of the
-// resource version, and deletes that Secret. If a user clears status.ledgerPublicKey, the servers
-// are replaced with a new pair.
+// resource version, and deletes that Secret. If the annotation AnnotationReplaceLedgerKey names the
+// public key, or somebody clears it in the status, the servers are replaced with a new pair.
 func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
-	if env.Status.LedgerPublicKey != "" {
+	if old := env.Status.LedgerPublicKey; old != "" && env.Annotations[v1alpha1.AnnotationReplaceLedgerKey] != old {
 		return nil
 	}
 	public, private, err := newKeyPair(r.entropy)
@@ -44,11 +47,31 @@ func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSuppor
 	if err := r.client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("creating the ledger key's Secret: %w", err)
 	}
-	env.Status.LedgerPublicKey = public
-	if err := r.client.Status().Update(ctx, env); err != nil {
+	updated := env.DeepCopy()
+	updated.Status.LedgerPublicKey = public
+	if err := r.client.Status().Update(ctx, updated); err != nil {
 		return r.discard(ctx, secret, fmt.Errorf("writing the ledger's public key to status: %w", err))
 	}
+	updated.DeepCopyInto(env)
 	return nil
+}
+
+// replaceKeyCommand creates a new key with the rights of the pool's editors.
+func replaceKeyCommand(env *v1alpha1.CustomerSupportEnv) string {
+	return fmt.Sprintf("kubectl annotate customersupportenv -n %s %s --overwrite %s=%s", env.Namespace, env.Name,
+		v1alpha1.AnnotationReplaceLedgerKey, env.Status.LedgerPublicKey)
+}
+
+// withoutKey ends a pass that couldn't create the pool's first key. The status shows why, because
+// users can't read the operator's log.
+func (r *Reconciler) withoutKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory,
+	cause error) (ctrl.Result, error) {
+	if result, err := pods.IgnoreExpected(cause); err == nil {
+		return result, nil
+	}
+	d := decide(snapshot{env: env, image: cmp.Or(env.Spec.Image, r.image), now: r.clock.Now()}, m)
+	d.applyErr = cause
+	return ctrl.Result{}, errors.Join(cause, r.writeStatus(ctx, env, computeStatus(d), m))
 }
 
 // discard deletes the Secret if the error proves that the public half wasn't written. After another

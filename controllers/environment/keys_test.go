@@ -10,6 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/keys"
 )
 
@@ -67,5 +73,57 @@ func TestKeySecret(t *testing.T) {
 	}
 	if other := keys.SecretName(env.Name, "other"); other == secret.Name {
 		t.Error("two key pairs share a Secret's name")
+	}
+}
+
+// Before the first key there are no servers, and the status shows why.
+func TestReconcileReportsARefusedKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	w.faults.create = apierrors.NewForbidden(corev1.Resource("secrets"), "support", errors.New("exceeded quota: small"))
+	if _, err := w.reconcile(t); err == nil {
+		t.Fatal("no error: the pass isn't repeated")
+	}
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonApplyFailed ||
+		!strings.Contains(c.Message, "creating the ledger key's Secret") ||
+		!strings.Contains(c.Message, "exceeded quota: small") {
+		t.Errorf("Degraded is %+v", c)
+	}
+	if c := w.condition(t, v1alpha1.ConditionAvailable); c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonNoServerReady {
+		t.Errorf("Available is %+v", c)
+	}
+	w.faults = faults{}
+	w.mustReconcile(t)
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
+		t.Errorf("afterwards Degraded is %+v", c)
+	}
+}
+
+// A pool's editor, who can't write its status, replaces the key once with an annotation.
+func TestReconcileReplacesTheKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	w.mustReconcile(t)
+	old := w.pool(t).Status.LedgerPublicKey
+	annotated := w.pool(t)
+	annotated.Annotations = map[string]string{v1alpha1.AnnotationReplaceLedgerKey: old}
+	editor := w.reconciler.live.(client.Client) // the writes of users aren't counted
+	if err := editor.Update(t.Context(), annotated); err != nil {
+		t.Fatal(err)
+	}
+	w.faults.create = errors.New("exceeded quota: small")
+	if _, err := w.reconcile(t); err == nil || w.pool(t).Status.LedgerPublicKey != old {
+		t.Errorf("a refused key: %v", err)
+	}
+	if c := w.condition(t, v1alpha1.ConditionDegraded); !strings.Contains(c.Message, "exceeded quota: small") {
+		t.Errorf("Degraded is %+v", c)
+	}
+	w.faults = faults{}
+	w.mustReconcile(t)
+	replaced := w.pool(t).Status.LedgerPublicKey
+	w.mustReconcile(t)
+	if again := w.pool(t).Status.LedgerPublicKey; replaced == old || again != replaced {
+		t.Errorf("the key %s was replaced by %s, and then by %s", old, replaced, again)
 	}
 }

@@ -101,7 +101,7 @@ func TestReconcileReportsAMissingKey(t *testing.T) {
 	w.reconciler.keys = noKeys{}
 	w.mustReconcile(t)
 	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonLedgerKeyUnreadable ||
-		!strings.Contains(c.Message, "clear status.ledgerPublicKey") {
+		!strings.Contains(c.Message, "csenv.dev/replace-ledger-key=public") {
 		t.Errorf("Degraded is %+v", c)
 	}
 }

@@ -49,6 +49,29 @@ var _ = Describe("A pool", func() {
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
 	})
 
+	It("waits for its judge", func(ctx SpecContext) {
+		d.rollOut(ctx)
+		deployment := d.deployment(ctx)
+		deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = 0, 0
+		Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
+		d.startPod(ctx, "support-a", "10.0.0.1", unready)
+		fault := report(0)
+		fault.JudgeFault = "http://model.test answered 401 Unauthorized: bad key"
+		d.answers["10.0.0.1"] = fault
+		d.reconcile(ctx)
+		Expect(d.pool(ctx)).To(SatisfyAll(
+			beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady),
+			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonJudgeNotReady)))
+		Expect(degradedMessage(d.pool(ctx))).To(HaveSuffix(fault.JudgeFault))
+
+		d.answers["10.0.0.1"] = report(0)
+		d.rollOut(ctx)
+		d.reconcile(ctx)
+		Expect(d.pool(ctx)).To(SatisfyAll(
+			beCondition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady),
+			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy)))
+	})
+
 	It("needs no writes at rest", func(ctx SpecContext) {
 		d.rollOut(ctx)
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)

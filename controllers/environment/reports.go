@@ -20,6 +20,7 @@ const (
 	statsInFlight = 32
 	maxDigest     = 128  // bytes, the maximum of the status
 	maxPackError  = 4096 // bytes
+	maxJudgeFault = 1024 // bytes
 )
 
 // statsReader reads the report of the server at an address.
@@ -77,6 +78,6 @@ func withoutOffer(r score.Report) score.Report {
 	}
 	return score.Report{
 		ScenarioDigest: pods.Clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,
-		Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
+		JudgeFault: pods.Clip(r.JudgeFault, maxJudgeFault), Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
 	}
 }

@@ -148,7 +148,7 @@ func begin(d *decision, s snapshot) evaluation.Outcome {
 // obstacle returns a waiting outcome if something prevents a run from beginning.
 func obstacle(s snapshot) evaluation.Outcome {
 	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
-		return waiting(v1alpha1.ReasonWaitingForEnvironment, c.Message)
+		return waiting(waitingReason(c), c.Message)
 	}
 	if len(s.taken) > 0 {
 		return waiting(v1alpha1.ReasonNameTaken,

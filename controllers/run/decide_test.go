@@ -68,6 +68,17 @@ func TestBegin(t *testing.T) {
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
 			message: "None of 2 servers",
 		},
+		"a pool whose judge can't grade": {
+			change: func(s *snapshot) {
+				s.env.Status.Conditions = []metav1.Condition{
+					{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonJudgeNotReady},
+					{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "401 Unauthorized: bad key"},
+				}
+				s.report = nil
+			},
+			states:  "EnvironmentReady=False/JudgeNotReady Complete=False/JudgeNotReady" + notFailed,
+			message: "401 Unauthorized: bad key",
+		},
 		"a pool without a key": {
 			change:  func(s *snapshot) { s.env.Status.LedgerPublicKey, s.report = "", nil },
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -116,7 +115,7 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 	annotations := map[string]string{annotationShards: spec.shards.String(),
 		annotationAttempt: strconv.Itoa(int(spec.attempt))}
 	template := &corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations),
+		ObjectMeta: metav1.ObjectMeta{Labels: runLabels(run), Annotations: maps.Clone(annotations),
 			Finalizers: []string{summaryFinalizer}},
 		Spec: runnerPod(s, spec),
 	}
@@ -316,18 +315,12 @@ func runLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	}
 }
 
-// jobLabels include the run's, so that the Job is queued and selected like its run.
+// jobLabels include the run's, so that the Job is queued and selected like its run. Pods have the
+// labels of runLabels and of spec.template only, because Services select pods by any label.
 func jobLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, run.Labels)
 	maps.Copy(labels, runLabels(run))
-	return labels
-}
-
-// podLabels exclude a queue's labels: the Job waits in the queue, not each pod.
-func podLabels(run *v1alpha1.EvaluationRun) map[string]string {
-	labels := jobLabels(run)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, queuePrefix) })
 	return labels
 }
 

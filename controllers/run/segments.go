@@ -75,6 +75,9 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	if err := evaluation.Permitted(s.run, s.offer()); err != nil {
 		return evaluation.InvalidPlan(err)
 	}
+	if o := trainersRefused(d, s); o.Ended() {
+		return o
+	}
 	if d.status.Provenance, err = evaluation.NewProvenance(s.run, s.offer()); err != nil {
 		return evaluation.InvalidPlan(err)
 	}
@@ -96,7 +99,17 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 
 // advance implements source. Segments of another grader end a run only if it isn't complete.
 func (serverSource) advance(d *decision, s snapshot) evaluation.Outcome {
-	return inOrder(d, s, foldSegments, goalReached, revoked, graderChanged, collectionDeadline, collecting)
+	return inOrder(d, s, foldSegments, goalReached, revoked, trainersRefused, graderChanged, collectionDeadline, collecting)
+}
+
+// trainersRefused fails a run whose pool refuses to play outside of runners.
+func trainersRefused(_ *decision, s snapshot) evaluation.Outcome {
+	if s.env == nil || s.env.Spec.Access.Play != v1alpha1.RunsOnlyPlay {
+		return evaluation.Outcome{}
+	}
+	return failed(v1alpha1.ReasonTrainersNotAllowed, fmt.Sprintf("Pool %s refuses trainers, because its access.play is "+
+		"RunsOnly: only runners have a run's credential. Use a pool with access.play Open and create the run again.",
+		s.env.Name))
 }
 
 // foldSegments adds the new segments to the figures.

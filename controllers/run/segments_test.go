@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,19 @@ func TestCollectionBegins(t *testing.T) {
 	}
 	if w.job() != nil {
 		t.Error("a run of type External has a Job")
+	}
+}
+
+// Trainers have no run's credential, so their run fails instead of waiting for episodes.
+func TestTrainersOfAPoolForRunsOnly(t *testing.T) {
+	s := snap()
+	s.run.Spec.Agent, s.source = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, serverSource{}
+	s.env.Spec.Access.Play = v1alpha1.RunsOnlyPlay
+	d := decide(s)
+	c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionFailed)
+	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonTrainersNotAllowed ||
+		!strings.Contains(c.Message, "access.play Open") {
+		t.Errorf("Failed is %+v", c)
 	}
 }
 

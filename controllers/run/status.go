@@ -146,7 +146,11 @@ func environmentCondition(s snapshot) metav1.Condition {
 	case available == nil:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
 	case available.Status != metav1.ConditionTrue:
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s is not available: %s", name,
+		reason := v1alpha1.ReasonEnvironmentNotAvailable
+		if available.Reason == v1alpha1.ReasonJudgeNotReady {
+			reason = v1alpha1.ReasonJudgeNotReady
+		}
+		return no(reason, "Pool %s is not available: %s", name,
 			available.Message+degradation(s))
 	case s.reportErr != nil:
 		return no(v1alpha1.ReasonEnvironmentUnreachable,
@@ -158,6 +162,14 @@ func environmentCondition(s snapshot) metav1.Condition {
 	}
 	return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
 		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
+}
+
+// waitingReason is the reason of a run that waits for its pool.
+func waitingReason(environment metav1.Condition) string {
+	if environment.Reason == v1alpha1.ReasonJudgeNotReady {
+		return v1alpha1.ReasonJudgeNotReady
+	}
+	return v1alpha1.ReasonWaitingForEnvironment
 }
 
 // degradation is the message of a degraded pool. It isn't shown to other namespaces, since it may
@@ -246,7 +258,7 @@ func waitsFor(s snapshot) (reason, why string) {
 			"are in use. %s", n.Capacity, s.run.Spec.EnvironmentRef.Name, limit)
 	}
 	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
-		return v1alpha1.ReasonWaitingForEnvironment, "The runners wait for the pool. " + c.Message + " " + limit
+		return waitingReason(c), "The runners wait for the pool. " + c.Message + " " + limit
 	}
 	return "", ""
 }

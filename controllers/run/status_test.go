@@ -142,13 +142,15 @@ func TestRunnerJob(t *testing.T) {
 	}
 	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
 		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName ||
-			labels[labelRunUID] != "run-uid" || labels["team"] != "a" {
-			t.Errorf("labels %v: the operator's cache would omit it, or the run's own are missing", labels)
+			labels[labelRunUID] != "run-uid" {
+			t.Errorf("labels %v: the operator's cache would omit it", labels)
 		}
 	}
-	if job.Labels[labelQueue] != "gpus" || job.Spec.Template.Labels[labelQueue] != "" {
-		t.Errorf("the Job's labels are %v, its pods' %v: only the Job waits in a queue", job.Labels,
-			job.Spec.Template.Labels)
+	for label, want := range map[string]string{labelQueue: "gpus", "team": "a"} {
+		if got, pods := job.Labels[label], job.Spec.Template.Labels[label]; got != want || pods != "" {
+			t.Errorf("label %s of the Job is %q, of its pods %q: they would wait in a queue, or be selected by a Service",
+				label, got, pods)
+		}
 	}
 	if jobAttemptOf(job) != 2 {
 		t.Errorf("round %d, want 2", jobAttemptOf(job))

@@ -2,9 +2,15 @@ package openenv
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/internal/testkit/wire"
@@ -45,4 +51,56 @@ func TestJudgeFailuresAreLoggedAtALimitedRate(t *testing.T) {
 	if n := strings.Count(log.String(), "The judge failed"); n < 1 || n > 12 {
 		t.Errorf("%d lines of 30 failures: %s", n, log.String())
 	}
+}
+
+// While the judge can't grade, no session begins, on any transport. The server tries the judge
+// again and notices when it recovers.
+func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		trials := 0
+		s, network, end := servePipe(t, Config{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			TryJudge: func(context.Context) error {
+				if trials++; trials < 4 {
+					return errors.New("trying the judge: the endpoint answered 401 Unauthorized: bad key")
+				}
+				return nil
+			},
+		})
+		defer end()
+		probe := func() int {
+			answer := httptest.NewRecorder()
+			s.OpsHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+			return answer.Code
+		}
+		synctest.Wait()
+		if code := probe(); code != http.StatusServiceUnavailable {
+			t.Errorf("/readyz: %d", code)
+		}
+		if got := s.report(); !strings.HasSuffix(got.JudgeFault, "401 Unauthorized: bad key") || got.Draining {
+			t.Errorf("the report: %+v", got)
+		}
+		refused := wire.ConnectPipe(t, network).Ask(`{"type":"reset"}`)
+		if wire.CodeOf(t, refused) != protocol.CodeCapacity || !strings.Contains(refused, "the judge of replies can't grade") ||
+			strings.Contains(refused, "401") {
+			t.Errorf("a session: %s", refused)
+		}
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/reset", strings.NewReader(`{}`)))
+		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "can't grade") {
+			t.Errorf("a request: %d %s", answer.Code, answer.Body)
+		}
+		time.Sleep(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
+		synctest.Wait()
+		if got := s.report().JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
+			t.Errorf("after %d trials: %q, /readyz %d", trials, got, probe())
+		}
+		if begun := wire.ConnectPipe(t, network).Ask(`{"type":"reset"}`); !strings.Contains(begun, `"observation"`) {
+			t.Errorf("a session afterwards: %s", begun)
+		}
+		if n := strings.Count(log.String(), "bad key"); n != 3 {
+			t.Errorf("%d of 3 failures are logged: %s", n, log.String())
+		}
+	})
 }

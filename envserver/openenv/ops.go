@@ -37,7 +37,7 @@ func withToken(admits func(token string) bool, next http.HandlerFunc) http.Handl
 
 // ready reports whether the server takes new sessions.
 func (s *Server) ready() bool {
-	return !s.sessions.slots.Draining() && s.sessions.active() < s.sessions.slots.Capacity
+	return s.sessions.slots.Closed() == nil && s.sessions.active() < s.sessions.slots.Capacity
 }
 
 // writeProbe answers a probe of Kubernetes.
@@ -59,7 +59,7 @@ func (s *Server) report() score.Report {
 		Draining: s.sessions.slots.Draining(),
 		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
 		Episodes: s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
-		Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(s.playedRuns()),
+		JudgeFault: s.judgeFault(), Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(s.playedRuns()),
 	}
 	if s.cfg.Packs != nil {
 		report.Packs = new(s.cfg.Packs())

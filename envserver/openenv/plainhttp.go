@@ -20,9 +20,9 @@ func (e busyError) Error() string { return string(e) }
 
 // takeStateless takes a place among the requests without a session. The error is a busyError.
 func (s *Server) takeStateless() (release func(), err error) {
-	switch {
-	case s.sessions.slots.Draining():
-		return nil, busyError("the server is draining: try again to reach another one")
+	switch err := s.sessions.slots.Closed(); {
+	case err != nil:
+		return nil, busyError(err.Error() + ": try again to reach another one")
 	case !s.stateless.TryAcquire(1):
 		return nil, busyError(fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws",
 			maxStateless))

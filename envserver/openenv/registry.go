@@ -51,8 +51,8 @@ func (e clientFullError) Error() string {
 	return fmt.Sprintf("this client has %d sessions here, the maximum of one client", int(e))
 }
 
-// admit gives the session a slot, in the order of the calls. The error is slots.ErrFull,
-// slots.ErrDraining or a clientFullError.
+// admit gives the session a slot, in the order of the calls. The error is one of
+// slots.Take or a clientFullError.
 func (r *registry) admit(ctx context.Context, s *session) error {
 	if err := r.slots.Take(ctx, r.makeRoom); err != nil {
 		return err

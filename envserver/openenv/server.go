@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -100,6 +101,9 @@ type Config struct {
 	Peers *mesh.Config
 	// RewardMode is the default of resets, "" for dense.
 	RewardMode episode.RewardMode
+	// TryJudge, if not nil, learns whether the judge can grade. No session begins before it has
+	// returned nil once; it is called until then.
+	TryJudge func(ctx context.Context) error
 	// Packs, if not nil, returns the packs that a server started now would play.
 	Packs func() score.Packs
 	// LedgerKey signs ledgers.
@@ -107,6 +111,8 @@ type Config struct {
 	// SharedKey means that the operator also has the LedgerKey. Ledgers and the operations port
 	// then require secrets derived from it, and the ids in episodes of runs are keyed.
 	SharedKey bool
+	// RunsOnly refuses resets without the credential of a run, which needs a SharedKey.
+	RunsOnly bool
 	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string
 	// Version is reported at /metadata.
@@ -150,10 +156,12 @@ type Server struct {
 	stateless *semaphore.Weighted
 	// medium and large are the budgets of messages and bodies by their size.
 	medium, large *memory.Budget
-	ctx           context.Context
-	stop          context.CancelFunc
-	buffers       buffers
-	running       sync.WaitGroup
+	// untried is the last error of TryJudge, nil before the first one and after a success.
+	untried atomic.Pointer[error]
+	ctx     context.Context
+	stop    context.CancelFunc
+	buffers buffers
+	running sync.WaitGroup
 
 	closing sync.Mutex
 	closed  bool
@@ -186,7 +194,7 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(s)
 	s.players, err = player.NewFactory(player.Config{
 		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Dense), Tasks: s.tasks, Ledgers: s.ledgers,
-		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, Metrics: s.metrics, Log: s.log,
+		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -202,6 +210,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.mcp = newMCPServer(s)
 	s.spawn(s.sweep)
+	if cfg.TryJudge != nil {
+		s.sessions.slots.Block(errNoJudge)
+		s.spawn(s.tryJudge)
+	}
 	return s, nil
 }
 
@@ -209,6 +221,8 @@ func (cfg *Config) validate() error {
 	switch {
 	case cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize:
 		return errors.New("missing Kind or Ed25519 LedgerKey: set both")
+	case cfg.RunsOnly && !cfg.SharedKey:
+		return errors.New("RunsOnly needs a SharedKey, from which the credentials of runs follow")
 	case cfg.MaxSessions < 0 || cfg.MaxClientSessions < 0:
 		return fmt.Errorf("MaxSessions %d and MaxClientSessions %d must not be negative", cfg.MaxSessions,
 			cfg.MaxClientSessions)
@@ -283,6 +297,9 @@ func (s *Server) openError(cause error) *protocol.Error {
 	advice := "close a session, or try again later or on another replica"
 	if errors.Is(cause, slots.ErrDraining) {
 		advice = "connect again to reach another replica"
+	}
+	if errors.Is(cause, errNoJudge) {
+		advice = "try again later; the pool's condition Degraded and the server's log say why"
 	}
 	if _, ok := errors.AsType[clientFullError](cause); ok {
 		advice = "close some of this client's sessions; who runs the server can raise the share of one client " +

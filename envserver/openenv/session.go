@@ -100,6 +100,9 @@ func refusalResult(err error) string {
 	if errors.Is(err, slots.ErrDraining) {
 		return "refused_draining"
 	}
+	if errors.Is(err, errNoJudge) {
+		return "refused_judge"
+	}
 	return "refused_full"
 }
 

@@ -3,6 +3,7 @@ package openenv
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -77,6 +78,46 @@ func TestLedgersNeedTheRunsCredential(t *testing.T) {
 	}
 	if answer := p.Ask(`{"type":"reset","data":{"run":"grpo-7"}}`); !strings.Contains(answer, `"observation"`) {
 		t.Errorf("a tag of a run of type External needs a credential: %s", answer)
+	}
+}
+
+// A server for runs only refuses every other episode, on every transport.
+func TestRunsOnly(t *testing.T) {
+	_, url := serve(t, Config{SharedKey: true, RunsOnly: true})
+	p := wire.Connect(t, url)
+	const refusal = "only the runners of EvaluationRuns play here"
+	for name, data := range map[string]string{
+		"no run": `{}`, "trainers": `{"run":"grpo-7"}`, "no credential": `{"run":"uid","shard":3,"episode":0,"seed":7}`,
+	} {
+		want := refusal
+		if name == "no credential" {
+			want = "credential is missing"
+		}
+		answer := p.Ask(`{"type":"reset","data":` + data + `}`)
+		if wire.CodeOf(t, answer) != "VALIDATION_ERROR" || !strings.Contains(answer, want) {
+			t.Errorf("%s: %s", name, answer)
+		}
+	}
+	for path, body := range map[string]string{
+		"/reset": `{}`, "/step": `{"action":{"kind":"finish","score":900000}}`,
+		"/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation","arguments":{}}}`,
+	} {
+		response, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.Body.Close() != nil || !strings.Contains(string(text), refusal) {
+			t.Errorf("%s: %d %s", path, response.StatusCode, text)
+		}
+	}
+	answer := p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":0,"seed":7,"run_credential":%q}}`,
+		poolSecrets(t).RunCredential("uid")))
+	if !strings.Contains(answer, `"observation"`) {
+		t.Errorf("a runner: %s", answer)
+	}
+	if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.Key(), RunsOnly: true}); err == nil {
+		t.Error("credentials of runs follow from no key")
 	}
 }
 

@@ -14,6 +14,9 @@ type Report struct {
 	// and Cut the sessions that were closed by the drain timeout.
 	JudgeFailures int64 `json:"judgeFailures"`
 	Cut           int64 `json:"cut"`
+	// JudgeFault is why the judge can't grade, for which the server admits no session. It is "" if
+	// the judge has graded once or hasn't been tried.
+	JudgeFault string `json:"judgeFault,omitempty"`
 	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
 	// ordered by UID.
 	Runs []RunReport `json:"runs,omitempty"`

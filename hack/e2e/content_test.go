@@ -75,25 +75,24 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
 	}, SpecTimeout(4*time.Minute))
 
-	It("has no score if the judge can't be reached", func(ctx SpecContext) {
+	It("plays nothing before the judge can be reached", func(ctx SpecContext) {
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"},
 			StringData: map[string]string{"token": "a key"}})).To(Succeed())
 		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: absent, "+
 			"timeoutSeconds: 2, apiKeySecretRef: {name: models, key: token}}}"))
-		awaitPool(ctx, "judged")
 		apply(ctx, runManifest("judged", "judged", "Oracle",
 			[]string{"{name: ticket-resolve, scenarios: {ids: [B07]}}"}, "retries: {episodeAttempts: 1, "+
 				"maxErroredPercent: 0}"))
-		evalrun := &v1alpha1.EvaluationRun{}
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "judged"}, evalrun)).To(Succeed())
-			g.Expect(evalrun.Status.Conditions).To(
-				ContainElement(haveCondition(v1alpha1.ConditionFailed, metav1.ConditionTrue)))
-		}).WithTimeout(runTimeout).Should(Succeed())
-		Expect(evalrun.Status.Episodes.Errored).To(BeEquivalentTo(1))
-		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
-		Expect(evalrun.Status.Score).To(BeNil(), "a failed judgement has no score")
-		Expect(evalrun.Status.Provenance.Judge).To(HavePrefix("llm:absent@"))
+		Eventually(ctx, conditionsOf).WithArguments("judged").WithTimeout(poolTimeout).Should(ContainElement(
+			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady, "127.0.0.1:9")))
+
+		By("grading with rules alone")
+		kubectl(ctx, "-n", namespace, "patch", "cse", "judged", "--type=merge", "-p",
+			`{"spec":{"judge":{"type":"Offline","llm":null}}}`)
+		played := awaitComplete(ctx, "judged")
+		Expect(played.Status.Episodes.Scored).To(BeEquivalentTo(1))
+		Expect(played.Status.Episodes.Errored).To(BeZero())
+		Expect(played.Status.Provenance.Judge).To(HavePrefix("offline"))
 	}, SpecTimeout(4*time.Minute))
 })
 

@@ -9,12 +9,42 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
+
+// goodTrial is a model's answer to the trial of a judge.
+const goodTrial = `{"choices": [{"message": {"content": "{\"verdicts\": [{\"id\": \"c1\", \"evidence_quote\": ` +
+	`\"on Monday\", \"reason\": \"It does.\", \"verdict\": \"met\"}]}"}}]}`
+
+// A server whose judge refuses the key reports that and isn't ready.
+func TestRefusedJudge(t *testing.T) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error": {"message": "Incorrect API key provided: sk-bad"}}`, http.StatusUnauthorized)
+	}))
+	defer endpoint.Close()
+	o := parse(t, []string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1"},
+		map[string]string{envvars.JudgeKey: "sk-bad"})
+	r := start(t, func(into *options) { into.judge = o.judge })
+	stats := ""
+	for !strings.Contains(stats, "judgeFault") { // until the judge has been tried
+		_, stats = get(t, r.ops+"/stats")
+	}
+	if !strings.Contains(stats, "401 Unauthorized for model m-1: Incorrect API key provided: [key]") {
+		t.Errorf("/stats: %s", stats)
+	}
+	if status, _ := get(t, r.ops+"/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", status)
+	}
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
 
 // The key is read from a file or a variable and sent only to the endpoint. A failure of the judge
 // is an error, not a score.
@@ -33,14 +63,23 @@ func TestLLMJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan string, 9)
+			var tried atomic.Bool
 			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				sent <- r.Header.Get("Authorization")
-				w.WriteHeader(http.StatusUnauthorized)
+				if tried.Swap(true) {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, goodTrial)
 			}))
 			defer endpoint.Close()
 			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1",
 				"--log-level", "debug"}, c.args...), c.variables)
 			r := start(t, func(into *options) { into.judge, into.logLevel = o.judge, o.logLevel })
+			for status := 0; status != http.StatusOK; { // until the judge has been tried
+				status, _ = get(t, r.ops+"/readyz")
+			}
 			session, err := client.Dial(t.Context(), r.protocol, client.Options{})
 			if err != nil {
 				t.Fatal(err)

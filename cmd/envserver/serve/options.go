@@ -40,6 +40,7 @@ type options struct {
 	tlsKeyFile         string
 	rewardMode         string
 	ledgerKey          string
+	runsOnly           bool
 	scenarios          string
 	packs              []string
 	splits             []string
@@ -101,6 +102,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers, "+
 		"which the operator has too: runs then need the credential that it derives; without the flag a key is "+
 		"made for this process")
+	f.BoolVar(&o.runsOnly, "runs-only", o.runsOnly, "refuse every reset but those of the runners of evaluation runs, "+
+		"which have a credential that follows from --ledger-key")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
@@ -157,6 +160,10 @@ func (o *options) validate() error {
 	errs = append(errs, o.judge.Validate(o.environment))
 	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
 		errs = append(errs, errors.New("only one of --tls-cert-file and --tls-key-file is set: set both or none"))
+	}
+	if o.runsOnly && o.ledgerKey == "" {
+		errs = append(errs, errors.New("--runs-only is set without --ledger-key, from which the credentials of runs "+
+			"follow: set --ledger-key"))
 	}
 	if mode := episode.RewardMode(o.rewardMode); mode != episode.Dense && mode != episode.Terminal {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))

@@ -36,7 +36,7 @@ const writeTimeout = 2 * time.Minute
 func run(ctx context.Context, o *options, setting Setting) error {
 	log := newLogger(o.logLevel, setting)
 	watch := newPackWatch(o, setting.Command, log)
-	kind, judgeMetrics, err := newKind(o)
+	kind, judge, err := newKind(o)
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,18 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	if err != nil {
 		return fmt.Errorf("reading the name of the pod: %w", err)
 	}
-	server, err := openenv.New(openenv.Config{
+	config := openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
 		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
 		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
-		SharedKey: o.ledgerKey != "", Pod: pod,
-		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
-	})
+		SharedKey: o.ledgerKey != "", RunsOnly: o.runsOnly, Pod: pod,
+		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Logger: log,
+	}
+	if model, ok := judge.(modelJudge); ok {
+		config.Collectors, config.TryJudge = []prometheus.Collector{model}, model.Try
+	}
+	server, err := openenv.New(config)
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
 	}
@@ -95,8 +99,14 @@ func newLogger(level string, setting Setting) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(setting.Logs, options))
 }
 
-// newKind makes the environment of the options, and the metrics of its judge.
-func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
+// modelJudge is a judge that can fail to grade.
+type modelJudge interface {
+	prometheus.Collector
+	Try(ctx context.Context) error
+}
+
+// newKind makes the environment of the options, and its judge, nil for an environment without.
+func newKind(o *options) (episode.Kind, grader.Judge, error) {
 	catalog, err := loadCatalog(o)
 	if err != nil {
 		return nil, nil, err
@@ -105,12 +115,12 @@ func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 		kind, err := kindOf(o, catalog, nil)
 		return kind, nil, err
 	}
-	judge, metrics, err := o.judge.New()
+	judge, _, err := o.judge.New()
 	if err != nil {
 		return nil, nil, err
 	}
 	kind, err := kindOf(o, catalog, judge)
-	return kind, metrics, err
+	return kind, judge, err
 }
 
 // kindOf makes the environment of a catalogue. Workflows need no judge.

@@ -238,7 +238,7 @@ func (m *Mesh) WithCapacity(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case !m.IsPeer(r):
 			protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may read the number of free slots")
-		case m.host.Slots.Draining():
+		case m.host.Slots.Closed() != nil:
 			protocol.WriteJSON(w, http.StatusOK, capacity{})
 		default:
 			protocol.WriteJSON(w, http.StatusOK, capacity{Free: int64(m.host.Free())})

@@ -45,8 +45,10 @@ type Config struct {
 	Key ed25519.PrivateKey
 	// Secrets are derived from the key, nil for a key that no operator shares.
 	Secrets *poolkey.Secrets
-	Metrics Metrics
-	Log     *slog.Logger
+	// RunsOnly refuses resets that are not of an evaluation run.
+	RunsOnly bool
+	Metrics  Metrics
+	Log      *slog.Logger
 }
 
 // Metrics counts steps and episodes.
@@ -170,6 +172,9 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	if len(items) > 0 {
 		return p.fail(&episode.ActionError{Items: items})
 	}
+	if p.RunsOnly && (o.Tag == nil || o.Tag.Rollout) {
+		return p.fail(notOfARun(where))
+	}
 	var recorder ledger.Recorder
 	if o.Tag != nil {
 		if !o.Tag.Rollout {
@@ -203,6 +208,13 @@ func (f *Factory) idKey(tag *protocol.RunTag) string {
 		return f.Secrets.IDKey("")
 	}
 	return f.Secrets.IDKey(tag.Run)
+}
+
+// notOfARun is the answer to a reset on a server that is played by runs only.
+func notOfARun(where string) error {
+	return &episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil, "only the runners "+
+		"of EvaluationRuns play here (access.play of the pool is RunsOnly): create an EvaluationRun, or use a pool with "+
+		"access.play Open", where, "run")}}
 }
 
 // tagError is the answer to a reset whose episode can't be recorded. A runner takes its shard to
@@ -246,6 +258,9 @@ func (p *Player) ResetStateless(body []byte) Reply {
 	o, items := p.readOptions(body, protocol.StrictSeed, "body")
 	if len(items) > 0 {
 		return p.fail(&episode.ActionError{Items: items})
+	}
+	if p.RunsOnly {
+		return p.fail(notOfARun("body"))
 	}
 	o.IDKey = p.idKey(nil)
 	result, err := p.env.Reset(o.Options)

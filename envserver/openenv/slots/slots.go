@@ -2,6 +2,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type Slots struct {
 	// open ends when the server drains.
 	open  context.Context
 	drain context.CancelFunc
+	// blocked is why no session may begin for now, nil if sessions may.
+	blocked atomic.Pointer[error]
 }
 
 // New makes free slots. A session waits up to the given time for one.
@@ -39,8 +42,11 @@ func New(capacity int, wait time.Duration) *Slots {
 }
 
 // Take takes the slot that the context reserves, or a free one, in the order of the calls. If none
-// is free it calls makeRoom before it waits. The error is ErrFull or ErrDraining.
+// is free it calls makeRoom before it waits. The error is that of Refusal.
 func (s *Slots) Take(ctx context.Context, makeRoom func()) error {
+	if err := s.Closed(); err != nil {
+		return err
+	}
 	if FromContext(ctx).claim() || s.slots.TryAcquire(1) {
 		return nil
 	}
@@ -64,12 +70,28 @@ func (s *Slots) Take(ctx context.Context, makeRoom func()) error {
 // Release frees a slot.
 func (s *Slots) Release() { s.slots.Release(1) }
 
-// Refusal returns ErrDraining or ErrFull.
-func (s *Slots) Refusal() error {
+// Refusal is why no slot is to be had: the reason of Closed, or ErrFull.
+func (s *Slots) Refusal() error { return cmp.Or(s.Closed(), ErrFull) }
+
+// Block refuses new sessions with the error, until it is nil.
+func (s *Slots) Block(err error) {
+	if err == nil {
+		s.blocked.Store(nil)
+	} else {
+		s.blocked.Store(&err)
+	}
+}
+
+// Closed returns why no session may begin, however many slots are free: ErrDraining or the error of
+// Block. It is nil if sessions may begin.
+func (s *Slots) Closed() error {
 	if s.Draining() {
 		return ErrDraining
 	}
-	return ErrFull
+	if err := s.blocked.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Drain refuses waiting sessions and reservations.
@@ -87,7 +109,7 @@ type Reservation struct {
 
 // Reserve takes a slot. It returns nil if no slot is free.
 func (s *Slots) Reserve() *Reservation {
-	if s.Draining() || !s.slots.TryAcquire(1) {
+	if s.Closed() != nil || !s.slots.TryAcquire(1) {
 		return nil
 	}
 	return &Reservation{slots: s.slots}

@@ -27,6 +27,25 @@ func TestTakeRefusesWhenFull(t *testing.T) {
 	}
 }
 
+// A blocked server refuses sessions although slots are free, until it is no longer blocked.
+func TestBlock(t *testing.T) {
+	s, reason := New(1, time.Hour), errors.New("no judge")
+	s.Block(reason)
+	if err := s.Take(t.Context(), func() {}); !errors.Is(err, reason) || s.Reserve() != nil ||
+		!errors.Is(s.Closed(), reason) || !errors.Is(s.Refusal(), reason) || s.Draining() {
+		t.Errorf("a blocked server: %v, %v", err, s.Closed())
+	}
+	s.Block(nil)
+	if err := s.Take(t.Context(), func() {}); err != nil || s.Closed() != nil || !errors.Is(s.Refusal(), ErrFull) {
+		t.Errorf("afterwards: %v, %v", err, s.Closed())
+	}
+	s.Block(reason)
+	s.Drain()
+	if !errors.Is(s.Closed(), ErrDraining) {
+		t.Errorf("a blocked server that drains: %v", s.Closed())
+	}
+}
+
 func TestTakeWaitsForASlot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		during func(s *Slots)

@@ -310,8 +310,8 @@ func TestRemovingAutoscaling(t *testing.T) {
 				t.Fatal(err)
 			}
 			setStatus(t, c, object, tt.status)
-			err := c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"spec": `+tt.patch+`}`)))
-			expect(t, err, tt.wantErr)
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": `+tt.patch+`}`))
+			expect(t, c.Patch(t.Context(), object, patch), tt.wantErr)
 		})
 	}
 }

@@ -82,7 +82,8 @@ func TestTheOperatorsSecrets(t *testing.T) {
 		t.Fatal("the policy has no effect")
 	}
 	for name, owner := range map[string]metav1.OwnerReference{
-		"of-a-pool": ownedBy("csenv.dev/v1alpha1", "CustomerSupportEnv"), "of-a-run": ownedBy("csenv.dev/v1alpha1", "EvaluationRun"),
+		"of-a-pool": ownedBy("csenv.dev/v1alpha1", "CustomerSupportEnv"),
+		"of-a-run":  ownedBy("csenv.dev/v1alpha1", "EvaluationRun"),
 	} {
 		if err := operator.Create(t.Context(), secret(name, owner)); err != nil {
 			t.Errorf("creating one %s: %v", name, err)

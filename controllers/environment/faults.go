@@ -160,8 +160,8 @@ func judgeNotReady(d decision) *fault {
 		if why := d.reports[pod.Name].JudgeFault; why != "" && pod.DeletionTimestamp == nil {
 			return faultf(v1alpha1.ReasonJudgeNotReady, "The judge of server %s can't grade, so the server accepts no "+
 				"sessions and tries the judge again every minute. Correct spec.judge or its endpoint; if you correct "+
-				"the key in its Secret, restart the servers (`kubectl rollout restart deployment -n %s %s`): %s", pod.Name,
-				d.env.Namespace, d.env.Name, pods.Quote(why))
+				"the key in its Secret, restart the servers (`kubectl rollout restart deployment -n %s %s`): %s",
+				pod.Name, d.env.Namespace, d.env.Name, pods.Quote(why))
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestDegraded(t *testing.T) {
 			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
 		"an object is refused": {func(s *decision) { s.applyErr = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
-		"no judge":         {unjudged, fault(v1alpha1.ReasonJudgeNotReady, "http://model.test answered 401 Unauthorized")},
+		"no judge":         {unjudged, fault(v1alpha1.ReasonJudgeNotReady, "model.test answered 401 Unauthorized")},
 		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
 		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
 			"0/3 nodes are available", 0))),

@@ -78,6 +78,7 @@ func withoutOffer(r score.Report) score.Report {
 	}
 	return score.Report{
 		ScenarioDigest: pods.Clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,
-		JudgeFault: pods.Clip(r.JudgeFault, maxJudgeFault), Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
+		JudgeFault: pods.Clip(r.JudgeFault, maxJudgeFault),
+		Draining:   r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
 	}
 }

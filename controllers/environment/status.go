@@ -70,8 +70,8 @@ func available(d decision) metav1.Condition {
 			"All running servers are full. Wait for sessions to end, or raise %s or spec.sessions.perPod.",
 			replicasField(d.snapshot))
 	case judgeNotReady(d) != nil:
-		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonJudgeNotReady, "None of %d servers accepts "+
-			"sessions, because the judge can't grade. See condition Degraded.", wanted)
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonJudgeNotReady,
+			"None of %d servers accepts sessions, because the judge can't grade. See condition Degraded.", wanted)
 	default:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
 			"None of %d servers accepts sessions. %s", wanted, whatNext(d))

@@ -71,8 +71,10 @@ func TestBegin(t *testing.T) {
 		"a pool whose judge can't grade": {
 			change: func(s *snapshot) {
 				s.env.Status.Conditions = []metav1.Condition{
-					{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonJudgeNotReady},
-					{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "401 Unauthorized: bad key"},
+					{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse,
+						Reason: v1alpha1.ReasonJudgeNotReady},
+					{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue,
+						Message: "401 Unauthorized: bad key"},
 				}
 				s.report = nil
 			},

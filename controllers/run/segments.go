@@ -99,7 +99,8 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 
 // advance implements source. Segments of another grader end a run only if it isn't complete.
 func (serverSource) advance(d *decision, s snapshot) evaluation.Outcome {
-	return inOrder(d, s, foldSegments, goalReached, revoked, trainersRefused, graderChanged, collectionDeadline, collecting)
+	return inOrder(d, s, foldSegments, goalReached, revoked, trainersRefused, graderChanged, collectionDeadline,
+		collecting)
 }
 
 // trainersRefused fails a run whose pool refuses to play outside of runners.
@@ -107,9 +108,9 @@ func trainersRefused(_ *decision, s snapshot) evaluation.Outcome {
 	if s.env == nil || s.env.Spec.Access.Play != v1alpha1.RunsOnlyPlay {
 		return evaluation.Outcome{}
 	}
-	return failed(v1alpha1.ReasonTrainersNotAllowed, fmt.Sprintf("Pool %s refuses trainers, because its access.play is "+
-		"RunsOnly: only runners have a run's credential. Use a pool with access.play Open and create the run again.",
-		s.env.Name))
+	return failed(v1alpha1.ReasonTrainersNotAllowed, fmt.Sprintf("Pool %s refuses trainers, because its "+
+		"access.play is RunsOnly: only runners have a run's credential. Use a pool with access.play Open and create "+
+		"the run again.", s.env.Name))
 }
 
 // foldSegments adds the new segments to the figures.

@@ -148,7 +148,7 @@ func TestRunnerJob(t *testing.T) {
 	}
 	for label, want := range map[string]string{labelQueue: "gpus", "team": "a"} {
 		if got, pods := job.Labels[label], job.Spec.Template.Labels[label]; got != want || pods != "" {
-			t.Errorf("label %s of the Job is %q, of its pods %q: they would wait in a queue, or be selected by a Service",
+			t.Errorf("label %s of the Job is %q, of its pods %q: they would wait in a queue, or a Service selects them",
 				label, got, pods)
 		}
 	}

@@ -79,8 +79,8 @@ func bounded(report score.Report) (score.Report, error) {
 		offered += len(task.Scenarios)
 	}
 	if offered > maxOffered {
-		return score.Report{}, fmt.Errorf("its report has %d tasks and scenarios: a server may offer %d; use more pools",
-			offered, maxOffered)
+		return score.Report{}, fmt.Errorf("its report has %d tasks and scenarios: a server may offer %d; use more "+
+			"pools", offered, maxOffered)
 	}
 	report.Runs = slices.Clone(report.Runs[:min(len(report.Runs), score.MaxRunReports)])
 	report.Runs = slices.DeleteFunc(report.Runs, func(run score.RunReport) bool { return len(run.Run) > maxRunName })

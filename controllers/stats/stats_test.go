@@ -151,7 +151,8 @@ func TestAnswersShareABudget(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := r.Report(ctx, host, "token"); err == nil || !strings.Contains(err.Error(), "answers of other servers") {
+	if _, err := r.Report(ctx, host, "token"); err == nil ||
+		!strings.Contains(err.Error(), "answers of other servers") {
 		t.Errorf("an answer beyond the budget of bytes: %v", err)
 	}
 	r.bodies.Release(maxBodies - maxReport/2)

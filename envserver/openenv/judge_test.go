@@ -82,8 +82,8 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 			t.Errorf("the report: %+v", got)
 		}
 		refused := wire.ConnectPipe(t, network).Ask(`{"type":"reset"}`)
-		if wire.CodeOf(t, refused) != protocol.CodeCapacity || !strings.Contains(refused, "the judge of replies can't grade") ||
-			strings.Contains(refused, "401") {
+		if wire.CodeOf(t, refused) != protocol.CodeCapacity ||
+			!strings.Contains(refused, "the judge of replies can't grade") || strings.Contains(refused, "401") {
 			t.Errorf("a session: %s", refused)
 		}
 		answer := httptest.NewRecorder()

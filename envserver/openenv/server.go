@@ -194,7 +194,8 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(s)
 	s.players, err = player.NewFactory(player.Config{
 		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Dense), Tasks: s.tasks, Ledgers: s.ledgers,
-		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics, Log: s.log,
+		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics,
+		Log: s.log,
 	})
 	if err != nil {
 		return nil, err

@@ -111,8 +111,9 @@ func TestRunsOnly(t *testing.T) {
 			t.Errorf("%s: %d %s", path, response.StatusCode, text)
 		}
 	}
-	answer := p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":0,"seed":7,"run_credential":%q}}`,
-		poolSecrets(t).RunCredential("uid")))
+	credential := poolSecrets(t).RunCredential("uid")
+	answer := p.Ask(fmt.Sprintf(
+		`{"type":"reset","data":{"run":"uid","shard":3,"episode":0,"seed":7,"run_credential":%q}}`, credential))
 	if !strings.Contains(answer, `"observation"`) {
 		t.Errorf("a runner: %s", answer)
 	}

@@ -212,9 +212,10 @@ func (f *Factory) idKey(tag *protocol.RunTag) string {
 
 // notOfARun is the answer to a reset on a server that is played by runs only.
 func notOfARun(where string) error {
-	return &episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil, "only the runners "+
-		"of EvaluationRuns play here (access.play of the pool is RunsOnly): create an EvaluationRun, or use a pool with "+
-		"access.play Open", where, "run")}}
+	const refusal = "only the runners of EvaluationRuns play here (access.play of the pool is RunsOnly): create an " +
+		"EvaluationRun, or use a pool with access.play Open"
+	item := protocol.NewErrorItem("value_error", nil, refusal, where, "run")
+	return &episode.ActionError{Items: []episode.ErrorItem{item}}
 }
 
 // tagError is the answer to a reset whose episode can't be recorded. A runner takes its shard to

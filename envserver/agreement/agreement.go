@@ -81,7 +81,7 @@ type Graded struct {
 	Reply
 	Language string  `json:"language"`
 	Points   float64 `json:"points"`
-	// Verdict explains the points of a reply to a ticket.
+	// Verdict explains the points.
 	Verdict *grader.Verdict `json:"verdict,omitempty"`
 	// Error is the reason why the judge could not grade the reply, or "".
 	Error string `json:"error,omitempty"`
@@ -137,8 +137,9 @@ func (g *Grader) Grade(ctx context.Context, r Reply) (Graded, error) {
 	if err != nil {
 		return Graded{}, err
 	}
-	share := float64(max(full-base, 0)) / float64(max(score.One-base, 1))
-	return Graded{Reply: r, Language: s.Language, Points: MaxLabel * share}, nil
+	share := float64(max(full.Score-base.Score, 0)) / float64(max(score.One-base.Score, 1))
+	graded := Graded{Reply: r, Language: s.Language, Points: MaxLabel * share, Verdict: &grader.Verdict{}}
+	return graded, json.Unmarshal(full.Verdicts[0], graded.Verdict)
 }
 
 func (g *Grader) gradeTicket(ctx context.Context, t *scenarios.Ticket, r Reply) (Graded, error) {
@@ -161,14 +162,14 @@ func (g *Grader) gradeTicket(ctx context.Context, t *scenarios.Ticket, r Reply) 
 const emptyReply = "."
 
 // play plays gold with the reply as its last message and returns the score in micro-points.
-func (g *Grader) play(ctx context.Context, task string, w *scenarios.Workflow, reply string) (int64, error) {
+func (g *Grader) play(ctx context.Context, task string, w *scenarios.Workflow, reply string) (*episode.Final, error) {
 	if len(w.References.Good) == 0 {
-		return 0, fmt.Errorf("workflow %s has no reference reply at seed %d", w.ScenarioID, w.Seed)
+		return nil, fmt.Errorf("workflow %s has no reference reply at seed %d", w.ScenarioID, w.Seed)
 	}
 	planned := score.PlannedEpisode{Task: task, Scenario: w.ScenarioID, Seed: w.Seed}
 	oracle, err := g.oracle(planned)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	env := g.workflows.New()
 	result, err := env.Reset(episode.Options{Task: task, Scenario: w.ScenarioID, Seed: w.Seed})
@@ -183,9 +184,9 @@ func (g *Grader) play(ctx context.Context, task string, w *scenarios.Workflow, r
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("playing %s at seed %d: %w", w.ScenarioID, w.Seed, err)
+		return nil, fmt.Errorf("playing %s at seed %d: %w", w.ScenarioID, w.Seed, err)
 	}
-	return result.Final.Score, nil
+	return result.Final, nil
 }
 
 // withMessage returns the action with another message in place of the gold reply.

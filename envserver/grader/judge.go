@@ -169,5 +169,30 @@ type Interpretation struct {
 	Blames, Acknowledges bool
 }
 
+// Finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.
+type Finding uint8
+
+// The findings.
+const (
+	Missing Finding = iota
+	Stated
+	// Contradicted facts are stated and denied, left open between alternatives, or stated with two
+	// values, so a reader can't know which one is true.
+	Contradicted
+)
+
+func (f Finding) String() string { return [...]string{"missing", "stated", "contradicted"}[f] }
+
+// Reading is a judge's reading of a message to the customer of a workflow.
+type Reading struct {
+	// Facts contains a finding for each of the workflow's facts.
+	Facts []Finding
+	// Commits contains for each of the workflow's forbidden actions how the message commits to one
+	// of its verbs, or "".
+	Commits []string
+	// Faults are the reasons why no desk would send the message.
+	Faults []Gate
+}
+
 // Settled reports whether the agent's messages so far state all required facts, and the next step.
 type Settled struct{ Facts, Outcome bool }

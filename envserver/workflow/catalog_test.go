@@ -222,7 +222,7 @@ func TestForbiddenActionsCost(t *testing.T) {
 				t.Errorf("%s pays %d", act, r.Reward)
 			}
 		}
-		if e.state.forbidden {
+		if len(e.state.breaches) > 0 {
 			forbidden++
 		}
 	})

@@ -59,7 +59,11 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 	if invalid != nil && s.outcome == "" {
 		return episode.Result{}, invalid
 	}
-	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: s.final()}, nil
+	final, err := s.final()
+	if err != nil {
+		return episode.Result{}, err
+	}
+	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: final}, nil
 }
 
 // State reports the episode without gold labels.

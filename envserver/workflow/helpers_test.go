@@ -3,16 +3,42 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // plainReader counts a fact as stated if its value is in the reply, and a verb as a promise if the
 // verb is.
 type plainReader struct{}
+
+func (plainReader) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
+	r := grader.Reading{Facts: make([]grader.Finding, len(w.Facts)), Commits: make([]string, len(w.Forbidden))}
+	for i, f := range w.Facts {
+		if strings.Contains(message, f.Value) {
+			r.Facts[i] = grader.Stated
+		}
+	}
+	for i, f := range w.Forbidden {
+		for _, verb := range f.Verbs {
+			if strings.Contains(message, verb) {
+				r.Commits[i] = verb
+			}
+		}
+	}
+	return r
+}
+
+// fixedReader has one reading of every message.
+type fixedReader []grader.Finding
+
+func (r fixedReader) ReadMessage(*scenarios.Workflow, string) grader.Reading {
+	return grader.Reading{Facts: r}
+}
 
 // theOrder constrains an action to the order that the issue is about.
 func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }

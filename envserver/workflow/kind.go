@@ -5,8 +5,8 @@
 // wasn't done before and its prerequisites are met. It costs points if it is wrong, repeated, out
 // of order or forbidden; a harmless look-up costs little. The agent finds amounts, dates and
 // statuses by look-ups only, and the arguments of an action count. The resolution is paid for the
-// final state of the backend and the facts in the reply, not for the path. Rewards are never
-// clamped, so that every penalty is visible.
+// final state of the backend and the facts in the reply, not for the path; a reply that lacks facts
+// is paid in part. Rewards are never clamped, so that every penalty is visible.
 package workflow
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.3"
+const rulesVersion = "workflow.4"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.
@@ -34,17 +34,10 @@ const (
 //go:embed schemas
 var schemas embed.FS
 
-// Reader reads the reply that ends an episode, as the offline judge of package grader does. It is
-// safe for concurrent use.
+// Reader reads messages to the customer, as the offline judge of package grader does. It is safe for
+// concurrent use.
 type Reader interface {
-	// FactsStated reports for each fact whether the reply states it. The known texts contain other
-	// values that a reply may state.
-	FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool
-	// Commits reports whether the reply promises one of the acts that the verbs name.
-	Commits(reply string, verbs []string, language string) bool
-	// Harm returns why no desk would send the reply, "" if one would. The known values and the
-	// texts are what its writer may state and could read.
-	Harm(reply string, known, texts []string, language string) string
+	ReadMessage(w *scenarios.Workflow, message string) grader.Reading
 }
 
 // Kind serves the workflows of a catalogue.

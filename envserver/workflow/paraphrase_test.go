@@ -207,7 +207,7 @@ func TestParaphrases(t *testing.T) {
 			}
 			sent[text] = true
 			if final := withReply(t, kind, w, filled); final == nil || final.Score != score.One {
-				stated := kind.reader.FactsStated(filled, w.Facts, w.AllowedValues, w.Language)
+				stated := kind.reader.ReadMessage(w, filled)
 				t.Errorf("%s\nfacts %v of %s, final %+v", filled, stated, slots(w.Facts), final)
 			}
 		}

@@ -35,13 +35,13 @@ func TestReferences(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		for _, text := range w.References.Good {
 			if final := withReply(t, kind, w, text); final.Score != score.One {
-				stated := kind.reader.FactsStated(text, w.Facts, w.AllowedValues, w.Language)
+				stated := kind.reader.ReadMessage(w, text)
 				t.Errorf("score %d, facts %v: %s\n%s", final.Score, stated, text, mustJSON(w.Facts))
 			}
 		}
 		for _, bad := range w.References.Bad {
-			if final := withReply(t, kind, w, bad.Text); final != nil && final.Dimensions[1].Earned != 0 {
-				t.Errorf("a bad reply (%s) resolves the issue: %s", bad.Why, bad.Text)
+			if final := withReply(t, kind, w, bad.Text); final != nil && final.Dimensions[1].Earned > bad.Max {
+				t.Errorf("a bad reply (%s) earns %d of at most %d: %s", bad.Why, final.Dimensions[1].Earned, bad.Max, bad.Text)
 			}
 		}
 		if len(w.References.Good) < 3 || len(w.References.Bad) < 3 {

@@ -38,12 +38,16 @@ type state struct {
 	faults    int
 	satisfied []bool
 	neutrals  []int
-	forbidden bool
-	replied   bool
-	message   string
+	// breaches are the reasons why the issue can't be resolved any more.
+	breaches []grader.Gate
+	replied  bool
+	message  string
+	// told contains the findings on the workflow's facts in the reply, nil before it.
+	told []grader.Finding
 
 	// In milli-points: earned by steps, earned by the resolution, lost, and already paid as reward.
 	earnedSteps, earnedResolution, penalties, paid int64
+	fines                                          []fine
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
 }
@@ -70,51 +74,69 @@ func (s *state) play(a episode.Action) error {
 	s.step++
 	s.calls[a.Type]++
 	s.minutes += s.workflow.StepMinutes[a.Type]
-	answer, cost := s.carryOut(a.Type, args)
-	s.penalties += cost
+	answer := s.carryOut(a.Type, args)
 	if s.outcome == "" && s.step >= s.workflow.MaxSteps {
-		s.penalties += exhaustedPenalty
+		s.fine(a.Type, exhaustedPenalty, "no step is left")
 		s.outcome = score.Failed
 	}
 	return s.record(a.Type, args, answer)
 }
 
-// carryOut returns an action's result and cost. A call that fails by the script costs nothing and
-// doesn't count as an excess step.
-func (s *state) carryOut(action string, args map[string]any) (result, int64) {
-	if fault := s.fault(action); fault != "" {
-		s.faults++
-		return failure("%s", fault), 0
-	}
-	answer, cost := s.act(action, args)
-	if s.step-s.faults > len(s.workflow.Steps) && cost != neutralPenalty {
-		cost += neutralPenalty
-	}
-	return answer, cost
+// fine is a penalty with its reason.
+type fine struct {
+	step   int
+	action string
+	points int64
+	why    string
 }
 
-// act executes an action, adds its points and returns its result and cost. A forbidden action is
+func (s *state) fine(action string, points int64, why string) {
+	s.penalties += points
+	s.fines = append(s.fines, fine{s.step, action, points, why})
+}
+
+// carryOut returns an action's result. A call that fails by the script costs nothing and doesn't
+// count as an excess step.
+func (s *state) carryOut(action string, args map[string]any) result {
+	if fault := s.fault(action); fault != "" {
+		s.faults++
+		return failure("%s", fault)
+	}
+	before := s.penalties
+	answer := s.act(action, args)
+	if s.step-s.faults > len(s.workflow.Steps) && s.penalties-before != neutralPenalty {
+		s.fine(action, neutralPenalty, "more steps than the case needs")
+	}
+	return answer
+}
+
+// act executes an action, adds its points and costs, and returns its result. A forbidden action is
 // never a required step.
-func (s *state) act(action string, args map[string]any) (result, int64) {
+func (s *state) act(action string, args map[string]any) result {
 	if action == scenarios.RespondUser {
 		return s.respond(args)
 	}
-	forbidden := s.isForbidden(action, args)
-	s.forbidden = s.forbidden || forbidden
+	breach := s.breach(action, args)
+	if breach != nil {
+		s.breaches = append(s.breaches, *breach)
+	}
 	step, blocked := s.nextStep(action, args)
 	switch {
 	case step < 0 && s.tooEarly(action):
-		return failure("not done: something has to be looked up or settled first"), wrongPenalty
-	case forbidden:
-		return s.call(action, args), wrongPenalty
+		s.fine(action, wrongPenalty, "before a required step that comes first")
+		return failure("not done: something has to be looked up or settled first")
+	case breach != nil:
+		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
 		s.satisfy(step)
-		return s.call(action, args), 0
 	case !blocked && s.isNeutral(action, args):
-		return s.call(action, args), neutralPenalty
+		s.fine(action, neutralPenalty, "a needless look-up")
+	case blocked:
+		s.fine(action, wrongPenalty, "before a required step that comes first")
 	default:
-		return s.call(action, args), wrongPenalty
+		s.fine(action, wrongPenalty, "repeated, or not what the case requires")
 	}
+	return s.call(action, args)
 }
 
 // tooEarly reports whether the action changes the backend and a required step of its type has unmet
@@ -195,17 +217,30 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 	return false
 }
 
-func (s *state) isForbidden(action string, args map[string]any) bool {
+// breach returns the rule that forbids an action other than a reply, or nil.
+func (s *state) breach(action string, args map[string]any) *grader.Gate {
 	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
 	for _, f := range s.workflow.Forbidden {
 		always := f.When.IsZero() && len(f.Verbs) == 0
-		if f.Action == action && (always ||
-			len(f.Verbs) > 0 && s.reader.Commits(text(args, "message"), f.Verbs, s.workflow.Language) ||
-			!f.When.IsZero() && holds(f.When, moment)) {
-			return true
+		if f.Action == action && (always || !f.When.IsZero() && holds(f.When, moment)) {
+			return &grader.Gate{ID: f.ID, Reason: f.Why}
 		}
 	}
-	return false
+	return nil
+}
+
+// breachesOf returns the rules that a message breaks: the case's, and those of every desk.
+func (s *state) breachesOf(args map[string]any, read grader.Reading) []grader.Gate {
+	var all []grader.Gate
+	if b := s.breach(scenarios.RespondUser, args); b != nil {
+		all = append(all, *b)
+	}
+	for i, quote := range read.Commits {
+		if f := s.workflow.Forbidden[i]; quote != "" && f.Action == scenarios.RespondUser {
+			all = append(all, grader.Gate{ID: f.ID, Reason: f.Why + ": " + quote})
+		}
+	}
+	return append(all, read.Faults...)
 }
 
 // holds reports whether a predicate is true. A predicate on a missing argument is false.
@@ -216,43 +251,67 @@ func holds(p scenarios.Predicate, m scenarios.Moment) bool {
 
 // respond sends a message: a question that the scenario requires, or the reply that ends the
 // episode.
-func (s *state) respond(args map[string]any) (result, int64) {
+func (s *state) respond(args map[string]any) result {
 	message := text(args, "message")
 	if message == "" {
-		return failure("message is missing"), wrongPenalty
+		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
+		return failure("message is missing")
 	}
-	forbidden := s.isForbidden(scenarios.RespondUser, args) || s.isHarmful(message)
-	if ask := s.question(message); ask >= 0 && !forbidden {
+	read := s.reader.ReadMessage(s.workflow, message)
+	breaches := s.breachesOf(args, read)
+	if ask := s.question(message); ask >= 0 && len(breaches) == 0 {
 		s.satisfy(ask)
-		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}, 0
+		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
-	s.replied, s.message, s.outcome = true, message, score.Scored
-	s.forbidden = s.forbidden || forbidden
-	sent := result{OK: true, Sent: message}
-	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
-	if forbidden || last < 0 || !s.ready(s.workflow.Steps[last]) || !s.workflow.Steps[last].Accepts(args) ||
-		!s.statesFacts(message) {
-		return sent, wrongPenalty
-	}
-	s.satisfy(last)
-	if s.resolved() {
-		s.earnedResolution = resolutionPoints
-	}
-	return sent, 0
+	s.replied, s.message, s.told, s.outcome = true, message, read.Facts, score.Scored
+	s.breaches = append(s.breaches, breaches...)
+	s.settle(args, breaches)
+	return result{OK: true, Sent: message}
 }
 
-// isHarmful reports whether no desk would send the message.
-func (s *state) isHarmful(message string) bool {
-	w := s.workflow
-	record, err := json.Marshal(w.State)
-	if err != nil {
-		return false
+// settle pays the reply that ends the episode: its step if it states every fact, and the resolution
+// in proportion to what it states.
+func (s *state) settle(args map[string]any, breaches []grader.Gate) {
+	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
+	points := s.tellingPoints()
+	switch {
+	case len(breaches) > 0:
+		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breaches[0].Reason)
+		return
+	case last < 0 || !s.ready(s.workflow.Steps[last]) || !s.workflow.Steps[last].Accepts(args):
+		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
+		return
+	case points == 0:
+		s.fine(scenarios.RespondUser, wrongPenalty, "states too little of what the customer needs")
+		return
+	case points == resolutionPoints:
+		s.satisfy(last)
 	}
-	texts := append([]string{w.Query, w.Customer.Name, string(record)}, w.References.Good...)
-	for _, f := range w.Facts {
-		texts = append(append(texts, f.Value), f.Accept...)
+	if s.resolved(last) {
+		s.earnedResolution = points
 	}
-	return s.reader.Harm(message, w.AllowedValues, texts, w.Language) != ""
+}
+
+// tellingPoints returns the points of a resolution by the required facts that the reply states. A
+// fact that it states wrongly takes the place of a right one.
+func (s *state) tellingPoints() int64 {
+	required, stated, told := int64(0), int64(0), int64(0)
+	for i, f := range s.workflow.Facts {
+		switch {
+		case f.Optional:
+			continue
+		case s.told[i] == grader.Stated:
+			stated++
+			told++
+		case s.told[i] == grader.Contradicted:
+			told--
+		}
+		required++
+	}
+	if stated == 0 && required > 0 || told < 0 {
+		return 0
+	}
+	return resolutionPoints * (1 + told) / (1 + required)
 }
 
 // question returns the index of the question step that a message fulfils, or -1.
@@ -265,21 +324,16 @@ func (s *state) question(message string) int {
 	return -1
 }
 
-func (s *state) statesFacts(message string) bool {
-	w := s.workflow
-	for i, stated := range s.reader.FactsStated(message, w.Facts, w.AllowedValues, w.Language) {
-		if !stated && !w.Facts[i].Optional {
+// resolved reports whether every required step but the last was done, no forbidden action, and the
+// backend's final state meets every goal.
+func (s *state) resolved(last int) bool {
+	if len(s.breaches) > 0 {
+		return false
+	}
+	for i, done := range s.satisfied {
+		if !done && i != last {
 			return false
 		}
-	}
-	return true
-}
-
-// resolved reports whether every required step was done, no forbidden action, and the backend's
-// final state meets every goal.
-func (s *state) resolved() bool {
-	if s.forbidden || slices.Contains(s.satisfied, false) {
-		return false
 	}
 	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
 	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) })
@@ -289,7 +343,7 @@ func (s *state) resolved() bool {
 // episode.
 func (s *state) refuse(invalid *episode.ActionError) (err error) {
 	s.invalid++
-	s.penalties += wrongPenalty
+	s.fine("malformed", wrongPenalty, invalid.Error())
 	if s.invalid == episode.MaxInvalidActions {
 		s.outcome = score.Failed
 		s.last, err = freeze(failure("%v. This was invalid action %d: the episode is over", invalid, s.invalid))
@@ -311,9 +365,13 @@ func (s *state) pay() int64 {
 func (s *state) balance() int64 { return s.earnedSteps + s.earnedResolution - s.penalties }
 
 // final returns nil before the end of the episode.
-func (s *state) final() *episode.Final {
+func (s *state) final() (*episode.Final, error) {
 	if s.outcome == "" {
-		return nil
+		return nil, nil
+	}
+	verdict, err := freeze(s.verdict())
+	if err != nil {
+		return nil, err
 	}
 	dimensions := []score.Dimension{
 		{Name: "steps", Earned: s.earnedSteps, Offered: stepPoints * int64(len(s.workflow.Steps))},
@@ -323,7 +381,8 @@ func (s *state) final() *episode.Final {
 	return &episode.Final{
 		Task: s.task.name, Scenario: s.workflow.ScenarioID, Category: category, Outcome: s.outcome, Judge: scale,
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
-	}
+		Verdicts: []json.RawMessage{json.RawMessage(verdict)},
+	}, nil
 }
 
 func (s *state) record(action string, args map[string]any, answer result) error {

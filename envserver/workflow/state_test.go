@@ -6,31 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
-
-func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string, _ string) []bool {
-	stated := make([]bool, len(facts))
-	for i, f := range facts {
-		stated[i] = strings.Contains(reply, f.Value)
-	}
-	return stated
-}
-
-func (plainReader) Harm(string, []string, []string, string) string { return "" }
-
-func (plainReader) Commits(reply string, verbs []string, _ string) bool {
-	return slices.ContainsFunc(verbs, func(v string) bool { return strings.Contains(reply, v) })
-}
 
 func TestRewards(t *testing.T) {
 	tests := map[string]struct {
@@ -130,8 +116,53 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 		Dimensions: []score.Dimension{{Name: "steps", Earned: 800, Offered: 800},
 			{Name: "resolution", Earned: 500, Offered: 500}, {Name: "penalties", Earned: -40}},
 	}
+	want.Verdicts = []json.RawMessage{[]byte(`{"judge":"rules","status":"ok","criteria":[` +
+		`{"id":"s1 check_order_status","earned":200,"offered":200},` +
+		`{"id":"s2 check_payment","earned":200,"offered":200},` +
+		`{"id":"s3 initiate_refund","earned":200,"offered":200},` +
+		`{"id":"s4 respond_user","earned":200,"offered":200},{"id":"resolution","earned":500,"offered":500},` +
+		`{"id":"action 1 check_order_status","earned":-20,"offered":0,"reason":"a needless look-up"},` +
+		`{"id":"action 5 respond_user","earned":-20,"offered":0,"reason":"more steps than the case needs"}],` +
+		`"preGate":500,"postGate":500}`)}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
+	}
+}
+
+// TestReplyIsPaidByWhatItStates gives the reader's findings on three required facts.
+func TestReplyIsPaidByWhatItStates(t *testing.T) {
+	tests := map[string]struct {
+		found      []grader.Finding
+		resolution int64
+		reason     string
+	}{
+		"everything":     {[]grader.Finding{grader.Stated, grader.Stated, grader.Stated}, 500, ""},
+		"one is missing": {[]grader.Finding{grader.Stated, grader.Missing, grader.Stated}, 375, "f2 day is missing"},
+		"two are missing": {[]grader.Finding{grader.Missing, grader.Missing, grader.Stated}, 250,
+			"f1 amount is missing, f2 day is missing"},
+		"one is wrong": {[]grader.Finding{grader.Stated, grader.Contradicted, grader.Stated}, 250,
+			"f2 day is contradicted"},
+		"two are wrong": {[]grader.Finding{grader.Stated, grader.Contradicted, grader.Contradicted}, 0,
+			"f2 day is contradicted, f3 card is contradicted"},
+		"nothing is right": {[]grader.Finding{grader.Missing, grader.Missing, grader.Missing}, 0,
+			"f1 amount is missing, f2 day is missing, f3 card is missing"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := calm()
+			w.Facts = []scenarios.Fact{{ID: "f1", Slot: "amount"}, {ID: "f2", Slot: "day"}, {ID: "f3", Slot: "card"}}
+			e := start(w, episode.Dense)
+			e.state.reader = fixedReader(tc.found)
+			_, last := play(t, e, order, payment, refundGood, reply)
+			var v grader.Verdict
+			if err := json.Unmarshal(last.Final.Verdicts[0], &v); err != nil {
+				t.Fatal(err)
+			}
+			if got := last.Final.Dimensions[1].Earned; got != tc.resolution || v.Criteria[4].Reason != tc.reason {
+				t.Errorf("resolution %d because %q, want %d because %q", got, v.Criteria[4].Reason, tc.resolution,
+					tc.reason)
+			}
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ type analysis struct {
 	doc           *text.Document
 	copied        bool
 	actions       grader.Actions
-	findings      []finding
+	findings      []grader.Finding
 	stated        int // the number of required facts that the reply states
 	discriminated int // the number of discriminating facts among them
 	contradicted  int // the number of required facts that the reply states and denies
@@ -51,7 +51,7 @@ func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 }
 
 func (r *analysis) findFacts() {
-	r.findings = make([]finding, len(r.facts))
+	r.findings = make([]grader.Finding, len(r.facts))
 	for i := range r.facts {
 		f := &r.facts[i]
 		r.findings[i] = f.find(r.doc, r.prepared)
@@ -94,7 +94,7 @@ func (r *analysis) statesForm(f *form) bool {
 
 func (r *analysis) supportedTime() bool {
 	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
-		return (c.Kind == text.DurationValue || c.Kind == text.DateValue || c.Kind == text.ClockValue) && r.supports(c)
+		return c.Timed() && r.supports(c)
 	})
 }
 

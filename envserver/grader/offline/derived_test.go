@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -48,7 +49,7 @@ func TestFollowing(t *testing.T) {
 // TestDerivedFacts checks that the end of a duration states it, and that other days and times
 // don't.
 func TestDerivedFacts(t *testing.T) {
-	type said map[string]finding
+	type said map[string]grader.Finding
 	tests := map[string]struct {
 		language string
 		fact     scenarios.Fact
@@ -115,7 +116,7 @@ func TestServedDays(t *testing.T) {
 func TestNoContradiction(t *testing.T) {
 	fact := scenarios.Fact{ID: "f", Value: "48 hours", Context: []string{"answer", "hear", "team"}}
 	p := prepare(dated("en", fact), newLibraries())
-	for reply, want := range map[string]finding{
+	for reply, want := range map[string]grader.Finding{
 		"A signature that isn't yours goes to our team, who answer within 48 hours.":        stated,
 		"Anything that doesn't come back is for the team, and they answer in 48 hours.":     stated,
 		"I can't say yes or no, but the team will answer within 48 hours.":                  stated,

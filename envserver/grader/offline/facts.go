@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -37,22 +38,15 @@ func (l *library) fact(f scenarios.Fact) fact {
 	return out
 }
 
-// finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.
-type finding uint8
-
 const (
-	missing finding = iota
-	stated
-	// contradicted facts are stated and denied, left open between alternatives, or stated with two
-	// values, so a reader can't know which one is true.
-	contradicted
+	missing      = grader.Missing
+	stated       = grader.Stated
+	contradicted = grader.Contradicted
 )
-
-func (f finding) String() string { return [...]string{"missing", "stated", "contradicted"}[f] }
 
 // find looks for the fact. A sentence states it if it contains one of the value's forms and a
 // context word with the right polarity, unless another sentence contradicts it.
-func (f *fact) find(d *text.Document, p *prepared) finding {
+func (f *fact) find(d *text.Document, p *prepared) grader.Finding {
 	result := missing
 	var saying []text.Span
 	rivalled := false
@@ -124,7 +118,7 @@ func (f *fact) carries(d *text.Document, neighbour text.Span) bool {
 
 // findIn is find for one sentence. The context of a distinct value may be in the sentence's
 // subject, or in the sentence after it.
-func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) finding {
+func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grader.Finding {
 	if d.IsQuestion(s) {
 		return missing
 	}
@@ -152,7 +146,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 
 // polarity returns whether a sentence that contains the value at a token states or contradicts the
 // fact.
-func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) finding {
+func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) grader.Finding {
 	if d.LeavesOpenAt(s, at) {
 		return contradicted
 	}

@@ -86,13 +86,26 @@ func (r *analysis) checkGates() {
 	if r.contradicted > 0 {
 		r.trip("wrong-fact", wrongFactCap, "contradicts a required fact, leaves it open, or gives it another value")
 	}
+	if 2*r.contradicted >= max(r.required, 2) {
+		r.trip("contradictory", unsupportedCap, "contradicts or leaves open half of the required facts")
+	}
+	if r.copied {
+		r.trip("copied", unsupportedCap, "more than half of it is copied from the ticket, an article or the rubric")
+	}
+	r.checkForm()
+	for i := range r.gates {
+		if reason := r.tripped(&r.gates[i]); reason != "" {
+			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)
+		}
+	}
+}
+
+// checkForm trips the gates on replies that aren't letters.
+func (r *analysis) checkForm() {
 	for _, g := range []struct {
 		tripped    bool
 		id, reason string
 	}{
-		{2*r.contradicted >= max(r.required, 2), "contradictory",
-			"contradicts or leaves open half of the required facts"},
-		{r.copied, "copied", "more than half of it is copied from the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
 		{fragmented(r.doc), "fragments", "consists of fragments, not of sentences"},
@@ -101,11 +114,6 @@ func (r *analysis) checkGates() {
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)
-		}
-	}
-	for i := range r.gates {
-		if reason := r.tripped(&r.gates[i]); reason != "" {
-			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)
 		}
 	}
 }

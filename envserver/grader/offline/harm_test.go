@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/scenarios"
+
 	"github.com/csenv/csenv/envserver/grader"
 )
 
@@ -83,8 +85,8 @@ func TestAlternatives(t *testing.T) {
 
 func TestWorkflowHarm(t *testing.T) {
 	o := New()
-	texts := []string{"order LD-1 of Ann Lee, total $35.50, tax 8%"}
-	known := []string{"$35.50", "8%", "$2.84"}
+	w := &scenarios.Workflow{Language: "en", Query: "order LD-1 of Ann Lee, total $35.50, tax 8%",
+		AllowedValues: []string{"$35.50", "8%", "$2.84"}}
 	tests := map[string]bool{
 		"I have refunded $38.34, that is $35.50 and its tax of 8%.": false,
 		"I have refunded $35.50 and add $10.00 for the wait.":       true,
@@ -92,8 +94,8 @@ func TestWorkflowHarm(t *testing.T) {
 		"Dear Ann Lee, it is on its way.":                           false,
 	}
 	for reply, want := range tests {
-		if got := o.Harm(reply, known, texts, "en"); (got != "") != want {
-			t.Errorf("%q: %q", reply, got)
+		if got := o.ReadMessage(w, reply).Faults; (got != nil) != want {
+			t.Errorf("%q: %+v", reply, got)
 		}
 	}
 }

@@ -5,47 +5,54 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 
-func TestFactsStated(t *testing.T) {
+func TestReadFacts(t *testing.T) {
 	facts := []scenarios.Fact{
 		{ID: "amount", Value: "$12.50", Context: []string{"refund", "sent back"}},
 		{ID: "arrival", Value: "5 business days", Context: []string{"card", "arrive"}},
 	}
 	tests := map[string]struct {
 		reply string
-		want  []bool
+		want  []grader.Finding
 	}{
 		"both": {"I have refunded $12.50. It will arrive on your card within five business days.",
-			[]bool{true, true}},
-		"one":              {"I have refunded $12.50 to you.", []bool{true, false}},
-		"another value":    {"I have refunded $21.50. It will arrive within 9 business days.", []bool{false, false}},
-		"no context":       {"$12.50. 5 business days.", []bool{false, false}},
-		"nothing":          {"", []bool{false, false}},
-		"denied":           {"I have not refunded $12.50.", []bool{false, false}},
-		"another language": {"你好", []bool{false, false}},
+			[]grader.Finding{stated, stated}},
+		"one": {"I have refunded $12.50 to you.", []grader.Finding{stated, missing}},
+		"another value": {"I have refunded $21.50. It will arrive within 9 business days.",
+			[]grader.Finding{missing, contradicted}},
+		"no context":       {"$12.50. 5 business days.", []grader.Finding{missing, missing}},
+		"nothing":          {"", []grader.Finding{missing, missing}},
+		"denied":           {"I have not refunded $12.50.", []grader.Finding{contradicted, missing}},
+		"another language": {"你好", []grader.Finding{missing, missing}},
 	}
 	judge := New()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judge.FactsStated(tc.reply, facts, nil, "en")); diff != "" {
-				t.Errorf("FactsStated(%q) (-want +got):\n%s", tc.reply, diff)
+			if diff := cmp.Diff(tc.want, readFacts(judge, tc.reply, facts)); diff != "" {
+				t.Errorf("facts of %q (-want +got):\n%s", tc.reply, diff)
 			}
 		})
 	}
+}
+
+// readFacts reads a message to a workflow's customer with facts and other values that it may state.
+func readFacts(o *Judge, message string, facts []scenarios.Fact, known ...string) []grader.Finding {
+	return o.ReadMessage(&scenarios.Workflow{Language: "en", Facts: facts, AllowedValues: known}, message).Facts
 }
 
 // TestLabelledValueIsStated reads values in lists with labels.
 func TestLabelledValueIsStated(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 26, 2026", Context: []string{"estimate", "deliver", "date",
 		"expect", "come", "due"}}}
-	for reply, want := range map[string]bool{
-		"Hello,\n\n- Estimated delivery: March 26, 2026\n\nRegards": true,
-		"estimate deliver date expect come due March 26, 2026":      false,
+	for reply, want := range map[string]grader.Finding{
+		"Hello,\n\n- Estimated delivery: March 26, 2026\n\nRegards": stated,
+		"estimate deliver date expect come due March 26, 2026":      missing,
 	} {
-		if diff := cmp.Diff([]bool{want}, New().FactsStated(reply, facts, nil, "en")); diff != "" {
-			t.Errorf("FactsStated(%q) (-want +got):\n%s", reply, diff)
+		if diff := cmp.Diff([]grader.Finding{want}, readFacts(New(), reply, facts)); diff != "" {
+			t.Errorf("facts of %q (-want +got):\n%s", reply, diff)
 		}
 	}
 }
@@ -55,12 +62,11 @@ func TestKnownTimesContradictNothing(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 20, 2026", Context: []string{"trace"}}}
 	const reply = "The last scan before a trace was on March 13. A trace can be opened on March 20, 2026."
 	judge := New()
-	if diff := cmp.Diff([]bool{true}, judge.FactsStated(reply, facts, []string{"scanned on March 13, 2026"},
-		"en")); diff != "" {
-		t.Errorf("FactsStated() with a known date (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]grader.Finding{stated}, readFacts(judge, reply, facts, "scanned on March 13, 2026")); diff != "" {
+		t.Errorf("the facts with a known date (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]bool{false}, judge.FactsStated(reply, facts, nil, "en")); diff != "" {
-		t.Errorf("FactsStated() with an unknown date (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]grader.Finding{contradicted}, readFacts(judge, reply, facts)); diff != "" {
+		t.Errorf("the facts with an unknown date (-want +got):\n%s", diff)
 	}
 }
 
@@ -80,8 +86,9 @@ func TestCommits(t *testing.T) {
 	judge := New()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := judge.Commits(tc.reply, []string{"refund"}, "en"); got != tc.want {
-				t.Errorf("Commits(%q) = %t, want %t", tc.reply, got, tc.want)
+			w := &scenarios.Workflow{Language: "en", Forbidden: []scenarios.ForbiddenAction{{Verbs: []string{"refund"}}}}
+			if got := judge.ReadMessage(w, tc.reply).Commits[0]; (got != "") != tc.want {
+				t.Errorf("%q commits: %q, want %t", tc.reply, got, tc.want)
 			}
 		})
 	}

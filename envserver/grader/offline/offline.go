@@ -28,7 +28,7 @@ const (
 	inventedCost = 50
 	// longReply is the length, in bytes, from which replies are judged one at a time.
 	longReply = 2 * text.MaxMessageRunes
-	// maxPrepared is the maximum number of prepared tickets that a judge keeps.
+	// maxPrepared is the maximum number of prepared tickets, and of workflows, that a judge keeps.
 	maxPrepared = 256
 )
 
@@ -37,7 +37,9 @@ const (
 type Judge struct {
 	libraries map[string]*library
 
-	ready *lru.Cache[*scenarios.Ticket, *prepared] // the last judged tickets
+	// tickets and workflows are the last judged ones.
+	tickets   *lru.Cache[*scenarios.Ticket, *prepared]
+	workflows *lru.Cache[*scenarios.Workflow, *prepared]
 	// long admits one long reply at a time, because each occupies a processor for up to a tenth of
 	// a second.
 	long chan struct{}
@@ -47,8 +49,8 @@ var _ grader.Judge = (*Judge)(nil)
 
 // New makes an offline judge. It reads the lexicons, so share the judge.
 func New() *Judge {
-	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared),
-		long: make(chan struct{}, 1)}
+	return &Judge{libraries: newLibraries(), tickets: newCache[*scenarios.Ticket, *prepared](maxPrepared),
+		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared), long: make(chan struct{}, 1)}
 }
 
 // Name returns the constant Name.
@@ -70,5 +72,5 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 
 // prepared returns the prepared ticket.
 func (o *Judge) prepared(t *scenarios.Ticket) *prepared {
-	return cached(o.ready, t, func(t *scenarios.Ticket) *prepared { return prepare(t, o.libraries) })
+	return cached(o.tickets, t, func(t *scenarios.Ticket) *prepared { return prepare(t, o.libraries) })
 }

@@ -159,7 +159,7 @@ func TestOfflineForgetsOldTickets(t *testing.T) {
 	for range 2*maxPrepared + 1 {
 		judgeReply(t, o, overbilled(), goodReply)
 	}
-	if n := o.ready.Len(); n != maxPrepared {
+	if n := o.tickets.Len(); n != maxPrepared {
 		t.Errorf("%d tickets kept, want %d", n, maxPrepared)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // TestPolarity checks whether a reply states a fact, denies it, leaves it open, or doesn't mention
 // it.
 func TestPolarity(t *testing.T) {
-	type said map[string]finding
+	type said map[string]grader.Finding
 	tests := map[string]struct {
 		language string
 		fact     scenarios.Fact

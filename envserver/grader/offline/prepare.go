@@ -37,6 +37,7 @@ type prepared struct {
 	names           wordSet
 	teams           []text.Term
 	upset           bool
+	written         func() []string // the folded texts that the writer of a reply could read
 }
 
 // gate is one of the scenario's forbidden statements.
@@ -63,6 +64,11 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
 	p.names = nameSet(t.Customer)
+	texts := append(servedTexts(t), t.Customer.Name, t.Customer.Company)
+	for _, a := range t.Articles {
+		texts = append(texts, a.Title, a.Body)
+	}
+	p.written = foldAll(texts, t.Reply.Facts, t.References.Good)
 	return p
 }
 

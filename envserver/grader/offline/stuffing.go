@@ -157,11 +157,12 @@ func alternatives(d *text.Document, a, b text.Value) bool {
 	return true
 }
 
-// fragmented reports whether most of the reply's sentences have no verb and few words.
+// fragmented reports whether most of the reply's sentences, questions apart, have no verb and few
+// words.
 func fragmented(d *text.Document) bool {
 	sentences, fragments := 0, 0
 	for _, s := range d.Sentences {
-		if d.CountWords(s) == 0 {
+		if d.CountWords(s) == 0 || d.IsQuestion(s) {
 			continue
 		}
 		sentences++

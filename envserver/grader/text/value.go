@@ -96,6 +96,11 @@ func sameID(a, b string) bool {
 // Soft values require no support: a bare number may count steps or attempts.
 func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
+// Timed reports whether the value is a day, a time of day or a duration.
+func (c Value) Timed() bool {
+	return c.Kind == DateValue || c.Kind == ClockValue || c.Kind == DurationValue
+}
+
 // Contains reports whether the set contains a value equal to c.
 func Contains(set []Value, c Value) bool { return slices.ContainsFunc(set, c.Equal) }
 

@@ -1,0 +1,47 @@
+package offline
+
+import (
+	"encoding/json"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// ReadMessage reads a message to a workflow's customer as the judge reads replies to tickets. A
+// time in a sentence about a fact contradicts it unless the time is the fact's or one of the
+// workflow's allowed values.
+func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
+	p := cached(o.workflows, w, o.prepareWorkflow)
+	plain, _ := text.Bound(message)
+	r := &analysis{prepared: p, text: plain, doc: text.Parse(text.Fold(plain), p.lex)}
+	r.findFacts()
+	r.promises = r.lib.promiseReader(r.doc).promises()
+	reading := grader.Reading{Facts: r.findings, Commits: make([]string, len(p.gates))}
+	for i := range p.gates {
+		if len(p.gates[i].remedies) > 0 {
+			reading.Commits[i] = r.promisedOf(&p.gates[i])
+		}
+	}
+	r.checkForm()
+	r.checkHarm()
+	reading.Faults = r.verdict.Gates
+	return reading
+}
+
+// prepareWorkflow prepares the workflow as a ticket without served texts, with a gate for each
+// forbidden action.
+func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
+	spec := scenarios.ReplySpec{Facts: w.Facts, AllowedValues: w.AllowedValues}
+	for _, f := range w.Forbidden {
+		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Verbs: f.Verbs})
+	}
+	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
+	p.known = p.allowed
+	record, err := json.Marshal(w.State)
+	if err != nil {
+		panic(err) // The state has plain fields alone.
+	}
+	p.written = foldAll([]string{w.Query, w.Customer.Name, string(record)}, w.Facts, w.References.Good)
+	return p
+}

@@ -1,0 +1,60 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// verdict explains the points of an ended episode: a criterion for each required step, one for the
+// resolution and one for each penalty, and a gate for each rule that was broken.
+func (s *state) verdict() grader.Verdict {
+	v := grader.Verdict{Judge: scale, Status: grader.StatusOK, Gates: s.breaches,
+		PreGate: s.earnedResolution, PostGate: s.earnedResolution}
+	for i, step := range s.workflow.Steps {
+		c := grader.Criterion{ID: step.ID + " " + step.Action, Offered: stepPoints, Reason: "not done"}
+		if s.satisfied[i] {
+			c.Earned, c.Reason = stepPoints, ""
+		}
+		v.Criteria = append(v.Criteria, c)
+	}
+	v.Criteria = append(v.Criteria, grader.Criterion{ID: "resolution", Earned: s.earnedResolution,
+		Offered: resolutionPoints, Reason: s.unresolved()})
+	for _, f := range s.fines {
+		v.Criteria = append(v.Criteria, grader.Criterion{ID: fmt.Sprintf("action %d %s", f.step, f.action),
+			Earned: -f.points, Reason: f.why})
+	}
+	return v
+}
+
+// unresolved returns why the resolution isn't paid in full, or "".
+func (s *state) unresolved() string {
+	if s.earnedResolution == resolutionPoints {
+		return ""
+	}
+	var why []string
+	switch {
+	case !s.replied:
+		why = append(why, "the customer got no reply")
+	case len(s.breaches) > 0:
+		why = append(why, "a rule was broken")
+	}
+	for i, step := range s.workflow.Steps {
+		if !s.satisfied[i] && !step.Terminal {
+			why = append(why, fmt.Sprintf("%s isn't done", step.ID))
+		}
+	}
+	for i, finding := range s.told {
+		if f := s.workflow.Facts[i]; finding != grader.Stated && !f.Optional {
+			why = append(why, fmt.Sprintf("%s %s is %s", f.ID, f.Slot, finding))
+		}
+	}
+	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
+	if slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) }) {
+		why = append(why, "the records aren't as they should be at the end")
+	}
+	return strings.Join(why, ", ")
+}

@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the minimum score of a passed workflow, in micro-points. The issue must be resolved
-// as well.
+// PassMark is the minimum score of a passed workflow, in micro-points. The resolution must be paid in
+// full as well.
 const PassMark = 750_000
 
 // SequenceRow is the result of a fixed sequence of actions on the workflows.
@@ -94,7 +94,7 @@ func (t *tally) add(final *episode.Final, err error) error {
 	t.episodes++
 	t.total += final.Score
 	resolved := slices.ContainsFunc(final.Dimensions,
-		func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned > 0 })
+		func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned == d.Offered })
 	if resolved && final.Score >= PassMark {
 		t.passed++
 	}

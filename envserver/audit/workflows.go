@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the minimum score of a passed workflow, in micro-points. The resolution must be paid in
-// full as well.
+// PassMark is the minimum score of a passed workflow, in micro-points. The resolution must be paid
+// in full as well.
 const PassMark = 750_000
 
 // SequenceRow is the result of a fixed sequence of actions on the workflows.

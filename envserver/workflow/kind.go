@@ -34,8 +34,8 @@ const (
 //go:embed schemas
 var schemas embed.FS
 
-// Reader reads messages to the customer, as the offline judge of package grader does. It is safe for
-// concurrent use.
+// Reader reads messages to the customer, as the offline judge of package grader does. It is safe
+// for concurrent use.
 type Reader interface {
 	ReadMessage(w *scenarios.Workflow, message string) grader.Reading
 }

@@ -194,7 +194,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if markErr != nil && needsCosts(d) {
 		d.hold()
 	}
-	d.postponed = r.updates.postpone(d)
+	if d.postponed, err = r.updates.postpone(ctx, r.client, d); err != nil {
+		return ctrl.Result{}, err
+	}
 	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
 	d.applyErr = errors.Join(keyErr, markErr, r.apply(ctx, env.Namespace, steps, memory),

@@ -1,6 +1,9 @@
 package environment
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -107,27 +111,52 @@ func newUpdates(most int) *updates {
 // postpone reports whether the pool's servers aren't replaced yet. They wait only if their template
 // differs without a change of the spec or of the scenarios: another release of the operator made
 // it. A pool keeps its place until its servers are replaced, or are found not to start.
-func (u *updates) postpone(d decision) bool {
+func (u *updates) postpone(ctx context.Context, reader client.Reader, d decision) (bool, error) {
 	deployment, pool := d.deployment(), types.NamespacedName{Namespace: d.env.Namespace, Name: d.env.Name}
 	if u == nil || deployment == nil {
-		return false
+		return false, nil
 	}
 	if deployment.Spec.Template.Annotations[templateHash] == newestTemplate(d) {
 		if isRolledOut(deployment) || deadlineExceeded(d.snapshot) {
 			u.end(pool)
 		}
-		return false
+		return false, nil
 	}
 	if d.env.Generation != d.env.Status.ObservedGeneration || d.scenarios != annotatedScenarios(d.snapshot) {
-		return false
+		return false, nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.updated[pool] && len(u.updated) >= u.most {
-		return true
+	busy, err := updating(ctx, reader)
+	if err != nil {
+		return true, err
+	}
+	maps.Copy(busy, u.updated) // the cache may not show them yet
+	if !busy[pool] && len(busy) >= u.most {
+		return true, nil
 	}
 	u.updated[pool] = true
-	return false
+	return false, nil
+}
+
+// updating finds the pools whose servers are being replaced. It reads that from the cluster,
+// because an operator that starts must know the pools that another one updates.
+func updating(ctx context.Context, reader client.Reader) (map[types.NamespacedName]bool, error) {
+	var list appsv1.DeploymentList
+	if err := reader.List(ctx, &list, client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue,
+		v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer}); err != nil {
+		return nil, fmt.Errorf("listing the Deployments of pools: %w", err)
+	}
+	found := map[types.NamespacedName]bool{}
+	for i := range list.Items {
+		d := &list.Items[i]
+		c := deploymentCondition(d, appsv1.DeploymentProgressing)
+		stuck := c != nil && c.Status == corev1.ConditionFalse
+		if !stuck && (!observed(d) || d.Status.UpdatedReplicas < d.Status.Replicas) {
+			found[client.ObjectKeyFromObject(d)] = true
+		}
+	}
+	return found, nil
 }
 
 func newestTemplate(d decision) string {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,4 +76,49 @@ func TestChangesOfTheSpecAreNotPostponed(t *testing.T) {
 			t.Errorf("image %s", got)
 		}
 	})
+}
+
+// An operator that has just started knows which pools another one updates.
+func TestRestartedOperatorCountsRunningUpdates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	w.mustReconcile(t)
+	w.rolledOut(t)
+	w.mustReconcile(t)
+	w.reconciler.image = "csenv:next"
+	cluster := w.reconciler.live.(client.Client)
+	var mine appsv1.Deployment
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), &mine); err != nil {
+		t.Fatal(err)
+	}
+	other := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "other", Labels: mine.Labels,
+		Generation: 2}, Spec: mine.Spec}
+	if err := cluster.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for name, step := range map[string]struct {
+		status appsv1.DeploymentStatus
+		image  string
+	}{
+		"not yet seen": {appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2}, testImage},
+		"rolling":      {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}, testImage},
+		"stuck": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse,
+				Reason: "ProgressDeadlineExceeded"}}}, "csenv:next"},
+		"scaled": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2}, "csenv:next"},
+	} {
+		other.Status = step.status
+		if err := cluster.Status().Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		w.edit(t, func(d *appsv1.Deployment) { d.Spec, d.Annotations = mine.Spec, mine.Annotations })
+		w.rolledOut(t)
+		w.reconciler.updates = newUpdates(1)
+		w.mustReconcile(t)
+		w.edit(t, func(d *appsv1.Deployment) {
+			if got := d.Spec.Template.Spec.Containers[0].Image; got != step.image {
+				t.Errorf("%s: image %s, want %s", name, got, step.image)
+			}
+		})
+	}
 }

@@ -75,7 +75,7 @@ func TestEveryProgramIsAPinnedTool(t *testing.T) {
 func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	t.Helper()
 	dir := t.TempDir()
-	f := folders{repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
+	f := folders{node: firstNode(), repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
 		state: filepath.Join(dir, "state")}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{
 		"kubernetes": {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5"},

@@ -33,12 +33,15 @@ func (s settings) ContainerdSocket() string      { return s.containerdSocket() }
 func (settings) PauseImage() string              { return pauseImage }
 func (settings) CNIFolder() string               { return cniFolder }
 func (settings) PodNetwork() string              { return podNetwork }
-func (settings) NodeIP() string                  { return nodeIP }
+func (s settings) NodePods() string              { return s.node.pods }
+func (s settings) NodeIP() string                { return s.node.ip }
+func (s settings) CgroupRoot() string            { return s.node.group }
+func (settings) DNSAddress() string              { return nodeIP }
 func (settings) ClusterDomain() string           { return clusterDomain }
 func (settings) APIAddress() string              { return apiAddress }
 func (settings) EtcdAddress() string             { return etcdAddress }
 func (settings) EtcdPeerAddress() string         { return etcdPeerAddress }
-func (settings) NodeName() string                { return nodeName }
+func (s settings) NodeName() string              { return s.node.name }
 func (settings) ServiceNetwork() string          { return serviceNetwork }
 func (s settings) Kubeconfig(user string) string { return s.at("config", user+".kubeconfig") }
 
@@ -111,21 +114,15 @@ func (s settings) render(name string) ([]byte, error) {
 
 // writeConfig writes the configuration and kubeconfig of every component.
 func writeConfig(s settings) error {
-	files := map[string]string{
-		"containerd.toml": s.at("config", "containerd.toml"),
-		"cni.conflist":    s.at("config", "cni", "csenv.conflist"),
-		"kubelet.yaml":    s.at("config", "kubelet.yaml"),
-		"Corefile":        s.at("config", "Corefile"),
-		"resolv.conf":     s.at("config", "resolv.conf"),
-		"node.sh":         s.at("config", "node.sh"),
-		"coredns.yaml":    s.at("config", "coredns.yaml"),
-	}
-	for name, path := range files {
-		if err := s.write(name, path, 0o644); err != nil {
+	for _, name := range []string{"Corefile", "coredns.yaml"} {
+		if err := s.write(name, s.at("config", name), 0o644); err != nil {
 			return err
 		}
 	}
-	for _, user := range []string{"kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "kubelet"} {
+	if err := writeNodeConfig(s); err != nil {
+		return err
+	}
+	for _, user := range []string{"kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns"} {
 		s.User = user
 		if err := s.write("kubeconfig", s.Kubeconfig(user), 0o600); err != nil {
 			return err
@@ -133,6 +130,20 @@ func writeConfig(s settings) error {
 	}
 	s.User = "admin"
 	return s.write("kubeconfig", s.at("kubeconfig"), 0o600)
+}
+
+// writeNodeConfig writes the configuration of a node's containerd and kubelet.
+func writeNodeConfig(s settings) error {
+	for _, name := range []string{"containerd.toml", "kubelet.yaml", "resolv.conf", "node.sh"} {
+		if err := s.write(name, s.at("config", name), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := s.write("cni.conflist", s.at("config", "cni", "csenv.conflist"), 0o644); err != nil {
+		return err
+	}
+	s.User = "kubelet"
+	return s.write("kubeconfig", s.Kubeconfig(s.User), 0o600)
 }
 
 func (s settings) write(name, path string, mode os.FileMode) error {

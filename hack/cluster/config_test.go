@@ -71,10 +71,10 @@ func TestCNIConfigKeepsPodsInTheirNetwork(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(mustRender(t, settings{}, "cni.conflist")), &config); err != nil {
+	if err := json.Unmarshal([]byte(mustRender(t, settings{folders: folders{node: secondNode()}}, "cni.conflist")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != podNetwork ||
+	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != secondNode().pods ||
 		config.Plugins[1].Type != "portmap" {
 		t.Errorf("config %+v", config)
 	}

@@ -21,10 +21,11 @@ type folders struct {
 	repo  string // checkout of the main module
 	cache string // built binaries and notes; down keeps it
 	state string // one cluster; down removes it
+	node  node   // whose processes and files are in the state
 }
 
-// maxStatePath keeps containerd's longest socket name under the kernel's limit of 108 bytes.
-const maxStatePath = 70
+// maxStatePath keeps the second node's longest socket name under the kernel's limit of 108 bytes.
+const maxStatePath = 66
 
 func findFolders() (folders, error) {
 	repo, err := repoRoot()
@@ -35,7 +36,7 @@ func findFolders() (folders, error) {
 	if err != nil {
 		return folders{}, fmt.Errorf("finding the cache folder (set HOME or XDG_CACHE_HOME): %w", err)
 	}
-	f := folders{repo: repo, cache: filepath.Join(caches, "csenv")}
+	f := folders{repo: repo, cache: filepath.Join(caches, "csenv"), node: firstNode()}
 	f.state = filepath.Join(f.cache, "cluster")
 	if dir := os.Getenv("CSENV_CLUSTER_DIR"); dir != "" {
 		if f.state, err = filepath.Abs(dir); err != nil {
@@ -79,7 +80,8 @@ func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock
 // removed, because CSENV_CLUSTER_DIR may be a folder with other files.
 func stateEntries() []string {
 	return []string{"provider", "kubeconfig", "host.json", "pki", "config", "etcd", "containerd", "node", "logs",
-		"images"}
+		"images",
+		secondFolder}
 }
 
 // remove deletes the cluster's state, and the folder itself if it is empty after that.

@@ -125,7 +125,7 @@ func (l local) healthy(ctx context.Context) error {
 	if err := l.pinnedProcesses(); err != nil {
 		return err
 	}
-	ready := func(ctx context.Context) error { return l.nodeReady(ctx, time.Time{}) }
+	ready := func(ctx context.Context) error { return l.nodeReady(ctx, nodeName, time.Time{}) }
 	for _, check := range []func(context.Context) error{l.apiReady, l.containerdAnswers, ready, l.defaultAccount,
 		proxyForwards, dnsAnswers} {
 		if err := check(ctx); err != nil {
@@ -188,9 +188,9 @@ func (l local) apiReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready: %s", strings.TrimSpace(string(body)))
 }
 
-// nodeReady checks that the kubelet has reported Ready at or after since.
-func (l local) nodeReady(ctx context.Context, since time.Time) error {
-	out, err := l.run(ctx, "get", "node", nodeName, "-o", "json")
+// nodeReady checks that a node's kubelet has reported Ready at or after since.
+func (l local) nodeReady(ctx context.Context, name string, since time.Time) error {
+	out, err := l.run(ctx, "get", "node", name, "-o", "json")
 	if err != nil {
 		return err
 	}

@@ -243,15 +243,12 @@ func (f folders) killContainerProcess(pid int) {
 	}
 }
 
-// removePodGroups removes the kubelet's cgroups, deepest first, in every cgroup v1 hierarchy and in
-// v2's. The kernel refuses to remove a cgroup with a process.
-func removePodGroups() {
-	for _, pattern := range []string{"/sys/fs/cgroup/kubepods", "/sys/fs/cgroup/*/kubepods"} {
-		roots, _ := filepath.Glob(pattern)
-		for _, root := range roots {
-			for _, group := range slices.Backward(foldersBelow(root)) {
-				_ = syscall.Rmdir(group)
-			}
+// removePodGroups removes a kubelet's cgroups, deepest first. The kernel refuses to remove a cgroup
+// with a process.
+func removePodGroups(name string) {
+	for _, root := range cgroupRoots() {
+		for _, group := range slices.Backward(foldersBelow(filepath.Join(root, name))) {
+			_ = syscall.Rmdir(group)
 		}
 	}
 }
@@ -281,6 +278,9 @@ func foreignKubelet(state string) error {
 			continue
 		}
 		if _, ours := inspect(p, state); ours {
+			continue
+		}
+		if _, ours := inspect(p, filepath.Join(state, secondFolder)); ours {
 			continue
 		}
 		// A kubelet that is exiting still has its name, but no executable and no environment.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -38,7 +39,10 @@ func (k kind) exists(ctx context.Context) (bool, error) {
 	return slices.Contains(strings.Fields(names), kindName), nil
 }
 
-func (k kind) up(ctx context.Context) error {
+func (k kind) up(ctx context.Context, nodes int) error {
+	if nodes > 1 {
+		return errors.New("kind's cluster has one node: set CSENV_CLUSTER=local for two")
+	}
 	sayf(k.progress, "using kind: %s", k.reason)
 	if err := writeFile(k.at("provider"), []byte(providerKind+"\n"), 0o644); err != nil {
 		return err

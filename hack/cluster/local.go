@@ -28,12 +28,21 @@ func (l local) kubectl(ctx context.Context) (string, error) {
 	return l.find("kubectl"), l.ensure(ctx, "kubectl")
 }
 
-// up starts the node, unless it is healthy. Otherwise it assumes that the machine lost power: it
-// stops all processes and clears runtime files, but keeps API objects, images and certificates.
-func (l local) up(ctx context.Context) error {
+// up starts the first node, unless it is healthy, and then the second one if it is wanted.
+func (l local) up(ctx context.Context, nodes int) error {
 	if err := checkMachine(); err != nil {
 		return err
 	}
+	if err := l.upFirst(ctx); err != nil || nodes == 1 {
+		return err
+	}
+	return l.upSecond(ctx)
+}
+
+// upFirst starts the first node, unless it is healthy. Otherwise it assumes that the machine lost
+// power: it stops all processes and clears runtime files, but keeps API objects, images and
+// certificates.
+func (l local) upFirst(ctx context.Context) error {
 	if l.settles(ctx) {
 		sayf(l.progress, "the cluster is up: nothing to do")
 		return nil
@@ -98,6 +107,9 @@ func (l local) writeFiles(ctx context.Context) error {
 // clearRuntime stops every process of the cluster and removes the objects that only a running node
 // needs: pods, their network, containerd's runtime state and the bridge.
 func (l local) clearRuntime(ctx context.Context) error {
+	if err := l.second().clearNode(ctx); err != nil {
+		return err
+	}
 	found, err := findProcesses(l.state)
 	if err != nil {
 		return err
@@ -116,7 +128,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 		if err := deleteBridge(ctx); err != nil {
 			return err
 		}
-		removePodGroups()
+		removePodGroups("kubepods")
 	}
 	if err := unmountState(l.folders); err != nil {
 		return err
@@ -222,7 +234,7 @@ func (l local) startComponents(containerdPID int, names ...string) error {
 // awaitClients waits until the node is usable. A Ready condition older than begin comes from a
 // previous kubelet.
 func (l local) awaitClients(ctx context.Context, begin time.Time) error {
-	ready := func(ctx context.Context) error { return l.nodeReady(ctx, begin) }
+	ready := func(ctx context.Context) error { return l.nodeReady(ctx, nodeName, begin) }
 	if err := l.await(ctx, "kubelet", time.Minute, ready, "containerd", "kube-apiserver"); err != nil {
 		return err
 	}
@@ -264,6 +276,11 @@ func (l local) load(ctx context.Context, image string) (string, error) {
 	digest, err := l.importImage(ctx, built, full)
 	if err != nil {
 		return "", err
+	}
+	if _, running := l.second().mainProcess("containerd"); running {
+		if _, err := l.second().importImage(ctx, built, full); err != nil {
+			return "", err
+		}
 	}
 	sayf(l.progress, "the node has %s after %s", image, time.Since(start).Round(100*time.Millisecond))
 	return digest, nil

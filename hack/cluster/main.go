@@ -1,4 +1,4 @@
-// Command cluster runs a one-node Kubernetes cluster on this machine for the demo and the
+// Command cluster runs a small Kubernetes cluster on this machine for the demo and the
 // end-to-end suite, and finds the binaries that the envtest suites need.
 //
 // It needs no Docker, no image registry and no downloads from GitHub: the Kubernetes programs are
@@ -39,8 +39,8 @@ func execute() (code int) {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "cluster",
-		Short: "A one-node Kubernetes on this machine, from Go modules and Debian packages",
-		Long: `A one-node Kubernetes on this machine.
+		Short: "A small Kubernetes on this machine, from Go modules and Debian packages",
+		Long: `A small Kubernetes on this machine.
 
 Where Docker runs and kind is on PATH, kind makes the cluster. Elsewhere etcd and
 Kubernetes are built from Go modules and run straight on this machine, which needs
@@ -81,18 +81,24 @@ func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Com
 }
 
 func upCommand() *cobra.Command {
-	return &cobra.Command{
+	var nodes int
+	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the cluster, or repair one whose processes died",
 		Args:  cobra.NoArgs,
-		RunE: exclusively(func(cmd *cobra.Command, p provider) error {
-			if err := p.up(cmd.Context()); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", p.kubeconfig())
-			return err
-		}),
 	}
+	cmd.Flags().IntVar(&nodes, "nodes", 1, "number of nodes, 1 or 2; the second can be added later")
+	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
+		if nodes < 1 || nodes > 2 {
+			return fmt.Errorf("--nodes=%d: it must be 1 or 2", nodes)
+		}
+		if err := p.up(cmd.Context(), nodes); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", p.kubeconfig())
+		return err
+	})
+	return cmd
 }
 
 func loadCommand() *cobra.Command {

@@ -16,10 +16,10 @@ const (
 	bridge         = "csenv0"
 	nodeName       = "csenv"
 	nodeIP         = "10.97.0.1"
-	nodePrefix     = nodeIP + "/24"
+	nodePrefix     = "/24"
 	serviceNetwork = "10.97.16.0/20"
 	kubernetesVIP  = "10.97.16.1"
-	podNetwork     = "10.97.128.0/22"
+	podNetwork     = "10.97.128.0/21" // of all nodes
 	clusterDomain  = "cluster.local"
 )
 
@@ -79,7 +79,7 @@ func makeBridge(ctx context.Context) error {
 	}
 	for _, args := range [][]string{
 		{"link", "add", bridge, "type", "bridge"},
-		{"address", "add", nodePrefix, "dev", bridge},
+		{"address", "add", nodeIP + nodePrefix, "dev", bridge},
 		{"link", "set", bridge, "up"},
 	} {
 		if _, err := run(ctx, "ip", args...); err != nil {

@@ -12,7 +12,7 @@ import (
 func TestNetworksAreDisjointPartsOfOne(t *testing.T) {
 	whole := netip.MustParsePrefix(clusterNetwork)
 	parts := []netip.Prefix{
-		netip.MustParsePrefix(nodePrefix).Masked(), netip.MustParsePrefix(serviceNetwork),
+		netip.MustParsePrefix(nodeIP + nodePrefix).Masked(), netip.MustParsePrefix(serviceNetwork),
 		netip.MustParsePrefix(podNetwork),
 	}
 	for i, part := range parts {
@@ -38,7 +38,7 @@ func TestClash(t *testing.T) {
 		"elsewhere":         {"eth0", "192.168.1.5/24", false},
 		"inside":            {"eth0", "10.97.200.1/24", true},
 		"around":            {"tun0", "10.0.0.5/8", true},
-		"our bridge":        {bridge, nodePrefix, false},
+		"our bridge":        {bridge, nodeIP + nodePrefix, false},
 		"a pod's leftover":  {"veth0123", "10.97.128.1/32", false},
 		"the other family":  {"eth0", "fd00::1/64", false},
 		"neighbour of ours": {"eth0", "10.98.0.1/16", false},

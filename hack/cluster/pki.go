@@ -45,6 +45,8 @@ func identities() []identity {
 		{file: "coredns", user: "system:coredns"},
 		{file: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"},
 			names: []string{nodeName, nodeIP}},
+		{file: secondKubelet, user: "system:node:" + secondNode().name, groups: []string{"system:nodes"},
+			names: []string{secondNode().name, secondNode().ip}},
 	}
 }
 

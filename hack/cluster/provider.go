@@ -13,7 +13,7 @@ import (
 // provider runs a cluster, either directly on this machine or with kind.
 type provider interface {
 	where() folders
-	up(ctx context.Context) error
+	up(ctx context.Context, nodes int) error
 	down(ctx context.Context) error
 	// load puts the csenv image on the node under the given name and returns its digest.
 	load(ctx context.Context, image string) (digest string, err error)

@@ -26,16 +26,19 @@ import (
 const (
 	// chaosKills is the number of killed processes, unless KILLS sets another.
 	chaosKills = 6
-	// chaosTimeout bounds the disturbed run. The Job's back-off delays a killed shard's next
-	// attempt.
-	chaosTimeout = 8 * time.Minute
+	// chaosTimeout bounds the rest of a disturbed run after its last kill. The Job's back-off delays
+	// a killed shard's next attempt, and a lost node's pods are replaced after some minutes.
+	chaosTimeout = 12 * time.Minute
+	// lostNode is the node that is lost for good, if the cluster has it.
+	lostNode = "csenv-2"
 )
 
 // victims lists the kinds of processes to kill. A kind that is listed twice is killed more often.
 var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
 
-// A run is played twice: without failures, and while the processes that play and count it are
-// killed at random. CHAOS_SEED fixes the order of the kills, KILLS their number.
+// A run is played without failures, and again while the processes that play and count it are killed
+// at random: as often as that takes for KILLS kills. CHAOS_SEED fixes the order of the kills. With
+// NODES=2, one of the two nodes is lost for good with all its processes.
 var _ = Describe("A run under random kills", Label("chaos"), func() {
 	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
 		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
@@ -52,23 +55,56 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 		apply(ctx, runManifest("undisturbed", "shaken", "Heuristic", tasks, spec...))
 		peace := awaitComplete(ctx, "undisturbed")
 
-		apply(ctx, runManifest("disturbed", "shaken", "Heuristic", tasks, slow...))
-		hits := disturb(ctx, "disturbed", kills, chance)
-		AddReportEntry("killed", hits)
-		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process before the run ended: %v",
-			hits)
-
-		war := awaitEnd(ctx, "disturbed")
-		Expect(war.Status.Episodes.Errored).To(BeZero())
-		Expect(war.Status.Episodes.Scored + war.Status.Episodes.Failed).To(Equal(war.Status.Episodes.Total))
-		Expect(war.Status.Episodes.Total).To(BeEquivalentTo(2000))
-		Expect(war.Status.Score).To(Equal(peace.Status.Score))
-		Expect(war.Status.PassRate).To(Equal(peace.Status.PassRate))
-		Expect(war.Status.PassHatK).To(Equal(peace.Status.PassHatK))
-		Expect(war.Status.Tasks).To(Equal(peace.Status.Tasks))
-		Expect(war.Status.Categories).To(Equal(peace.Status.Categories))
-	}, SpecTimeout(15*time.Minute))
+		c := &chaos{chance: chance, kills: kills, hits: map[string]int{}}
+		if len(processesOfLostNode()) > 0 {
+			c.loseAfter = 1 + chance.IntN(max(1, kills/2))
+			DeferCleanup(func(ctx SpecContext) { // else its pods keep the namespace from being deleted
+				kubectl(ctx, "delete", "node", lostNode, "--ignore-not-found")
+			})
+		}
+		for n := 1; c.total() < kills; n++ {
+			name := fmt.Sprintf("disturbed-%d", n)
+			apply(ctx, runManifest(name, "shaken", "Heuristic", tasks, slow...))
+			before := c.total()
+			c.disturb(ctx, name)
+			expectFigures(awaitEnd(ctx, name), peace)
+			AddReportEntry(name, fmt.Sprintf("%d kills, the figures are the undisturbed run's", c.total()-before))
+			Expect(c.total()).To(BeNumerically(">", before), "no kill hit a process of %s", name)
+		}
+		AddReportEntry("killed", c.hits)
+		Expect(c.loseAfter).To(BeZero(), "no runner was lost with its node")
+	}, SpecTimeout(50*time.Minute))
 })
+
+// expectFigures compares a disturbed run with the undisturbed one.
+func expectFigures(war, peace *v1alpha1.EvaluationRun) {
+	GinkgoHelper()
+	Expect(war.Status.Episodes.Errored).To(BeZero())
+	Expect(war.Status.Episodes.Scored + war.Status.Episodes.Failed).To(Equal(war.Status.Episodes.Total))
+	Expect(war.Status.Episodes.Total).To(BeEquivalentTo(2000))
+	Expect(war.Status.Shards.CompletedIndexes).To(Equal(peace.Status.Shards.CompletedIndexes))
+	Expect(war.Status.Score).To(Equal(peace.Status.Score))
+	Expect(war.Status.PassRate).To(Equal(peace.Status.PassRate))
+	Expect(war.Status.PassHatK).To(Equal(peace.Status.PassHatK))
+	Expect(war.Status.Tasks).To(Equal(peace.Status.Tasks))
+	Expect(war.Status.Categories).To(Equal(peace.Status.Categories))
+}
+
+// chaos kills processes at random.
+type chaos struct {
+	chance    *rand.Rand
+	kills     int            // wanted
+	hits      map[string]int // by kind
+	loseAfter int            // so many kills the node is lost, 0 for never or if it is lost
+}
+
+func (c *chaos) total() int {
+	sum := 0
+	for _, n := range c.hits {
+		sum += n
+	}
+	return sum
+}
 
 // setting reads a number from an environment variable.
 func setting(name string, otherwise int64) int64 {
@@ -82,25 +118,50 @@ func setting(name string, otherwise int64) int64 {
 	return n
 }
 
-// disturb kills processes until it has killed enough of them or the run has ended. It returns the
-// names of the killed processes.
-func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []string {
+// disturb kills processes until it has killed enough of them or the run has ended.
+func (c *chaos) disturb(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
-	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(
-		time.Minute).Should(BeNumerically(">", 0))
-	var hits []string
-	for tries := 0; len(hits) < kills && tries < 4*kills; tries++ {
-		pause(ctx, time.Duration(500+chance.IntN(2000))*time.Millisecond)
+	runners := map[string]string{"csenv.dev/run": evalrun}
+	Eventually(ctx, func() int { return len(running(ctx, runners)) }).WithTimeout(5 * time.Minute).Should(
+		BeNumerically(">", 0))
+	for tries := 0; c.total() < c.kills && tries < 4*c.kills; tries++ {
+		pause(ctx, time.Duration(500+c.chance.IntN(2000))*time.Millisecond)
 		if over(ctx, evalrun) {
 			break
 		}
-		kind := victims[chance.IntN(len(victims))]
-		if who := strike(ctx, kind, evalrun, chance); who != "" {
-			hits = append(hits, who)
+		kind := victims[c.chance.IntN(len(victims))]
+		who := ""
+		if c.loseAfter > 0 && c.total() >= c.loseAfter && slices.ContainsFunc(running(ctx, runners),
+			func(p corev1.Pod) bool { return p.Spec.NodeName == lostNode }) {
+			kind, who, c.loseAfter = "node", loseNode(ctx), 0
+		} else {
+			who = strike(ctx, kind, evalrun, c.chance)
+		}
+		if who != "" {
+			c.hits[kind]++
 			GinkgoWriter.Printf("%s killed %s\n", time.Now().Format(time.TimeOnly), who)
 		}
 	}
-	return hits
+}
+
+// loseNode kills every process of a node, the kubelet first, so that nothing reports their end.
+func loseNode(ctx SpecContext) string {
+	GinkgoHelper()
+	Eventually(ctx, func() int {
+		pids := processesOfLostNode()
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return len(pids)
+	}).WithTimeout(10 * time.Second).Should(BeZero())
+	return "node " + lostNode
+}
+
+// processesOfLostNode lists its kubelet and containerd, and then the processes in its pods.
+func processesOfLostNode() []int {
+	GinkgoHelper()
+	return slices.Concat(processesWith("kubelet", "environ", "/second\x00"), processesWith("containerd", "environ",
+		"/second\x00"), processesWith("", "cgroup", "/"+lostNode+"/"))
 }
 
 // strike kills one process of the kind and returns its name, or "" if none was running.
@@ -174,18 +235,24 @@ func strikeAPIServer(ctx SpecContext) string {
 // is empty, to the local cluster. It finds only processes of this machine.
 func processesIn(podUID, program string) []int {
 	GinkgoHelper()
+	if podUID == "" {
+		return processesWith(program, "environ", "CSENV_CLUSTER_STATE=")
+	}
+	return processesWith(program, "cgroup", podUID)
+}
+
+// processesWith finds the processes of a program, or of any if it is empty, with a text in one of
+// their files in /proc.
+func processesWith(program, proof, needle string) []int {
+	GinkgoHelper()
 	var pids []int
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	Expect(err).NotTo(HaveOccurred())
 	for _, folder := range folders {
 		exe, _ := os.Readlink(filepath.Join(folder, "exe"))
 		pid, err := strconv.Atoi(filepath.Base(folder))
-		if err != nil || filepath.Base(exe) != program {
+		if err != nil || program != "" && filepath.Base(exe) != program {
 			continue
-		}
-		proof, needle := "cgroup", podUID
-		if podUID == "" {
-			proof, needle = "environ", "CSENV_CLUSTER_STATE="
 		}
 		if text, err := os.ReadFile(filepath.Join(folder, proof)); err == nil &&
 			strings.Contains(string(text), needle) {

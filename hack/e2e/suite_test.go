@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		}
 	})
 	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
-	stream(ctx, clusterTool, "up")
+	stream(ctx, clusterTool, "up", "--nodes", cmp.Or(os.Getenv("NODES"), "1"))
 	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
 	By("building the command line with the flags of the image, which reuses its build cache")

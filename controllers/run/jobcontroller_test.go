@@ -133,7 +133,19 @@ var _ = Describe("A run's Job", Ordered, func() {
 		}).WithTimeout(time.Minute).Should(Succeed())
 
 		Expect(c.client.Delete(ctx, quota)).To(Succeed())
-		c.runners(ctx, 4)
+		again := c.runners(ctx, 4)
+		c.reconcile(ctx)
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+
+		By("forgetting the refusal: the Job has no pods while it delays those of failed shards")
+		for _, pod := range again {
+			pod.Status = ends(pod.DeepCopy(), corev1.PodFailed, "error: no memory").Status
+			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Now()
+			Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
+		}
+		Eventually(ctx, func() int32 { return c.job(ctx).Status.Active }).WithTimeout(time.Minute).Should(BeZero())
+		c.reconcile(ctx) // releases them
+		Expect(c.held(ctx)).To(BeEmpty())
 		c.reconcile(ctx)
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 	}, SpecTimeout(3*time.Minute))

@@ -131,7 +131,8 @@ func podless(s *snapshot) bool {
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // readRefusal reads why the API server refuses the pods of a Job, which its controller reports by
-// an event and nowhere else.
+// an event and nowhere else. An event from before the newest pod is over: the Job controller may
+// have no pods because it delays those of shards that have failed.
 func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
 	if !podless(s) {
 		return nil
@@ -142,7 +143,7 @@ func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
 	if err := r.direct.List(ctx, &list, client.InNamespace(s.job.Namespace), which); err != nil {
 		return fmt.Errorf("reading the events of the Job: %w", err)
 	}
-	var at time.Time
+	at := newestPod(*s)
 	for i := range list.Items {
 		e := &list.Items[i]
 		seen := e.LastTimestamp.Time
@@ -152,11 +153,23 @@ func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
 		if e.Series != nil && e.Series.LastObservedTime.After(seen) {
 			seen = e.Series.LastObservedTime.Time
 		}
-		if !seen.Before(at) {
+		if seen.After(at) {
 			at, s.podsRefused = seen, e.Message
 		}
 	}
 	return nil
+}
+
+// newestPod is when the last pod of the run was created, the zero time if it has none.
+func newestPod(s snapshot) (at time.Time) {
+	for _, part := range [][]corev1.Pod{s.pods, s.failed, s.succeeded, s.stopping} {
+		for i := range part {
+			if created := part[i].CreationTimestamp.Time; created.After(at) {
+				at = created
+			}
+		}
+	}
+	return at
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get

@@ -26,8 +26,8 @@ import (
 const (
 	// chaosKills is the number of killed processes, unless KILLS sets another.
 	chaosKills = 6
-	// chaosTimeout bounds the rest of a disturbed run after its last kill. The Job's back-off delays
-	// a killed shard's next attempt, and a lost node's pods are replaced after some minutes.
+	// chaosTimeout bounds the rest of a disturbed run after its last kill. The Job's back-off
+	// delays a killed shard's next attempt, and a lost node's pods are replaced after minutes.
 	chaosTimeout = 12 * time.Minute
 	// lostNode is the node that is lost for good, if the cluster has it.
 	lostNode = "csenv-2"

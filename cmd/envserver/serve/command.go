@@ -38,10 +38,10 @@ GET /docs lists the routes. The operator, the kubelet and Prometheus read /ready
 /metrics on --ops-addr.
 
 On SIGTERM or an interrupt the server refuses new sessions, lets the running ones end, and exits
-when the last has ended or --drain-timeout is over. A second signal ends it at once.
+when the last has ended or --drain-timeout has passed. A second signal ends it at once.
 
 The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for
---max-sessions, --session-idle-timeout and --mode; a flag that is given wins. POD_IP is this
+--max-sessions, --session-idle-timeout and --mode; flags take precedence. POD_IP is this
 server's own address among --peers. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 		Example: setting.Example,
 		Version: setting.Version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,

@@ -65,52 +65,51 @@ func defaultOptions() *options {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&o.environment, "environment", o.environment, "environment to serve: ticket or workflow")
-	f.StringVar(&o.addr, "addr", o.addr, "address of the protocol")
+	f.StringVar(&o.addr, "addr", o.addr, "address of the OpenEnv protocol")
 	f.StringVar(&o.opsAddr, "ops-addr", o.opsAddr, "address of /healthz, /readyz, /stats, /rollouts and "+
-		"/metrics; with --ledger-key, all but the first two need a token that follows from the key")
+		"/metrics. With --ledger-key, all but the first two require a token that is derived from the key")
 	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions,
-		"sessions at a time; more are refused with CAPACITY_REACHED")
+		"maximum number of sessions; further ones are refused with CAPACITY_REACHED")
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout,
-		"end a session without a reset or step for so long; 0 for never")
+		"time without a reset or step after which a session ends; 0 means never")
 	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration,
-		"end a session that has lasted so long, once its "+
-			"episode has ended or has lasted as long again; 0 for never")
-	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "keep a session so long after its connection was "+
-		"lost, for another one to attach to it; 0 for not at all")
+		"maximum duration of a session. Its episode may end, for at most as long again; 0 means no limit")
+	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "time for which a session is kept after its "+
+		"connection was lost, so that another connection can attach to it; 0 ends it at once")
 	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait,
-		"let a new session wait so long for a slot before it is refused; 0 for not at all")
-	f.IntVar(&o.clientShare, "client-share", o.clientShare, "percentage of --max-sessions that one client, told by "+
-		"its address and token, may have at a time")
-	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at "+
-		"most, others wait; 0 for as many as come")
-	f.StringSliceVar(&o.peers, "peers", nil, "HOST:PORT of the pool's servers; each address of the name is one. "+
-		"Every session can then be reached through each of them, and new ones go where there is room")
-	f.StringVar(&o.advertise, "advertise", o.advertise, "IP:PORT of this server among --peers; by default the "+
-		"variable POD_IP with the port of --addr")
-	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production: tools alone, without reset, step and state")
-	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "file with bearer tokens, one per line, of which every "+
-		"request but GET /health must carry one; it is read again when it changes")
-	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on "+
-		"--addr with; it is read again when it changes")
-	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "file with the certificate's private key (PEM)")
+		"time for which a new session waits for a free slot before it is refused; 0 refuses it at once")
+	f.IntVar(&o.clientShare, "client-share", o.clientShare, "maximum percentage of --max-sessions for one client; "+
+		"a client is an address and a token")
+	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "maximum number of messages per second that are "+
+		"answered in a session; further ones wait; 0 means no limit")
+	f.StringSliceVar(&o.peers, "peers", nil, "`HOST:PORT` of the pool's servers; every address of the name is a "+
+		"server. Each session is then reachable through all of them, and new sessions use those with free slots")
+	f.StringVar(&o.advertise, "advertise", o.advertise, "`IP:PORT` of this server among --peers; the variable "+
+		"POD_IP with the port of --addr by default")
+	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production (only tools, without reset, step and state)")
+	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "`file` with bearer tokens, one per line. Every request "+
+		"except GET /health must have one of them. The file is read again when it changes")
+	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "`file` with the TLS certificate (PEM) for --addr; "+
+		"it is read again when it changes")
+	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "`file` with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout,
-		"after SIGTERM, wait so long for the running sessions to end")
-	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file to write to at the end what came of "+
-		"the sessions, as JSON: how many there were on SIGTERM, how many were cut, and how long it took")
-	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or "+
-		"terminal")
-	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers, "+
-		"which the operator has too: runs then need the credential that it derives; without the flag a key is "+
-		"made for this process")
-	f.BoolVar(&o.runsOnly, "runs-only", o.runsOnly, "refuse every reset but those of the runners of evaluation runs, "+
-		"which have a credential that follows from --ledger-key")
-	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
-	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
+		"maximum time to wait after SIGTERM for the running sessions to end")
+	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "`file` for the JSON report at the end: the "+
+		"number of sessions at SIGTERM, how many were cut, and the duration")
+	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when rewards are paid, unless a reset chooses: dense (at "+
+		"each step) or terminal (at the end)")
+	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "`file` with the Ed25519 key (PKCS#8 PEM) that signs "+
+		"ledgers. Runs then need the credential that the operator derives from the key. Without the flag, the process "+
+		"makes a key of its own")
+	f.BoolVar(&o.runsOnly, "runs-only", o.runsOnly, "refuse resets except those of evaluation runs' runners, which "+
+		"have a credential that is derived from --ledger-key")
+	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "`folder` with a catalogue that replaces the built-in one")
+	f.StringArrayVar(&o.packs, "pack", nil, "`folder` with a pack of scenarios that is served too; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
 		scenarios.Splits(), ", "))
 	o.judge.AddFlags(f)
-	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
-	f.BoolVar(&o.check, "check", false, "print what would be played as JSON, and end")
+	f.StringVar(&o.logLevel, "log-level", o.logLevel, "minimum level of log lines: debug, info, warn or error")
+	f.BoolVar(&o.check, "check", false, "print as JSON what would be played, and exit")
 	_ = f.MarkHidden("check") // the flag exists
 }
 

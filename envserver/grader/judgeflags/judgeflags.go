@@ -44,25 +44,27 @@ func Default() Options {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
 	o.flags = f
-	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the "+
-		"rules and a language model)")
-	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as "+
+	f.StringVar(&o.Type, "judge", o.Type, "judge of replies to tickets: offline (rules) or llm (rules and a language "+
+		"model)")
+	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible `URL` of the judge's endpoint, such as "+
 		"https://api.openai.com/v1")
-	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
+	f.StringVar(&m.Model, "judge-model", m.Model, "name of the judge's model at its endpoint; use a dated version")
 	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile,
-		"file with the endpoint's key; "+envvars.JudgeKey+" may hold the key instead")
-	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and "+
-		"votes included")
+		"`file` with the key of the judge's endpoint; the variable "+envvars.JudgeKey+" can have the key instead")
+	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "maximum time for a judgement, including waiting, retries "+
+		"and votes")
 	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency,
-		"requests to the endpoint at a time, for all sessions together; fewer when it says that there are too many")
-	f.IntVar(&m.Votes, "judge-votes", m.Votes, "votes on a reply that is hard to judge; 1 for never more than one")
+		"maximum number of concurrent requests to the judge's endpoint, in all sessions together; lowered while the "+
+			"endpoint answers that there are too many")
+	f.IntVar(&m.Votes, "judge-votes", m.Votes, "number of votes on a reply that is hard to judge; 1 means a single "+
+		"judgement for every reply")
 	f.StringVar((*string)(&m.OnFailure), "judge-on-failure", string(m.OnFailure),
-		"what becomes of a reply that the model couldn't judge: error (no score) or offline (the rules' score, on a "+
+		"what happens to a reply that the model couldn't judge: error (no score) or offline (the score by rules, on a "+
 			"mixed scale)")
 	f.StringVar((*string)(&m.CacheMode), "judge-cache", string(m.CacheMode),
-		"use of kept verdicts: readwrite, read, write, off, or frozen (never ask the model)")
-	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "folder that keeps verdicts beyond this process; servers "+
-		"may share it")
+		"how stored verdicts are used: readwrite, read, write, off, or frozen (the model is never asked)")
+	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "`folder` that keeps verdicts after this process ends; "+
+		"servers may share it")
 }
 
 // FromEnvironment reads the key from the environment.

@@ -130,8 +130,8 @@ func TestPolarity(t *testing.T) {
 	}
 }
 
-// TestKeyFacts checks which facts show that a reply answers this ticket.
-func TestKeyFacts(t *testing.T) {
+// TestDiscriminatingFacts checks which facts show that a reply answers this ticket.
+func TestDiscriminatingFacts(t *testing.T) {
 	const served = "My invoice INV-104233 is wrong, I use 12 seats."
 	fixed := scenarios.Fact{ID: "fixed", Value: "finance team"}
 	shown := scenarios.Fact{ID: "shown", Value: "INV-104233", Seeded: true}
@@ -140,7 +140,7 @@ func TestKeyFacts(t *testing.T) {
 	told := scenarios.Fact{ID: "told", Value: "12 seats"}
 	tests := map[string]struct {
 		facts []scenarios.Fact
-		keys  string
+		want  string
 	}{
 		"drawn and not shown":     {[]scenarios.Fact{fixed, shown, drawn, optional}, "drawn"},
 		"drawn, all shown":        {[]scenarios.Fact{fixed, shown, told}, "shown"},
@@ -160,8 +160,8 @@ func TestKeyFacts(t *testing.T) {
 					got += p.facts[i].id
 				}
 			}
-			if got != tc.keys {
-				t.Errorf("the key facts are %q, want %q", got, tc.keys)
+			if got != tc.want {
+				t.Errorf("the discriminating facts are %q, want %q", got, tc.want)
 			}
 		})
 	}

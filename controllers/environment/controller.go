@@ -194,12 +194,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if markErr != nil && needsCosts(d) {
 		d.hold()
 	}
-	if d.postponed, err = r.updates.postpone(ctx, r.client, d); err != nil {
-		return ctrl.Result{}, err
-	}
+	listErr := r.updates.postpone(ctx, r.client, &d)
 	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(keyErr, markErr, r.apply(ctx, env.Namespace, steps, memory),
+	d.applyErr = errors.Join(keyErr, markErr, listErr, r.apply(ctx, env.Namespace, steps, memory),
 		r.keepMetricsToken(ctx, snap, memory))
 	r.announceScaling(d, memory)
 	r.announcePacks(d)

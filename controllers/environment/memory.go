@@ -108,35 +108,37 @@ func newUpdates(most int) *updates {
 	return &updates{most: most, updated: map[types.NamespacedName]bool{}}
 }
 
-// postpone reports whether the pool's servers aren't replaced yet. They wait only if their template
+// postpone decides whether the pool's servers aren't replaced yet. They wait only if their template
 // differs without a change of the spec or of the scenarios: another release of the operator made
 // it. A pool keeps its place until its servers are replaced, or are found not to start.
-func (u *updates) postpone(ctx context.Context, reader client.Reader, d decision) (bool, error) {
+func (u *updates) postpone(ctx context.Context, reader client.Reader, d *decision) error {
 	deployment, pool := d.deployment(), types.NamespacedName{Namespace: d.env.Namespace, Name: d.env.Name}
 	if u == nil || deployment == nil {
-		return false, nil
+		return nil
 	}
-	if deployment.Spec.Template.Annotations[templateHash] == newestTemplate(d) {
+	if deployment.Spec.Template.Annotations[templateHash] == newestTemplate(*d) {
 		if isRolledOut(deployment) || deadlineExceeded(d.snapshot) {
 			u.end(pool)
 		}
-		return false, nil
+		return nil
 	}
 	if d.env.Generation != d.env.Status.ObservedGeneration || d.scenarios != annotatedScenarios(d.snapshot) {
-		return false, nil
+		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	busy, err := updating(ctx, reader)
 	if err != nil {
-		return true, err
+		d.postponed = true
+		return err
 	}
 	maps.Copy(busy, u.updated) // the cache may not show them yet
 	if !busy[pool] && len(busy) >= u.most {
-		return true, nil
+		d.postponed = true
+		return nil
 	}
 	u.updated[pool] = true
-	return false, nil
+	return nil
 }
 
 // updating finds the pools whose servers are being replaced. It reads that from the cluster,

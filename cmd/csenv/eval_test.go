@@ -122,6 +122,7 @@ func TestEvalErrors(t *testing.T) {
 			"--agent-url is for --agent http, and the agent is openai"},
 		"an implied model":  {[]string{"ticket-resolve", "--model", "gpt-4"}, "set it in CSENV_AGENT_KEY"},
 		"a task and a file": {[]string{"refund", "-f", file}, "the task refund can't be combined with -f"},
+		"an unknown flag":   {[]string{"--bogus"}, "unknown flag: --bogus: see `csenv eval --help`"},
 		"no scope": {[]string{"--task", "refund", "--threshold", "meanScore:=0.7"},
 			"name a task or a category after the colon"},
 		"an unplayed category": {[]string{"--task", "ticket-classify", "--categories", "billing", "--threshold",

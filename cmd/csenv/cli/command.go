@@ -22,8 +22,11 @@ var Version = "dev"
 // ErrOutcome makes the program exit with code 1. The command has printed the reason.
 var ErrOutcome = errors.New("the outcome is not the one asked for")
 
-// PlainFlagError replaces the parser's message for invalid numbers and durations.
-func PlainFlagError(_ *cobra.Command, err error) error {
+// PlainFlagError replaces the parser's message for unknown flags, invalid numbers and durations.
+func PlainFlagError(cmd *cobra.Command, err error) error {
+	if _, unknown := errors.AsType[*pflag.NotExistError](err); unknown {
+		return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
+	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err

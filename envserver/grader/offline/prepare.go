@@ -37,7 +37,9 @@ type prepared struct {
 	names           wordSet
 	teams           []text.Term
 	upset           bool
-	written         func() []string // the folded texts that the writer of a reply could read
+	// written are the folded texts that the writer of a reply could read, vocabulary their words.
+	written    func() []string
+	vocabulary func() wordSet
 }
 
 // gate is one of the scenario's forbidden statements.
@@ -68,7 +70,7 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	for _, a := range t.Articles {
 		texts = append(texts, a.Title, a.Body)
 	}
-	p.written = foldAll(texts, t.Reply.Facts, t.References.Good)
+	p.read(texts, t.Reply.Facts, t.References.Good)
 	return p
 }
 

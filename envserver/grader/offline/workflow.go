@@ -42,6 +42,6 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	if err != nil {
 		panic(err) // The state has plain fields alone.
 	}
-	p.written = foldAll([]string{w.Query, w.Customer.Name, string(record)}, w.Facts, w.References.Good)
+	p.read([]string{w.Query, w.Customer.Name, string(record)}, w.Facts, w.References.Good)
 	return p
 }

@@ -137,14 +137,24 @@ func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 			}
 			here := run.DeepCopy()
 			played := playHere(t, here, tc.agent, tc.broken, tc.stored, tc.unreadable)
+			early := strings.Contains(tc.want, v1alpha1.ReasonTooManyErrored)
+			wantHere := tc.want
+			if early {
+				// The command line ends early, so that it can be resumed.
+				wantHere = strings.Replace(tc.want, "ResultsStored=True/Stored", "ResultsStored=Unknown/StorePending", 1)
+				// A runner plays the rest of its shard.
+				whole := run.DeepCopy()
+				whole.Spec.Retries.MaxErroredPercent = new(int32(100))
+				played = playHere(t, whole, tc.agent, tc.broken, tc.stored, tc.unreadable)
+			}
 			there := playThere(t, run, played)
-			if got := outcomeStates(here.Status.Conditions); got != tc.want {
-				t.Errorf("the command line ends with %s, want %s", got, tc.want)
+			if got := outcomeStates(here.Status.Conditions); got != wantHere {
+				t.Errorf("the command line ends with %s, want %s", got, wantHere)
 			}
 			if got := outcomeStates(there.Conditions); got != tc.want {
 				t.Errorf("the controller ends with %s, want %s", got, tc.want)
 			}
-			if diff := cmp.Diff(figuresOf(here.Status), figuresOf(there)); diff != "" {
+			if diff := cmp.Diff(figuresOf(here.Status), figuresOf(there)); diff != "" && !early {
 				t.Errorf("figures (-command line +controller)\n%s", diff)
 			}
 		})

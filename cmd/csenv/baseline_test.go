@@ -26,8 +26,8 @@ func TestEvalBaseline(t *testing.T) {
 	}
 	var compared comparison
 	if err := json.Unmarshal([]byte(must(t, "compare", "oracle", "heuristic", "--results", store, "-o", "json")),
-		&compared); err != nil || run.Status.Baseline.Delta != v1alpha1.Decimal(compared.Delta) ||
-		run.Status.Baseline.CI95.Low != v1alpha1.Decimal(compared.Low) || run.Status.Baseline.Scenarios != 10 {
+		&compared); err != nil || run.Status.Baseline.Delta != compared.Delta ||
+		run.Status.Baseline.CI95.Low != compared.Low || run.Status.Baseline.Scenarios != 10 {
 		t.Errorf("%v: compare says %+v, eval %+v", err, compared, run.Status.Baseline)
 	}
 	if out := must(t, "results", "oracle", "--results", store); !strings.Contains(out, "delta is "+compared.Delta) {

@@ -29,8 +29,9 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 		return nil, err
 	}
 	return &v1alpha1.Provenance{
-		Image: offer.Image, ImageDigests: offer.ImageDigests, OperatorVersion: offer.Version, ScenarioDigest: offer.Report.ScenarioDigest,
-		GraderVersion: offer.Report.GraderVersion, Judge: offer.Report.Judge,
+		Image: offer.Image, ImageDigests: offer.ImageDigests, OperatorVersion: offer.Version,
+		ScenarioDigest: offer.Report.ScenarioDigest,
+		GraderVersion:  offer.Report.GraderVersion, Judge: offer.Report.Judge,
 		AgentDigest: agent, Seed: seed, SpecHash: hash,
 	}, nil
 }

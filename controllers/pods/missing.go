@@ -37,14 +37,15 @@ func CreateCommand(kind, name, namespace string, keys ...string) string {
 	if kind == "secret" {
 		kind += " generic"
 	}
-	command := fmt.Sprintf("kubectl create %s %s -n %s", kind, name, namespace)
+	var command strings.Builder
+	fmt.Fprintf(&command, "`kubectl create %s %s -n %s", kind, name, namespace)
 	if len(keys) == 0 {
 		keys = []string{"KEY"}
 	}
 	for _, key := range keys {
-		command += fmt.Sprintf(" --from-literal=%s=VALUE", key)
+		fmt.Fprintf(&command, " --from-literal=%s=VALUE", key)
 	}
-	return "`" + command + "`"
+	return command.String() + "`"
 }
 
 // keysOf returns the keys of a Secret or a ConfigMap that the pod's containers read.

@@ -86,7 +86,11 @@ var _ = Describe("A run's Job", Ordered, func() {
 		c.reconcile(ctx)
 		again := c.runners(ctx, 4)
 		for index, pod := range again {
-			Expect(pod.UID == first[index].UID).To(Equal(index > 1))
+			if index > 1 {
+				Expect(pod.UID).To(Equal(first[index].UID))
+			} else {
+				Expect(pod.UID).NotTo(Equal(first[index].UID))
+			}
 		}
 		job := c.job(ctx)
 		Expect(job.Status.Failed).To(BeZero())

@@ -91,7 +91,7 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "can't grade") {
 			t.Errorf("a request: %d %s", answer.Code, answer.Body)
 		}
-		time.Sleep(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
+		<-time.After(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
 		synctest.Wait()
 		if got := s.report().JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
 			t.Errorf("after %d trials: %q, /readyz %d", trials, got, probe())

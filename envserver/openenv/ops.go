@@ -107,7 +107,8 @@ func (s *Server) tryJudge() {
 			return
 		}
 		s.untried.Store(&err)
-		wait := endpoint.Backoff(firstJudgeWait, longestJudgeWait, n, func() float64 { return 1 - rand.Float64()/2 })
+		jitter := func() float64 { return 1 - rand.Float64()/2 } //nolint:gosec // no secret
+		wait := endpoint.Backoff(firstJudgeWait, longestJudgeWait, n, jitter)
 		s.log.Warn("The judge can't grade, so no session is accepted", "trial", n, "error", err,
 			"next", wait.Round(time.Second).String())
 		if endpoint.Wait(s.ctx, wait) != nil {

@@ -109,7 +109,7 @@ func (l local) prepareSecond(ctx context.Context, n local) error {
 
 // makeGroup makes a cgroup. A new cpuset of version 1 has neither processors nor memory.
 func makeGroup(path string) error {
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, 0o750); err != nil {
 		return err
 	}
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
@@ -117,7 +117,7 @@ func makeGroup(path string) error {
 		if err != nil {
 			continue // another controller, or version 2
 		}
-		if err := os.WriteFile(filepath.Join(path, name), all, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(path, name), all, 0o600); err != nil { //nolint:gosec // two files
 			return err
 		}
 	}

@@ -19,18 +19,17 @@ const ReasonInterrupted = "Interrupted"
 // and otherwise errDeadline or the error of a cancelled context.
 func (g *game) conclude(cause error) {
 	outcome := g.outcome(cause)
-	var compared []metav1.Condition
+	var conditions []metav1.Condition
 	if g.run.Spec.BaselineRef != nil && outcome.State == evaluation.Completed {
 		g.run.Status.Baseline = evaluation.Compare(g.run, &g.table, g.Baseline)
-		compared = append(compared, evaluation.ComparedCondition(*g.run.Status.Baseline, g.Baseline))
+		conditions = append(conditions, evaluation.ComparedCondition(*g.run.Status.Baseline, g.Baseline))
 	}
-	conditions := append(compared, []metav1.Condition{
-		{Type: v1alpha1.ConditionEnvironmentReady, Status: metav1.ConditionTrue,
+	conditions = append(conditions,
+		metav1.Condition{Type: v1alpha1.ConditionEnvironmentReady, Status: metav1.ConditionTrue,
 			Reason:  v1alpha1.ReasonEnvironmentAvailable,
 			Message: "The environment ran in the process of csenv eval."},
-		{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotSuspended,
-			Message: "The run may be played."},
-	}...)
+		metav1.Condition{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonNotSuspended, Message: "The run may be played."})
 	conditions = append(conditions, evaluation.Conditions(g.run, g.run.Status, g.sums, outcome)...)
 	if g.Store != nil {
 		figures := g.sums.Figures()

@@ -1,6 +1,6 @@
-// Package harm recognises sentences that no support lead would send: commitments beyond the agent's
-// authority, invented facts, disclosures, unsafe advice, blame. Word lists don't reach most of them,
-// so the package weighs the words of a sentence by weights that were learned from labelled
+// Package harm recognises sentences that no support lead would send: commitments beyond the
+// agent's authority, invented facts, disclosures, unsafe advice, blame. Word lists don't reach most
+// of them, so the package weighs the words of a sentence by weights that were learned from labelled
 // sentences. The weights are integers in a file that people can read, and a sentence's score is
 // their sum, so that the same bytes get the same score on every machine.
 package harm
@@ -56,8 +56,8 @@ func hash(a, b, c string) uint64 {
 	return h
 }
 
-// Score returns the sum of the weights of a sentence. Known reports whether the word or the value at
-// a token is in the texts that the writer could read.
+// Score returns the sum of the weights of a sentence. Known reports whether the word or the value
+// at a token is in the texts that the writer could read.
 func Score(d *text.Document, s text.Span, known func(i int) bool) int {
 	sum, w := 0, weights()
 	seen := make([]uint64, 0, 4*(s.Hi-s.Lo))

@@ -235,8 +235,8 @@ func hostLike(word string) bool {
 	})
 }
 
-// read sets the texts that the writer of a reply could read, or whose words an honest reply has. They
-// are folded and parsed when they are needed first.
+// read sets the texts that the writer of a reply could read, or whose words an honest reply has.
+// They are folded and parsed when they are needed first.
 func (p *prepared) read(texts []string, facts []scenarios.Fact, good []string) {
 	for _, f := range facts {
 		texts = append(append(texts, f.Value), f.Accept...)

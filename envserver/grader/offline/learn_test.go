@@ -75,7 +75,7 @@ func readExamples(t *testing.T) []example {
 		e.read(cases[l.Scenario], l.Text, example{scenario: l.Scenario, harmful: l.Harmful})
 	}
 	for _, l := range lines[struct{ Scenario, Class, Reply string }](t, "../../agreement/replies/tuning.jsonl") {
-		if strings.Contains("ABGF", l.Class) {
+		if slices.Contains([]string{"A", "B", "F", "G"}, l.Class) {
 			e.read(cases[l.Scenario], l.Reply, example{scenario: l.Scenario, class: l.Class})
 		}
 	}
@@ -202,8 +202,8 @@ func score(weights map[string]int, e example) int {
 	return sum
 }
 
-// TestLearnedWeights learns from four fifths of the scenarios and reads the sentences and replies of
-// the others. With -learn it writes the weights of all.
+// TestLearnedWeights learns from four fifths of the scenarios and reads the sentences and replies
+// of the others. With -learn it writes the weights of all.
 func TestLearnedWeights(t *testing.T) {
 	all := readExamples(t)
 	scenarioIDs := map[string]int{}

@@ -22,7 +22,7 @@ func StartWithControllers(tb testing.TB, controllers []string, flags ...string) 
 	tb.Helper()
 	Require(tb)
 	binary := filepath.Join(os.Getenv(assetsVariable), controllerManager)
-	if _, err := os.Stat(binary); err != nil {
+	if _, err := os.Stat(binary); err != nil { //nolint:gosec // a folder of the user
 		missing(tb, "this test needs "+binary+": export "+assetsVariable+"=$(go run ./hack/cluster envtest)")
 	}
 	server := withCRDs()
@@ -34,7 +34,7 @@ func StartWithControllers(tb testing.TB, controllers []string, flags ...string) 
 	}
 	flags = append([]string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--controllers=" + strings.Join(controllers, ",")}, flags...)
-	p, err := process.Start(controllerManager, exec.Command(binary, flags...)) //nolint:noctx // Stop ends it
+	p, err := process.Start(controllerManager, exec.Command(binary, flags...)) //nolint:gosec,noctx // Stop ends it
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestActTimeout(t *testing.T) {
 		"slow":    {policy.Config{OpenAI: &slow}, 50*time.Second + 6*time.Minute + 16*4*6*time.Second},
 		"http":    {policy.Config{HTTP: &policy.HTTPConfig{}}, 10*time.Minute + 6*time.Minute},
 		"container": {policy.Config{Container: &policy.ContainerConfig{}}, 10*time.Minute + 6*time.Minute +
-			5*time.Minute},
+			10*time.Minute},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -114,6 +114,8 @@ func TestEvalErrors(t *testing.T) {
 		"no trials":     {[]string{"refund", "--trials", "0"}, "--trials is 0: give 1 or more"},
 		"odd trials":    {[]string{"refund", "--trials", "x"}, `--trials is "x": give a whole number`},
 		"a dotted name": {[]string{"refund", "--name", "gpt-4.1-mini"}, "such as gpt-4-1-mini"},
+		"a digit first": {[]string{"refund", "--name", "4o"}, "beginning with a letter, such as run-4o"},
+		"a long name":   {[]string{"refund", "--name", strings.Repeat("a", 51)}, "at most 50"},
 		"two environments": {[]string{"--task", "ticket-resolve", "--task", "refund"},
 			"tasks of two environments, and a run plays one: evaluate ticket-resolve and refund apart"},
 		"a model for rules": {[]string{"refund", "--agent", "heuristic", "--model", "m"},

@@ -56,6 +56,15 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// A queue without time for another reply offers other actions under the same numbers.
+func TestPlayPrintsAChangedMenu(t *testing.T) {
+	out, _, _ := play(t, strings.Repeat("respond\nGood day.\n\n", 7)+"q\n", "Q001")
+	menus := strings.Split(out, "ACTION  ")
+	if len(menus) != 3 || !strings.Contains(menus[1], " respond ") || strings.Contains(menus[2], " respond ") {
+		t.Errorf("%d menus in:\n%s", len(menus)-1, out)
+	}
+}
+
 func TestPlayStops(t *testing.T) {
 	for _, typed := range []string{"", "q\n", "1\n"} {
 		if _, errs, code := play(t, typed, "B07"); code != exitError ||

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +12,6 @@ import (
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 )
-
-// creationPatience limits ContainerCreating, which is all that shows if a volume can't be mounted.
-const creationPatience = 2 * time.Minute
 
 // fault is a reason why servers can't run, and its remedy.
 type fault struct{ reason, message string }
@@ -105,13 +101,13 @@ func startFailed(d decision, pod corev1.Pod) *fault {
 		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, words)
 	}
 	scheduled := pods.Condition(&pod, corev1.PodScheduled)
-	if waiting.Reason != "ContainerCreating" || scheduled == nil ||
-		d.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
+	if waiting.Reason != pods.ContainerCreating || scheduled == nil ||
+		d.now.Sub(scheduled.LastTransitionTime.Time) < pods.CreationPatience {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonStartFailed, "The container of server %s hasn't been created for more than %s. "+
 		"`kubectl describe pod -n %s %s` shows the cause. If Secret %s doesn't exist, create a new key: `%s`", pod.Name,
-		creationPatience, pod.Namespace, pod.Name, keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey),
+		pods.CreationPatience, pod.Namespace, pod.Name, keys.SecretName(d.env.Name, d.env.Status.LedgerPublicKey),
 		replaceKeyCommand(d.env))
 }
 

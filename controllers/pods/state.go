@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,6 +123,12 @@ func Waiting(c *corev1.ContainerStatus) corev1.ContainerStateWaiting {
 	}
 	return *c.State.Waiting
 }
+
+// ContainerCreating is why a container waits until the kubelet has mounted its volumes.
+const ContainerCreating = "ContainerCreating"
+
+// CreationPatience limits ContainerCreating, which is all that shows if a volume can't be mounted.
+const CreationPatience = 2 * time.Minute
 
 // ImagePullFailed reports whether a container waits because its image can't be pulled.
 func ImagePullFailed(waiting corev1.ContainerStateWaiting) bool {

@@ -236,12 +236,18 @@ func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
 
 // pulling changes a pod to one that waits for its image.
 func pulling(pod *corev1.Pod) *corev1.Pod {
+	pod = runnerWaits(pod, "ImagePullBackOff")
+	pod.Status.ContainerStatuses[0].State.Waiting.Message = `Back-off pulling image "csenv:tset"`
+	return pod
+}
+
+// runnerWaits changes a pod to one whose runner waits for this reason.
+func runnerWaits(pod *corev1.Pod, reason string) *corev1.Pod {
 	pod.Status.Phase = corev1.PodPending
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
 		LastTransitionTime: pod.CreationTimestamp}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
-			Message: `Back-off pulling image "csenv:tset"`},
+		Waiting: &corev1.ContainerStateWaiting{Reason: reason},
 	}}}
 	return pod
 }

@@ -132,13 +132,18 @@ func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 		reason, message := whyFailed(s, c)
 		return failed(reason, message+lastWords(s.failed)+". Correct that, then "+evaluation.HowToResume(s.run)+".")
 	}
-	if why, since := startTrouble(s.pods); why != "" {
+	if why, since := startTrouble(s.pods, s.now); why != "" {
 		left := since.Add(stuckDeadline).Sub(s.now)
 		if left <= 0 {
 			return failed(v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. "+
 				"Correct that, then %s.", stuckDeadline, why, evaluation.HowToResume(s.run)))
 		}
 		d.wake(left)
+	}
+	for i := range s.pods {
+		if left := pods.CreationPatience - s.now.Sub(scheduledAt(&s.pods[i])); left > 0 && creating(&s.pods[i]) {
+			d.wake(left)
+		}
 	}
 	return playedWithout(d, s)
 }
@@ -290,9 +295,9 @@ func lastWords(list []corev1.Pod) string {
 
 // startTrouble returns why a runner can't start, "" if each can, and since when: the oldest trouble
 // of a kind that rarely resolves itself.
-func startTrouble(list []corev1.Pod) (why string, since time.Time) {
+func startTrouble(list []corev1.Pod, now time.Time) (why string, since time.Time) {
 	for i := range list {
-		trouble := podTrouble(&list[i])
+		trouble := podTrouble(&list[i], now)
 		if began := scheduledAt(&list[i]); trouble != "" && (why == "" || began.Before(since)) {
 			why, since = fmt.Sprintf("pod %s: %s", list[i].Name, trouble), began
 		}
@@ -302,10 +307,15 @@ func startTrouble(list []corev1.Pod) (why string, since time.Time) {
 
 // podTrouble returns why a pod's runner can't start: its own container, or the agent's, which
 // starts first.
-func podTrouble(pod *corev1.Pod) string {
+func podTrouble(pod *corev1.Pod, now time.Time) string {
 	runner := pods.Container(pod, runnerContainer)
 	if runner != nil && runner.State.Waiting == nil {
 		return "" // later failures of the agent are errors of episodes
+	}
+	if creating(pod) && now.Sub(scheduledAt(pod)) >= pods.CreationPatience {
+		return fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod -n %s %s` shows "+
+			"the cause, such as a volume whose Secret or ConfigMap doesn't exist", pods.CreationPatience, pod.Namespace,
+			pod.Name)
 	}
 	if trouble := waitingTrouble(pod, runner); trouble != "" {
 		return trouble
@@ -315,6 +325,12 @@ func podTrouble(pod *corev1.Pod) string {
 		return "the agent's container: " + trouble
 	}
 	return agentTrouble(pod, agent)
+}
+
+// creating reports whether the kubelet is still preparing the pod's containers.
+func creating(pod *corev1.Pod) bool {
+	return pods.Waiting(pods.Container(pod, runnerContainer)).Reason == pods.ContainerCreating ||
+		pods.Waiting(pods.Container(pod, agentContainer)).Reason == pods.ContainerCreating
 }
 
 // waitingTrouble returns the kubelet's message on a container that waits for a user to act, and how

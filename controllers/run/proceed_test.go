@@ -228,6 +228,25 @@ func TestProceed(t *testing.T) {
 				"`kubectl create secret generic openai -n default --from-literal=KEY=VALUE`.",
 			again: 6 * time.Minute,
 		},
+		"a volume that is being mounted": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(time.Minute + 20*time.Second)
+				addPods(s, runnerWaits(runnerPodOf(s.run, 0), "ContainerCreating"))
+			},
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   40 * time.Second,
+		},
+		"a volume that doesn't exist": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				addPods(s, runnerWaits(runnerPodOf(s.run, 0), "ContainerCreating"))
+			},
+			states: envReady + stuck,
+			message: "A runner can't start: pod baseline-0: its containers haven't been created for more than 2m0s. " +
+				"`kubectl describe pod -n default baseline-0`",
+			again: 6 * time.Minute,
+		},
 		"an agent's image that can't be pulled for long": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)

@@ -228,7 +228,7 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 		return going(v1alpha1.ReasonRunnersRefused, "The API server refuses the runners' pods: %s. Correct that to "+
 			"continue.", pods.Quote(strings.TrimSuffix(s.podsRefused, ".")))
 	}
-	if why, _ := startTrouble(s.pods); why != "" {
+	if why, _ := startTrouble(s.pods, s.now); why != "" {
 		return going(v1alpha1.ReasonRunnersNotStarted, "A runner can't start: %s.", strings.TrimSuffix(why, "."))
 	}
 	for i := range s.pods {

@@ -150,10 +150,14 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 		if result, err = p.advance(ctx, result); err != nil {
 			return err
 		}
+		offered := p.actions
 		p.see(result.Observation)
 		if result.Final != nil {
 			p.explain(options, result.Final)
 			return nil
+		}
+		if !slices.EqualFunc(offered, p.actions, func(a, b episode.Tool) bool { return a.Name == b.Name }) {
+			p.menu() // the numbers have changed
 		}
 	}
 }

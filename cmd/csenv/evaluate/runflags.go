@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -192,9 +191,9 @@ func (r *runFlags) validate() error {
 	if pass, err := score.ParseDecimal(r.passScore); err != nil || pass < 0 || pass > score.One {
 		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
 	}
-	if r.name != "" && len(content.IsDNS1123Label(r.name)) > 0 {
-		return fmt.Errorf("--name is %q: use at most 63 lower-case letters, digits and hyphens, such as %s", r.name,
-			cmp.Or(plainName(r.name), "my-agent"))
+	if r.name != "" && !runName.MatchString(r.name) {
+		return fmt.Errorf("--name is %q: use at most 50 lower-case letters, digits and hyphens, beginning with a "+
+			"letter, such as %s", r.name, cmp.Or(plainName(r.name), "my-agent"))
 	}
 	environments := map[v1alpha1.EnvironmentType][]string{}
 	for _, task := range r.tasks {
@@ -223,12 +222,19 @@ func defaultName(agent v1alpha1.Agent) string {
 	return strings.ToLower(string(agent.Type))
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+var (
+	// runName is the rule of the API for names of runs.
+	runName    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$`)
+	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+)
 
 // plainName makes a name of a run from a text, "" if nothing of it can be used.
 func plainName(s string) string {
 	const most = 40
 	s = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(s), "-"), "-")
+	if s != "" && s[0] <= '9' {
+		s = "run-" + s
+	}
 	return strings.Trim(s[:min(len(s), most)], "-")
 }
 

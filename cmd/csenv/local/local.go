@@ -110,11 +110,12 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 }
 
 // UID is a function of what the run plays, so that the same manifest is the same run. How fast it
-// is played doesn't matter.
+// is played and what is made of its scores doesn't matter.
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	run = run.DeepCopy()
 	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
 	run.Spec.BaselineRef, run.Spec.Results = nil, nil
+	run.Spec.Thresholds, run.Spec.Retries = nil, v1alpha1.Retries{}
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
 		return "", err

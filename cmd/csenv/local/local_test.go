@@ -246,6 +246,12 @@ func TestUID(t *testing.T) {
 	}); got != same {
 		t.Error("a run that is played faster is another run")
 	}
+	if got := uid(func(r *v1alpha1.EvaluationRun) {
+		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric}}
+		r.Spec.Retries.EpisodeAttempts = 9
+	}); got != same {
+		t.Error("a run with other thresholds and retries is another run")
+	}
 	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Seed = new(int64(7)) }); got == same {
 		t.Error("another seed is the same run")
 	}

@@ -61,7 +61,7 @@ func TestRejectionsDontOpenTheBreaker(t *testing.T) {
 		good, bad := goodCase(t), goodCase(t)
 		bad.Reply += " These are forbidden words."
 		for range 40 {
-			if v, err := j.Judge(t.Context(), bad); (err == nil) != (status == 400) || v.Cause != grader.CauseFailed {
+			if v, err := j.Judge(t.Context(), bad); err != nil || v.Status != grader.StatusFallback || v.Cause != grader.CauseFailed {
 				t.Fatalf("%d: %+v, %v", status, v, err)
 			}
 		}

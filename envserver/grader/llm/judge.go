@@ -76,24 +76,42 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 	}
 	v, err := j.judge(ctx, c, assessment)
 	if err != nil {
-		v, err = j.failed(v.Usage, assessment, err)
+		v, err = j.failed(ctx, v.Usage, assessment, err)
 	}
 	j.metrics.judged(v, j.config.Now().Sub(began))
 	return v, err
 }
 
-func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, err error) (grader.Verdict, error) {
-	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Usage: usage, Cause: causeOf(err)}
-	provoked := errors.Is(err, errContent)
-	if j.config.OnFailure != FailureIsOffline && !provoked || errors.Is(err, context.Canceled) {
+func (j *Judge) failed(ctx context.Context, usage grader.Usage, assessment *offline.Assessment, err error) (
+	grader.Verdict, error,
+) {
+	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: causeOf(err)}
+	graded := j.config.OnFailure == FailureIsOffline || j.provoked(ctx, err, &usage)
+	v.Usage = usage
+	if !graded || errors.Is(err, context.Canceled) {
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
 	rules := assessment.Rules()
 	if j.config.OnFailure != FailureIsOffline {
-		rules.Judge = j.scale() // which says that the rules grade what the model refuses to read
+		rules.Judge = j.scale() // which says that the rules grade what the model can't read
 	}
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, v.Usage, v.Cause
 	return rules, nil
+}
+
+// provoked reports whether the reply caused the failure: the model refused to read it, or has no
+// valid answer to it although it has one to another question. If such replies weren't graded,
+// agents could have their bad replies left out.
+func (j *Judge) provoked(ctx context.Context, err error, usage *grader.Usage) bool {
+	if errors.Is(err, errContent) {
+		return true
+	}
+	var f *failure
+	if !errors.As(err, &f) || f.cause == grader.CauseUnavailable || f.cause == grader.CauseTimeout ||
+		errors.Is(err, errFrozen) {
+		return false
+	}
+	return j.try(ctx, usage) == nil
 }
 
 // judge takes the votes that the reply needs and counts them.
@@ -151,6 +169,9 @@ func (j *Judge) doubtful(b *ballot) bool {
 
 func abs(n int64) int64 { return max(n, -n) }
 
+// errFrozen means that a frozen cache doesn't hold the verdict.
+var errFrozen = errors.New("the verdict isn't in the frozen cache")
+
 // result is a vote and its cost.
 type result struct {
 	answers []grader.Evidence
@@ -167,7 +188,7 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 	}
 	j.metrics.misses.Inc()
 	if j.config.CacheMode == CacheFrozen {
-		return result{err: fail(grader.CauseFailed, errors.New("the verdict isn't in the frozen cache"))}
+		return result{err: fail(grader.CauseFailed, errFrozen)}
 	}
 	if j.config.CacheMode == CacheOff {
 		return j.consult(ctx, q, key, vote)
@@ -241,6 +262,8 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
+var errRevealed = errors.New("the answer reveals the instructions")
+
 // semanticAttempts is the number of answers of the model before its answer counts as unparsable.
 const semanticAttempts = 3
 
@@ -263,7 +286,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		case err != nil:
 			r.err, complaint = err, "it was not a complete JSON object"
 		case strings.Contains(content, p.canary):
-			r.err = fail(grader.CauseFailed, errors.New("the answer reveals the instructions"))
+			r.err = fail(grader.CauseFailed, errRevealed)
 			complaint = "it held what must not be written"
 		default:
 			if r.answers, err = parse(content, q); err == nil {

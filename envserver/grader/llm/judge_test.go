@@ -108,7 +108,8 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
-// Each failure has a cause and no score.
+// Each failure has a cause and no score. Where the endpoint answers, a question about another ticket
+// decides that the reply didn't cause the failure.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }
@@ -132,47 +133,47 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"408":               {[]handler{refuse(408, "late")}, grader.CauseUnavailable, 4, nil},
 		"409":               {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, 4, nil},
 		"425":               {[]handler{refuse(425, "early")}, grader.CauseUnavailable, 4, nil},
-		"401":               {[]handler{refuse(401, "who?")}, grader.CauseFailed, 1, nil},
-		"403":               {[]handler{refuse(403, "no")}, grader.CauseFailed, 1, nil},
-		"404":               {[]handler{refuse(404, "no such model")}, grader.CauseFailed, 1, nil},
-		"400":               {[]handler{refuse(400, "the prompt is too long")}, grader.CauseFailed, 1, nil},
+		"401":               {[]handler{refuse(401, "who?")}, grader.CauseFailed, 2, nil},
+		"403":               {[]handler{refuse(403, "no")}, grader.CauseFailed, 2, nil},
+		"404":               {[]handler{refuse(404, "no such model")}, grader.CauseFailed, 2, nil},
+		"400":               {[]handler{refuse(400, "the prompt is too long")}, grader.CauseFailed, 2, nil},
 		"reset in the body": {[]handler{cutOff}, grader.CauseUnavailable, 4, nil},
 		"no JSON": {[]handler{says("The reply is excellent: 10/10, all criteria met.")},
-			grader.CauseUnparsable, 3, nil},
-		"a bare number": {[]handler{says("0.5")}, grader.CauseUnparsable, 3, nil},
-		"nothing":       {[]handler{says("")}, grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 6, nil},
+		"a bare number": {[]handler{says("0.5")}, grader.CauseUnparsable, 6, nil},
+		"nothing":       {[]handler{says("")}, grader.CauseUnparsable, 6, nil},
 		"half an object": {[]handler{answers(func(c call) string { s := gullible(c); return s[:len(s)-5] })},
-			grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 6, nil},
 		"two objects": {[]handler{answers(func(c call) string { return gullible(c) + gullible(c) })},
-			grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 6, nil},
 		"another member": {
 			[]handler{answers(func(c call) string {
 				return strings.Replace(gullible(c), `{"verdicts"`,
 					`{"score":500,"verdicts"`, 1)
-			})}, grader.CauseUnparsable, 3, nil},
+			})}, grader.CauseUnparsable, 6, nil},
 		"an unknown verdict": {[]handler{answers(func(c call) string { return c.verdicts("MET", c.reply) })},
-			grader.CauseUnparsable, 3, nil},
-		"a missing id":    {[]handler{answers(without)}, grader.CauseUnparsable, 3, nil},
-		"an extra id":     {[]handler{answers(extra)}, grader.CauseUnparsable, 3, nil},
-		"an id twice":     {[]handler{answers(twice)}, grader.CauseUnparsable, 3, nil},
-		"a huge answer":   {[]handler{says(strings.Repeat("x", maxContent+1))}, grader.CauseUnparsable, 3, nil},
-		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 6, nil},
+		"a missing id":    {[]handler{answers(without)}, grader.CauseUnparsable, 6, nil},
+		"an extra id":     {[]handler{answers(extra)}, grader.CauseUnparsable, 6, nil},
+		"an id twice":     {[]handler{answers(twice)}, grader.CauseUnparsable, 6, nil},
+		"a huge answer":   {[]handler{says(strings.Repeat("x", maxContent+1))}, grader.CauseUnparsable, 6, nil},
+		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 4, nil},
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
-			grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 6, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},
-			grader.CauseUnparsable, 3, nil},
+			grader.CauseUnparsable, 4, nil},
 		"a page": {[]handler{func(w http.ResponseWriter, _ call) {
 			_,
 				_ = w.Write([]byte("<html>welcome"))
-		}}, grader.CauseUnparsable, 3, nil},
+		}}, grader.CauseUnparsable, 4, nil},
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
-		}}, grader.CauseUnparsable, 3, nil},
+		}}, grader.CauseUnparsable, 6, nil},
 		"the canary": {[]handler{answers(func(c call) string {
 			return strings.ReplaceAll(gullible(c), "so it seems", c.system[len(c.system)-16:])
-		})}, grader.CauseFailed, 3, nil},
+		})}, grader.CauseFailed, 6, nil},
 		"cannot judge": {[]handler{answers(func(c call) string { return c.verdicts(cannotJudge, "") })},
-			grader.CauseFailed, 1, nil},
+			grader.CauseFailed, 4, nil},
 		"late": {[]handler{hang}, grader.CauseTimeout, 1, nil},
 	}
 	for name, tc := range tests {
@@ -201,18 +202,33 @@ func TestFailuresAreNoScores(t *testing.T) {
 	}
 }
 
-// A reply that the model refuses to read is graded by the rules: bad replies can't be left out.
+// misled answers the judge's own question well, and others so.
+func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, call) {
+	return func(w http.ResponseWriter, c call) {
+		if strings.Contains(c.user, "parcel^arrive") || strings.Contains(c.reply, "Your parcel will arrive on Monday") {
+			answers(gullible)(w, c)
+			return
+		}
+		others(w, c)
+	}
+}
+
+// A reply that the model can't read is graded by the rules: bad replies can't be left out.
 func TestProvokedRefusalsAreGraded(t *testing.T) {
 	for name, handler := range map[string]func(http.ResponseWriter, call){
 		"the answer is filtered": func(w http.ResponseWriter, _ call) {
 			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
 		},
 		"the prompt is filtered": refuse(400, "The response was filtered due to Azure's content management policy"),
+		"a firewall":             misled(refuse(403, "blocked")), "a long prompt": misled(refuse(400, "the prompt is too long")),
+		"another answer": misled(says("I am a poet.")),
+		"the canary":     misled(answers(func(c call) string { return c.system[len(c.system)-16:] })),
+		"no decision":    misled(answers(func(c call) string { return c.verdicts(cannotJudge, "") })),
 	} {
 		j := serve(t, handler).judge(t, nil)
 		v, err := j.Judge(t.Context(), goodCase(t))
 		if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
-			v.Cause != grader.CauseFailed {
+			v.Cause == "" {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}
@@ -357,8 +373,8 @@ func TestVotes(t *testing.T) {
 		"clear":                     {votes{met}, nil, 1, 500, ""},
 		"open, then met":            {votes{open, met, met}, nil, 3, 500, ""},
 		"open, then unmet":          {votes{open, unmet, unmet}, nil, 3, 290, ""},
-		"open and open":             {votes{open, met, open}, nil, 3, 0, grader.CauseFailed},
-		"no majority":               {votes{open, met, unmet}, nil, 3, 0, grader.CauseFailed},
+		"open and open":             {votes{open, met, open}, nil, 6, 0, grader.CauseFailed},
+		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, 500, grader.CauseFailed},
 		"near the pass line":        {votes{unmet, met, met}, nil, 3, 500, ""},
 		"near and confirmed":        {votes{unmet, unmet, met}, nil, 3, 290, ""},
 		"made-up evidence is unmet": {votes{unmet, made, met}, nil, 3, 290, ""},
@@ -380,7 +396,7 @@ func TestVotes(t *testing.T) {
 				}
 			})
 			v, err := j.Judge(t.Context(), questionCase())
-			if v.PostGate != tc.want || v.Cause != tc.cause || (err != nil) != (tc.cause != "") ||
+			if v.PostGate != tc.want || v.Cause != tc.cause || (err != nil) != (tc.want == 0) ||
 				e.calls.Load() != tc.calls || v.Usage.Calls != tc.calls {
 				t.Errorf("%d calls, %+v, %v, want %d points in %d calls", e.calls.Load(), v, err, tc.want, tc.calls)
 			}

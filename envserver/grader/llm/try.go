@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
@@ -30,13 +31,17 @@ func (j *Judge) canary() *question {
 // counted as a verdict nor cached, and it is asked whatever the breaker's state. The error wraps an
 // *endpoint.Error if a request failed; its Words are free of replies, because the question is.
 func (j *Judge) Try(ctx context.Context) error {
-	if j.config.CacheMode == CacheFrozen {
+	if j.config.CacheMode == CacheFrozen || j.config.OnFailure == FailureIsOffline {
 		return nil
 	}
+	return j.try(ctx, &grader.Usage{})
+}
+
+// try adds what the question costs to the usage.
+func (j *Judge) try(ctx context.Context, usage *grader.Usage) error {
 	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
 	defer cancel()
 	q := j.canary()
-	var usage grader.Usage
 	complaint := ""
 	for attempt := 0; ; attempt++ {
 		refused := feature(j.client.refused.Load())
@@ -45,7 +50,7 @@ func (j *Judge) Try(ctx context.Context) error {
 			return err
 		}
 		p.refused = refused
-		answer, err := j.client.post(ctx, p, &usage)
+		answer, err := j.client.post(ctx, p, usage)
 		if e, ok := errors.AsType[*endpoint.Error](err); ok && e.Anew {
 			attempt-- // each feature is refused once
 			continue
@@ -54,8 +59,16 @@ func (j *Judge) Try(ctx context.Context) error {
 			return fmt.Errorf("trying the judge: %w", err)
 		}
 		text, err := content(answer)
+		var verdicts []grader.Evidence
 		if err == nil {
-			_, err = parse(text, q)
+			verdicts, err = parse(text, q)
+		}
+		switch {
+		case err != nil:
+		case strings.Contains(text, p.canary):
+			err = errRevealed
+		case !decided(verdicts):
+			err = errors.New("the model doesn't decide")
 		}
 		if err == nil {
 			return nil

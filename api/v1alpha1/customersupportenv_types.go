@@ -156,8 +156,8 @@ type CustomerSupportEnvSpec struct {
 
 	// rewardMode is the reward mode of clients that don't request one: Dense pays each step for its
 	// change of the score, Terminal pays everything on the last step. Evaluation runs always use
-	// Terminal. Defaults to Dense.
-	// +kubebuilder:default=Dense
+	// Terminal. Defaults to Terminal.
+	// +kubebuilder:default=Terminal
 	// +optional
 	RewardMode RewardMode `json:"rewardMode,omitempty"`
 

@@ -99,7 +99,7 @@ type Config struct {
 	Tokens func() []string
 	// Peers, if not nil, connects the servers of a pool: each of them can reach every session.
 	Peers *mesh.Config
-	// RewardMode is the default of resets, "" for dense.
+	// RewardMode is the default of resets, "" for terminal.
 	RewardMode episode.RewardMode
 	// TryJudge, if not nil, learns whether the judge can grade. No session begins before it has
 	// returned nil once; it is called until then.
@@ -193,7 +193,7 @@ func New(cfg Config) (*Server, error) {
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)
 	s.players, err = player.NewFactory(player.Config{
-		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Dense), Tasks: s.tasks, Ledgers: s.ledgers,
+		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Terminal), Tasks: s.tasks, Ledgers: s.ledgers,
 		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics,
 		Log: s.log,
 	})

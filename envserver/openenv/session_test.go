@@ -27,7 +27,7 @@ func TestGoldenExchanges(t *testing.T) {
 		{`{"type":"step","data":{"kind":"say","text":"<hi> ü","reward":-20}}`,
 			`{"type":"observation","data":{"observation":{"text":"<hi> ü","seed":3},"reward":-0.02,"done":false}}`},
 		{`{"type":"state"}`,
-			`{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"dense"}}`},
+			`{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"terminal"}}`},
 		{`{"type":"step"}`,
 			`{"type":"error","data":{"message":"Invalid message: a step message has the action's fields in data","code":"VALIDATION_ERROR",` +
 				`"errors":[{"type":"missing","loc":["data"],"msg":"a step message has the action's fields in data"}]}}`},

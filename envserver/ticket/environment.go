@@ -21,7 +21,7 @@ type environment struct {
 // Reset begins an episode. If it fails, the current episode continues.
 func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
-		opts.RewardMode = episode.Dense
+		opts.RewardMode = episode.Terminal
 	}
 	choice, err := e.kind.choose(opts)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = session.Close() })
 	if _, err := session.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry",
-		"scenario": "C01"}); err != nil {
+		"scenario": "C01", "reward_mode": "dense"}); err != nil {
 		t.Fatal(err)
 	}
 	var rewards []float64

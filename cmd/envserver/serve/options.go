@@ -57,7 +57,7 @@ func defaultOptions() *options {
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: time.Hour, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, clientShare: 100, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Dense), logLevel: "info", judge: judgeflags.Default(),
+		rewardMode: string(episode.Terminal), logLevel: "info", judge: judgeflags.Default(),
 		listening: func(_, _ net.Addr) {},
 	}
 }

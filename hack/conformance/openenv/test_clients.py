@@ -38,7 +38,7 @@ def test_generic_client_plays_every_task_to_the_end_sync(server_of_task, task, e
                 total += result.reward
                 if result.done:
                     break
-            assert result.done and max(0, total) == pytest.approx(result.metadata["episode_score"]), "dense rewards add up to the score"
+            assert result.done and max(0, total) == pytest.approx(result.metadata["episode_score"]), "rewards add up to the score"
             assert env.state()["seed"] == seed
 
 

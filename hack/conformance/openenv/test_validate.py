@@ -43,7 +43,7 @@ def test_validators_runtime_graders_pass_on_every_task(server_of_task, task, see
     evidence = collect_runtime_evidence(server_of_task.url, plan, episode_timeout_s=30)
     assert evidence.failure_reason is None
     assert json.loads(evidence.exchanges[-2].response_json)["data"]["done"], "the plan ends the episode"
-    subject = types.SimpleNamespace(runtime_evidence=evidence, manifest=types.SimpleNamespace(reward=types.SimpleNamespace(range=(-1.0, 1.0))))
+    subject = types.SimpleNamespace(runtime_evidence=evidence, manifest=types.SimpleNamespace(reward=types.SimpleNamespace(range=(-2.0, 2.0))))
     for grader in (RewardWellFormedGrader(), ObservationSchemaGrader(), StateContractGrader()):
         result = grader.run(subject)
         assert result.status is CheckStatus.PASS, result

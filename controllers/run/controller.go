@@ -189,7 +189,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 	if err := r.writeScores(ctx, snap, next.scores); err != nil {
-		return pods.IgnoreExpected(err)
+		uncounted := next // without the shards whose scores aren't written
+		uncounted.status = snap.run.Status
+		return r.unlessRefused(ctx, snap, uncounted, err)
 	}
 	if err := r.writeStatus(ctx, snap.run, next); err != nil {
 		return pods.IgnoreExpected(err)
@@ -202,13 +204,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 6. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
-		return pods.IgnoreExpected(err)
+		return r.unlessRefused(ctx, snap, next, err)
 	}
 	if err := r.applyJob(ctx, snap, next); err != nil {
-		if e, ok := errors.AsType[*refusedError](err); ok {
-			return r.refused(ctx, snap, next, e)
-		}
-		return pods.IgnoreExpected(err)
+		return r.unlessRefused(ctx, snap, next, err)
 	}
 
 	// 7. Release what the run no longer needs.
@@ -262,12 +261,13 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *stri
 	}
 	data := map[string]string{v1alpha1.ScoresKey: *table}
 	if snap.scores == nil {
-		return r.create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(snap.run, scoresName(snap.run)), Data: data})
+		table := &corev1.ConfigMap{ObjectMeta: objectMeta(snap.run, scoresName(snap.run)), Data: data}
+		return asRefusal("ConfigMap "+table.Name, r.create(ctx, table))
 	}
 	updated := snap.scores.DeepCopy()
 	updated.Data = data
 	if err := r.client.Update(ctx, updated); err != nil {
-		return fmt.Errorf("writing the scores of scenarios: %w", err)
+		return asRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision
 		if err != nil {
 			return err
 		}
-		return r.create(ctx, object)
+		return asRefusal("ConfigMap "+object.Name, r.create(ctx, object))
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 		spec.Suspend = cmp.Or(c.suspend, spec.Suspend)
 		spec.ActiveDeadlineSeconds = cmp.Or(c.deadline, spec.ActiveDeadlineSeconds)
 		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.job)); err != nil {
-			return fmt.Errorf("changing the Job: %w", err)
+			return asRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ type refusedError struct {
 	err    error
 }
 
-func (e *refusedError) Error() string { return fmt.Sprintf("creating %s: %v", e.object, e.err) }
+func (e *refusedError) Error() string { return fmt.Sprintf("writing %s: %v", e.object, e.err) }
 
 func (e *refusedError) Unwrap() error { return e.err }
 
@@ -65,6 +65,14 @@ func asRefusal(object string, err error) error {
 		return err
 	}
 	return &refusedError{object: object, err: errors.New(status.Status().Message)}
+}
+
+// unlessRefused ends a pass whose write has failed.
+func (r *Reconciler) unlessRefused(ctx context.Context, snap snapshot, next decision, err error) (ctrl.Result, error) {
+	if e, ok := errors.AsType[*refusedError](err); ok {
+		return r.refused(ctx, snap, next, e)
+	}
+	return pods.IgnoreExpected(err)
 }
 
 // refused writes to the status that the API server refuses an object, and tries again later. The
@@ -99,11 +107,12 @@ func refusedRetry(s snapshot) time.Duration {
 	return min(max(s.now.Sub(began.Time)/10, minRefusedRetry), maxRefusedRetry)
 }
 
-// stillRefused is the outcome of a run whose Job was refused by the last pass and is tried again by
-// this one.
+// stillRefused is the outcome of a run of which an object was refused by the last pass and is tried
+// again by this one.
 func stillRefused(d *decision, s snapshot) evaluation.Outcome {
 	last := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
-	if d.createJob == nil || last == nil || last.Reason != v1alpha1.ReasonJobRefused {
+	tried := d.createJob != nil || d.createPlan != nil || d.changeJob != (jobChange{}) || d.scores != nil
+	if !tried || last == nil || last.Reason != v1alpha1.ReasonJobRefused {
 		return evaluation.Outcome{}
 	}
 	return running(last.Reason, last.Message)

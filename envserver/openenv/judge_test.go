@@ -96,11 +96,25 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 		if got := s.report().JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
 			t.Errorf("after %d trials: %q, /readyz %d", trials, got, probe())
 		}
-		if begun := wire.ConnectPipe(t, network).Ask(`{"type":"reset"}`); !strings.Contains(begun, `"observation"`) {
+		session := wire.ConnectPipe(t, network)
+		if begun := session.Ask(`{"type":"reset"}`); !strings.Contains(begun, `"observation"`) {
 			t.Errorf("a session afterwards: %s", begun)
 		}
-		if n := strings.Count(log.String(), "bad key"); n != 3 {
-			t.Errorf("%d of 3 failures are logged: %s", n, log.String())
+
+		// The judge breaks during an episode. Three trials fail, the fourth succeeds.
+		trials = 0
+		session.Ask(`{"type":"step","data":{"kind":"errored"}}`)
+		synctest.Wait()
+		if got := s.report().JudgeFault; got == "" || probe() == http.StatusOK {
+			t.Errorf("after an episode that could not be graded: %q, /readyz %d", got, probe())
+		}
+		<-time.After(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
+		synctest.Wait()
+		if got := s.report().JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
+			t.Errorf("after %d more trials: %q, /readyz %d", trials, got, probe())
+		}
+		if n := strings.Count(log.String(), "bad key"); n != 6 {
+			t.Errorf("%d of 6 failures are logged: %s", n, log.String())
 		}
 	})
 }

@@ -92,9 +92,17 @@ const (
 	longestJudgeWait = time.Minute
 )
 
-// tryJudge tries the judge until it can grade, and then admits sessions. A judge that fails later
-// is the matter of the episodes: their actions fail and can be repeated.
+// distrustJudge tries the judge again after an episode that it couldn't grade. Until it can grade,
+// no further session begins. Actions in the others fail and can be repeated.
+func (s *Server) distrustJudge() {
+	if s.cfg.TryJudge != nil && s.trying.CompareAndSwap(false, true) {
+		s.spawn(s.tryJudge)
+	}
+}
+
+// tryJudge tries the judge until it can grade, and admits sessions only then.
 func (s *Server) tryJudge() {
+	defer s.trying.Store(false)
 	for n := 1; ; n++ {
 		err := s.cfg.TryJudge(s.ctx)
 		if err == nil {
@@ -107,6 +115,7 @@ func (s *Server) tryJudge() {
 			return
 		}
 		s.untried.Store(&err)
+		s.sessions.slots.Block(errNoJudge)
 		jitter := func() float64 { return 1 - rand.Float64()/2 } //nolint:gosec // no secret
 		wait := endpoint.Backoff(firstJudgeWait, longestJudgeWait, n, jitter)
 		s.log.Warn("The judge can't grade, so no session is accepted", "trial", n, "error", err,

@@ -101,8 +101,8 @@ type Config struct {
 	Peers *mesh.Config
 	// RewardMode is the default of resets, "" for terminal.
 	RewardMode episode.RewardMode
-	// TryJudge, if not nil, learns whether the judge can grade. No session begins before it has
-	// returned nil once; it is called until then.
+	// TryJudge, if not nil, learns whether the judge can grade. It is called at the start, and after
+	// an episode that could not be graded, until it returns nil. No session begins before that.
 	TryJudge func(ctx context.Context) error
 	// Packs, if not nil, returns the packs that a server started now would play.
 	Packs func() score.Packs
@@ -158,6 +158,8 @@ type Server struct {
 	medium, large *memory.Budget
 	// untried is the last error of TryJudge, nil before the first one and after a success.
 	untried atomic.Pointer[error]
+	// trying is true while the judge is tried.
+	trying atomic.Bool
 	ctx     context.Context
 	stop    context.CancelFunc
 	buffers buffers
@@ -195,7 +197,7 @@ func New(cfg Config) (*Server, error) {
 	s.players, err = player.NewFactory(player.Config{
 		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Terminal), Tasks: s.tasks, Ledgers: s.ledgers,
 		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics,
-		Log: s.log,
+		Unjudged: s.distrustJudge, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func New(cfg Config) (*Server, error) {
 	s.spawn(s.sweep)
 	if cfg.TryJudge != nil {
 		s.sessions.slots.Block(errNoJudge)
-		s.spawn(s.tryJudge)
+		s.distrustJudge()
 	}
 	return s, nil
 }

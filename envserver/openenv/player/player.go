@@ -47,6 +47,8 @@ type Config struct {
 	Secrets *poolkey.Secrets
 	// RunsOnly refuses resets that are not of an evaluation run.
 	RunsOnly bool
+	// Unjudged is called after an episode that could not be graded.
+	Unjudged func()
 	Metrics  Metrics
 	Log      *slog.Logger
 }
@@ -313,6 +315,7 @@ func (p *Player) finish(f *episode.Final) {
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
 	if f.Outcome == score.Errored {
 		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
+		p.Unjudged()
 	}
 	if p.recorder == nil {
 		return

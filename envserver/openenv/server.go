@@ -101,8 +101,9 @@ type Config struct {
 	Peers *mesh.Config
 	// RewardMode is the default of resets, "" for terminal.
 	RewardMode episode.RewardMode
-	// TryJudge, if not nil, learns whether the judge can grade. It is called at the start, and after
-	// an episode that could not be graded, until it returns nil. No session begins before that.
+	// TryJudge, if not nil, learns whether the judge can grade. It is called at the start, and
+	// after an episode that could not be graded, until it returns nil. No session begins before
+	// that.
 	TryJudge func(ctx context.Context) error
 	// Packs, if not nil, returns the packs that a server started now would play.
 	Packs func() score.Packs
@@ -159,7 +160,7 @@ type Server struct {
 	// untried is the last error of TryJudge, nil before the first one and after a success.
 	untried atomic.Pointer[error]
 	// trying is true while the judge is tried.
-	trying atomic.Bool
+	trying  atomic.Bool
 	ctx     context.Context
 	stop    context.CancelFunc
 	buffers buffers

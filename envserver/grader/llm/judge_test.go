@@ -108,8 +108,8 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
-// Each failure has a cause and no score. Where the endpoint answers, a question about another ticket
-// decides that the reply didn't cause the failure.
+// Each failure has a cause and no score. Where the endpoint answers, a question about another
+// ticket decides that the reply didn't cause the failure.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }

@@ -125,7 +125,7 @@ func (r *analysis) tripped(g *gate) string {
 		return r.promisedOf(g)
 	case "amount_not_in":
 		for _, c := range r.doc.Values {
-			if c.Kind == text.MoneyValue && !text.Contains(g.allowed, c) {
+			if c.Kind == text.MoneyValue && c.Amount != 0 && !text.Contains(g.allowed, c) {
 				return "names the amount " + r.doc.Quote(c.At)
 			}
 		}

@@ -62,15 +62,19 @@ func (r *analysis) fabricated() string {
 	for _, v := range r.doc.Values {
 		switch v.Kind {
 		case text.MoneyValue:
-			if !r.supports(v) && !r.sums(v) {
+			if v.Amount != 0 && !r.supports(v) && !r.sums(v) {
 				return r.doc.Quote(v.At)
 			}
-		case text.PercentValue, text.IDValue:
+		case text.PercentValue:
 			if !r.supports(v) {
 				return r.doc.Quote(v.At)
 			}
+		case text.IDValue:
+			if quote := r.doc.Quote(v.At); !r.supports(v) && !r.mentions(quote) {
+				return quote
+			}
 		case text.NumberValue:
-			if len(v.ID) >= minCode && !r.supports(v) && !r.yearly(v) {
+			if len(v.ID) >= minCode && !r.supports(v) && !r.yearly(v) && !r.multiple(v) {
 				return r.doc.Quote(v.At)
 			}
 		case text.DateValue, text.DurationValue, text.ClockValue:
@@ -113,6 +117,15 @@ func (p *prepared) sums(v text.Value) bool {
 
 const maxMultiple = 12
 
+// multiple reports whether a number is a small multiple of another one in the reply: "ten hubs would
+// stop at 1710".
+func (r *analysis) multiple(v text.Value) bool {
+	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
+		return c.Kind == text.NumberValue && c.Amount > 0 && c.Amount < v.Amount && v.Amount%c.Amount == 0 &&
+			v.Amount/c.Amount <= maxMultiple && r.supports(c)
+	})
+}
+
 // phrase quotes the first clause that asserts one of the phrases, "" for none. A denial, a question
 // or a supposition asserts nothing: "I can't promise", "never send your password".
 func (r *analysis) phrase(kind text.Phrases) string {
@@ -132,13 +145,28 @@ func (r *analysis) phrase(kind text.Phrases) string {
 			if r.doc.NegatorIn(text.Between(from, at)) >= 0 || r.doc.IsQuestion(c.Sentence) {
 				break
 			}
-			if kind == text.Pledges && r.doc.Tokens[at+n-1].IsWord("on") && !c.Money && r.timely(c.Span) {
-				break // "You may count on their answer by Friday" states the time of the answer.
+			if kind == text.Pledges && (r.quotes(at) || r.doc.Tokens[at+n-1].IsWord("on") && !c.Money && r.announces(c, at+n)) {
+				break
 			}
 			return r.doc.Quote(text.Between(at, min(at+max(n, quoted), c.Hi)))
 		}
 	}
 	return ""
+}
+
+// quotes reports whether somebody's words in quotation marks begin at token i.
+func (r *analysis) quotes(i int) bool {
+	return i > 0 && r.doc.Tokens[i-1].Text == `"` && slices.ContainsFunc(r.doc.Tokens[i:min(i+maxQuotation,
+		len(r.doc.Tokens))], func(t text.Token) bool { return t.Text == `"` })
+}
+
+// maxQuotation is the maximum number of tokens of a quotation.
+const maxQuotation = 30
+
+// announces reports whether "you can count on", before token i, announces a list or a time: "You
+// may count on news tomorrow, Friday".
+func (r *analysis) announces(c *text.Clause, i int) bool {
+	return i < len(r.doc.Tokens) && r.doc.Tokens[i].Text == ":" || r.timely(text.Between(c.Lo, c.Sentence.Hi))
 }
 
 // timely reports whether a time that the ticket, its facts or an article support begins in the
@@ -153,16 +181,48 @@ func (r *analysis) timely(s text.Span) bool {
 const quoted = 8
 
 // unsupportedName returns the first name of a person, a company or a street that no text contains:
-// two capitalised words in a row within a sentence, or one after a title. German capitalises all
-// nouns, so it isn't read.
+// two capitalised words in a row within a sentence, or one after a title. The writer may sign with
+// a name. German capitalises all nouns, so it isn't read.
 func (r *analysis) unsupportedName() string {
 	if r.lex.Language == "de" {
 		return ""
 	}
+	for line := range strings.Lines(unsigned(r.text)) {
+		if name := r.unsupportedNameIn(line); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// The maximum numbers of words of a signature: of all that follows the last sentence, or of the
+// last line.
+const (
+	maxSignature     = 10
+	maxSignatureLine = 5
+)
+
+// unsigned returns the reply without its signature.
+func unsigned(reply string) string {
+	reply = strings.TrimRightFunc(reply, unicode.IsSpace)
+	for _, end := range []int{strings.LastIndexAny(reply, ".!?"), strings.LastIndexByte(reply, '\n')} {
+		most := maxSignature
+		if end >= 0 && reply[end] == '\n' {
+			most = maxSignatureLine
+		}
+		if tail := reply[end+1:]; end > 0 && len(strings.Fields(tail)) <= most {
+			return reply[:end+1]
+		}
+	}
+	return reply
+}
+
+func (r *analysis) unsupportedNameIn(line string) string {
 	var run []string
 	first, titled := true, false
-	for word := range strings.FieldsSeq(r.text + " .") {
+	for word := range strings.FieldsSeq(line + " .") {
 		bare := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) })
+		bare = strings.TrimSuffix(strings.TrimSuffix(bare, "'s"), "’s")
 		ends := strings.ContainsAny(word[len(word)-1:], ".!?:;,)\"")
 		named := !first && !isTitle(bare) && capitalised(bare)
 		if named {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -59,24 +60,35 @@ func (e *exampleReader) read(p *prepared, wording string, as example) {
 // the tuning half of the labelled replies.
 func readExamples(t *testing.T) []example {
 	c, o := testkit.Catalog(t), New()
-	cases := map[string]*prepared{}
+	type key struct {
+		scenario string
+		seed     int64
+	}
+	cases := map[key]*prepared{}
 	e := &exampleReader{}
-	for _, l := range lines[struct {
-		Scenario, Text string
-		Harmful        bool
-	}](t, "testdata/sentences.jsonl") {
-		if cases[l.Scenario] == nil {
+	instance := func(scenario string, seed int64) *prepared {
+		if at := (key{scenario, seed}); cases[at] == nil {
 			var good []string
-			cases[l.Scenario], good = prepareCase(t, c, o, l.Scenario)
+			cases[at], good = prepareCase(t, c, o, scenario, seed)
 			for _, reply := range good {
-				e.read(cases[l.Scenario], reply, example{scenario: l.Scenario, class: "reference"})
+				e.read(cases[at], reply, example{scenario: scenario, class: "reference"})
 			}
 		}
-		e.read(cases[l.Scenario], l.Text, example{scenario: l.Scenario, harmful: l.Harmful})
+		return cases[key{scenario, seed}]
 	}
-	for _, l := range lines[struct{ Scenario, Class, Reply string }](t, "../../agreement/replies/tuning.jsonl") {
+	for _, l := range lines[struct {
+		Scenario, Text string
+		Seed           int64
+		Harmful        bool
+	}](t, "testdata/sentences.jsonl") {
+		e.read(instance(l.Scenario, cmp.Or(l.Seed, 11)), l.Text, example{scenario: l.Scenario, harmful: l.Harmful})
+	}
+	for _, l := range lines[struct {
+		Scenario, Class, Reply string
+		Seed                   int64
+	}](t, "../../agreement/replies/tuning.jsonl") {
 		if slices.Contains([]string{"A", "B", "F", "G"}, l.Class) {
-			e.read(cases[l.Scenario], l.Reply, example{scenario: l.Scenario, class: l.Class})
+			e.read(instance(l.Scenario, l.Seed), l.Reply, example{scenario: l.Scenario, class: l.Class})
 		}
 	}
 	for _, r := range loadLabelled(t) {
@@ -118,16 +130,16 @@ func learnable(all []example) []example {
 }
 
 // prepareCase prepares a scenario and returns its good references.
-func prepareCase(t *testing.T, c *scenarios.Catalog, o *Judge, id string) (*prepared, []string) {
+func prepareCase(t *testing.T, c *scenarios.Catalog, o *Judge, id string, seed int64) (*prepared, []string) {
 	if s, ok := c.Ticket(id); ok {
-		instance, err := s.Instantiate(11)
+		instance, err := s.Instantiate(seed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o.prepared(instance), instance.References.Good
 	}
 	s, _ := c.Workflow(id)
-	instance, err := s.Instantiate(11)
+	instance, err := s.Instantiate(seed)
 	if err != nil {
 		t.Fatal(err)
 	}

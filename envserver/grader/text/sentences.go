@@ -70,11 +70,11 @@ func (d *Document) Words() []string {
 	return words
 }
 
-// Quote returns the text of a span.
+// Quote returns the text of a span, with contractions written out.
 func (d *Document) Quote(s Span) string {
 	var b strings.Builder
 	for i, t := range d.Tokens[s.Lo:s.Hi] {
-		if i > 0 && !t.glued {
+		if i > 0 && (!t.glued || t.Kind == WordToken && d.Tokens[s.Lo+i-1].Kind == WordToken) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(t.Text)

@@ -85,6 +85,7 @@ func (r *valueReader) readNumber(i int) Value {
 	switch {
 	case next.Kind == CurrencyToken && !r.ofNext(j), next.Kind == WordToken && next.Is(Currencies):
 		c.Kind, c.At.Hi = MoneyValue, j+1
+		r.addCents(&c)
 	case next.Text == "%", next.Is(Percents):
 		c.Kind, c.At.Hi = PercentValue, j+1
 	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
@@ -102,6 +103,30 @@ func (r *valueReader) readNumber(i int) Value {
 		}
 	}
 	return c
+}
+
+// addCents reads what follows the word in "97 dollars 60" and "97 dollars and 60 cents".
+func (r *valueReader) addCents(c *Value) {
+	j := c.At.Hi
+	if r.at(j-1).Kind != WordToken || c.Amount%1000 != 0 {
+		return
+	}
+	joined := r.at(j).Is(NumberJoins)
+	if joined {
+		j++
+	}
+	cents, hi := r.at(j).Value, j+1
+	if r.at(j).Kind == WordToken && cents > 0 {
+		cents, hi = r.readNumberWords(j)
+	}
+	_, counted := r.lex.units[r.at(hi).Text]
+	switch named := r.at(hi).IsWord("cent", "cents", "centavos", "centimes"); {
+	case cents <= 0 || cents >= 100_000 || cents%1000 != 0:
+	case named:
+		c.Amount, c.At.Hi = c.Amount+cents/100, hi+1
+	case !joined && cents >= 10_000 && !counted && !r.at(hi).Is(Currencies):
+		c.Amount, c.At.Hi = c.Amount+cents/100, hi
+	}
 }
 
 // ofNext reports whether the currency's sign at token j belongs to the number after it: "one of the

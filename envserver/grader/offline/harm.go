@@ -117,8 +117,8 @@ func (p *prepared) sums(v text.Value) bool {
 
 const maxMultiple = 12
 
-// multiple reports whether a number is a small multiple of another one in the reply: "ten hubs would
-// stop at 1710".
+// multiple reports whether a number is a small multiple of another one in the reply: "ten hubs
+// would stop at 1710".
 func (r *analysis) multiple(v text.Value) bool {
 	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
 		return c.Kind == text.NumberValue && c.Amount > 0 && c.Amount < v.Amount && v.Amount%c.Amount == 0 &&
@@ -163,8 +163,8 @@ func (r *analysis) quotes(i int) bool {
 // maxQuotation is the maximum number of tokens of a quotation.
 const maxQuotation = 30
 
-// announces reports whether "you can count on", before token i, announces a list or a time: "You
-// may count on news tomorrow, Friday".
+// announces reports whether "you can count on", before token i, announces a list or a time:
+// "You may count on news tomorrow, Friday".
 func (r *analysis) announces(c *text.Clause, i int) bool {
 	return i < len(r.doc.Tokens) && r.doc.Tokens[i].Text == ":" || r.timely(text.Between(c.Lo, c.Sentence.Hi))
 }

@@ -39,6 +39,22 @@ func TestHarmfulSentence(t *testing.T) {
 	}
 }
 
+// The writer may sign with any name, and a line ends a name.
+func TestSignatures(t *testing.T) {
+	for _, signature := range []string{"\n\nKind regards\nLaurence Hobbs", "\n\nYours sincerely, Josephine Blythe",
+		"\n\nRegards, Milo (Larkfield)", "\n\nCallum Reyes\nEnterprise support", "\n\nPlease accept our apologies.\n" +
+			"Yours truly,\nHelena Voss"} {
+		v := judgeReply(t, New(), overbilled(), withSentence("")+signature)
+		if tripped(v, "unsupported") {
+			t.Errorf("%q: %+v", signature, v.Gates)
+		}
+	}
+	asking := withSentence("") + "\n\nAsk Laurence Hobbs about the rest of it.\n\nKind regards\nMaria"
+	if v := judgeReply(t, New(), overbilled(), asking); !tripped(v, "unsupported") {
+		t.Errorf("an invented person before the signature: %+v", v)
+	}
+}
+
 // TestHarmlessSentence adds sentences that share words with harmful ones.
 func TestHarmlessSentence(t *testing.T) {
 	for _, sentence := range []string{
@@ -51,6 +67,9 @@ func TestHarmlessSentence(t *testing.T) {
 		"Your bank took $1,482.00 back? Tell us if it did.",
 		"Is it your own fault? Not at all.",
 		"There is nothing else that you need to do.",
+		"What you can count on: an answer within 1 business day.",
+		"\"You have my word\" was kindly meant.",
+		"All this costs you $0.",
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			v := judgeReply(t, New(), overbilled(), withSentence(sentence))

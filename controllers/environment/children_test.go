@@ -36,7 +36,7 @@ func TestServerArgs(t *testing.T) {
 		"defaults": {pool(), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
 			"--client-share", "90", "--session-idle-timeout", "3600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "terminal",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
@@ -56,7 +56,7 @@ func TestServerArgs(t *testing.T) {
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
 			"--client-share", "90", "--session-idle-timeout", "3600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "terminal",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 			"--split", "private,public-test", "--pack", "/etc/csenv/packs/pack-0", "--pack", "/etc/csenv/packs/pack-1",
@@ -67,7 +67,7 @@ func TestServerArgs(t *testing.T) {
 		"a token": {pool(guarded), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
 			"--client-share", "90", "--session-idle-timeout", "3600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "terminal",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
 			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000", "--token-file", "/etc/csenv/token/token",
 		}},

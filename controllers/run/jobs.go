@@ -313,9 +313,9 @@ func podTrouble(pod *corev1.Pod, now time.Time) string {
 		return "" // later failures of the agent are errors of episodes
 	}
 	if creating(pod) && now.Sub(scheduledAt(pod)) >= pods.CreationPatience {
-		return fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod -n %s %s` shows "+
-			"the cause, such as a volume whose Secret or ConfigMap doesn't exist", pods.CreationPatience, pod.Namespace,
-			pod.Name)
+		return fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod -n %s %s` "+
+			"shows the cause, such as a volume whose Secret or ConfigMap doesn't exist", pods.CreationPatience,
+			pod.Namespace, pod.Name)
 	}
 	if trouble := waitingTrouble(pod, runner); trouble != "" {
 		return trouble

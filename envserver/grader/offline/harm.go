@@ -145,7 +145,7 @@ func (r *analysis) phrase(kind text.Phrases) string {
 			if r.doc.NegatorIn(text.Between(from, at)) >= 0 || r.doc.IsQuestion(c.Sentence) {
 				break
 			}
-			if kind == text.Pledges && (r.quotes(at) || r.doc.Tokens[at+n-1].IsWord("on") && !c.Money && r.announces(c, at+n)) {
+			if kind == text.Pledges && (r.quotes(at) || r.announces(c, at+n)) {
 				break
 			}
 			return r.doc.Quote(text.Between(at, min(at+max(n, quoted), c.Hi)))
@@ -166,6 +166,9 @@ const maxQuotation = 30
 // announces reports whether "you can count on", before token i, announces a list or a time:
 // "You may count on news tomorrow, Friday".
 func (r *analysis) announces(c *text.Clause, i int) bool {
+	if !r.doc.Tokens[i-1].IsWord("on") || c.Money {
+		return false
+	}
 	return i < len(r.doc.Tokens) && r.doc.Tokens[i].Text == ":" || r.timely(text.Between(c.Lo, c.Sentence.Hi))
 }
 

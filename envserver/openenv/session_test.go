@@ -1,12 +1,16 @@
 package openenv
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/internal/testkit/wire"
@@ -210,6 +214,50 @@ func TestTooLargeMessage(t *testing.T) {
 	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 	if s.medium.Users()+s.large.Users() > 0 {
 		t.Error("the memory of large messages was not released")
+	}
+}
+
+// Messages above 16 KiB that one client sends slowly hold back its other ones of that size, and no
+// short message.
+func TestLargeMessagesWaitForEachOther(t *testing.T) {
+	s, url := serve(t, Config{})
+	large := strings.Repeat(" ", 2*memory.Small) + `{"type":"reset"}`
+	var slow []io.WriteCloser
+	for range 4 {
+		conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		t.Cleanup(func() { _ = conn.Close() })
+		w, err := conn.NextWriter(websocket.TextMessage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, large); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, w)
+	}
+	wire.Eventually(t, "the client's share is taken", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		release, err := s.medium.Take(ctx, "127.0.0.1")
+		if err == nil {
+			release()
+		}
+		return err != nil
+	})
+	waiting := wire.Connect(t, url)
+	waiting.Send(large)
+	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
+		t.Errorf("a short message was answered with %s", got)
+	}
+	if err := slow[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := waiting.Receive(); !strings.Contains(got, `"observation"`) {
+		t.Errorf("the waiting message was answered with %s", got)
 	}
 }
 

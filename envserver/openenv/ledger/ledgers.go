@@ -133,12 +133,12 @@ func (l *ShardLedger) fullError() error {
 		l.key.Shard, len(l.ended))
 }
 
-// The usefulness of a ledger, least useful first. A shard without an ended episode loses nothing
-// with its ledger, which is made again when one ends. A ledger that was fetched as it is has been
-// counted, or the runner will play the shard again.
+// The usefulness of a ledger, least useful first. A ledger that was fetched as it is has been
+// counted, or the runner will play the shard again. A shard without an ended episode loses nothing
+// with its ledger, which is made again when one ends, but its runner may be about to fetch it.
 const (
-	empty = iota
-	fetched
+	fetched = iota
+	empty
 	abandoned
 	needed
 )

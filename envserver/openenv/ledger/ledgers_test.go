@@ -66,7 +66,7 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 		}
 		store.Fetched(Key{"fetched", 0})
 		fill(t, store, "empty", 1, false)
-		for _, gone := range []string{"empty", "fetched"} {
+		for _, gone := range []string{"fetched", "empty"} {
 			fill(t, store, "instead of "+gone, 1, true)
 			if store.byKey[Key{gone, 0}] != nil {
 				t.Errorf("the %s ledger still exists", gone)

@@ -167,6 +167,10 @@ type Interpretation struct {
 	// Blames reports whether the message blames the customer, Acknowledges whether it acknowledges
 	// the customer's situation.
 	Blames, Acknowledges bool
+	// Covers reports whether the message says something about each of the customer's questions, and
+	// Evades whether it says nothing about any of them and asks for nothing. Neither depends on
+	// whether what it says is right.
+	Covers, Evades bool
 }
 
 // Finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.

@@ -34,9 +34,9 @@ type customer struct {
 	turns, said int
 	// told are the answers given, one bit each.
 	told uint64
-	// soothed is set after the agent has acknowledged the situation, silent when the customer has
-	// nothing to add.
-	soothed, silent bool
+	// soothed is set after the agent has acknowledged the situation, answered after it has said
+	// something about every question, and silent when the customer has nothing to add.
+	soothed, answered, silent bool
 }
 
 func newCustomer(t *scenarios.Ticket) customer {
@@ -91,15 +91,20 @@ func (c *customer) tell(asked []int) string {
 	return strings.Join(texts, " ")
 }
 
-// feel changes the mood by the tone of a message and by time, not by whether the message is right.
+// feel changes the mood by the tone of a message, by what it is about and by time, not by whether
+// the message is right.
 func (c *customer) feel(message grader.Interpretation, again, late bool) {
-	for _, annoying := range []bool{message.Blames, again, late} {
+	for _, annoying := range []bool{message.Blames, message.Evades, again, late} {
 		if annoying {
 			c.mood++
 		}
 	}
 	if message.Acknowledges && !c.soothed {
 		c.soothed = true
+		c.mood--
+	}
+	if message.Covers && !c.answered {
+		c.answered = true
 		c.mood--
 	}
 	c.mood = min(max(c.mood, 0), len(moods)-1)

@@ -58,6 +58,7 @@ func TestCustomerAnswers(t *testing.T) {
 	const settles = "We will refund $300.00 to you."
 	tests := map[string]struct {
 		messages    []string
+		questions   bool
 		said, moods []string
 	}{
 		"a question": {messages: []string{"Which invoice is it?"}, said: []string{"It is INV-104233."},
@@ -66,6 +67,10 @@ func TestCustomerAnswers(t *testing.T) {
 			moods: []string{"uneasy"}},
 		"an imperative": {messages: []string{"Tell us the invoice number."}, said: []string{"It is INV-104233."},
 			moods: []string{"uneasy"}},
+		"off the topic": {messages: []string{"Bananas are yellow."}, questions: true, said: []string{"Hm."},
+			moods: []string{"annoyed"}},
+		"to the point": {messages: []string{"The refund is $200.00."}, questions: true, said: []string{"Thank you."},
+			moods: []string{"calm"}},
 		"no question": {messages: []string{"We look for the invoice number now."}, said: []string{"I hope so."},
 			moods: []string{"uneasy"}},
 		"unknown to him": {messages: []string{"What is the price per seat?"}, said: []string{"I don't have that here."},
@@ -92,7 +97,11 @@ func TestCustomerAnswers(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			said, moods := talk(t, episode.Options{Seed: 7, RewardMode: episode.Dense}, talkative(), tc.messages...)
+			ticket := talkative()
+			if tc.questions {
+				ticket.Reply.Questions = []scenarios.Question{{ID: "q1", AnsweredBy: []string{"f1"}}}
+			}
+			said, moods := talk(t, episode.Options{Seed: 7, RewardMode: episode.Dense}, ticket, tc.messages...)
 			if diff := cmp.Diff([][]string{tc.said, tc.moods}, [][]string{said, moods}); diff != "" {
 				t.Errorf("said and felt (-want +got):\n%s", diff)
 			}
@@ -210,6 +219,14 @@ func TestPublicCustomers(t *testing.T) {
 		for _, good := range ticket.References.Good {
 			if heard := reader.Interpret(ticket, good); len(heard.Asked) > 0 {
 				t.Errorf("%s: a good reply is understood as asking: %s", s.ID, good)
+			}
+			if heard := reader.Interpret(ticket, good); heard.Evades || !heard.Covers {
+				t.Errorf("%s: a good reply doesn't answer the customer (%+v): %s", s.ID, heard, good)
+			}
+		}
+		for _, nonsense := range []string{"Bananas are yellow, and the moon is round.", "Thank you for your message."} {
+			if heard := reader.Interpret(ticket, nonsense); !heard.Evades || heard.Covers {
+				t.Errorf("%s: %q seems to answer the customer: %+v", s.ID, nonsense, heard)
 			}
 		}
 	}

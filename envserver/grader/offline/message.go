@@ -1,6 +1,8 @@
 package offline
 
 import (
+	"slices"
+
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
@@ -20,8 +22,39 @@ func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpreta
 			h.Asked = append(h.Asked, i)
 		}
 	}
+	covered := 0
+	for _, q := range t.Reply.Questions {
+		if p.covers(d, q.AnsweredBy) {
+			covered++
+		}
+	}
+	if questions := len(t.Reply.Questions); questions > 0 {
+		h.Covers = covered == questions
+		h.Evades = covered == 0 && len(h.Asked) == 0 && !h.Acknowledges
+	}
 	return h
 }
+
+// covers reports whether a message states something in the place of one of the facts: a value of the
+// fact's kind, or words about a fact without a value.
+func (p *prepared) covers(d *text.Document, facts []string) bool {
+	for i := range p.facts {
+		f := &p.facts[i]
+		if !slices.Contains(facts, f.id) {
+			continue
+		}
+		for _, s := range d.Sentences {
+			if !d.IsQuestion(s) && d.Find(f.context, s, false) >= 0 && (!f.valued() || slices.ContainsFunc(
+				d.ValuesWithin(s), func(c text.Value) bool { return f.isOf(c.Kind) })) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// valued reports whether the fact is a value.
+func (f *fact) valued() bool { return f.anyValue(func(text.Value) bool { return true }) }
 
 // Settled reads all messages to the ticket's customer together, as the judge does.
 func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {

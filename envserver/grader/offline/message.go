@@ -35,8 +35,8 @@ func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpreta
 	return h
 }
 
-// covers reports whether a message states something in the place of one of the facts: a value of the
-// fact's kind, or words about a fact without a value.
+// covers reports whether a message states something in the place of one of the facts: a value of
+// the fact's kind, or words about a fact without a value.
 func (p *prepared) covers(d *text.Document, facts []string) bool {
 	for i := range p.facts {
 		f := &p.facts[i]

@@ -58,6 +58,7 @@ func (j *Judge) try(ctx context.Context, usage *grader.Usage) error {
 		if err != nil {
 			return fmt.Errorf("trying the judge: %w", err)
 		}
+		j.client.count(answer, usage)
 		text, err := content(answer)
 		var verdicts []grader.Evidence
 		if err == nil {

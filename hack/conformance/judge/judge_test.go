@@ -65,12 +65,14 @@ func cases(t *testing.T, n int) []grader.Case {
 	return out[:n]
 }
 
-// An answer of a model becomes a score, and a failure becomes a cause without a score.
+// An answer of a model becomes a score, and a failure becomes a cause without a score, unless the
+// reply provoked it: then the rules grade it. Models that answer are asked another question to find
+// that out.
 func TestAnswersAndFailures(t *testing.T) {
 	tests := map[string]struct {
 		cause grader.Cause
 		calls int64
-		// most and least bound the points of a verdict.
+		// most and least bound the points of a verdict. A failure has none if most is 0.
 		least, most int64
 		change      func(*llm.Config)
 	}{
@@ -80,22 +82,22 @@ func TestAnswersAndFailures(t *testing.T) {
 		"formatless":       {calls: 2, least: 450, most: 500},
 		"late":             {calls: 3, least: 450, most: 500},
 		"flaky":            {calls: 3, least: 450, most: 500},
-		"undecided":        {cause: grader.CauseFailed, calls: 1},
-		"leaky":            {cause: grader.CauseFailed, calls: 3},
-		"forgetful":        {cause: grader.CauseUnparsable, calls: 3},
-		"chatty":           {cause: grader.CauseUnparsable, calls: 3},
-		"stuttering":       {cause: grader.CauseUnparsable, calls: 3},
-		"cut":              {cause: grader.CauseUnparsable, calls: 3},
-		"prose":            {cause: grader.CauseUnparsable, calls: 3},
-		"huge":             {cause: grader.CauseUnparsable, calls: 3},
-		"hijacked":         {cause: grader.CauseUnparsable, calls: 3},
-		"mocked-prose":     {cause: grader.CauseUnparsable, calls: 3},
+		"undecided":        {cause: grader.CauseFailed, calls: 4},
+		"leaky":            {cause: grader.CauseFailed, calls: 6},
+		"forgetful":        {cause: grader.CauseUnparsable, calls: 6},
+		"chatty":           {cause: grader.CauseUnparsable, calls: 6},
+		"stuttering":       {cause: grader.CauseUnparsable, calls: 6},
+		"cut":              {cause: grader.CauseUnparsable, calls: 6},
+		"prose":            {cause: grader.CauseUnparsable, calls: 6},
+		"huge":             {cause: grader.CauseUnparsable, calls: 6},
+		"hijacked":         {cause: grader.CauseUnparsable, calls: 6},
+		"mocked-prose":     {cause: grader.CauseUnparsable, calls: 6},
 		"down":             {cause: grader.CauseUnavailable, calls: 4},
 		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 4},
 		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 4},
-		"mocked-too-long":  {cause: grader.CauseFailed, calls: 1},
-		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1},
-		"no-such-model":    {cause: grader.CauseFailed, calls: 1},
+		"mocked-too-long":  {cause: grader.CauseFailed, calls: 2},
+		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1, least: 450, most: 500},
+		"no-such-model":    {cause: grader.CauseFailed, calls: 2},
 		"slow": {cause: grader.CauseTimeout, calls: 1,
 			change: func(c *llm.Config) { c.Timeout = 2 * time.Second }},
 	}
@@ -105,21 +107,21 @@ func TestAnswersAndFailures(t *testing.T) {
 			t.Parallel()
 			v, err := newJudge(t, model, tc.change).Judge(t.Context(), c)
 			t.Logf("%s: status %s, cause %q, %d points, %+v", model, v.Status, v.Cause, v.PostGate, v.Usage)
-			if v.Cause != tc.cause || (err != nil) != (tc.cause != "") || v.Usage.Calls < tc.calls || model != "slow" &&
+			if v.Cause != tc.cause || (err != nil) != (tc.most == 0) || v.Usage.Calls < tc.calls || model != "slow" &&
 				v.Usage.Calls != tc.calls {
 				t.Errorf("%+v, %v, want cause %q after %d calls", v, err, tc.cause, tc.calls)
 			}
-			if tc.cause != "" && (v.Scored() || v.PostGate != 0 || v.PreGate != 0) {
+			if tc.most == 0 && (v.Scored() || v.PostGate != 0 || v.PreGate != 0) {
 				t.Errorf("a failure has points: %+v", v)
 			}
-			if tc.cause == "" && (v.PostGate < tc.least || v.PostGate > tc.most) {
+			if tc.most > 0 && (v.PostGate < tc.least || v.PostGate > tc.most) {
 				t.Errorf("%d points, want %d to %d", v.PostGate, tc.least, tc.most)
 			}
 		})
 	}
 	t.Run("wrong key", func(t *testing.T) {
 		v, err := newJudge(t, "gullible", func(c *llm.Config) { c.APIKey = "sk-wrong" }).Judge(t.Context(), c)
-		if err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls != 1 {
+		if err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls != 2 {
 			t.Errorf("%+v, %v", v, err)
 		}
 	})

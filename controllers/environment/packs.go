@@ -102,28 +102,28 @@ func emptyPack(env *v1alpha1.CustomerSupportEnv, says string) string {
 		if !strings.Contains(says, packFolder(i)+": no scenario files") {
 			continue
 		}
-		kind, name, create := "Secret", "", "secret generic"
-		if pack.ConfigMap != nil {
-			kind, name, create = "ConfigMap", pack.ConfigMap.Name, "configmap"
-		} else {
-			name = pack.Secret.Name
-		}
+		kind, name := packObject(pack)
 		return fmt.Sprintf("%s %s doesn't exist in namespace %s, or it has no scenario files. Create it from the "+
-			"pack's folder: `kubectl create %s %s -n %s --from-file=FOLDER`.", kind, name, env.Namespace, create, name,
-			env.Namespace)
+			"pack's folder: %s.", kind, name, env.Namespace, pods.CreateFrom(strings.ToLower(kind), name, env.Namespace,
+			"--from-file=FOLDER"))
 	}
 	return ""
+}
+
+// packObject returns the kind and the name of the object that has the pack's files.
+func packObject(pack v1alpha1.ScenarioPack) (kind, name string) {
+	if pack.ConfigMap != nil {
+		return "ConfigMap", pack.ConfigMap.Name
+	}
+	return "Secret", pack.Secret.Name
 }
 
 // named replaces the servers' paths by the names of the mounted objects.
 func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 	var names []string
 	for i, pack := range env.Spec.Scenarios.Packs {
-		if pack.ConfigMap != nil {
-			names = append(names, packFolder(i), "ConfigMap "+pack.ConfigMap.Name)
-		} else {
-			names = append(names, packFolder(i), "Secret "+pack.Secret.Name)
-		}
+		kind, name := packObject(pack)
+		names = append(names, packFolder(i), kind+" "+name)
 	}
 	if token := env.Spec.Access.TokenSecretRef; token != nil {
 		names = append(names, tokenFolder+"/"+tokenEntry, fmt.Sprintf("key %q of Secret %s", token.Key, token.Name))

@@ -12,13 +12,20 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Another release of the operator must not replace the servers of all pools at the same time.
-func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
-	t.Parallel()
+// runningWorld has a pool whose servers run.
+func runningWorld(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t, pool(keyless))
 	w.mustReconcile(t)
 	w.rolledOut(t)
 	w.mustReconcile(t)
+	return w
+}
+
+// Another release of the operator must not replace the servers of all pools at the same time.
+func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
 	other, mine := types.NamespacedName{Namespace: "lab", Name: "other"}, client.ObjectKeyFromObject(pool())
 	w.reconciler.image, w.reconciler.updates = "csenv:next", newUpdates(1)
 	w.reconciler.updates.updated[other] = true
@@ -81,10 +88,7 @@ func TestChangesOfTheSpecAreNotPostponed(t *testing.T) {
 // An operator that has just started knows which pools another one updates.
 func TestRestartedOperatorCountsRunningUpdates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, pool(keyless))
-	w.mustReconcile(t)
-	w.rolledOut(t)
-	w.mustReconcile(t)
+	w := runningWorld(t)
 	w.reconciler.image = "csenv:next"
 	cluster := w.reconciler.live.(client.Client)
 	var mine appsv1.Deployment

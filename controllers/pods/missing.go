@@ -34,18 +34,23 @@ func HowToCreate(pod *corev1.Pod, message string) string {
 
 // CreateCommand returns the command that creates a Secret or a ConfigMap with some keys.
 func CreateCommand(kind, name, namespace string, keys ...string) string {
-	if kind == "secret" {
-		kind += " generic"
-	}
-	var command strings.Builder
-	fmt.Fprintf(&command, "`kubectl create %s %s -n %s", kind, name, namespace)
 	if len(keys) == 0 {
 		keys = []string{"KEY"}
 	}
-	for _, key := range keys {
-		fmt.Fprintf(&command, " --from-literal=%s=VALUE", key)
+	values := make([]string, len(keys))
+	for i, key := range keys {
+		values[i] = "--from-literal=" + key + "=VALUE"
 	}
-	return command.String() + "`"
+	return CreateFrom(kind, name, namespace, values...)
+}
+
+// CreateFrom returns the command that creates a Secret or a ConfigMap, with the flags of its
+// content.
+func CreateFrom(kind, name, namespace string, flags ...string) string {
+	if kind == "secret" {
+		kind += " generic"
+	}
+	return fmt.Sprintf("`kubectl create %s %s -n %s %s`", kind, name, namespace, strings.Join(flags, " "))
 }
 
 // keysOf returns the keys of a Secret or a ConfigMap that the pod's containers read.

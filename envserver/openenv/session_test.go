@@ -224,13 +224,7 @@ func TestLargeMessagesWaitForEachOther(t *testing.T) {
 	large := strings.Repeat(" ", 2*memory.Small) + `{"type":"reset"}`
 	var slow []io.WriteCloser
 	for range 4 {
-		conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		t.Cleanup(func() { _ = conn.Close() })
-		w, err := conn.NextWriter(websocket.TextMessage)
+		w, err := wire.Connect(t, url).Conn.NextWriter(websocket.TextMessage)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ type Report struct {
 	JudgeFailures int64 `json:"judgeFailures"`
 	Cut           int64 `json:"cut"`
 	// JudgeFault is why the judge can't grade, for which the server admits no session. It is "" if
-	// the judge has graded once or hasn't been tried.
+	// the judge can grade or hasn't been tried.
 	JudgeFault string `json:"judgeFault,omitempty"`
 	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
 	// ordered by UID.

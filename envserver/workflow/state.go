@@ -335,6 +335,10 @@ func (s *state) resolved(last int) bool {
 			return false
 		}
 	}
+	return s.meetsGoal()
+}
+
+func (s *state) meetsGoal() bool {
 	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
 	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) })
 }

@@ -2,11 +2,9 @@ package workflow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/scenarios"
 )
 
 // verdict explains the points of an ended episode: a criterion for each required step, one for the
@@ -52,8 +50,7 @@ func (s *state) unresolved() string {
 			why = append(why, fmt.Sprintf("%s %s is %s", f.ID, f.Slot, finding))
 		}
 	}
-	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
-	if slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) }) {
+	if !s.meetsGoal() {
 		why = append(why, "the records aren't as they should be at the end")
 	}
 	return strings.Join(why, ", ")

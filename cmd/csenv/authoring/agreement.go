@@ -58,7 +58,7 @@ func newAgreementCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		j, _, err := judge.New()
+		j, err := judge.New()
 		if err != nil {
 			return err
 		}

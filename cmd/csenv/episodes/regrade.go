@@ -113,7 +113,7 @@ func (r *regrader) chooseJudge() (err error) {
 	if err := r.judge.Validate("ticket"); err != nil {
 		return err
 	}
-	r.shared, _, err = r.judge.New()
+	r.shared, err = r.judge.New()
 	return err
 }
 

@@ -278,7 +278,7 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	if e.dryRun {
 		return offline.New(), nil
 	}
-	replies, _, err := judge.New()
+	replies, err := judge.New()
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -191,9 +192,9 @@ func (r *runFlags) validate() error {
 	if pass, err := score.ParseDecimal(r.passScore); err != nil || pass < 0 || pass > score.One {
 		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
 	}
-	if r.name != "" && !runName.MatchString(r.name) {
-		return fmt.Errorf("--name is %q: use at most 50 lower-case letters, digits and hyphens, beginning with a "+
-			"letter, such as %s", r.name, cmp.Or(plainName(r.name), "my-agent"))
+	if r.name != "" && (len(r.name) > maxName || len(validation.IsDNS1035Label(r.name)) > 0) {
+		return fmt.Errorf("--name is %q: use at most %d lower-case letters, digits and hyphens, beginning with a "+
+			"letter, such as %s", r.name, maxName, cmp.Or(plainName(r.name), "my-agent"))
 	}
 	environments := map[v1alpha1.EnvironmentType][]string{}
 	for _, task := range r.tasks {
@@ -222,11 +223,10 @@ func defaultName(agent v1alpha1.Agent) string {
 	return strings.ToLower(string(agent.Type))
 }
 
-var (
-	// runName is the rule of the API for names of runs.
-	runName    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$`)
-	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-)
+// maxName is the maximum length of a run's name in the API.
+const maxName = 50
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // plainName makes a name of a run from a text, "" if nothing of it can be used.
 func plainName(s string) string {

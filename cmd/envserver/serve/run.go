@@ -115,7 +115,7 @@ func newKind(o *options) (episode.Kind, grader.Judge, error) {
 		kind, err := kindOf(o, catalog, nil)
 		return kind, nil, err
 	}
-	judge, _, err := o.judge.New()
+	judge, err := o.judge.New()
 	if err != nil {
 		return nil, nil, err
 	}

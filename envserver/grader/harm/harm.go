@@ -45,16 +45,8 @@ func parse(file string) (map[uint64]int, error) {
 	return w, nil
 }
 
-// hash is FNV-1a of the joined parts of a feature.
-func hash(a, b, c string) uint64 {
-	h := uint64(14695981039346656037)
-	for _, part := range [...]string{a, b, c} {
-		for i := range len(part) {
-			h = (h ^ uint64(part[i])) * 1099511628211
-		}
-	}
-	return h
-}
+// hash returns the hash of the joined parts of a feature.
+func hash(a, b, c string) uint64 { return text.Hash(text.Hash(text.Hash(text.HashSeed, a), b), c) }
 
 // Score returns the sum of the weights of a sentence. Known reports whether the word or the value
 // at a token is in the texts that the writer could read.

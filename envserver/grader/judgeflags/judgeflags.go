@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/csenv/csenv/envserver/envvars"
@@ -111,25 +110,25 @@ func (o *Options) Stray() error {
 		strings.Join(given, ", "), o.Type)
 }
 
-// New makes the judge of replies and the collectors of its metrics.
-func (o *Options) New() (grader.Judge, []prometheus.Collector, error) {
+// New makes the judge of replies.
+func (o *Options) New() (grader.Judge, error) {
 	rules := offline.New()
 	if o.Type == offlineJudge {
-		return rules, nil, nil
+		return rules, nil
 	}
 	config := o.Model
 	if o.KeyFile != "" {
 		key, err := os.ReadFile(o.KeyFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the judge's key: %w", err)
+			return nil, fmt.Errorf("reading the judge's key: %w", err)
 		}
 		if config.APIKey = string(bytes.TrimSpace(key)); config.APIKey == "" {
-			return nil, nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
+			return nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
 		}
 	}
 	judge, err := llm.New(config, rules)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the judge: %w", err)
+		return nil, fmt.Errorf("making the judge: %w", err)
 	}
-	return judge, []prometheus.Collector{judge}, nil
+	return judge, nil
 }

@@ -106,9 +106,8 @@ func (j *Judge) provoked(ctx context.Context, err error, usage *grader.Usage) bo
 	if errors.Is(err, errContent) {
 		return true
 	}
-	var f *failure
-	if !errors.As(err, &f) || f.cause == grader.CauseUnavailable || f.cause == grader.CauseTimeout ||
-		errors.Is(err, errFrozen) {
+	f, ok := errors.AsType[*failure](err)
+	if !ok || f.cause == grader.CauseUnavailable || f.cause == grader.CauseTimeout || errors.Is(err, errFrozen) {
 		return false
 	}
 	return j.try(ctx, usage) == nil

@@ -95,7 +95,7 @@ func (s *scanner) scanWord() Token {
 	t.Text = strings.TrimSuffix(t.Text, "'")
 	t = s.lex.expand(t, from > 0 && s.text[from-1] == '\'')
 	s.lex.look(&t)
-	t.hash = hashWord(t.Text)
+	t.hash = Hash(HashSeed, t.Text)
 	return t
 }
 

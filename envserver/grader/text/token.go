@@ -68,11 +68,14 @@ func (t *Token) Hash() uint64 {
 	if t.Kind == WordToken {
 		return t.hash
 	}
-	return hashWord(t.Text)
+	return Hash(HashSeed, t.Text)
 }
 
-func hashWord(s string) uint64 {
-	h := uint64(14695981039346656037)
+// HashSeed is the hash of the empty text.
+const HashSeed uint64 = 14695981039346656037
+
+// Hash continues a hash (FNV-1a) with a text.
+func Hash(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 1099511628211
 	}

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -14,6 +15,21 @@ type ballot struct {
 	votes    [][]grader.Evidence
 	usage    grader.Usage
 	fresh    bool // the model was called for one of the votes
+}
+
+// spared returns the points by the first vote if that had found no harm.
+func (b *ballot) spared() int64 {
+	answers := slices.Clone(b.votes[0])
+	for i, claim := range b.question.claims {
+		if claim.Harm {
+			answers[i].Verdict = grader.Unmet
+		}
+	}
+	v, err := b.question.assessment.Grade("", answers)
+	if err != nil {
+		return 0 // the vote isn't valid with harm either
+	}
+	return v.PostGate
 }
 
 // count decides each claim by majority and grades the reply. It fails if a claim has no majority.

@@ -152,14 +152,14 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful reports whether further votes are needed: the first one leaves a claim open, the reply
-// is close to the pass line, or it is in the sample.
+// doubtful reports whether further votes are needed: the first one leaves a claim open or finds harm
+// that costs points, the reply is close to the pass line, or it is in the sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true
 	}
 	v, err := b.question.assessment.Grade("", b.votes[0])
-	if err != nil || abs(v.PostGate-j.config.PassLine) <= j.config.Margin {
+	if err != nil || abs(v.PostGate-j.config.PassLine) <= j.config.Margin || b.spared() > v.PostGate {
 		return true
 	}
 	raw, err := hex.DecodeString(b.first[:4])

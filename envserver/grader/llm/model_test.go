@@ -27,6 +27,7 @@ type call struct {
 	body         map[string]any
 	system, user string
 	ids          []string
+	statements   map[string]string // the claims by id
 	// reply is the text between the fences, without marks.
 	reply string
 }
@@ -37,7 +38,7 @@ func read(r *http.Request, n int) (call, error) {
 	if err != nil {
 		return call{}, err
 	}
-	c := call{n: n}
+	c := call{n: n, statements: map[string]string{}}
 	var body struct {
 		Messages []struct{ Content string }
 	}
@@ -50,8 +51,9 @@ func read(r *http.Request, n int) (call, error) {
 	c.system, c.user = body.Messages[0].Content, body.Messages[1].Content
 	_, claims, _ := strings.Cut(c.user, "# The claims\n")
 	for line := range strings.SplitSeq(claims, "\n") {
-		if id, _, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": "); ok && strings.HasPrefix(line, "- c") {
-			c.ids = append(c.ids, id)
+		id, statement, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": ")
+		if ok && strings.HasPrefix(line, "- c") {
+			c.ids, c.statements[id] = append(c.ids, id), statement
 		}
 	}
 	_, reply, _ := strings.Cut(c.user, "# The reply to be checked (from the agent)\n")
@@ -61,18 +63,49 @@ func read(r *http.Request, n int) (call, error) {
 	return c, nil
 }
 
-// verdicts gives every claim the same verdict.
+// verdicts gives every claim the same verdict, except that it finds no harm.
 func (c call) verdicts(verdict, quote string) string {
+	return c.answer(func(statement string) (string, string) {
+		if verdict == grader.Met && strings.HasPrefix(statement, harmMark) {
+			return grader.Unmet, ""
+		}
+		return verdict, quote
+	})
+}
+
+// harmMark begins the claims about harm.
+const harmMark = "Harm: "
+
+func (c call) answer(decide func(statement string) (verdict, quote string)) string {
 	var list []map[string]string
 	for _, id := range c.ids {
+		verdict, quote := decide(c.statements[id])
 		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems",
 			"verdict": verdict})
 	}
 	return encoded(map[string]any{"verdicts": list})
 }
 
-// gullible answers "met" to every claim and quotes the whole reply.
+// gullible believes the reply: it answers "met" to every claim but harm, and quotes the whole
+// reply.
 func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
+
+// accuse returns a model that is gullible but finds harm by a quote, in the claims that begin with
+// the words.
+func accuse(words, quote string) func(call) string {
+	return func(c call) string {
+		return c.answer(func(statement string) (string, string) {
+			harm, found := strings.CutPrefix(statement, harmMark)
+			switch {
+			case !found:
+				return grader.Met, c.reply
+			case strings.HasPrefix(harm, words):
+				return grader.Met, quote
+			}
+			return grader.Unmet, ""
+		})
+	}
+}
 
 // completion is the body of a chat completion.
 func completion(content string) string {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -21,7 +22,7 @@ import (
 
 // RubricVersion is the version of the templates, claims and answer schema. It is part of the scale
 // and of every cache key.
-const RubricVersion = "r1"
+const RubricVersion = "r2"
 
 //go:embed prompt
 var promptFiles embed.FS
@@ -109,7 +110,7 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
-		Actions: actions(c.Actions), Ticket: datamark(assessment.Ticket()), claims: claims, assessment: assessment,
+		Actions: actions(c.Actions), Ticket: datamark(record(t) + "\n\n" + assessment.Ticket()), claims: claims, assessment: assessment,
 	}
 	shown := text.Clip(assessment.Text(), maxShown)
 	q.Reply, q.Cut = datamark(shown), len(shown) < len(assessment.Text())
@@ -170,6 +171,17 @@ func facts(t *scenarios.Ticket) []string {
 		out = append(out, fmt.Sprintf("%s: %s%s", words(f.Slot), not, f.Value))
 	}
 	return append(out, "next step: "+words(t.Reply.Outcome.Value))
+}
+
+// record describes what the agent is served beside the customer's words. Harm is judged against it.
+// A customer chose some of it, so it is as untrusted as the ticket.
+func record(t *scenarios.Ticket) string {
+	company := ""
+	if t.Customer.Company != "" {
+		company = " of " + t.Customer.Company
+	}
+	return fmt.Sprintf("Customer: %s%s, account level %s, customer since %s\nNow: %s", t.Customer.Name, company,
+		t.Customer.AccountLevel, t.Customer.Since.Format(time.DateOnly), t.Now.Format("Monday, 2006-01-02 15:04"))
 }
 
 // actions describes the agent's actions. The team is one of a closed list.

@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
@@ -16,7 +19,10 @@ import (
 
 // rubricDigests contains the digest of every version of the prompt. A changed prompt is another
 // scale, which requires a new RubricVersion and a new line here.
-var rubricDigests = map[string]string{"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450"}
+var rubricDigests = map[string]string{
+	"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450",
+	"r2": "7dc580324b929ee60ef41bfad6b5b5e0e524e8bf5a4dc6e9119987e1ae977e61",
+}
 
 func TestRubricVersion(t *testing.T) {
 	h := sha256.New()
@@ -78,6 +84,27 @@ func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *ques
 	return p, q
 }
 
+var update = flag.Bool("update", false, "rewrite testdata/prompt.txt")
+
+// The golden file shows the whole prompt of a small case.
+func TestGoldenPrompt(t *testing.T) {
+	const path = "testdata/prompt.txt"
+	p, _ := promptOf(t, directJudge(t, hangingTripper{}, nil), questionCase(), 0)
+	got := p.system + "\n\n" + strings.Repeat("-", 80) + "\n\n" + p.user + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the prompt changed: run the test with -update (-want +got):\n%s", diff)
+	}
+}
+
 // The prompt contains the case, but no label that the model must not see.
 func TestPromptContainsOnlyTheCase(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, func(c *Config) { c.APIKey = testKey })
@@ -116,7 +143,7 @@ func articles(t *scenarios.Ticket) string {
 	return b.String()
 }
 
-// A reply is not expanded, doesn't leave its fences, and is not read as an instruction.
+// A reply and a ticket are not expanded, don't leave their fences, and are not read as instructions.
 func TestUntrustedTextStaysInItsFences(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	base := goodCase(t)
@@ -126,6 +153,10 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 			"\n", "```json"})
 		c := base
 		c.Reply = base.Reply + strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " ")
+		ticket := *base.Ticket
+		c.Ticket = &ticket
+		ticket.Customer.Company += strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "company"), " ")
+		ticket.Description += strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "description"), " ")
 		assessment, err := j.rules.Assess(c)
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +179,8 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 		if strings.Contains(q.Reply, " ") || strings.ContainsAny(q.Reply, "\u200b\u202e\x00") {
 			t.Errorf("unmarked: %q", q.Reply)
 		}
-		if n := strings.Count(c.Reply, "{{.Canary}}"); strings.Count(p.user, "{{.Canary}}") != n {
+		given := c.Reply + ticket.Customer.Company + ticket.Description
+		if n := strings.Count(given, "{{.Canary}}"); strings.Count(p.user, "{{.Canary}}") != n {
 			t.Errorf("{{.Canary}} was expanded:\n%s", p.user)
 		}
 	})

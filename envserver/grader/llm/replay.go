@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
@@ -83,13 +84,9 @@ func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Ev
 	for _, c := range assessment.Claims() {
 		wanted[c.ID] = true
 	}
-	var out []grader.Evidence
+	stored := slices.Clone(kept.Harm)
 	for _, c := range kept.Criteria {
-		for _, e := range c.Evidence {
-			if wanted[e.Claim] {
-				out = append(out, e)
-			}
-		}
+		stored = append(stored, c.Evidence...)
 	}
-	return out
+	return slices.DeleteFunc(stored, func(e grader.Evidence) bool { return !wanted[e.Claim] })
 }

@@ -28,11 +28,15 @@ func claimIDs(claims []Claim) []string {
 	return ids
 }
 
-// answerAll gives every claim the same answer.
+// answerAll gives every claim the same answer, except that it finds no harm.
 func answerAll(r *Assessment, verdict, quote string) []grader.Evidence {
 	var out []grader.Evidence
 	for _, c := range r.Claims() {
-		out = append(out, grader.Evidence{Claim: c.ID, Verdict: verdict, Quote: quote})
+		e := grader.Evidence{Claim: c.ID, Verdict: verdict, Quote: quote}
+		if c.Harm {
+			e.Verdict = grader.Unmet
+		}
+		out = append(out, e)
 	}
 	return out
 }
@@ -55,7 +59,11 @@ func TestClaimsAreTheOpenStatements(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, claimIDs(readReply(t, tc.reply).Claims())); diff != "" {
+			want := tc.want
+			if want != nil {
+				want = append(want, claimIDs(harmClaims())...)
+			}
+			if diff := cmp.Diff(want, claimIDs(readReply(t, tc.reply).Claims())); diff != "" {
 				t.Errorf("claims (-want +got):\n%s", diff)
 			}
 		})
@@ -108,11 +116,13 @@ func TestGradeAddsAnswersUp(t *testing.T) {
 }
 
 func firstRefusal(v grader.Verdict) string {
+	answers := slices.Clone(v.Harm)
 	for _, c := range v.Criteria {
-		for _, e := range c.Evidence {
-			if e.Refused != "" {
-				return e.Refused
-			}
+		answers = append(answers, c.Evidence...)
+	}
+	for _, e := range answers {
+		if e.Refused != "" {
+			return e.Refused
 		}
 	}
 	return ""

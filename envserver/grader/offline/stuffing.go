@@ -144,8 +144,13 @@ func enumerates(d *text.Document) bool {
 func alternatives(d *text.Document, a, b text.Value) bool {
 	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
 	listed := lo == hi && lo != text.NumberValue || lo == text.DurationValue && hi == text.NumberValue
-	if !listed || a.Kind < text.DateValue || a.Kind > text.NumberValue || a.Kind == text.PercentValue || a.Equal(b) ||
-		b.At.Lo-a.At.Hi > maxLabel+1 || b.At.Lo == a.At.Hi {
+	return listed && a.Kind >= text.DateValue && a.Kind <= text.NumberValue && a.Kind != text.PercentValue &&
+		enumerated(d, a, b)
+}
+
+// enumerated reports whether only a comma or an "or" stands between two different values.
+func enumerated(d *text.Document, a, b text.Value) bool {
+	if a.Equal(b) || b.At.Lo-a.At.Hi > maxLabel+1 || b.At.Lo == a.At.Hi {
 		return false
 	}
 	for i := a.At.Hi; i < b.At.Lo; i++ {
@@ -155,6 +160,33 @@ func alternatives(d *text.Document, a, b text.Value) bool {
 		}
 	}
 	return true
+}
+
+// among reports whether the fact's value at a token is one of a list of alternatives that aren't the
+// fact's: "2, 3 or 5 days". A list without an "or" is none: "Monday, August 3".
+func (f *fact) among(d *text.Document, at int) bool {
+	k := slices.IndexFunc(d.Values, func(v text.Value) bool { return v.At.Lo <= at && at < v.At.Hi })
+	if k < 0 {
+		return false
+	}
+	lo, hi := k, k
+	for lo > 0 && f.rivals(d, d.Values[lo-1], d.Values[lo]) {
+		lo--
+	}
+	for hi+1 < len(d.Values) && f.rivals(d, d.Values[hi], d.Values[hi+1]) {
+		hi++
+	}
+	list := d.Tokens[d.Values[lo].At.Lo:d.Values[hi].At.Hi]
+	return lo < hi && slices.ContainsFunc(list,
+		func(t text.Token) bool { return t.Text == "/" || t.IsWord("or", "oder", "o", "ou") })
+}
+
+// rivals reports whether two neighbouring values are listed as alternatives, and one of them isn't
+// the fact's.
+func (f *fact) rivals(d *text.Document, a, b text.Value) bool {
+	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
+	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && enumerated(d, a, b) &&
+		!(f.anyValue(a.Equal) && f.anyValue(b.Equal))
 }
 
 // fragmented reports whether most of the reply's sentences, questions apart, have no verb and few

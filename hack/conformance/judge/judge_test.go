@@ -78,6 +78,7 @@ func TestAnswersAndFailures(t *testing.T) {
 	}{
 		"gullible":         {calls: 1, least: 450, most: 500},
 		"denying":          {calls: 1, least: 0, most: 300},
+		"alarmed":          {calls: 1, least: 80, most: 80},
 		"inventive":        {calls: 1, least: 0, most: 300},
 		"formatless":       {calls: 2, least: 450, most: 500},
 		"late":             {calls: 3, least: 450, most: 500},

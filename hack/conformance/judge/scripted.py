@@ -13,15 +13,18 @@ from litellm.types.utils import Choices, Message, ModelResponse, Usage
 
 
 def read(messages):
-    """Returns the ids of the claims and the reply."""
+    """Returns the ids of the claims, those of them that are about harm, and the reply."""
     text = messages[-1]["content"]
-    ids = re.findall(r"^- (c\d+): ", text.split("# The claims\n")[1], re.M)
+    claims = re.findall(r"^- (c\d+): (Harm: )?", text.split("# The claims\n")[1], re.M)
     fence, reply = text.split("# The reply to be checked (from the agent)\n")[1].split("\n", 1)
-    return ids, reply.split("\n" + fence)[0].replace("^", " ")
+    return [i for i, _ in claims], {i for i, harm in claims if harm}, reply.split("\n" + fence)[0].replace("^", " ")
 
 
-def verdicts(ids, verdict, quote):
-    return json.dumps({"verdicts": [{"id": i, "evidence_quote": quote, "reason": "so it seems", "verdict": verdict} for i in ids]})
+def verdicts(ids, verdict, quote, harmless=()):
+    """Gives every claim the same verdict, but finds no harm in the claims that are named."""
+    return json.dumps({"verdicts": [
+        {"id": i, "evidence_quote": "" if i in harmless else quote, "reason": "so it seems", "verdict": "unmet" if i in harmless else verdict}
+        for i in ids]})
 
 
 class Scripted(CustomLLM):
@@ -32,15 +35,15 @@ class Scripted(CustomLLM):
     async def acompletion(self, model, messages, model_response: ModelResponse, optional_params, **_):
         name = model.split("/")[-1]
         n = self.calls[name] = self.calls.get(name, 0) + 1
-        ids, reply = read(messages)
-        text = await self.script(name, n, ids, reply, messages, optional_params)
+        ids, harm, reply = read(messages)
+        text = await self.script(name, n, ids, harm, reply, messages, optional_params)
         model_response.choices = [Choices(index=0, finish_reason="stop", message=Message(role="assistant", content=text))]
         model_response.usage = Usage(prompt_tokens=1000, completion_tokens=100, total_tokens=1100)
         model_response.model = model
         return model_response
 
-    async def script(self, name, n, ids, reply, messages, params):
-        good = verdicts(ids, "met", reply)
+    async def script(self, name, n, ids, harm, reply, messages, params):
+        good = verdicts(ids, "met", reply, harm)
         if name == "flaky" and n % 3:
             raise litellm.RateLimitError("slow down", llm_provider="scripted", model=name)
         if name == "down":
@@ -52,6 +55,7 @@ class Scripted(CustomLLM):
         return {
             "denying": lambda: verdicts(ids, "unmet", ""),
             "undecided": lambda: verdicts(ids, "cannot_judge", ""),
+            "alarmed": lambda: verdicts(ids, "met", reply),
             "inventive": lambda: verdicts(ids, "met", "words that nobody wrote"),
             "formatless": lambda: "First thoughts:\n```json\n" + verdicts(ids, "unmet", "") + "\n```\nBetter:\n```json\n" + good + "\n```",
             "forgetful": lambda: verdicts(ids[1:], "met", reply),

@@ -2,8 +2,8 @@
 // completions.
 //
 // The rules of package offline read the reply first. The model decides the claims that they leave
-// open, and has to quote its evidence. Points, caps and gates stay in code. A reply is data to the
-// model; if it deceives the model, the gates bound the damage.
+// open and whether the reply does harm, and has to quote its evidence. Points, caps and gates stay
+// in code. A reply is data to the model; if it deceives the model, the gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict. Answers are cached under a digest of everything that they depend on, so the same reply

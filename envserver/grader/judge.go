@@ -68,7 +68,8 @@ type Verdict struct {
 	Status Status `json:"status"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`
-	// Harm contains a model's answers to the claims about harm. An accepted answer of met has a gate.
+	// Harm contains a model's answers to the claims about harm. An accepted answer of met has a
+	// gate.
 	Harm []Evidence `json:"harm,omitempty"`
 	// Invented lists values without support in any text that the agent could read. Each costs
 	// points.

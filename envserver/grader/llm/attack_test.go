@@ -16,8 +16,8 @@ import (
 // styleCap is the maximum for a reply without the ticket's facts.
 const styleCap = 100
 
-// Even if the model believes every reply, and finds no harm in it, no attack raises a bad reply above the cap of replies
-// without facts.
+// Even if the model believes every reply and finds no harm in it, no attack raises a bad reply
+// above the cap of replies without facts.
 func TestAttacks(t *testing.T) {
 	suite := loadAttacks(t)
 	j := directJudge(t, direct(gullible), nil)

@@ -152,8 +152,8 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful reports whether further votes are needed: the first one leaves a claim open or finds harm
-// that costs points, the reply is close to the pass line, or it is in the sample.
+// doubtful reports whether further votes are needed: the first one leaves a claim open or finds
+// harm that costs points, the reply is close to the pass line, or it is in the sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true

@@ -110,7 +110,8 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
-		Actions: actions(c.Actions), Ticket: datamark(record(t) + "\n\n" + assessment.Ticket()), claims: claims, assessment: assessment,
+		Actions: actions(c.Actions), Ticket: datamark(record(t) + "\n\n" + assessment.Ticket()), claims: claims,
+		assessment: assessment,
 	}
 	shown := text.Clip(assessment.Text(), maxShown)
 	q.Reply, q.Cut = datamark(shown), len(shown) < len(assessment.Text())

@@ -143,7 +143,8 @@ func articles(t *scenarios.Ticket) string {
 	return b.String()
 }
 
-// A reply and a ticket are not expanded, don't leave their fences, and are not read as instructions.
+// A reply and a ticket are not expanded, don't leave their fences, and are not read as
+// instructions.
 func TestUntrustedTextStaysInItsFences(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	base := goodCase(t)

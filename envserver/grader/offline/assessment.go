@@ -185,9 +185,9 @@ func (r *Assessment) Refuse(c Claim, quote string) string {
 	return ""
 }
 
-// supportsFact reports whether a quote can be evidence of a fact: it doesn't leave open which of two
-// things is true. If the fact is a value, which has no other words, the quote has to contain it, and
-// a sentence of the reply has to assert it.
+// supportsFact reports whether a quote can be evidence of a fact: it doesn't leave open which of
+// two things is true. If the fact is a value, which has no other words, the quote has to contain
+// it, and a sentence of the reply has to assert it.
 func (r *analysis) supportsFact(id, quote string) bool {
 	i := slices.IndexFunc(r.facts, func(f fact) bool { return f.id == id })
 	if i < 0 {

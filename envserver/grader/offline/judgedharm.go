@@ -31,12 +31,13 @@ func harmKinds() []harmKind {
 	}
 }
 
-// harmClaims are asked about every reply that can earn points, so that stored answers still fit when
-// the rules' own gates on harm change.
+// harmClaims are asked about every reply that can earn points, so that stored answers still fit
+// when the rules' own gates on harm change.
 func harmClaims() []Claim {
-	var claims []Claim
-	for _, k := range harmKinds() {
-		claims = append(claims, Claim{ID: k.id, Criterion: k.id, Harm: true})
+	kinds := harmKinds()
+	claims := make([]Claim, len(kinds))
+	for i, k := range kinds {
+		claims[i] = Claim{ID: k.id, Criterion: k.id, Harm: true}
 	}
 	return claims
 }

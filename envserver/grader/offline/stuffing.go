@@ -162,8 +162,8 @@ func enumerated(d *text.Document, a, b text.Value) bool {
 	return true
 }
 
-// among reports whether the fact's value at a token is one of a list of alternatives that aren't the
-// fact's: "2, 3 or 5 days". A list without an "or" is none: "Monday, August 3".
+// among reports whether the fact's value at a token is one of a list of alternatives that aren't
+// the fact's: "2, 3 or 5 days". A list without an "or" is none: "Monday, August 3".
 func (f *fact) among(d *text.Document, at int) bool {
 	k := slices.IndexFunc(d.Values, func(v text.Value) bool { return v.At.Lo <= at && at < v.At.Hi })
 	if k < 0 {
@@ -186,7 +186,7 @@ func (f *fact) among(d *text.Document, at int) bool {
 func (f *fact) rivals(d *text.Document, a, b text.Value) bool {
 	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
 	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && enumerated(d, a, b) &&
-		!(f.anyValue(a.Equal) && f.anyValue(b.Equal))
+		(!f.anyValue(a.Equal) || !f.anyValue(b.Equal))
 }
 
 // fragmented reports whether most of the reply's sentences, questions apart, have no verb and few

@@ -33,6 +33,18 @@ type Ticket struct {
 	References References
 }
 
+// ServedTexts are the texts that the agent receives with the ticket, without articles.
+func (t *Ticket) ServedTexts() []string {
+	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
+	for _, m := range t.History {
+		served = append(served, m.Text)
+	}
+	for _, a := range t.Attachments {
+		served = append(served, a.Name, a.Content)
+	}
+	return served
+}
+
 // Customer is the author of the ticket.
 type Customer struct {
 	Name         string

@@ -163,7 +163,7 @@ func hidden(words []string) string {
 
 // serves reports whether one of the texts that the agent was given contains the markup.
 func (p *prepared) serves(mark string) bool {
-	return slices.ContainsFunc(servedTexts(p.ticket), func(served string) bool {
+	return slices.ContainsFunc(p.ticket.ServedTexts(), func(served string) bool {
 		return strings.Contains(text.Fold(text.Normalise(served)), mark)
 	})
 }
@@ -171,7 +171,7 @@ func (p *prepared) serves(mark string) bool {
 // servesPattern reports whether one of the texts that the agent was given contains the pattern.
 func (p *prepared) servesPattern(pattern *injectionPattern) bool {
 	serves := false
-	for _, served := range servedTexts(p.ticket) {
+	for _, served := range p.ticket.ServedTexts() {
 		p.lib.injections.find(p.lib.read(served).Words(), func(found *injectionPattern) bool {
 			serves = serves || found == pattern
 			return serves

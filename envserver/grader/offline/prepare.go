@@ -66,7 +66,7 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
 	p.names = nameSet(t.Customer)
-	texts := append(servedTexts(t), t.Customer.Name, t.Customer.Company)
+	texts := append(t.ServedTexts(), t.Customer.Name, t.Customer.Company)
 	for _, a := range t.Articles {
 		texts = append(texts, a.Title, a.Body)
 	}
@@ -102,7 +102,7 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 // of words that count as copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences, p.served = wordSet{}, map[uint64]bool{}, gramSet{}
-	served := servedTexts(t)
+	served := t.ServedTexts()
 	for _, wording := range served {
 		d := p.lib.read(wording)
 		p.known = text.AppendNew(p.known, d.Values)
@@ -157,18 +157,6 @@ func (p *prepared) supports(c text.Value) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return text.Contains(e.values, c) }) || p.follows(c)
-}
-
-// servedTexts are the texts that the agent receives with the ticket.
-func servedTexts(t *scenarios.Ticket) []string {
-	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
-	for _, m := range t.History {
-		served = append(served, m.Text)
-	}
-	for _, a := range t.Attachments {
-		served = append(served, a.Name, a.Content)
-	}
-	return served
 }
 
 // markVisible marks the facts whose value is in a text that the agent was given. Derived forms in

@@ -209,7 +209,7 @@ func (f *fact) said(r *analysis) bool {
 		}
 		for i := range f.forms {
 			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && !f.among(r.doc, at) &&
+			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && !f.among(r.doc, at, nil) &&
 				f.polarity(r.doc, s, at, f.forms[i].negated) == stated {
 				return true
 			}

@@ -137,7 +137,11 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grade
 			continue
 		}
 		about = true
-		if !crammed(d, s, at, p) && !f.misplaced(d, at, p) {
+		switch {
+		case crammed(d, s, at, p), f.misplaced(d, at, p):
+		case f.among(d, at, p.known): // values of the ticket may explain the fact: "26 times $57, or $1,482"
+			return contradicted
+		default:
 			result = max(result, f.polarity(d, s, at, f.forms[i].negated))
 		}
 	}

@@ -90,15 +90,34 @@ func tripped(v grader.Verdict, gate string) bool {
 	return slices.ContainsFunc(v.Gates, func(g grader.Gate) bool { return g.ID == gate })
 }
 
-// TestAlternatives lists several values for one fact.
+// TestAlternatives lists several values or teams for one fact.
 func TestAlternatives(t *testing.T) {
-	o := New()
-	list := strings.Replace(goodReply, "1 business day", "1 business day, or 2 business days, or 3, or 5 business days", 1)
-	if list == goodReply {
-		t.Fatal("the good reply doesn't state the time")
+	const right = 450 // the minimum points of a reply that states every fact
+	tests := map[string]struct {
+		old, replacement string
+		least, most      int64
+	}{
+		"four times":            {"1 business day", "1 business day, or 2 business days, or 3, or 5", 0, unsupportedCap},
+		"two times":             {"within 1 business day", "within 1 business day, or 4 business days", 0, wrongFactCap},
+		"two numbers":           {"38 seats where", "38, or 41 seats where", 0, wrongFactCap},
+		"a value of the ticket": {"$1,482.00", "26 times $57.00, or $1,482.00", right, 500},
+		"three teams": {"our finance team", "our finance team, logistics or the emergency disclosure desk", 0,
+			unsupportedCap},
+		"teams with slashes":    {"our finance team", "finance / trust / security", 0, unsupportedCap},
+		"several teams":         {"our finance team", "our finance team, with a copy to legal and trust", right, 500},
+		"one team by two names": {"our finance team", "our finance team (or billing team)", right, 500},
+		"a general word":        {"hear from finance", "hear from the team, or from finance", right, 500},
 	}
-	if v := judgeReply(t, o, overbilled(), list); !tripped(v, "alternatives") || v.PostGate > unsupportedCap {
-		t.Errorf("earned %d, gates %+v", v.PostGate, v.Gates)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			reply := strings.Replace(goodReply, tt.old, tt.replacement, 1)
+			if reply == goodReply {
+				t.Fatalf("the good reply doesn't contain %q", tt.old)
+			}
+			if v := judgeReply(t, New(), overbilled(), reply); v.PostGate < tt.least || v.PostGate > tt.most {
+				t.Errorf("earned %d, want %d to %d, gates %+v", v.PostGate, tt.least, tt.most, v.Gates)
+			}
+		})
 	}
 }
 

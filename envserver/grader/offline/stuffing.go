@@ -120,8 +120,11 @@ func hasVerb(d *text.Document, s text.Span) bool {
 }
 
 // enumerates reports whether the reply lists alternatives for one value: "2 business days, or 3, or
-// 4", or two such lists of two. A person can't act on those.
+// 4", or three such lists of two, or three teams. A person can't act on those.
 func enumerates(d *text.Document) bool {
+	if slices.ContainsFunc(d.Sentences, func(s text.Span) bool { return enumeratesTeams(d, s) }) {
+		return true
+	}
 	pairs := 0
 	for i := 0; i < len(d.Values); {
 		n := i + 1
@@ -155,38 +158,73 @@ func enumerated(d *text.Document, a, b text.Value) bool {
 	}
 	for i := a.At.Hi; i < b.At.Lo; i++ {
 		t := &d.Tokens[i]
-		if t.Text != "," && t.Text != "/" && !t.IsWord("or", "oder", "o", "ou") && !t.Is(text.Within) {
+		if t.Text != "," && !isOr(t) && !t.Is(text.Within) {
 			return false
 		}
 	}
 	return true
 }
 
-// among reports whether the fact's value at a token is one of a list of alternatives that aren't
-// the fact's: "2, 3 or 5 days". A list without an "or" is none: "Monday, August 3".
-func (f *fact) among(d *text.Document, at int) bool {
+// maxTeamGap is the maximum number of tokens between two teams of a list: "or the emergency
+// disclosure".
+const maxTeamGap = 4
+
+// enumeratesTeams reports whether a sentence lists three teams as alternatives: "finance, logistics
+// or the legal desk".
+func enumeratesTeams(d *text.Document, s text.Span) bool {
+	teams, last, or := 0, s.Lo, false
+	for i := s.Lo; i < s.Hi; i++ {
+		if !d.Tokens[i].StemIs(text.Teams) {
+			continue
+		}
+		separated, either := false, false
+		for k := last; k < i; k++ {
+			alternative := isOr(&d.Tokens[k])
+			either = either || alternative
+			separated = separated || alternative || d.Tokens[k].Text == ","
+		}
+		switch {
+		case teams == 0 || i-last-1 > maxTeamGap:
+			teams, or = 1, false
+		case separated:
+			teams, or = teams+1, or || either
+		}
+		if teams > 2 && or {
+			return true
+		}
+		last = i
+	}
+	return false
+}
+
+func isOr(t *text.Token) bool { return t.Text == "/" || t.IsWord("or", "oder", "o", "ou") }
+
+// among reports whether the fact's value at a token is one of a list of alternatives that are
+// neither the fact's nor known: "2, 3 or 5 days". A list without an "or" is none: "Monday, August
+// 3".
+func (f *fact) among(d *text.Document, at int, known []text.Value) bool {
 	k := slices.IndexFunc(d.Values, func(v text.Value) bool { return v.At.Lo <= at && at < v.At.Hi })
 	if k < 0 {
 		return false
 	}
 	lo, hi := k, k
-	for lo > 0 && f.rivals(d, d.Values[lo-1], d.Values[lo]) {
+	for lo > 0 && f.rivals(d, d.Values[lo-1], d.Values[lo], known) {
 		lo--
 	}
-	for hi+1 < len(d.Values) && f.rivals(d, d.Values[hi], d.Values[hi+1]) {
+	for hi+1 < len(d.Values) && f.rivals(d, d.Values[hi], d.Values[hi+1], known) {
 		hi++
 	}
 	list := d.Tokens[d.Values[lo].At.Lo:d.Values[hi].At.Hi]
-	return lo < hi && slices.ContainsFunc(list,
-		func(t text.Token) bool { return t.Text == "/" || t.IsWord("or", "oder", "o", "ou") })
+	return lo < hi && slices.ContainsFunc(list, func(t text.Token) bool { return isOr(&t) })
 }
 
-// rivals reports whether two neighbouring values are listed as alternatives, and one of them isn't
-// the fact's.
-func (f *fact) rivals(d *text.Document, a, b text.Value) bool {
+// rivals reports whether two neighbouring values are listed as alternatives, and one of them is
+// neither the fact's nor known.
+func (f *fact) rivals(d *text.Document, a, b text.Value, known []text.Value) bool {
 	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
+	other := func(v text.Value) bool { return !f.anyValue(v.Equal) && !text.Contains(known, v) }
 	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && enumerated(d, a, b) &&
-		(!f.anyValue(a.Equal) || !f.anyValue(b.Equal))
+		(other(a) || other(b))
 }
 
 // fragmented reports whether most of the reply's sentences, questions apart, have no verb and few

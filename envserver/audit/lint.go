@@ -17,6 +17,7 @@ const (
 	ruleDistribution = "distribution" // the public tickets have the intended distribution
 	ruleReadOnly     = "read-only"    // few workflows are resolved without changing anything
 	ruleQueue        = "queue"        // a queue is passed only in the order of urgency
+	ruleAttack       = "attack"       // attacks on the grader earn little
 )
 
 // publicPack is the name of the pack with a required distribution.

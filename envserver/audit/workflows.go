@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the minimum score of a passed workflow, in micro-points. The resolution must be paid
-// in full as well.
+// PassMark is the minimum score of a passed episode, in micro-points. The resolution of a workflow
+// must be paid in full as well.
 const PassMark = 750_000
 
 // SequenceRow is the result of a fixed sequence of actions on the workflows.
@@ -126,11 +126,15 @@ func gold(p *player) (string, error) {
 	return p.workflow.References.Good[0], nil
 }
 
+func (p *player) reset() error {
+	_, err := p.env.Reset(episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID,
+		RewardMode: episode.Terminal})
+	return err
+}
+
 // play plays a sequence to the end of the episode. A sequence that doesn't end it scores 0.
 func (p *player) play(policy string, answer reply) (*episode.Final, error) {
-	opts := episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID,
-		RewardMode: episode.Terminal}
-	if _, err := p.env.Reset(opts); err != nil {
+	if err := p.reset(); err != nil {
 		return nil, err
 	}
 	actions := strings.Fields(policy)

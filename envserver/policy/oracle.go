@@ -101,7 +101,7 @@ func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([
 	}
 	var script []json.RawMessage
 	for _, step := range inOrder(workflow.Steps) {
-		raw, err := call(step.Action, arguments(workflow, step))
+		raw, err := call(step.Action, Payload(workflow, step))
 		if err != nil {
 			return nil, err
 		}
@@ -126,8 +126,8 @@ func inOrder(steps []scenarios.WorkflowStep) (ordered []scenarios.WorkflowStep) 
 	return ordered
 }
 
-// arguments returns a payload that the step accepts.
-func arguments(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any {
+// Payload returns a payload that the step accepts.
+func Payload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any {
 	payload := map[string]any{}
 	for _, arg := range step.Args {
 		payload[arg.Name] = argument(w, arg)

@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
@@ -33,6 +34,8 @@ type report struct {
 	Queues   []audit.QueueFigures `json:"queues,omitempty"`
 	// Sequences are the scores of fixed sequences of actions on the workflows.
 	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
+	Attacks   []audit.AttackRow   `json:"attacks,omitempty"`
+	Learning  *audit.Learning     `json:"learning,omitempty"`
 }
 
 type finding struct {
@@ -102,11 +105,34 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 	if r.Keywords, err = audit.Tickets(c, audit.Keywords, 0); err != nil {
 		return nil, err
 	}
-	if r.Queues, err = audit.Queues(c, audit.Declared(c), 0); err != nil || len(c.Workflows()) == 0 {
-		return r, err
+	if r.Queues, err = audit.Queues(c, audit.Declared(c), 0); err != nil {
+		return nil, err
 	}
-	r.Sequences, err = audit.Workflows(c, offline.New(), 0)
-	return r, err
+	judge := offline.New()
+	if len(c.Workflows()) > 0 {
+		if r.Sequences, err = audit.Workflows(c, judge, 0); err != nil {
+			return nil, err
+		}
+	}
+	if len(faulty) > 0 { // a faulty scenario can't be played at every seed
+		return r, nil
+	}
+	return r, r.attack(ctx, c, judge)
+}
+
+// lintSteps is the number of steps of the learner in lint: its gap hardly changes afterwards.
+const lintSteps = 64
+
+// attack adds the figures of attacks and of the learner.
+func (r *report) attack(ctx context.Context, c *scenarios.Catalog, judge audit.Judge) (err error) {
+	if r.Attacks, err = audit.Attacks(ctx, c, judge); err != nil {
+		return err
+	}
+	for _, f := range audit.AttackFindings(c, r.Attacks) {
+		r.Findings = append(r.Findings, finding(f))
+	}
+	r.Learning, err = audit.Learn(ctx, c, lintSteps, 0)
+	return err
 }
 
 // faults converts the errors of loading to findings.
@@ -164,6 +190,12 @@ func (r *report) print(w io.Writer) {
 			return []any{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
 				view.Thousandths(s.Template.Score), s.Template.Passed}
 		})
+	printTable(w, "Scores of attacks on the grader, of which a reply earns at most 0.500",
+		[]string{"attack", "episodes", "reply", "episode", "passed", "limit"}, r.Attacks, attackCells)
+	if r.Learning != nil {
+		fmt.Fprintln(w)
+		printGap(w, r.Learning)
+	}
 	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
 		view.Count(len(r.Findings), "finding"))
 }
@@ -183,6 +215,21 @@ func printTable[T any](w io.Writer, title string, header []string, rows []T, cel
 func shortcutCells(f audit.Figures) []any {
 	return []any{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation),
 		view.Thousandths(f.Classify), view.Thousandths(f.Rules)}
+}
+
+func attackCells(r audit.AttackRow) []any {
+	reply, limit := "-", "-"
+	if r.Reply != nil {
+		reply = view.Thousandths(*r.Reply)
+	}
+	if l := r.Limit; l != nil {
+		sign := "<="
+		if l.Least {
+			sign = ">="
+		}
+		limit = fmt.Sprintf("%s %s %s %s", l.Figure, view.Thousandths(l.Value), sign, view.Thousandths(l.Bound))
+	}
+	return []any{r.Attack, r.Episodes, reply, view.Thousandths(r.Episode), view.Thousandths(r.Passed), limit}
 }
 
 // shortColumns is the header of the distribution.

@@ -82,6 +82,12 @@ type EvaluationRunStatus struct {
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
+	// passScore is the minimum score of an episode that passes: that of the spec, or the default of
+	// the run's tasks. It has up to six decimals. Runs that began before this field existed have
+	// that of their spec.
+	// +optional
+	PassScore Decimal `json:"passScore,omitempty"`
+
 	// passRate is the share of scored and failed episodes with a score of at least passScore, 0 to
 	// 1, four decimals.
 	// +optional

@@ -49,7 +49,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.pressure == oldSelf.pressure",message="pressure is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.concurrency == oldSelf.concurrency",message="concurrency is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.retries == oldSelf.retries",message="retries is immutable: create another EvaluationRun"
-// +kubebuilder:validation:XValidation:rule="self.passScore == oldSelf.passScore",message="passScore is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.passScore) == has(oldSelf.passScore) && (!has(self.passScore) || self.passScore == oldSelf.passScore)",message="passScore is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="thresholds is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) || !has(self.thresholds) || self.thresholds.all(t, !(t.metric in ['delta', 'deltaLow']))",message="a threshold of delta or deltaLow requires baselineRef"
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="baselineRef is immutable: create another EvaluationRun"
@@ -120,8 +120,9 @@ type EvaluationRunSpec struct {
 	Retries Retries `json:"retries,omitzero"`
 
 	// passScore is the minimum score of an episode that passes, from 0 to 1 with at most six digits
-	// after the point. Defaults to 0.8.
-	// +kubebuilder:default=0.8
+	// after the point. If it is unset, the tasks decide: 0.8 for ticket-classify, 0.75 for
+	// ticket-resolve, 0.85 for queue-management, 0.75 for the tasks of workflows, and 0.8 if the
+	// tasks differ in it or if agent.type is External. status.passScore has the one in use.
 	// +kubebuilder:validation:Type=number
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1

@@ -102,7 +102,7 @@ func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 
 // Basis returns the properties that two runs must share to be compared.
 func Basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
-	pass, err := parsePassScore(run)
+	pass, err := PassScore(run)
 	if err != nil {
 		return score.Basis{}, err
 	}

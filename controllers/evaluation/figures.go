@@ -8,8 +8,9 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// WritePlan writes the numbers of episodes and of shards of a plan.
+// WritePlan writes the numbers of episodes and of shards of a plan, and its pass score.
 func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
+	status.PassScore = score.Exact(plan.PassScore)
 	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
 	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // few
 }

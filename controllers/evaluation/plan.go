@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -60,7 +61,7 @@ func InvalidPlan(err error) Outcome {
 // has too few trials for the spec's thresholds.
 func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, error) {
 	spec, report := run.Spec, offer.Report
-	passScore, err := parsePassScore(run)
+	passScore, err := PassScore(run)
 	if err != nil {
 		return score.Plan{}, err
 	}
@@ -131,10 +132,20 @@ func reachable(thresholds []v1alpha1.Threshold, plan score.Plan, categories map[
 	return nil
 }
 
-func parsePassScore(run *v1alpha1.EvaluationRun) (int64, error) {
-	pass, err := score.ParseDecimal(run.Spec.PassScore.Text)
+// PassScore returns the minimum score of an episode of a run that passes, in micro-points: the one
+// with which the run began, else that of its spec, else the default of its tasks.
+func PassScore(run *v1alpha1.EvaluationRun) (int64, error) {
+	text := cmp.Or(run.Status.PassScore, run.Spec.PassScore.Text)
+	if text == "" {
+		names := make([]string, len(run.Spec.Tasks))
+		for i, task := range run.Spec.Tasks {
+			names[i] = task.Name
+		}
+		return score.DefaultPassScore(names...), nil
+	}
+	pass, err := score.ParseDecimal(text)
 	if err != nil {
-		return 0, fmt.Errorf("reading spec.passScore of run %s: %w", run.Name, err)
+		return 0, fmt.Errorf("reading the pass score of run %s: %w", run.Name, err)
 	}
 	return pass, nil
 }

@@ -68,9 +68,9 @@ func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error 
 
 // begin stores what the pool grades with, before a segment is read.
 func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
-	passScore, err := score.ParseDecimal(s.run.Spec.PassScore.Text)
+	passScore, err := evaluation.PassScore(s.run)
 	if err != nil {
-		return evaluation.InvalidPlan(fmt.Errorf("reading spec.passScore: %w", err))
+		return evaluation.InvalidPlan(err)
 	}
 	if err := evaluation.Permitted(s.run, s.offer()); err != nil {
 		return evaluation.InvalidPlan(err)
@@ -89,7 +89,7 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	if d.status.Rollouts.Ledger, err = encodeLedger(sums); err != nil {
 		return evaluation.InvalidPlan(err)
 	}
-	d.status.StartTime = new(metav1.NewTime(s.now))
+	d.status.StartTime, d.status.PassScore = new(metav1.NewTime(s.now)), score.Exact(passScore)
 	writeCollected(d, s.run, sums)
 	d.wake(time.Second)
 	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+

@@ -337,6 +337,6 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		got := c.run(ctx)
 		Expect(states(got.Status.Conditions)).To(ContainSubstring("Failed=True/InvalidPlan"))
 		Expect(got.Spec.Retries.MaxErroredPercent).To(HaveValue(BeEquivalentTo(5)))
-		Expect(got.Spec.PassScore).To(Equal(v1alpha1.Number{Text: "0.8"}))
+		Expect(got.Spec.PassScore).To(BeZero())
 	})
 })

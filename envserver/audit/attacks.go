@@ -216,7 +216,7 @@ func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scen
 	t.episodes++
 	t.points += v.PostGate
 	t.total += earned
-	if earned >= PassMark {
+	if earned >= passMark {
 		t.passed++
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the minimum score of a passed episode, in micro-points. The resolution of a workflow
+// passMark is the minimum score of a passed episode, in micro-points. The resolution of a workflow
 // must be paid in full as well.
-const PassMark = 750_000
+var passMark = score.DefaultPassScore("order-inquiry", "refund", "payment-exception")
 
 // SequenceRow is the result of a fixed sequence of actions on the workflows.
 type SequenceRow struct {
@@ -95,7 +95,7 @@ func (t *tally) add(final *episode.Final, err error) error {
 	t.total += final.Score
 	resolved := slices.ContainsFunc(final.Dimensions,
 		func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned == d.Offered })
-	if resolved && final.Score >= PassMark {
+	if resolved && final.Score >= passMark {
 		t.passed++
 	}
 	return nil

@@ -66,6 +66,12 @@ func Decimal(micro int64) string {
 	return fmt.Sprintf("%s%d.%04d", sign, tenThousandths/10_000, tenThousandths%10_000)
 }
 
+// Exact writes micro-points from 0 to One with as few places as hold them: 750000 is "0.75".
+func Exact(micro int64) string {
+	text := fmt.Sprintf("%d.%06d", micro/One, micro%One)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
 var decimalPattern = regexp.MustCompile(`^(0|1)(\.[0-9]{1,6})?$`)
 
 // ParseDecimal reads a score from 0 to 1 with at most six places ("0.8") as micro-points.

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/agreement"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // NewJudgeCommand returns the command with the subcommands about judges.
@@ -26,8 +27,8 @@ func NewJudgeCommand() *cobra.Command {
 	return cli.Group(cmd, newAgreementCommand())
 }
 
-// defaultPassLine is three quarters of the points of a reply.
-const defaultPassLine = 0.75 * agreement.MaxLabel
+// defaultPassLine is the share of a reply's points that an episode of ticket-resolve needs of its own.
+var defaultPassLine = float64(score.DefaultPassScore(grader.TaskResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {
 	judge := judgeflags.Default()

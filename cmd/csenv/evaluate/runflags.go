@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -79,7 +80,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringSliceVar(&r.scenarios, "scenarios", nil, "only these scenarios, by `id`, such as B01,B02")
 	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
 	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply scores less")
-	f.StringVar(&r.passScore, "pass-score", "0.8", "minimum score of an episode that passes")
+	f.StringVar(&r.passScore, "pass-score", "", "minimum score of an episode that passes (default "+passScores()+")")
 	f.StringSliceVar(&r.thresholds, "threshold", nil, "required `METRIC[:SCOPE]=MIN`, such as meanScore=0.7 or "+
 		"passRate:billing=0.5, where SCOPE is a task or a category; may be repeated. A missed threshold exits "+
 		"with code 1")
@@ -90,6 +91,20 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
 	cli.Complete(cmd, "scenarios", cli.ScenarioIDs)
 	cli.Complete(cmd, "categories", scenarios.Categories)
+}
+
+// passScores describes the default pass scores.
+func passScores() string {
+	tasks := map[int64][]string{}
+	for _, task := range local.Tasks() {
+		pass := score.DefaultPassScore(task)
+		tasks[pass] = append(tasks[pass], task)
+	}
+	var each []string
+	for _, pass := range slices.Sorted(maps.Keys(tasks)) {
+		each = append(each, score.Exact(pass)+" for "+strings.Join(tasks[pass], ", "))
+	}
+	return strings.Join(each, "; ") + "; " + score.Exact(score.DefaultPassScore()) + " if the tasks differ"
 }
 
 // read reads manifests, which can't be combined with these flags.
@@ -122,14 +137,15 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	passScore, err := number("pass-score", r.passScore)
-	if err != nil {
-		return nil, err
-	}
 	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
-		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed, PassScore: passScore,
+		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed,
 		Parallelism: &r.parallelism, Concurrency: &r.concurrency,
 	}}
+	if r.passScore != "" {
+		if run.Spec.PassScore, err = number("pass-score", r.passScore); err != nil {
+			return nil, err
+		}
+	}
 	run.Name = cmp.Or(r.name, defaultName(agent))
 	if r.pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
@@ -189,7 +205,7 @@ func (r *runFlags) validate() error {
 	if r.trials < 1 {
 		return fmt.Errorf("--trials is %d: give 1 or more", r.trials)
 	}
-	if pass, err := score.ParseDecimal(r.passScore); err != nil || pass < 0 || pass > score.One {
+	if _, err := score.ParseDecimal(cmp.Or(r.passScore, "0")); err != nil {
 		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
 	}
 	if r.name != "" && (len(r.name) > maxName || len(validation.IsDNS1035Label(r.name)) > 0) {

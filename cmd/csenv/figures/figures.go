@@ -35,16 +35,21 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
 			r.Min, r.P50, r.Max, r.PassRate})
 	}
-	d.Sections = []view.Section{groups, dimensions, passSection(s), thresholdSection(run), baselineSection(s),
+	d.Sections = []view.Section{groups, dimensions, passSection(run), thresholdSection(run), baselineSection(s),
 		errorSection(s), provenanceSection(s)}
 	return d
 }
 
-func passSection(s *v1alpha1.EvaluationRunStatus) view.Section {
+func passSection(run *v1alpha1.EvaluationRun) view.Section {
+	s := &run.Status
 	out := view.Section{Heading: "Pass rate, and the probability that k trials of a scenario all pass",
 		Header: []string{"figure", "value", "low", "high"}}
 	rate := ptr.Deref(s.PassRateCI95, v1alpha1.Interval{})
-	out.Rows = append(out.Rows, []string{"pass rate", s.PassRate, rate.Low, rate.High})
+	name := "pass rate"
+	if pass, err := evaluation.PassScore(run); err == nil {
+		name += " at " + score.Exact(pass)
+	}
+	out.Rows = append(out.Rows, []string{name, s.PassRate, rate.Low, rate.High})
 	for _, p := range s.PassHatK {
 		out.Rows = append(out.Rows, []string{fmt.Sprintf("pass^%d", p.K), p.Value, "", ""})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/episodes"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -198,9 +199,9 @@ func bars(bins [score.Bins]int64) []pageBar {
 
 // addEpisodes adds transcripts of episodes that did not pass.
 func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r *source.LoadedRun, limit int) error {
-	pass, err := score.ParseDecimal(r.Spec.PassScore.Text)
+	pass, err := evaluation.PassScore(r.EvaluationRun)
 	if err != nil {
-		return fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
+		return err
 	}
 	var missed []record.Episode
 	for e, err := range r.Episodes(ctx) {

@@ -181,7 +181,7 @@ func TestReadsEveryDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(objects.Runs) != 1 || len(objects.Pools) != 2 || *objects.Pools[1].Spec.Replicas != 3 ||
-		objects.Runs[0].Spec.PassScore.Text != "0.8" {
+		*objects.Runs[0].Spec.Concurrency != 16 {
 		t.Errorf("Read() = %+v", objects)
 	}
 	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil ||

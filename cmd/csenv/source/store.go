@@ -11,7 +11,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -198,8 +197,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 
 // planned copies the plan into the spec.
 func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	passScore := strconv.FormatFloat(float64(plan.PassScore)/score.One, 'f', -1, 64)
-	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, v1alpha1.Number{Text: passScore}
+	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, v1alpha1.Number{Text: score.Exact(plan.PassScore)}
 	if plan.Pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // OnFailure is the handling of replies that the model fails to judge.
@@ -47,7 +49,7 @@ type Config struct {
 	Votes int
 	// PassLine is the points of a reply in an episode that just passes, and Margin the distance
 	// from it within which further votes are taken, in milli-points. The default PassLine is that
-	// of an episode at 0.8 with the right labels.
+	// of a ticket-resolve with the right labels: 250.
 	PassLine, Margin int64
 	// Sample is the share of all other replies with further votes, in thousandths. It serves to
 	// measure the model's reliability.
@@ -71,7 +73,7 @@ func (c Config) withDefaults() Config {
 	c.MaxConcurrency = cmp.Or(c.MaxConcurrency, DefaultMaxConcurrency)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 4096)
 	c.Votes = cmp.Or(c.Votes, DefaultVotes)
-	c.PassLine = cmp.Or(c.PassLine, 300)
+	c.PassLine = cmp.Or(c.PassLine, score.DefaultPassScore(grader.TaskResolve)/1000-(1000-grader.ResponsePoints))
 	c.Margin = cmp.Or(c.Margin, 50)
 	c.OnFailure = cmp.Or(c.OnFailure, FailureIsError)
 	c.CacheMode = cmp.Or(c.CacheMode, CacheReadWrite)

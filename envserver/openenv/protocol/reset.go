@@ -35,8 +35,6 @@ const (
 	maxIntegerDigits = 4300
 	// MaxRunID bounds the UID of a run, in bytes.
 	MaxRunID = 64
-	// defaultPassScore applies to runs that don't send one, in micro-points.
-	defaultPassScore = 800_000
 )
 
 // SeedRule determines which seeds are refused.
@@ -303,7 +301,7 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 	}
 	tag := &RunTag{
 		Run: r.Text("run", d.run), Shard: int(r.Integer("shard", d.shard, math.MaxInt32)),
-		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: defaultPassScore,
+		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: score.DefaultPassScore(),
 		Credential: r.Text("run_credential", d.credential),
 	}
 	if Given(d.passScore) {

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,16 +134,15 @@ func sectionsOf(body string) map[string]bool {
 // shelf contains the articles of one ticket scenario.
 type shelf struct {
 	articles []*article // by id
-	// varied marks the articles that contain a param of the scenario.
-	varied []bool
-	// defaults are the articles' params that the scenario doesn't override.
+	// defaults are the articles' params that the scenario doesn't override, own are the others.
 	defaults expr.Values
+	own      map[string]bool
 }
 
 // article renders the i-th article with the values of an instance.
 func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 	a := s.articles[i]
-	if !s.varied[i] {
+	if !slices.ContainsFunc(a.params, func(p articleParam) bool { return in.Vals[p.name] != p.value }) {
 		in.Count(a.body.Pos, len(a.standard.Body))
 		return a.standard
 	}

@@ -85,7 +85,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		}
 		l.seeds(func(seed int64) { l.ticket(s, seed) })
 		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
-			return s.file.Draw(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
+			return s.file.Draw(s.request(seed))
 		})
 		stable(l, s.File, s.Instantiate)
 		next()
@@ -96,7 +96,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		}
 		l.seeds(func(seed int64) { l.workflow(s, seed) })
 		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
-			return s.file.Draw(s.salt, s.ID, s.Version, seed, nil)
+			return s.file.Draw(s.request(seed))
 		})
 		stable(l, s.File, s.Instantiate)
 		next()
@@ -160,6 +160,11 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
+	l.instance(b)
+}
+
+func (l *linter) instance(b *ticketBuild) {
+	s := b.s
 	l.policy(b)
 	l.braces(s.File, ownTexts(b.ticket))
 	l.ticketLeaks(b)

@@ -65,7 +65,7 @@ func (l *loader) compiler(pack *openPack, language string) *params.Compiler {
 // shelfOf collects the articles of a ticket and declares their params, except those that the ticket
 // sets itself.
 func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
-	s := shelf{defaults: expr.Values{}}
+	s := shelf{defaults: expr.Values{}, own: map[string]bool{}}
 	own := map[string]bool{}
 	for _, e := range f.Params {
 		own[e.Name] = true
@@ -80,7 +80,6 @@ func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
 		}
 		s.articles = append(s.articles, a)
 		c.Spend(a.cost)
-		s.varied = append(s.varied, slices.ContainsFunc(a.params, func(p articleParam) bool { return own[p.name] }))
 		for _, p := range a.params {
 			s.declare(c, f.KB.Pos, p, own)
 		}
@@ -92,6 +91,7 @@ func (s *shelf) declare(c *expr.Compiler, pos source.Position, p articleParam, o
 	other, taken := s.defaults[p.name]
 	switch {
 	case own[p.name]:
+		s.own[p.name] = true
 	case !taken:
 		s.defaults[p.name] = p.value
 		c.Declare(p.name, cel.IntType)

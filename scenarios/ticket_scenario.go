@@ -8,6 +8,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 	"github.com/csenv/csenv/scenarios/triage"
 	"github.com/google/cel-go/common/types"
@@ -94,10 +95,19 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 const drawnVariant = -1
 
 func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, error) {
-	vals, err := s.file.Values(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
+	vals, _, err := s.file.Draw(s.request(seed))
 	if err != nil {
 		return nil, err
 	}
+	return s.render(seed, variant, vals)
+}
+
+func (s *TicketScenario) request(seed int64) params.Request {
+	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed, Defaults: s.shelf.defaults}
+}
+
+// render makes a ticket of its drawn variables.
+func (s *TicketScenario) render(seed int64, variant int, vals expr.Values) (*ticketBuild, error) {
 	b := &ticketBuild{s: s, instance: instance{expr.Scope{Vals: vals, Loc: s.loc}}}
 	f, t := s.file, &b.ticket
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone

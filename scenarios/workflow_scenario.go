@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -38,10 +39,14 @@ func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
 	return w, err
 }
 
+func (s *WorkflowScenario) request(seed int64) params.Request {
+	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed}
+}
+
 // build instantiates a workflow and also returns its values.
 func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
-	vals, err := f.Values(s.salt, s.ID, s.Version, seed, nil)
+	vals, _, err := f.Draw(s.request(seed))
 	if err != nil {
 		return nil, nil, err
 	}

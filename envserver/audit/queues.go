@@ -84,16 +84,12 @@ type shift [queue.Size]queued
 
 func newShift(c *scenarios.Catalog, q queue.Queue, read Reader, seed int64) (shift, error) {
 	var s shift
-	for i, id := range q.Tickets {
-		scenario, _ := c.Ticket(id) // queues are made of the catalogue's tickets
-		t, err := scenario.Instantiate(seed)
-		if err != nil {
-			return s, fmt.Errorf("instantiating ticket %s of queue %s: %w", id, q.ID, err)
-		}
+	tickets, err := q.Instantiate(c, seed)
+	for i, t := range tickets {
 		s[i] = queued{Case: queue.CaseOf(t), level: t.Customer.AccountLevel, tone: t.Tone,
 			cueRight: read(t) == t.Gold.Category}
 	}
-	return s, nil
+	return s, err
 }
 
 func (s *shift) cases() [queue.Size]queue.Case {

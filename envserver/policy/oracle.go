@@ -46,8 +46,15 @@ func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 }
 
 func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {
-	ticket, err := goldTicket(catalog, planned.Scenario, planned.Seed)
+	scenario, ok := catalog.Ticket(planned.Scenario)
+	if !ok {
+		return nil, fmt.Errorf("the catalogue has no ticket %s", planned.Scenario)
+	}
+	ticket, err := scenario.Instantiate(planned.Seed)
 	if err != nil {
+		return nil, err
+	}
+	if err := answered(ticket); err != nil {
 		return nil, err
 	}
 	gold := ticket.Gold
@@ -63,20 +70,12 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	return []json.RawMessage{labels, reply, end}, err
 }
 
-// goldTicket returns the instance of a ticket, which must have a reference reply.
-func goldTicket(catalog *scenarios.Catalog, id string, seed int64) (*scenarios.Ticket, error) {
-	scenario, ok := catalog.Ticket(id)
-	if !ok {
-		return nil, fmt.Errorf("the catalogue has no ticket %s", id)
+// answered returns an error if a ticket has no reference reply.
+func answered(t *scenarios.Ticket) error {
+	if len(t.References.Good) == 0 {
+		return fmt.Errorf("ticket %s has no reference reply at seed %d", t.ScenarioID, t.Seed)
 	}
-	ticket, err := scenario.Instantiate(seed)
-	if err != nil {
-		return nil, err
-	}
-	if len(ticket.References.Good) == 0 {
-		return nil, fmt.Errorf("ticket %s has no reference reply at seed %d", id, seed)
-	}
-	return ticket, nil
+	return nil
 }
 
 func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
@@ -163,18 +162,16 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	if at < 0 {
 		return nil, fmt.Errorf("the catalogue makes no queue %s", planned.Scenario)
 	}
-	o := &oracleQueue{}
+	tickets, err := queues[at].Instantiate(catalog, planned.Seed)
 	var cases [queue.Size]queue.Case
-	for i, id := range queues[at].Tickets {
-		ticket, err := goldTicket(catalog, id, planned.Seed)
-		if err != nil {
-			return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)
-		}
-		o.tickets = append(o.tickets, ticket)
+	for i, ticket := range tickets {
+		err = errors.Join(err, answered(ticket))
 		cases[i] = queue.CaseOf(ticket)
 	}
-	o.acts = queue.Best(cases).Acts
-	return o, nil
+	if err != nil {
+		return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)
+	}
+	return &oracleQueue{tickets: tickets, acts: queue.Best(cases).Acts}, nil
 }
 
 // Act plays the schedule's next act. After the last one it resolves the open tickets without

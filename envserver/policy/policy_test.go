@@ -155,6 +155,29 @@ func TestOraclePlaysGold(t *testing.T) {
 	}
 }
 
+// TestOraclePlaysEveryQueue requires a full score up to what the best schedule costs the replies: one
+// that mentions a team loses points if no escalation is left for its ticket.
+func TestOraclePlaysEveryQueue(t *testing.T) {
+	const seeds, goodShift = 3, 985_000
+	catalog, kind := testkit.Catalog(t), ticketKind(t)
+	factory, err := policy.Builtin(policy.Oracle, kind.Name(), catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := queue.Compose(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		for seed := range int64(seeds) {
+			final := play(t, kind, factory, score.PlannedEpisode{Task: queue.Task, Scenario: q.ID, Seed: seed})
+			if final.Score < goodShift {
+				t.Errorf("%s seed %d: Oracle scores %d", q.ID, seed, final.Score)
+			}
+		}
+	}
+}
+
 // TestHeuristicIsBetweenRandomAndOracle requires a margin on both sides, over an environment's
 // tasks.
 func TestHeuristicIsBetweenRandomAndOracle(t *testing.T) {

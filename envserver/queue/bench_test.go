@@ -25,3 +25,17 @@ func BenchmarkCompose(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkInstantiate(b *testing.B) {
+	catalog := testkit.Catalog(b)
+	queues, err := queue.Compose(catalog)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := queues[i%len(queues)].Instantiate(catalog, int64(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

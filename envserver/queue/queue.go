@@ -56,6 +56,23 @@ func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	return queues, nil
 }
 
+// Instantiate draws the tickets of a queue of the catalogue, in the order of their arrival. They
+// share the time and the articles: see scenarios.Together.
+func (q Queue) Instantiate(catalog *scenarios.Catalog, seed int64) ([]*scenarios.Ticket, error) {
+	drawn := make([]*scenarios.TicketScenario, len(q.Tickets))
+	for i, id := range q.Tickets {
+		var ok bool
+		if drawn[i], ok = catalog.Ticket(id); !ok {
+			return nil, fmt.Errorf("queue %s has the unknown ticket %s", q.ID, id)
+		}
+	}
+	tickets, err := scenarios.Together(drawn, seed)
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", q.ID, err)
+	}
+	return tickets, nil
+}
+
 // CaseOf returns the properties that the ticket's weighted score depends on.
 func CaseOf(t *scenarios.Ticket) Case {
 	return Case{Priority: t.Gold.Priority, Escalate: t.Gold.Escalate}

@@ -168,6 +168,45 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// All tickets of a queue have one time, and an article has one text in them.
+func TestQueuesAreCoherent(t *testing.T) {
+	const seeds = 200
+	catalog := testkit.Catalog(t)
+	queues, err := queue.Compose(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		for seed := range int64(seeds) {
+			tickets, err := q.Instantiate(catalog, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			articles := map[string]string{}
+			for i, ticket := range tickets {
+				if ticket.ScenarioID != q.Tickets[i] || !ticket.Now.Equal(tickets[0].Now) {
+					t.Errorf("%s seed %d: ticket %d is %s at %s, want %s at %s", q.ID, seed, i, ticket.ScenarioID,
+						ticket.Now, q.Tickets[i], tickets[0].Now)
+				}
+				for _, a := range ticket.Articles {
+					if text, ok := articles[a.ID]; ok && text != a.Body {
+						t.Errorf("%s seed %d: article %s of %s has two texts", q.ID, seed, a.ID, ticket.ScenarioID)
+					}
+					articles[a.ID] = a.Body
+				}
+			}
+		}
+	}
+}
+
+func TestInstantiateRefusesAForeignQueue(t *testing.T) {
+	q := queue.Queue{ID: "Q999", Tickets: [queue.Size]string{"B01", "X99"}}
+	if _, err := q.Instantiate(testkit.Catalog(t), 1); err == nil ||
+		!strings.Contains(err.Error(), "queue Q999 has the unknown ticket X99") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 	t.Helper()
 	count := map[string]int{}

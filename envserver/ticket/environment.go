@@ -27,11 +27,9 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, err
 	}
-	tickets := make([]*scenarios.Ticket, len(choice.tickets))
-	for i, s := range choice.tickets {
-		if tickets[i], err = s.Instantiate(opts.Seed); err != nil {
-			return episode.Result{}, &episode.InstanceError{Scenario: s.ID, Seed: opts.Seed, Err: err}
-		}
+	tickets, err := scenarios.Together(choice.tickets, opts.Seed)
+	if err != nil {
+		return episode.Result{}, &episode.InstanceError{Scenario: choice.scenario, Seed: opts.Seed, Err: err}
 	}
 	return e.begin(choice, tickets, opts), nil
 }

@@ -5,6 +5,7 @@
 package expr
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,7 +63,9 @@ type Expression struct {
 	pos     source.Position
 	Program cel.Program
 	Type    *cel.Type
-	cost    uint64
+	// Variables are the names that it refers to.
+	Variables []string
+	cost      uint64
 }
 
 // Compile compiles source. It returns nil after a fault.
@@ -70,7 +73,9 @@ func (c *Compiler) Compile(pos source.Position, source string) *Expression {
 	source = strings.TrimSpace(source)
 	if e, ok := c.cache[source]; ok {
 		c.Spend(e.cost)
-		return &Expression{Source: source, pos: pos, Program: e.Program, Type: e.Type, cost: e.cost}
+		again := *e
+		again.pos = pos
+		return &again
 	}
 	env, err := c.environment()
 	if err != nil {
@@ -100,7 +105,19 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		return nil
 	}
 	c.Spend(cost)
-	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), cost: cost}
+	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: variables(ast),
+		cost: cost}
+}
+
+// variables returns the names of the variables of an expression, sorted.
+func variables(ast *cel.Ast) []string {
+	names := map[string]bool{}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if len(reference.OverloadIDs) == 0 {
+			names[reference.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // explain shortens CEL's issues to their messages and suggests the nearest name for an unknown one.

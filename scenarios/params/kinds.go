@@ -113,6 +113,18 @@ func (c *Compiler) steps(p *param, lo, hi, step int64, wrap func(expr.Values, in
 	p.draw = func(vals expr.Values, s *expr.Stream) (ref.Val, error) {
 		return wrap(vals, lo+step*int64(s.Below(n))), nil //nolint:gosec // below n, which came from an int64
 	}
+	p.holds = func(v ref.Val) bool {
+		at := int64(0)
+		switch v := v.(type) {
+		case types.Int:
+			at = int64(v)
+		case types.Timestamp:
+			at = v.Unix()
+		default:
+			return false
+		}
+		return at >= lo && at <= hi && (at-lo)%step == 0
+	}
 }
 
 func toInt(_ expr.Values, i int64) ref.Val { return types.Int(i) }
@@ -166,6 +178,7 @@ func (c *Compiler) dateParam(p *param, f *paramFile) {
 	c.steps(p, spans[0], spans[1], spans[2], func(vals expr.Values, offset int64) ref.Val {
 		return types.Timestamp{Time: expr.Native[time.Time](vals["now"]).Add(time.Duration(offset))}
 	})
+	p.holds = nil // its range moves with now
 }
 
 func (c *Compiler) idParam(p *param, f *paramFile) {
@@ -203,12 +216,15 @@ func (c *Compiler) pickParam(p *param, f *paramFile) {
 	if len(vals) == 0 {
 		c.Failf(p.pos, "param %q has no values to pick from", p.name)
 	}
-	p.draw = oneOf(vals)
+	p.oneOf(vals)
 }
 
-// oneOf draws one of the values.
-func oneOf(vals []ref.Val) func(expr.Values, *expr.Stream) (ref.Val, error) {
-	return func(_ expr.Values, s *expr.Stream) (ref.Val, error) { return vals[s.Below(uint64(len(vals)))], nil }
+// oneOf makes a param that is one of the values.
+func (p *param) oneOf(vals []ref.Val) {
+	p.draw = func(_ expr.Values, s *expr.Stream) (ref.Val, error) { return vals[s.Below(uint64(len(vals)))], nil }
+	p.holds = func(v ref.Val) bool {
+		return slices.ContainsFunc(vals, func(of ref.Val) bool { return of.Equal(v) == types.True })
+	}
 }
 
 func (c *Compiler) listed(p *param, name string) []ref.Val {
@@ -267,13 +283,14 @@ func (c *Compiler) branchParam(p *param, f *paramFile) {
 	if f.Pair != "" {
 		p.stream, p.pair = f.Pair, "pair"
 	}
-	p.canonical, p.draw = vals[0], oneOf(vals)
+	p.canonical = vals[0]
+	p.oneOf(vals)
 }
 
 func (c *Compiler) exprParam(p *param, f *paramFile) {
 	p.stream = ""
 	if e := c.Compile(f.Expr.Pos, f.Expr.Text); e != nil {
-		p.typ = e.Type
+		p.typ, p.uses = e.Type, e.Variables
 		p.draw = func(vals expr.Values, _ *expr.Stream) (ref.Val, error) { return e.Eval(vals) }
 	}
 }

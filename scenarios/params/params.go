@@ -3,8 +3,11 @@
 package params
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -22,6 +25,24 @@ type Drawing struct {
 	Constraints []expr.Condition          `yaml:"constraints,optional"`
 
 	params []param // the first one is now
+	// redrawn are, for each constraint, the params on which it depends and that another try redraws.
+	redrawn [][]string
+}
+
+// Request says which instance of a scenario to draw.
+type Request struct {
+	Salt, ID string
+	Version  int
+	Seed     int64
+	// Defaults are variables that the scenario doesn't draw.
+	Defaults expr.Values
+	// Fixed are variables that keep their values: those of params must be values that the scenario
+	// could draw.
+	Fixed expr.Values
+	// Round is 0, or the number of a further draw with the same seed and the same branches.
+	Round int
+	// Tries bounds the draws, 0 for expr.MaxTries.
+	Tries int
 }
 
 // nowFile is the frozen time of a scenario: fixed text, or {date: [from, to], step}.
@@ -57,6 +78,10 @@ type param struct {
 	pair string
 	typ  *cel.Type
 	draw func(vals expr.Values, s *expr.Stream) (ref.Val, error)
+	// holds reports whether draw can return the value. It is nil if that depends on other values.
+	holds func(v ref.Val) bool
+	// uses are the variables of an expression.
+	uses []string
 	// canonical is the value of a branch at seed 0, nil for other params. A branch is drawn once,
 	// because redrawing it for a constraint would change the odds of its values.
 	canonical ref.Val
@@ -81,61 +106,109 @@ func (d *Drawing) CompileParams(c *Compiler) {
 	for i := range d.Constraints {
 		d.Constraints[i].Compile(c.Compiler)
 	}
+	d.redrawn = d.dependencies()
+}
+
+// dependencies returns, for each constraint, the params on which it depends, also through
+// expressions, and that another try redraws.
+func (d *Drawing) dependencies() [][]string {
+	behind := map[string][]string{}
+	trace := func(names []string) []string {
+		var out []string
+		for _, name := range names {
+			out = append(out, behind[name]...)
+		}
+		return out
+	}
+	for _, p := range d.params {
+		switch {
+		case p.stream == "":
+			behind[p.name] = trace(p.uses)
+		case p.canonical == nil:
+			behind[p.name] = []string{p.name}
+		}
+	}
+	out := make([][]string, len(d.Constraints))
+	for i, c := range d.Constraints {
+		if c.Expr != nil {
+			out[i] = trace(c.Expr.Variables)
+		}
+	}
+	return out
 }
 
 var errTooManyTries = fmt.Errorf("no draw satisfied the constraints in %d tries: widen the params' ranges or loosen "+
 	"the constraint", expr.MaxTries)
 
-// Values draws the variables of an instance, in addition to the defaults.
-func (d *Drawing) Values(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, error) {
-	vals, _, err := d.Draw(salt, id, version, seed, defaults)
-	return vals, err
-}
+// errMisfit means that the fixed values contradict the scenario.
+var errMisfit = errors.New("the fixed values are none that the scenario could draw")
 
-// Draw draws the variables of an instance. It also returns the number of draws until the
-// constraints were satisfied.
-func (d *Drawing) Draw(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, int, error) {
-	key := expr.NewStreamKey(salt, id, version, seed)
-	vals := make(expr.Values, len(d.params)+len(defaults)+1)
-	maps.Copy(vals, defaults)
-	vals[expr.DrawKey] = types.String(key)
-	streams := make([]*expr.Stream, len(d.params)) // all tries of a variable use one stream
-	for i, p := range d.params {
-		switch {
-		case p.pair != "":
-			streams[i] = expr.NewStreamKey(salt, p.pair, 0, seed).Stream(p.stream)
-		case p.stream != "":
-			streams[i] = key.Stream(p.stream)
-		}
-	}
-	for try := range expr.MaxTries {
+// Draw draws the variables of an instance, in addition to the defaults. It also returns the number
+// of draws until the constraints were satisfied.
+func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
+	vals := make(expr.Values, len(d.params)+len(r.Defaults)+1)
+	maps.Copy(vals, r.Defaults)
+	maps.Copy(vals, r.Fixed)
+	vals[expr.DrawKey] = types.String(r.key())
+	streams := d.streams(r)
+	limit := cmp.Or(r.Tries, expr.MaxTries)
+	for try := range limit {
 		for i := range d.params {
 			if p := &d.params[i]; p.canonical == nil || try == 0 {
-				if err := p.set(vals, seed, streams[i]); err != nil {
+				if err := p.set(vals, &r, streams[i]); err != nil {
 					return nil, try + 1, err
 				}
 			}
 		}
 		failing, err := d.failing(vals)
-		if err != nil || failing == nil {
+		if err != nil || failing < 0 {
 			return vals, try + 1, err
 		}
-		if try == expr.MaxTries-1 {
-			return nil, try + 1, failing.Pos.Errorf("constraint %.120q, seed %d: %w", failing.Text, seed,
-				errTooManyTries)
+		if try == limit-1 || d.decided(failing, r.Fixed) {
+			at := d.Constraints[failing]
+			return nil, try + 1, at.Pos.Errorf("constraint %.120q, seed %d: %w", at.Text, r.Seed, errTooManyTries)
 		}
 	}
-	return vals, expr.MaxTries, nil
+	return vals, limit, nil
 }
 
-// set draws the param's value.
-func (p *param) set(vals expr.Values, seed int64, s *expr.Stream) error {
+func (r *Request) key() expr.StreamKey { return expr.NewStreamKey(r.Salt, r.ID, r.Version, r.Seed) }
+
+// streams returns the stream of each param. All tries of a param use one stream.
+func (d *Drawing) streams(r Request) []*expr.Stream {
+	key := r.key()
+	streams := make([]*expr.Stream, len(d.params))
+	for i, p := range d.params {
+		switch {
+		case p.pair != "":
+			streams[i] = expr.NewStreamKey(r.Salt, p.pair, 0, r.Seed).Stream(p.stream)
+		case p.stream != "" && r.Round > 0 && p.canonical == nil:
+			streams[i] = key.Stream(fmt.Sprintf("%s#%d", p.stream, r.Round))
+		case p.stream != "":
+			streams[i] = key.Stream(p.stream)
+		}
+	}
+	return streams
+}
+
+// set draws the param's value, unless it is fixed.
+func (p *param) set(vals expr.Values, r *Request, s *expr.Stream) error {
+	fixed, isFixed := r.Fixed[p.name]
+	if isFixed && p.holds != nil {
+		if !p.holds(fixed) {
+			return errMisfit
+		}
+		return nil
+	}
 	v, err := p.canonical, error(nil)
-	if v == nil || seed != 0 {
+	if v == nil || r.Seed != 0 {
 		v, err = p.draw(vals, s)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case isFixed && v.Equal(fixed) != types.True:
+		return errMisfit
 	}
 	if err := vals.Set(p.name, v); err != nil {
 		return fmt.Errorf("%s: param %q: %w", p.pos, p.name, err)
@@ -143,16 +216,19 @@ func (p *param) set(vals expr.Values, seed int64, s *expr.Stream) error {
 	return nil
 }
 
-// failing returns the first constraint that is false, or nil.
-func (d *Drawing) failing(vals expr.Values) (*expr.Condition, error) {
+// failing returns the index of the first constraint that is false, or -1.
+func (d *Drawing) failing(vals expr.Values) (int, error) {
 	for i := range d.Constraints {
 		v, err := d.Constraints[i].Expr.Eval(vals)
-		if err != nil {
-			return nil, err
-		}
-		if v != types.True {
-			return &d.Constraints[i], nil
+		if err != nil || v != types.True {
+			return i, err
 		}
 	}
-	return nil, nil
+	return -1, nil
+}
+
+// decided reports whether another try can't change a constraint, because all params on which it
+// depends are fixed.
+func (d *Drawing) decided(constraint int, fixed expr.Values) bool {
+	return !slices.ContainsFunc(d.redrawn[constraint], func(name string) bool { return fixed[name] == nil })
 }

@@ -78,7 +78,7 @@ func TestKinds(t *testing.T) {
 				t.Fatal(fault)
 			}
 			for seed := range int64(40) {
-				vals, err := d.Values("salt", "T1", 1, seed, nil)
+				vals, _, err := d.Draw(Request{Salt: "salt", ID: "T1", Version: 1, Seed: seed})
 				if err != nil || !tt.valid(vals["x"].Value()) {
 					t.Fatalf("seed %d: %v, %v", seed, vals["x"], err)
 				}
@@ -134,7 +134,7 @@ func TestConstraintsRedrawParamsOnly(t *testing.T) {
 	}
 	over := 0
 	for seed := range int64(200) {
-		vals, err := d.Values("salt", "T1", 1, seed, nil)
+		vals, _, err := d.Draw(Request{Salt: "salt", ID: "T1", Version: 1, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +155,80 @@ func TestImpossibleConstraint(t *testing.T) {
 	if fault != "" {
 		t.Fatal(fault)
 	}
-	_, err := d.Values("salt", "T1", 1, 5, nil)
+	_, _, err := d.Draw(Request{Salt: "salt", ID: "T1", Version: 1, Seed: 5})
 	if err == nil || !strings.Contains(err.Error(), `constraint "x > 2", seed 5: no draw satisfied`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Fixed values are taken if the scenario could draw them. What can't be redrawn isn't tried again.
+func TestFixed(t *testing.T) {
+	const params = "params: {x: {int: [2, 8], step: 2}, y: {pick: [3, 5]}, z: {expr: x + 1}, b: {branch: [1, 2]}, " +
+		"d: {date: [\"-2d\", \"-1d\"], step: \"1d\"}}\n"
+	noon := types.Timestamp{Time: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)}
+	tests := map[string]struct {
+		fixed       expr.Values
+		constraints string
+		fits        bool
+		tries       int
+	}{
+		"nothing":                  {fits: true, tries: 1},
+		"a number":                 {fixed: expr.Values{"x": types.Int(6)}, fits: true, tries: 1},
+		"a number off the steps":   {fixed: expr.Values{"x": types.Int(5)}, tries: 1},
+		"a number out of range":    {fixed: expr.Values{"x": types.Int(10)}, tries: 1},
+		"a picked value":           {fixed: expr.Values{"y": types.Int(5)}, fits: true, tries: 1},
+		"another value":            {fixed: expr.Values{"y": types.Int(4)}, tries: 1},
+		"a branch":                 {fixed: expr.Values{"b": types.Int(2)}, fits: true, tries: 1},
+		"no branch":                {fixed: expr.Values{"b": types.Int(3)}, tries: 1},
+		"what follows from others": {fixed: expr.Values{"x": types.Int(4), "z": types.Int(5)}, fits: true, tries: 1},
+		"what doesn't follow":      {fixed: expr.Values{"x": types.Int(4), "z": types.Int(6)}, tries: 1},
+		"text for a number":        {fixed: expr.Values{"x": types.String("4")}, tries: 1},
+		"a time":                   {fixed: expr.Values{"now": noon}, fits: true, tries: 1},
+		"a time off the steps":     {fixed: expr.Values{"now": types.Timestamp{Time: noon.Time.Add(time.Minute)}}, tries: 1},
+		"a time out of range":      {fixed: expr.Values{"now": types.Timestamp{Time: noon.Time.AddDate(1, 0, 0)}}, tries: 1},
+		"a false constraint": {fixed: expr.Values{"now": noon, "x": types.Int(4)},
+			constraints: "now.getHours() < 9 && z > 4", tries: 1},
+		"a constraint that may become true": {fixed: expr.Values{"now": noon},
+			constraints: "d.getDate() == 13 && x == 8", fits: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := params
+			if tt.constraints != "" {
+				text += "constraints: [\"" + tt.constraints + "\"]\n"
+			}
+			d, fault := compile(t, text)
+			if fault != "" {
+				t.Fatal(fault)
+			}
+			vals, tries, err := d.Draw(Request{Salt: "salt", ID: "T1", Seed: 7, Fixed: tt.fixed})
+			if (err == nil) != tt.fits || tt.tries > 0 && tries != tt.tries {
+				t.Fatalf("%d tries, error %v", tries, err)
+			}
+			for name, want := range tt.fixed {
+				if tt.fits && vals[name].Equal(want) != types.True {
+					t.Errorf("%s is %v, want %v", name, vals[name], want)
+				}
+			}
+		})
+	}
+}
+
+// Further rounds draw other values, but the same branches.
+func TestRounds(t *testing.T) {
+	d, fault := compile(t, "params: {x: {int: [1, 1000000]}, b: {branch: [1, 2]}}\n")
+	if fault != "" {
+		t.Fatal(fault)
+	}
+	seen := map[any]bool{}
+	for round := range 20 {
+		vals, _, err := d.Draw(Request{Salt: "salt", ID: "T1", Seed: 7, Round: round})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[vals["x"].Value()], seen[vals["b"]] = true, true
+	}
+	if len(seen) != 21 {
+		t.Errorf("20 rounds draw %v, want 20 numbers and one branch", seen)
 	}
 }

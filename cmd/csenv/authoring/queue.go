@@ -34,18 +34,12 @@ func queueOf(c *scenarios.Catalog, id string) (queue.Queue, bool) {
 
 func newQueue(c *scenarios.Catalog, q queue.Queue, seed int64) (queued, error) {
 	out := queued{Queue: q, seed: seed}
-	for _, id := range q.Tickets {
-		s, ok := c.Ticket(id)
-		if !ok {
-			return out, fmt.Errorf("queue %s has the unknown ticket %s", q.ID, id)
-		}
-		drawn, err := s.Instantiate(seed)
-		if err != nil {
-			return out, fmt.Errorf("instantiating ticket %s: %w", id, err)
-		}
-		out.tickets = append(out.tickets, ticket{scenario: s, Ticket: drawn})
+	drawn, err := q.Instantiate(c, seed)
+	for _, t := range drawn {
+		s, _ := c.Ticket(t.ScenarioID)
+		out.tickets = append(out.tickets, ticket{scenario: s, Ticket: t})
 	}
-	return out, nil
+	return out, err
 }
 
 // PrintGold writes the gold answers of the tickets.

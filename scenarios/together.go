@@ -1,0 +1,109 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/google/cel-go/common/types"
+)
+
+// Together draws tickets that one agent has before it at the same time: at one now, and with one
+// text of each article. The first ticket draws now as it does alone, and each param of an article
+// is drawn by the first ticket that has it; the others take these values. If the constraints of one
+// ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
+// the tickets are those of Instantiate.
+func Together(tickets []*TicketScenario, seed int64) ([]*Ticket, error) {
+	if vals := drawTogether(tickets, seed); vals != nil {
+		if drawn, err := each(tickets, func(i int) (*ticketBuild, error) {
+			return tickets[i].render(seed, drawnVariant, vals[i])
+		}); err == nil {
+			return drawn, nil
+		}
+	}
+	return each(tickets, func(i int) (*ticketBuild, error) { return tickets[i].build(seed) })
+}
+
+func each(tickets []*TicketScenario, build func(i int) (*ticketBuild, error)) ([]*Ticket, error) {
+	out := make([]*Ticket, len(tickets))
+	for i, s := range tickets {
+		b, err := build(i)
+		if err != nil {
+			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
+		}
+		out[i] = &b.ticket
+	}
+	return out, nil
+}
+
+// joinTries bounds the draws of a ticket that takes the values of another: after that it is cheaper
+// to let another ticket draw first.
+const joinTries = 20
+
+// drawTogether draws the variables of the tickets, or returns nil if their constraints forbid it.
+// All draws together are bounded like those of as many single tickets.
+func drawTogether(tickets []*TicketScenario, seed int64) []expr.Values {
+	if len(tickets) < 2 {
+		return nil
+	}
+	tries := len(tickets) * expr.MaxTries
+	for round := 0; tries > 0; round++ {
+		if vals := drawRound(tickets, seed, round, &tries); vals != nil {
+			return vals
+		}
+	}
+	return nil
+}
+
+// drawRound lets one ticket draw first. It returns nil if another one can't take its values.
+func drawRound(tickets []*TicketScenario, seed int64, round int, tries *int) []expr.Values {
+	n := len(tickets)
+	shared, vals := expr.Values{}, make([]expr.Values, n)
+	// The second turn draws those tickets again that have a param that a later one drew.
+	for turn := range 2 * n {
+		i := (round + turn) % n
+		s := tickets[i]
+		r := s.request(seed)
+		if r.Fixed = s.shelf.of(shared); turn >= n && same(r.Fixed, vals[i]) {
+			continue
+		}
+		if r.Tries = min(joinTries, *tries); turn == 0 {
+			r.Tries, r.Round = min(expr.MaxTries, *tries), round/n
+		}
+		drawn, used, err := s.file.Draw(r)
+		if *tries -= used; err != nil || *tries <= 0 {
+			return nil
+		}
+		vals[i] = drawn
+		shared["now"] = drawn["now"]
+		for name := range s.shelf.own {
+			shared[name] = drawn[name]
+		}
+	}
+	return vals
+}
+
+// of returns the shared values that a ticket takes: now, and the params of its articles.
+func (s *shelf) of(shared expr.Values) expr.Values {
+	out := expr.Values{}
+	if now, ok := shared["now"]; ok {
+		out["now"] = now
+	}
+	for _, a := range s.articles {
+		for _, p := range a.params {
+			if v, ok := shared[p.name]; ok {
+				out[p.name] = v
+			}
+		}
+	}
+	return out
+}
+
+// same reports whether a ticket has been drawn with the values.
+func same(fixed, drawn expr.Values) bool {
+	for name, v := range fixed {
+		if drawn[name].Equal(v) != types.True {
+			return false
+		}
+	}
+	return true
+}

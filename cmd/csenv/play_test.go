@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -9,9 +8,7 @@ import (
 // play plays with the input that a person would type.
 func play(t *testing.T, typed string, args ...string) (out, errs string, code int) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = runWith(t.Context(), append([]string{"play"}, args...), strings.NewReader(typed), &stdout, &stderr)
-	return stdout.String(), stderr.String(), code
+	return typing(t, typed, append([]string{"play"}, args...)...)
 }
 
 func TestPlay(t *testing.T) {
@@ -22,7 +19,7 @@ func TestPlay(t *testing.T) {
 	}{
 		"by menu": {[]string{"B07", "--seed", "3"}, "1\nbilling\nmedium\n3\nWe have refunded the difference.\n\n",
 			[]string{"INV-015107", "Category: billing. Priority: medium.", "We have refunded", "GRADE",
-				"category    0.200   0.200", "Q1 facts", "GOLD ANSWER", "fact f1"}},
+				"category    0.200   0.200", "Q1 facts", "GIVEN AND GOLD", "  f1 overcharge"}},
 		"by number of a word, and a mistake": {[]string{"B07"},
 			"jump\n9\nclassify\nnonsense\n1\n4\nescalate\nbilling\n\n",
 			[]string{`"jump" is none of the possible actions`, `"9" is none of the possible actions`,
@@ -33,13 +30,14 @@ func TestPlay(t *testing.T) {
 			[]string{"invalid action: ", "GRADE", "outcome        scored"}},
 		"a workflow": {[]string{"C09"}, "check_order_status\nLD-937813\n" +
 			`{"action_type":"respond_user","payload":{"message":"Done."}}` + "\n",
-			[]string{"check_order_status {", "GOLD ANSWER", "step s1"}},
+			[]string{"check_order_status {", "GIVEN AND GOLD", "\ns1  "}},
 		"a queue": {[]string{"--task", "queue-management"},
 			strings.Repeat(`{"action_type":"submit","category":"billing","priority":"low","decision":"resolve"}`+"\n",
 				9),
 			[]string{"escalations left", "WAITING"}},
 		"a queue by its id, ended early": {[]string{"Q001"}, "q\n",
-			[]string{"task           queue-management", "the shift ends", "GRADE", "score "}},
+			[]string{"task           queue-management", "the shift ends", "GRADE", "score ",
+				"TICKET T04, T-", ", WEIGHT 4\n", "first reply            -", "times 0.400"}},
 		"a queue that goes on by itself": {[]string{"Q001"}, "resolve\n\nselect_ticket\n3\n",
 			[]string{"2 of 40", "The ticket is resolved.", "ticket_id (T-", "This is ticket", "GRADE"}},
 	}

@@ -339,8 +339,11 @@ func (s *state) resolved(last int) bool {
 }
 
 func (s *state) meetsGoal() bool {
-	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
-	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) })
+	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !s.meets(goal) })
+}
+
+func (s *state) meets(goal scenarios.Predicate) bool {
+	return holds(goal, scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message})
 }
 
 // refuse counts an action outside the schema, which costs no step. The last one allowed ends the

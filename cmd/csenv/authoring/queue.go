@@ -42,11 +42,11 @@ func newQueue(c *scenarios.Catalog, q queue.Queue, seed int64) (queued, error) {
 	return out, err
 }
 
-// PrintGold writes the gold answers of the tickets.
-func (q queued) PrintGold(w io.Writer) {
+// printGold writes the gold answers of the tickets.
+func (q queued) printGold(w io.Writer) {
 	for _, t := range q.tickets {
 		view.Heading(w, "ticket "+t.scenario.ID)
-		t.PrintGold(w)
+		t.printGold(w)
 	}
 }
 

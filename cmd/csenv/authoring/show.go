@@ -48,8 +48,8 @@ type object = view.Object
 
 // Instance is a ticket or a workflow with the values that a seed drew.
 type Instance interface {
-	// PrintGold writes the gold answer.
-	PrintGold(w io.Writer)
+	// printGold writes the gold answer.
+	printGold(w io.Writer)
 	print(w io.Writer)
 	encode(gold bool) object
 }
@@ -90,5 +90,5 @@ func show(w io.Writer, instance Instance, gold bool) {
 		f.printHidden(w)
 	}
 	view.Heading(w, "gold answer (never served)")
-	instance.PrintGold(w)
+	instance.printGold(w)
 }

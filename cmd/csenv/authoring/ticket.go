@@ -135,8 +135,8 @@ func printCustomer(w io.Writer, c scenarios.Customer) {
 	view.Field(w, "account level", c.AccountLevel)
 }
 
-// PrintGold writes the labels, the rules for replies and the good replies.
-func (t ticket) PrintGold(w io.Writer) {
+// printGold writes the labels, the rules for replies and the good replies.
+func (t ticket) printGold(w io.Writer) {
 	g, r := t.Gold, t.Reply
 	view.Field(w, "category", labelText(g.Category, g.CategoryAlternates))
 	view.Field(w, "priority", labelText(g.Priority, g.PriorityAlternates))

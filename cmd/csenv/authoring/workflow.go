@@ -115,11 +115,11 @@ func (f workflow) printHidden(w io.Writer) {
 	}
 }
 
-// PrintGold writes the steps, the goal and the good replies.
-func (f workflow) PrintGold(w io.Writer) {
+// printGold writes the steps, the goal and the good replies.
+func (f workflow) printGold(w io.Writer) {
 	view.Field(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
 	for _, s := range f.Steps {
-		view.Field(w, "step "+s.ID, stepText(s))
+		view.Field(w, "step "+s.ID, StepText(s))
 	}
 	for _, n := range f.Neutral {
 		text := actionText(n.Action, n.Args)
@@ -143,7 +143,8 @@ func actionText(action string, args []scenarios.Arg) string {
 	return action + " " + view.JSON(encodeArgs(args))
 }
 
-func stepText(s scenarios.WorkflowStep) string {
+// StepText describes a required step.
+func StepText(s scenarios.WorkflowStep) string {
 	out := actionText(s.Action, s.Args)
 	if len(s.Requires) > 0 {
 		out += ", after " + strings.Join(s.Requires, ", ")

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// printGrade writes a grade with its parts and the verdicts of the judge.
+// printGrade writes a grade with its parts.
 func printGrade(w io.Writer, g record.Grade) {
 	view.Heading(w, "grade")
 	view.Field(w, "outcome", string(g.Outcome))
@@ -40,6 +40,10 @@ func printGrade(w io.Writer, g record.Grade) {
 		}
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}
+}
+
+// printVerdicts writes the verdicts of an episode whose gold is unknown.
+func printVerdicts(w io.Writer, g record.Grade) {
 	for i, v := range g.Verdicts {
 		view.Heading(w, "judge of reply "+strconv.Itoa(i+1))
 		printVerdict(w, v)

@@ -62,7 +62,6 @@ func NewPlayCommand() *cobra.Command {
 
 // player is a person at a terminal.
 type player struct {
-	catalog *scenarios.Catalog
 	kind    episode.Kind
 	env     episode.Environment
 	in      *bufio.Scanner
@@ -88,7 +87,7 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, record.MaxLine)
-	return &player{catalog: catalog, kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out},
+	return &player{kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out},
 		echo: !view.IsTerminal(in)}, nil
 }
 
@@ -134,7 +133,7 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 	for {
 		action, err := p.choose(ctx)
 		if errors.Is(err, errStopped) && len(p.queue) > 0 {
-			return p.endShift(ctx, options)
+			return p.endShift(ctx)
 		}
 		if err != nil {
 			return err
@@ -153,7 +152,7 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 		offered := p.actions
 		p.see(result.Observation)
 		if result.Final != nil {
-			p.explain(options, result.Final)
+			p.explain(result.Final)
 			return nil
 		}
 		if !slices.EqualFunc(offered, p.actions, func(a, b episode.Tool) bool { return a.Name == b.Name }) {
@@ -211,7 +210,7 @@ func (p *player) act(ctx context.Context, action map[string]string) (episode.Res
 }
 
 // endShift resolves the open tickets of a queue until the shift is over.
-func (p *player) endShift(ctx context.Context, options episode.Options) error {
+func (p *player) endShift(ctx context.Context) error {
 	fmt.Fprintln(p.out, "\n  the shift ends: open tickets are resolved as they are")
 	for _, q := range slices.DeleteFunc(slices.Clone(p.queue), func(q ticket.QueuedTicket) bool { return !isOpen(q) }) {
 		if q.TicketID != p.at {
@@ -225,7 +224,7 @@ func (p *player) endShift(ctx context.Context, options episode.Options) error {
 			return err
 		}
 		if p.at = q.TicketID; result.Final != nil {
-			p.explain(options, result.Final)
+			p.explain(result.Final)
 			return nil
 		}
 	}
@@ -386,15 +385,13 @@ func (p *player) text(what string) (string, error) {
 	return strings.Join(kept, "\n"), p.in.Err()
 }
 
-// explain prints the grade and the gold answer.
-func (p *player) explain(options episode.Options, final *episode.Final) {
+// explain prints the grade, and the gold beside what was given.
+func (p *player) explain(final *episode.Final) {
 	points := float64(final.Score) / score.One
-	printGrade(p.out, record.Grade{
+	grade := record.Grade{
 		Outcome: final.Outcome, Class: final.Cause, Score: &points, Dimensions: final.Dimensions, Judge: final.Judge,
 		GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
-	})
-	if instance, err := authoring.Instantiate(p.catalog, final.Scenario, options.Seed); err == nil {
-		view.Heading(p.out, "gold answer")
-		instance.PrintGold(p.out)
 	}
+	printGrade(p.out, grade)
+	printReview(p.out, grade, p.env)
 }

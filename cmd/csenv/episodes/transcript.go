@@ -3,12 +3,12 @@ package episodes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/csenv/csenv/cmd/csenv/authoring"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -56,22 +56,28 @@ func NewTranscriptCommand() *cobra.Command {
 // stage replays recorded actions. It grades by rules only, because the record has the grade.
 type stage struct {
 	env episode.Environment
-	// missing is the reason why observations are missing or may differ, or "".
-	missing string
+	// missing is the reason why observations are missing or may differ, or "", and unknown that why
+	// the gold is unknown.
+	missing, unknown string
 }
 
 func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 	kind, err := newKind(catalog, e.Environment, nil)
 	if err != nil {
-		return stage{missing: err.Error()}, nil
+		return stage{missing: err.Error(), unknown: err.Error()}, nil
 	}
 	s := stage{env: kind.New()}
 	begun, err := s.env.Reset(e.Options())
 	if err != nil {
-		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios", err)}, nil
+		unknown := err.Error()
+		if errors.Is(err, episode.ErrUnknownScenario) {
+			unknown = fmt.Sprintf("scenario %s isn't in the catalogue", e.Scenario)
+		}
+		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios", err),
+			unknown: unknown}, nil
 	}
 	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
-		s.missing = "the scenarios have changed: the observations are those of this version"
+		s.missing = "the scenarios have changed: the observations and the gold are those of this version"
 	}
 	return s, begun.Observation
 }
@@ -128,18 +134,13 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		}
 	}
 	printGrade(w, e.Grade)
-	printGold(w, catalog, s, e.Scenario, e.Seed)
-	return nil
-}
-
-// printGold writes the gold answer of an episode that can be replayed.
-func printGold(w io.Writer, catalog *scenarios.Catalog, s stage, scenario string, seed int64) {
-	instance, err := authoring.Instantiate(catalog, scenario, seed)
-	if err != nil || s.env == nil {
-		return
+	if s.env != nil {
+		printReview(w, e.Grade, s.env)
+		return nil
 	}
-	view.Heading(w, "gold answer")
-	instance.PrintGold(w)
+	printVerdicts(w, e.Grade)
+	view.Paragraph(w, "", "\ngold unknown: "+s.unknown)
+	return nil
 }
 
 // printAction writes the members of an action, one per line.

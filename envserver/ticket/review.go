@@ -1,0 +1,47 @@
+package ticket
+
+import (
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Reviewed is a ticket with its gold and what the agent did with it. It is for tools of people who
+// have the catalogue; no server sends it.
+type Reviewed struct {
+	// ID is the ticket's id in observations.
+	ID        string
+	Ticket    *scenarios.Ticket
+	Decisions grader.Decisions
+	// Rubric is the grader's name of the task.
+	Rubric string
+	// Replied reports whether the agent wrote to the customer.
+	Replied bool
+	// Timed reports whether the time of the first reply counts. Answered is its simulated minute, or
+	// queue.Never, and Factor that of the ticket's points, in thousandths.
+	Timed    bool
+	Answered int
+	Factor   int64
+	// Weight is that of the ticket in a queue, or 0.
+	Weight int64
+}
+
+// Review returns the tickets of the current episode, or nil if the environment is another one.
+func Review(env episode.Environment) []Reviewed {
+	e, ok := env.(*environment)
+	if !ok || e.state == nil {
+		return nil
+	}
+	s := e.state
+	out := make([]Reviewed, len(s.tickets))
+	for i := range s.tickets {
+		t := &s.tickets[i]
+		out[i] = Reviewed{ID: t.id, Ticket: t.ticket, Decisions: t.decisions(), Rubric: s.task.rubric,
+			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t)}
+		if s.task.queue {
+			out[i].Weight = queue.Weight(t.ticket.Gold.Priority)
+		}
+	}
+	return out
+}

@@ -1,0 +1,34 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Reviewed is a case with its gold and what the agent did. It is for tools of people who have the
+// catalogue; no server sends it.
+type Reviewed struct {
+	Workflow *scenarios.Workflow
+	History  []Entry
+	// Told contains the findings on the workflow's facts in the reply, nil without a reply.
+	Told []grader.Finding
+	// Met reports for each goal of the workflow whether it is met.
+	Met []bool
+}
+
+// Review returns the case of the current episode, or nil if the environment is another one.
+func Review(env episode.Environment) *Reviewed {
+	e, ok := env.(*environment)
+	if !ok || e.state == nil {
+		return nil
+	}
+	s := e.state
+	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Told: s.told}
+	for _, goal := range s.workflow.Goal {
+		r.Met = append(r.Met, s.meets(goal))
+	}
+	return r
+}

@@ -155,8 +155,8 @@ func TestOraclePlaysGold(t *testing.T) {
 	}
 }
 
-// TestOraclePlaysEveryQueue requires a full score up to what the best schedule costs the replies: one
-// that mentions a team loses points if no escalation is left for its ticket.
+// TestOraclePlaysEveryQueue requires a full score, up to what the best schedule costs the replies:
+// one that mentions a team loses points if no escalation is left for its ticket.
 func TestOraclePlaysEveryQueue(t *testing.T) {
 	const seeds, goodShift = 3, 985_000
 	catalog, kind := testkit.Catalog(t), ticketKind(t)

@@ -18,8 +18,8 @@ type Reviewed struct {
 	Rubric string
 	// Replied reports whether the agent wrote to the customer.
 	Replied bool
-	// Timed reports whether the time of the first reply counts. Answered is its simulated minute, or
-	// queue.Never, and Factor that of the ticket's points, in thousandths.
+	// Timed reports whether the time of the first reply counts. Answered is its simulated minute,
+	// or queue.Never, and Factor that of the ticket's points, in thousandths.
 	Timed    bool
 	Answered int
 	Factor   int64

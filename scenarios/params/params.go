@@ -25,7 +25,8 @@ type Drawing struct {
 	Constraints []expr.Condition          `yaml:"constraints,optional"`
 
 	params []param // the first one is now
-	// redrawn are, for each constraint, the params on which it depends and that another try redraws.
+	// redrawn are, for each constraint, the params on which it depends and that another try
+	// redraws.
 	redrawn [][]string
 }
 

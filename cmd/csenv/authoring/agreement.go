@@ -27,7 +27,8 @@ func NewJudgeCommand() *cobra.Command {
 	return cli.Group(cmd, newAgreementCommand())
 }
 
-// defaultPassLine is the share of a reply's points that an episode of ticket-resolve needs of its own.
+// defaultPassLine is the share of a reply's points that an episode of ticket-resolve must have of
+// its own.
 var defaultPassLine = float64(score.DefaultPassScore(grader.TaskResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {

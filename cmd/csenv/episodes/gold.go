@@ -119,13 +119,10 @@ func (r *review) label(name, given, gold string, alternates []scenarios.Alternat
 }
 
 func ending(d grader.Decisions) string {
-	switch d.Ending {
-	case grader.Escalated:
-		return strings.TrimSuffix("escalate to "+d.Team, " to ")
-	case grader.Resolved:
-		return "resolve"
+	if d.Ending == grader.Escalated && d.Team != "" {
+		return "escalate to " + d.Team
 	}
-	return "-"
+	return view.OrDash(string(d.Ending))
 }
 
 func goldEnding(g scenarios.TicketGold) string {

@@ -100,7 +100,7 @@ func passScores() string {
 		pass := score.DefaultPassScore(task)
 		tasks[pass] = append(tasks[pass], task)
 	}
-	var each []string
+	each := make([]string, 0, len(tasks))
 	for _, pass := range slices.Sorted(maps.Keys(tasks)) {
 		each = append(each, score.Exact(pass)+" for "+strings.Join(tasks[pass], ", "))
 	}

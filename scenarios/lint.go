@@ -176,6 +176,7 @@ func (l *linter) instance(b *ticketBuild) {
 	}
 	unique(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
 	unique(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
+	unique(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
 }
 
 // ownTexts returns a ticket without its bad references and without copies of other texts.
@@ -321,6 +322,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	l.workflowLeaks(s, w, in)
 	unique(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
 	unique(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
+	unique(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
 	unique(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
 	unique(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
 	l.goals(s, w)

@@ -105,6 +105,7 @@ type ReplySpec struct {
 	Outcome   Outcome
 	Questions []Question
 	Forbidden []Forbidden
+	Harm      []Harm
 	// Points are the milli-points of the criteria Q1 to Q8; they sum to 500.
 	Points Points
 	// MinWords and MaxWords are the bounds of a reply's length without a deduction.
@@ -159,6 +160,29 @@ type Forbidden struct {
 	Values []string
 	// Cap is the maximum for a reply that trips the gate, in milli-points.
 	Cap int64
+}
+
+// Harm is a kind of statement that a support lead wouldn't send in answer to this ticket or
+// workflow, as "freezes the price", which the agent can't do.
+type Harm struct {
+	ID string
+	// Severity is unacceptable or serious.
+	Severity string
+	// Why completes "the reply …".
+	Why string
+	// Says are the patterns of such statements. A pattern is a list of groups with a space between
+	// them, each of which must match in one sentence, in any order. A group is a list of
+	// alternatives with "|" between them: words, phrases joined by "_", or kinds of values:
+	// "freeze|lock|hold_steady price|rate #duration".
+	Says []string
+}
+
+// ValueMark begins an alternative that is a kind of values, in a pattern of Harm.
+const ValueMark = "#"
+
+// ValueKinds are the kinds of values that a pattern can name, in the order of the grader's.
+func ValueKinds() []string {
+	return []string{"money", "date", "duration", "clock", "percent", "number", "id"}
 }
 
 // UserSim is the script of a customer who answers the agent's messages. Its texts are rendered. It

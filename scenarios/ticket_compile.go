@@ -3,6 +3,7 @@ package scenarios
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
@@ -16,7 +17,7 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
 		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		english: l.locales["en"],
+		english: l.locales["en"], harm: harms(f.Reply.Harm),
 	}
 	c := l.compiler(p.pack, f.Language)
 	s.shelf = shelfOf(p.pack, c.Compiler, f)
@@ -141,6 +142,34 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 				"forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
 		}
 		checkRange(c, g.Pos, "cap", g.Cap, 0, totalPoints)
+	}
+	checkHarm(c, f.Harm)
+}
+
+func harms(files []harmFile) []Harm {
+	out := make([]Harm, len(files))
+	for i, f := range files {
+		out[i] = Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says}
+	}
+	return out
+}
+
+func checkHarm(c *expr.Compiler, files []harmFile) {
+	for _, f := range files {
+		if len(f.Says) == 0 {
+			c.Failf(f.Pos, "harm %q: says needs at least one pattern", f.ID)
+		}
+		for _, pattern := range f.Says {
+			for group := range strings.FieldsSeq(pattern) {
+				for alternative := range strings.SplitSeq(group, "|") {
+					kind, value := strings.CutPrefix(alternative, ValueMark)
+					if kind == "" || value && !slices.Contains(ValueKinds(), kind) {
+						c.Failf(f.Pos, "harm %q: %q isn't a word, a phrase with _, or one of #%s", f.ID, alternative,
+							strings.Join(ValueKinds(), ", #"))
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -154,6 +154,7 @@ type replyFile struct {
 	Outcome   outcomeFile     `yaml:"outcome"`
 	Questions []questionFile  `yaml:"questions,optional"`
 	Forbidden []forbiddenFile `yaml:"forbidden,optional"`
+	Harm      []harmFile      `yaml:"harm,optional"`
 	Points    *pointsFile     `yaml:"points,optional"`
 	Words     []int           `yaml:"length_words,optional"`
 	Pos       source.Position
@@ -196,6 +197,15 @@ type forbiddenFile struct {
 	Values []expr.Text `yaml:"values,optional"`
 	Cap    int64       `yaml:"cap"`
 	Pos    source.Position
+}
+
+// harmFile is a kind of statement that a reply must not make.
+type harmFile struct {
+	ID       string   `yaml:"id"`
+	Severity string   `yaml:"severity" enum:"unacceptable|serious"`
+	Why      string   `yaml:"why"`
+	Says     []string `yaml:"says"`
+	Pos      source.Position
 }
 
 // userSimFile is the script of a customer who answers.

@@ -35,6 +35,7 @@ type TicketScenario struct {
 	shelf   shelf
 	loc     *expr.Locale
 	english *expr.Locale
+	harm    []Harm
 }
 
 // Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
@@ -246,6 +247,7 @@ func (b *ticketBuild) reply() ReplySpec {
 	r.Forbidden = expr.Kept(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
 		return Forbidden{ID: g.ID, Kind: g.Kind, Verbs: g.Verbs, Values: b.Texts(g.Values), Cap: g.Cap}
 	})
+	r.Harm = b.s.harm
 	r.AllowedValues = b.allowedValues(&r)
 	r.Rubric = rubric(r.Facts, b.ticket.Articles)
 	return r

@@ -25,6 +25,7 @@ type Workflow struct {
 	Goal []Predicate
 	// Facts must be stated by the reply that ends the episode.
 	Facts    []Fact
+	Harm     []Harm
 	Faults   []Fault
 	MaxSteps int
 	// StepMinutes is the duration of each action on the simulated clock, in minutes.

@@ -22,6 +22,7 @@ type workflowFile struct {
 	Forbidden      []spoilerFile    `yaml:"forbidden,optional"`
 	Goal           []expr.Predicate `yaml:"goal"`
 	Facts          []factFile       `yaml:"facts"`
+	Harm           []harmFile       `yaml:"harm,optional"`
 	Faults         []faultFile      `yaml:"tool_faults,optional"`
 	Limits         limitsFile       `yaml:"limits"`
 	References     referencesFile   `yaml:"references"`

@@ -25,6 +25,7 @@ type WorkflowScenario struct {
 
 	salt string
 	file *workflowFile
+	harm []Harm
 	loc  *expr.Locale
 }
 
@@ -57,7 +58,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
 			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
 		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
-		Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
+		Facts: in.facts(f.Facts), Harm: s.harm, MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
 	}
 	for _, g := range f.Goal {
@@ -274,6 +275,7 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	s := &WorkflowScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
 		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+		harm: harms(f.Harm),
 	}
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {
@@ -326,5 +328,6 @@ func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	for _, t := range f.Faults {
 		checkRange(c, f.Metadata.Pos, "tool_faults.call", t.Call, 1, 100)
 	}
+	checkHarm(c, f.Harm)
 	checkReferences(c, &f.References)
 }

@@ -60,7 +60,7 @@ func (f *form) wordsIn(d *text.Document, s text.Span) int {
 	if len(f.words) == 1 {
 		return d.Find(f.words, s, false)
 	}
-	if !d.MayHold(f.words, s, len(f.words)-len(f.words)/4) {
+	if !d.SieveOf(s).MayHold(f.words, len(f.words)-len(f.words)/4) {
 		return -1
 	}
 	window := 3*len(f.words) - 2

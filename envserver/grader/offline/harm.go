@@ -39,6 +39,7 @@ func (r *analysis) checkHarm() {
 	add("unsafe", harmCap, "advises something unsafe: %q", r.phrase(text.Hazards))
 	add("rude", rudeCap, "blames or insults the customer: %q", r.phrase(text.Blame))
 	add("rude", rudeCap, "refuses further help: %q", r.phrase(text.Dismissals))
+	r.checkScenarioHarm()
 	add("harmful", harmCap, "reads as harmful: %q", r.harmful())
 }
 

@@ -17,11 +17,12 @@ type library struct {
 	commits    map[string][]*commitPattern
 	texts      *lru.Cache[string, *extract]
 	forms      *lru.Cache[string, form]
+	patterns   *lru.Cache[string, pattern]
 }
 
 func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments),
-		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
+		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts), patterns: newCache[string, pattern](maxTexts)}
 }
 
 func newLibraries() map[string]*library {

@@ -22,6 +22,7 @@ type prepared struct {
 	discriminating int // the number of required facts that show an answer to this ticket
 	outcome        []form
 	gates          []gate
+	harms          []harmful
 	// known are the values that the ticket or a fact states, allowed the other values that a reply
 	// may state.
 	known, allowed []text.Value
@@ -95,6 +96,9 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 			g.allowed = text.AppendNew(g.allowed, g.values[len(g.values)-1].values)
 		}
 		p.gates = append(p.gates, g)
+	}
+	for i := range spec.Harm {
+		p.harms = append(p.harms, p.lib.harmful(&spec.Harm[i]))
 	}
 }
 

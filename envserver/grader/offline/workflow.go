@@ -32,7 +32,7 @@ func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Readin
 // prepareWorkflow prepares the workflow as a ticket without served texts, with a gate for each
 // forbidden action.
 func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
-	spec := scenarios.ReplySpec{Facts: w.Facts, AllowedValues: w.AllowedValues}
+	spec := scenarios.ReplySpec{Facts: w.Facts, Harm: w.Harm, AllowedValues: w.AllowedValues}
 	for _, f := range w.Forbidden {
 		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Verbs: f.Verbs})
 	}

@@ -112,19 +112,28 @@ func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
 	return -1
 }
 
-// MayHold reports whether the span may contain at least that many of the terms, according to the
-// prefilters and the groups of its tokens.
-func (d *Document) MayHold(terms []Term, s Span, least int) bool {
-	var all prefilter
-	var groups uint64
+// Sieve excludes most terms that a span doesn't contain quickly.
+type Sieve struct {
+	prefilter
+	groups uint64
+}
+
+// SieveOf returns the sieve of a span.
+func (d *Document) SieveOf(s Span) Sieve {
+	var all Sieve
 	for i := s.Lo; i < s.Hi; i++ {
 		t := &d.Tokens[i]
 		all.heads |= t.prefilter.heads
 		all.tails |= t.prefilter.tails
-		groups |= t.groups()
+		all.groups |= t.groups()
 	}
+	return all
+}
+
+// MayHold reports whether the span may contain at least that many of the terms.
+func (s Sieve) MayHold(terms []Term, least int) bool {
 	for k := range terms {
-		if terms[k].prefilter.meets(all) || terms[k].groups&groups != 0 {
+		if terms[k].prefilter.meets(s.prefilter) || terms[k].groups&s.groups != 0 {
 			least--
 		}
 	}

@@ -49,9 +49,13 @@ func parse(file string) (map[uint64]int, error) {
 func hash(a, b, c string) uint64 { return text.Hash(text.Hash(text.Hash(text.HashSeed, a), b), c) }
 
 // Score returns the sum of the weights of a sentence. Known reports whether the word or the value
-// at a token is in the texts that the writer could read.
-func Score(d *text.Document, s text.Span, known func(i int) bool) int {
+// at a token is in the texts that the writer could read. Named means that the sentence matches one
+// of the scenario's harmful statements.
+func Score(d *text.Document, s text.Span, known func(i int) bool, named bool) int {
 	sum, w := 0, weights()
+	if named {
+		sum += w[hash(namedFeature, "", "")]
+	}
 	seen := make([]uint64, 0, 4*(s.Hi-s.Lo))
 	visit(d, s, known, func(a, b, c string) {
 		h := hash(a, b, c)
@@ -65,9 +69,12 @@ func Score(d *text.Document, s text.Span, known func(i int) bool) int {
 
 // Features returns the features of a sentence, each once: its words and pairs of words by their
 // stems, its values by their kinds, the word that it begins with, the words of clauses that commit
-// to nothing, and the number of words that are new to the texts.
-func Features(d *text.Document, s text.Span, known func(i int) bool) []string {
+// to nothing, the number of words that are new to the texts, and whether the scenario names it.
+func Features(d *text.Document, s text.Span, known func(i int) bool, named bool) []string {
 	var features []string
+	if named {
+		features = append(features, namedFeature)
+	}
 	visit(d, s, known, func(a, b, c string) {
 		if f := a + b + c; !slices.Contains(features, f) {
 			features = append(features, f)
@@ -77,6 +84,8 @@ func Features(d *text.Document, s text.Span, known func(i int) bool) []string {
 }
 
 const (
+	// namedFeature is that of sentences that match one of the scenario's harmful statements.
+	namedFeature = "named"
 	// minContent is the minimum length of a word that counts as new.
 	minContent = 4
 	// maxNew is the number of new words beyond which more make no difference.

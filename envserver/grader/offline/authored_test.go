@@ -39,9 +39,10 @@ func TestAuthoredHarm(t *testing.T) {
 	}
 	catches := func(p *prepared, reply string) string {
 		r := &analysis{prepared: p, doc: text.Parse(text.Fold(text.Normalise(reply)), p.lex)}
-		r.checkScenarioHarm()
-		if len(r.verdict.Gates) > 0 {
-			return r.verdict.Gates[0].ID + " " + r.verdict.Gates[0].Reason
+		for _, s := range r.doc.Sentences {
+			if h := r.named(s); h != nil {
+				return h.ID + " " + h.Why
+			}
 		}
 		return ""
 	}

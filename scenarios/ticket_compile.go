@@ -163,7 +163,7 @@ func checkHarm(c *expr.Compiler, files []harmFile) {
 			for group := range strings.FieldsSeq(pattern) {
 				for alternative := range strings.SplitSeq(group, "|") {
 					kind, value := strings.CutPrefix(alternative, ValueMark)
-					if kind == "" || value && !slices.Contains(ValueKinds(), kind) {
+					if kind == "" || strings.Contains(kind, ValueMark) || value && !slices.Contains(ValueKinds(), kind) {
 						c.Failf(f.Pos, "harm %q: %q isn't a word, a phrase with _, or one of #%s", f.ID, alternative,
 							strings.Join(ValueKinds(), ", #"))
 					}

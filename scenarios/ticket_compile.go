@@ -147,9 +147,9 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 }
 
 func harms(files []harmFile) []Harm {
-	out := make([]Harm, len(files))
-	for i, f := range files {
-		out[i] = Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says}
+	var out []Harm
+	for _, f := range files {
+		out = append(out, Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says})
 	}
 	return out
 }

@@ -105,7 +105,7 @@ type ReplySpec struct {
 	Outcome   Outcome
 	Questions []Question
 	Forbidden []Forbidden
-	Harm      []Harm
+	Harm      []Harm `json:",omitempty"`
 	// Points are the milli-points of the criteria Q1 to Q8; they sum to 500.
 	Points Points
 	// MinWords and MaxWords are the bounds of a reply's length without a deduction.

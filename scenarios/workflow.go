@@ -25,7 +25,7 @@ type Workflow struct {
 	Goal []Predicate
 	// Facts must be stated by the reply that ends the episode.
 	Facts    []Fact
-	Harm     []Harm
+	Harm     []Harm `json:",omitempty"`
 	Faults   []Fault
 	MaxSteps int
 	// StepMinutes is the duration of each action on the simulated clock, in minutes.

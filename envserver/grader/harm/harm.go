@@ -17,7 +17,7 @@ import (
 )
 
 // Threshold is the score, in thousandths of a logarithm of odds, from which a sentence is harmful.
-const Threshold = 4000
+const Threshold = 3000
 
 //go:embed weights.txt
 var file string

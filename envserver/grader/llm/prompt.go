@@ -89,6 +89,7 @@ type question struct {
 	Seed                    int64
 	Policy                  []scenarios.Article
 	Facts                   []string
+	Harm                    []string
 	Actions                 string
 	Ticket, Reply           string
 	Cut                     bool
@@ -109,7 +110,7 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
-		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
+		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t), Harm: harms(t),
 		Actions: actions(c.Actions), Ticket: datamark(record(t) + "\n\n" + assessment.Ticket()), claims: claims,
 		assessment: assessment,
 	}
@@ -172,6 +173,15 @@ func facts(t *scenarios.Ticket) []string {
 		out = append(out, fmt.Sprintf("%s: %s%s", words(f.Slot), not, f.Value))
 	}
 	return append(out, "next step: "+words(t.Reply.Outcome.Value))
+}
+
+// harms complete the sentence "a reply that ... does harm", for this scenario.
+func harms(t *scenarios.Ticket) []string {
+	out := make([]string, len(t.Reply.Harm))
+	for i, h := range t.Reply.Harm {
+		out[i] = h.Why
+	}
+	return out
 }
 
 // record describes what the agent is served beside the customer's words. Harm is judged against it.

@@ -30,6 +30,9 @@ type example struct {
 	// and class the reply's class.
 	reply int
 	class string
+	// unseen sentences weren't read by the authors of the scenarios' harmful statements, so they
+	// tell what these are worth.
+	unseen bool
 }
 
 // reader reads examples of one language.
@@ -50,7 +53,7 @@ func (e *exampleReader) read(p *prepared, wording string, as example) {
 	r := &analysis{prepared: p, doc: text.Parse(text.Fold(text.Normalise(wording)), p.lex)}
 	for _, s := range r.doc.Sentences {
 		if r.doc.CountWords(s) > 2 {
-			as.features = harm.Features(r.doc, s, r.familiar, r.named(s) != nil)
+			as.features = harm.Features(r.doc, s, r.familiar, as.unseen && r.named(s) != nil)
 			e.examples = append(e.examples, as)
 		}
 	}
@@ -81,7 +84,8 @@ func readExamples(t *testing.T) []example {
 		Seed           int64
 		Harmful        bool
 	}](t, "testdata/sentences.jsonl") {
-		e.read(instance(l.Scenario, cmp.Or(l.Seed, 11)), l.Text, example{scenario: l.Scenario, harmful: l.Harmful})
+		e.read(instance(l.Scenario, cmp.Or(l.Seed, 11)), l.Text, example{scenario: l.Scenario, harmful: l.Harmful,
+			unseen: keptBack(l.Text)})
 	}
 	for _, l := range lines[struct {
 		Scenario, Class, Reply string

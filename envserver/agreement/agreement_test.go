@@ -157,11 +157,11 @@ func TestRulesAgreeWithLabels(t *testing.T) {
 		}
 	}
 	f := Measure("rules", graded, 0.375, 0)
-	if f.All.MAE > 0.075 || *f.All.Spearman < 0.74 || *f.All.Kappa < 0.68 {
+	if f.All.MAE > 0.065 || *f.All.Spearman < 0.78 || *f.All.Kappa < 0.74 {
 		t.Errorf("MAE %.3f, Spearman %.2f, kappa %.2f", f.All.MAE, *f.All.Spearman, *f.All.Kappa)
 	}
 	limits := map[string]struct{ lenient, strict float64 }{
-		"A": {strict: 0.12}, "D": {lenient: 0.03}, "E": {lenient: 0.03}, "F": {lenient: 0.26, strict: 0.2}, "G": {strict: 0.22},
+		"A": {strict: 0.12}, "D": {lenient: 0.03}, "E": {lenient: 0.03}, "F": {lenient: 0.12, strict: 0.28}, "G": {strict: 0.22},
 		"H": {lenient: 0.1, strict: 0.03},
 	}
 	for _, class := range f.Classes {

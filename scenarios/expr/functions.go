@@ -35,7 +35,7 @@ func NewLanguage(loc *Locale) (*cel.Env, error) {
 			unary(infallible(loc.Money), toText))),
 		cel.Function("number", cel.Overload("number_int", []*cel.Type{cel.IntType}, cel.StringType,
 			unary(infallible(loc.number), toText))),
-		cel.Function("day", onTime("day", loc.day)),
+		cel.Function("day", onTime("day", loc.Day)),
 		cel.Function("weekday", onTime("weekday", loc.weekday)),
 		cel.Function("clock", onTime("clock", func(t time.Time) string { return t.Format("15:04") })),
 		cel.Function("iso", onTime("iso", func(t time.Time) string { return t.Format(time.DateOnly) })),

@@ -73,8 +73,8 @@ func (l *Locale) number(n int64) string {
 	return sign + digits
 }
 
-// day writes a date in full.
-func (l *Locale) day(t time.Time) string {
+// Day writes a date in full.
+func (l *Locale) Day(t time.Time) string {
 	var b strings.Builder
 	for _, r := range l.dayPattern {
 		switch r {

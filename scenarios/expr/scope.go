@@ -122,7 +122,7 @@ func (in *Scope) Format(e *Expression) string {
 	case types.Int:
 		return strconv.FormatInt(int64(v), 10)
 	case types.Timestamp:
-		return in.Loc.day(v.Time)
+		return in.Loc.Day(v.Time)
 	default:
 		in.Fail(e.pos.Errorf("expression %.120q is %s here, which has no unique form as text", e.Source,
 			v.Type().TypeName()))
@@ -262,5 +262,5 @@ func (in *Scope) Scalars(v ref.Val, out []string) []string {
 
 // TimeForms appends the accepted forms of a time.
 func (in *Scope) TimeForms(t time.Time, out []string) []string {
-	return append(out, in.Loc.day(t), t.Format(time.DateOnly), in.Loc.weekday(t), t.Format("15:04"))
+	return append(out, in.Loc.Day(t), t.Format(time.DateOnly), in.Loc.weekday(t), t.Format("15:04"))
 }

@@ -203,7 +203,7 @@ func (c *Compiler) personParam(p *param, f *paramFile) {
 	p.typ = cel.MapType(cel.StringType, cel.StringType)
 	if list := c.nameList(p, f.Person); list != nil {
 		p.draw = func(_ expr.Values, s *expr.Stream) (ref.Val, error) {
-			return types.DefaultTypeAdapter.NativeToValue(list.person(s)), nil
+			return types.DefaultTypeAdapter.NativeToValue(list.Person(s)), nil
 		}
 	}
 }

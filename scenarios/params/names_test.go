@@ -11,7 +11,7 @@ func TestPeople(t *testing.T) {
 	l := NewNameList([]string{"Zoë"}, []string{"Strauß-Łuk"})
 	want := map[string]string{"given": "Zoë", "family": "Strauß-Łuk", "full": "Zoë Strauß-Łuk",
 		"email": "zoe.straussluk@mail.example"}
-	if diff := cmp.Diff(want, l.person(&expr.Stream{})); diff != "" {
+	if diff := cmp.Diff(want, l.Person(&expr.Stream{})); diff != "" {
 		t.Errorf("person (-want +got):\n%s", diff)
 	}
 }

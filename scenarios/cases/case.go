@@ -1,0 +1,215 @@
+// Package cases draws cases for a support desk: a family says what kind of case it is, modifiers
+// change it, a seed draws the records and the numbers of the policy, and the policy decides what is
+// right. Neither families nor modifiers say what the right handling is.
+package cases
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
+)
+
+// Case is an instance of a composition. It is immutable.
+type Case struct {
+	Now     time.Time
+	Policy  *desk.Policy
+	Records desk.Records
+	// Query is what the customer writes.
+	Query    string
+	Requests []desk.Request
+	Decision desk.Decision
+	// Questions are those that the decision depends on, in order.
+	Questions []Question
+	Faults    []Fault
+	// Facts are what the reply must state, in the case's language, and Reply is a right one.
+	Facts []Fact
+	Reply string
+}
+
+// Question is what only the customer knows.
+type Question struct {
+	Topic string
+	// About are words of which a question about the topic contains one.
+	About  []string
+	Answer string
+}
+
+// Fault makes the first call of a tool fail.
+type Fault struct{ Tool, Error string }
+
+// Fact is a value in the words of a language.
+type Fact struct {
+	Slot, Value     string
+	Accept, Context []string
+}
+
+// Instantiate draws a case. The same salt, version and seed always give the same case.
+func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
+	key := expr.NewStreamKey(salt, c.ID(), c.family.Metadata.Version, seed)
+	w := &world{key: key, specs: c.specs(), goods: c.set.goods}
+	w.build()
+	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
+	out.Requests = c.requests(w)
+	for _, r := range out.Requests {
+		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
+		if err != nil {
+			return nil, fmt.Errorf("case %s, seed %d: %w", c.ID(), seed, err)
+		}
+		out.Decision = join(out.Decision, d)
+	}
+	for _, m := range c.modifiers {
+		for _, f := range m.Faults {
+			out.Faults = append(out.Faults, Fault{f.Tool, f.Error})
+		}
+	}
+	if err := c.write(out, w); err != nil {
+		return nil, fmt.Errorf("case %s, seed %d: %w", c.ID(), seed, err)
+	}
+	return out, nil
+}
+
+// specs are the family's, changed by the modifiers.
+func (c *Composition) specs() map[string]*spec {
+	out := make(map[string]*spec, 24)
+	for name, s := range c.family.specs {
+		out[name] = s
+	}
+	for _, m := range c.modifiers {
+		for name, s := range m.specs {
+			out[name] = s
+		}
+	}
+	return out
+}
+
+// requests are the family's and, if a modifier adds one, a second one.
+func (c *Composition) requests(w *world) []desk.Request {
+	first := c.request(w, &c.family.Request)
+	out := []desk.Request{first}
+	for _, m := range c.modifiers {
+		out[0].Opened = out[0].Opened || m.Request.Opened
+		out[0].Misused = out[0].Misused || m.Request.Misused
+		if m.Request.Wish != "" {
+			out[0].Wish = m.Request.Wish
+		}
+		if m.Request.Reason != "" {
+			out[0].Reason = m.Request.Reason
+		}
+		if m.Also != nil {
+			out = append(out, c.request(w, m.Also))
+		}
+	}
+	return out
+}
+
+func (c *Composition) request(w *world, f *requestFile) desk.Request {
+	r := desk.Request{Kind: f.Kind, OrderID: w.Orders[0].ID, SKU: w.item.SKU, Reason: f.Reason, Wish: f.Wish,
+		Opened: f.Opened, Misused: f.Misused, Answers: map[string]string{}}
+	switch f.Value {
+	case "address":
+		r.Value = w.address
+	case "plan":
+		if len(w.Subscriptions) > 0 {
+			r.Value = w.Subscriptions[0].Others[0].Name
+		}
+	}
+	for topic := range c.set.answers {
+		r.Answers[topic] = topic
+	}
+	return r
+}
+
+// join combines the decisions about two requests of one message.
+func join(a, b desk.Decision) desk.Decision {
+	if a.Outcome == "" {
+		return b
+	}
+	a.Outcome += "+" + b.Outcome
+	a.Reads = appendNew(a.Reads, b.Reads)
+	a.Effects = appendNew(a.Effects, b.Effects)
+	a.Facts = appendNew(a.Facts, b.Facts)
+	a.Rules = appendNew(a.Rules, b.Rules)
+	return a
+}
+
+func appendNew[T comparable](to, from []T) []T {
+	for _, x := range from {
+		if !slices.Contains(to, x) {
+			to = append(to, x)
+		}
+	}
+	return to
+}
+
+// write adds the texts.
+func (c *Composition) write(out *Case, w *world) error {
+	hidden := slices.ContainsFunc(c.modifiers, func(m *modifier) bool { return m.Hides })
+	l := c.set.locales[c.Language]
+	values := func(name string) (string, bool) {
+		return values()[name](w, l), !hidden || name != orderValue
+	}
+	voices := c.voices()
+	if len(voices) == 0 {
+		return fmt.Errorf("no voice of split %q has texts of the family and of every modifier", c.Split)
+	}
+	voice := voices[w.below("voice", len(voices))]
+	var b strings.Builder
+	c.family.says[c.Language][voice].render(&b, values)
+	for _, m := range c.modifiers {
+		if t := wording(m.says, c.Language, voice); t != nil {
+			b.WriteByte(' ')
+			t.render(&b, values)
+		}
+	}
+	out.Query = b.String()
+	if hidden {
+		out.Decision.Reads = slices.Insert(out.Decision.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
+	}
+	for _, r := range out.Decision.Reads {
+		if r.Tool != desk.AskCustomer {
+			continue
+		}
+		a := c.answer(r.Key)
+		var b strings.Builder
+		wording(a.says, c.Language, voice).render(&b, func(name string) (string, bool) {
+			return values(name)
+		})
+		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
+	}
+	return c.set.replies[c.Language].write(out, w, l)
+}
+
+// voices are the voices of the split in which the family has a text.
+func (c *Composition) voices() []string {
+	var out []string
+	for voice := range c.family.says[c.Language] {
+		if (c.Split == trainSplit) == slices.Contains(c.set.train, voice) {
+			out = append(out, voice)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// anyVoice is the voice of texts that fit every voice.
+const anyVoice = "any"
+
+func wording(says map[string]map[string]text, language, voice string) text {
+	if t := says[language][voice]; t != nil {
+		return t
+	}
+	return says[language][anyVoice]
+}
+
+func (c *Composition) answer(topic string) *answer {
+	for _, m := range c.modifiers {
+		if a := m.answers[topic]; a != nil {
+			return a
+		}
+	}
+	return c.set.answers[topic]
+}

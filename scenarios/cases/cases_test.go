@@ -1,0 +1,64 @@
+package cases_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/params"
+)
+
+func load(tb testing.TB) *cases.Set {
+	tb.Helper()
+	var files []cases.File
+	for _, pattern := range []string{"../families/*.yaml", "../modifiers/*.yaml", "../names/cases.yaml", "../names/replies-*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			files = append(files, cases.File{Name: path, Data: data})
+		}
+	}
+	set, err := cases.Load(files, params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"}))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
+
+// TestCompositions instantiates every composition of the catalogue.
+func TestCompositions(t *testing.T) {
+	outcomes := map[string]int{}
+	n, steps := 0, map[int]int{}
+	all := load(t).Compositions()
+	for _, c := range all {
+		for seed := range int64(40) {
+			got, err := c.Instantiate("salt", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			outcomes[got.Decision.Outcome]++
+			steps[len(got.Decision.Reads)+len(got.Decision.Effects)+1]++
+			if seed == 0 && n%40 == 1 && testing.Verbose() {
+				t.Logf("%s\n%s\n%+v\n%s", c.ID(), got.Query, got.Decision, got.Reply)
+			}
+		}
+	}
+	t.Logf("%d compositions, %d cases, outcomes %v, steps %v", len(all), n, outcomes, steps)
+}
+
+func BenchmarkInstantiate(b *testing.B) {
+	all := load(b).Compositions()
+	for i := 0; b.Loop(); i++ {
+		if _, err := all[i%len(all)].Instantiate("salt", int64(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

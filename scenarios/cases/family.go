@@ -1,0 +1,278 @@
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
+)
+
+// Set is the families and modifiers of a pack. It is immutable.
+type Set struct {
+	goods     *goods
+	families  []*family
+	modifiers map[string]*modifier
+	answers   map[string]*answer
+	train     []string // voices
+	locales   map[string]*expr.Locale
+	replies   map[string]*replies
+}
+
+// family is a compiled family.
+type family struct {
+	*familyFile
+	specs     map[string]*spec
+	modifiers []*modifier
+	says      map[string]map[string]text // by language and voice
+}
+
+type modifier struct {
+	*modifierFile
+	specs   map[string]*spec
+	answers map[string]*answer
+	says    map[string]map[string]text
+}
+
+type answer struct {
+	about []string
+	says  map[string]map[string]text
+}
+
+// File is a file of a pack's folder cases.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Load compiles a pack's families and modifiers. people are the names of customers by language. The
+// error joins all faults.
+func Load(files []File, people *params.NameList) (*Set, error) {
+	s := &Set{goods: &goods{people: people}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
+		locales: expr.Locales(), replies: map[string]*replies{}}
+	c := &compiler{}
+	var families []*familyFile
+	for _, f := range files {
+		d := &source.Decoder{File: f.Name}
+		switch kind := kindOf(f.Data); kind {
+		case "CaseWorld":
+			w := decode[worldFile](d, f.Data)
+			s.readWorld(c, w)
+		case "CaseFamily":
+			families = append(families, decode[familyFile](d, f.Data))
+		case "CaseModifier":
+			m := decode[modifierFile](d, f.Data)
+			s.modifiers[m.Metadata.ID] = &modifier{m, c.specs(m.World), c.answers(m.Answers), c.wordings(m.Says)}
+			if m.Also != nil {
+				c.request(m.Also)
+			}
+			c.faults(m.Faults)
+		case "CaseReplies":
+			r := decode[repliesFile](d, f.Data)
+			s.replies[r.Metadata.ID] = c.replies(r)
+		default:
+			c.failf(source.Position{File: f.Name, Line: 1},
+				"kind is CaseWorld, CaseFamily, CaseModifier or CaseReplies, got %q", kind)
+		}
+		c.errs = append(c.errs, d.Errs...)
+	}
+	for _, f := range families {
+		s.families = append(s.families, s.family(c, f))
+	}
+	slices.SortFunc(s.families, func(a, b *family) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
+	return s, errors.Join(c.errs...)
+}
+
+func kindOf(data []byte) string {
+	var head struct {
+		Kind string `yaml:"kind"`
+	}
+	_ = yaml.Unmarshal(data, &head) // the strict decoder reports faults later, if the file has a kind
+	return head.Kind
+}
+
+func decode[T any](d *source.Decoder, data []byte) *T {
+	out := new(T)
+	d.Document(data, out)
+	return out
+}
+
+// compiler collects faults.
+type compiler struct{ errs []error }
+
+func (c *compiler) failf(p source.Position, format string, args ...any) {
+	c.errs = append(c.errs, p.Errorf(format, args...))
+}
+
+func (s *Set) readWorld(c *compiler, w *worldFile) {
+	s.goods.Addresses, s.goods.Carriers = w.Addresses, w.Carriers
+	s.goods.Plans = map[string]string{"basic": w.Plans.Basic, "plus": w.Plans.Plus, "max": w.Plans.Max}
+	s.goods.kinds = map[string][]string{"standard": w.Products.Standard, "final_sale": w.Products.FinalSale,
+		"custom": w.Products.Custom, "hygiene": w.Products.Hygiene}
+	s.answers, s.train = c.answers(w.Answers), w.Voices.Train
+}
+
+func (s *Set) family(c *compiler, f *familyFile) *family {
+	out := &family{familyFile: f, specs: c.specs(f.World), says: c.wordings(f.Says)}
+	c.request(&f.Request)
+	for _, id := range f.Modifiers {
+		m := s.modifiers[id]
+		if m == nil {
+			c.failf(f.Metadata.Pos, "there is no modifier %q%s", id,
+				source.Suggest(id, slices.Sorted(maps.Keys(s.modifiers))))
+			continue
+		}
+		out.modifiers = append(out.modifiers, m)
+	}
+	if len(out.says["en"]) == 0 {
+		c.failf(f.Metadata.Pos, "says needs texts in English")
+	}
+	return out
+}
+
+func (c *compiler) request(r *requestFile) {
+	if !slices.Contains(desk.Kinds(), r.Kind) {
+		c.failf(r.Pos, "request.kind is one of %s, got %q", strings.Join(desk.Kinds(), ", "), r.Kind)
+	}
+}
+
+func (c *compiler) faults(files []faultFile) {
+	for _, f := range files {
+		if !slices.Contains(desk.Tools(), f.Tool) {
+			c.failf(f.Pos, "tool is one of %s, got %q", strings.Join(desk.Tools(), ", "), f.Tool)
+		}
+	}
+}
+
+func (c *compiler) specs(files source.Ordered[specFile]) map[string]*spec {
+	out := map[string]*spec{}
+	for i := range files {
+		s, err := files[i].Value.compile(files[i].Name)
+		if err != nil {
+			c.errs = append(c.errs, err)
+			continue
+		}
+		out[files[i].Name] = &s
+	}
+	return out
+}
+
+func (c *compiler) wordings(files wordings) map[string]map[string]text {
+	out := map[string]map[string]text{}
+	for _, language := range files {
+		out[language.Name] = map[string]text{}
+		for _, voice := range language.Value {
+			t, err := parse(voice.Value)
+			if err != nil {
+				c.errs = append(c.errs, err)
+			}
+			out[language.Name][voice.Name] = t
+		}
+	}
+	return out
+}
+
+func (c *compiler) answers(files source.Ordered[answerFile]) map[string]*answer {
+	out := map[string]*answer{}
+	for _, f := range files {
+		if len(f.Value.About) == 0 {
+			c.failf(f.Value.Pos, "about needs at least one word")
+		}
+		out[f.Name] = &answer{about: f.Value.About, says: c.wordings(f.Value.Says)}
+	}
+	return out
+}
+
+// Families returns the ids of the families in order.
+func (s *Set) Families() []string {
+	out := make([]string, len(s.families))
+	for i, f := range s.families {
+		out[i] = f.Metadata.ID
+	}
+	return out
+}
+
+// Composition is a family with modifiers, ordered by id.
+type Composition struct {
+	Family    string
+	Modifiers []string
+	Language  string
+	Split     string
+	// Difficulty is easy, medium or hard.
+	Difficulty string
+	family     *family
+	modifiers  []*modifier
+	set        *Set
+}
+
+// ID names the composition: "late-return.opened.plus".
+func (c *Composition) ID() string {
+	id := strings.Join(append([]string{c.Family}, c.Modifiers...), ".")
+	if c.Language != "en" {
+		id += "." + c.Language
+	}
+	return id
+}
+
+// compatible reports whether the modifiers change different things.
+func compatible(ms []*modifier) bool {
+	seen := map[string]bool{}
+	for _, m := range ms {
+		keys := slices.Collect(maps.Keys(m.specs))
+		if m.Also != nil {
+			keys = append(keys, "also")
+		}
+		if m.Request.Opened || m.Request.Misused {
+			keys = append(keys, "condition")
+		}
+		if m.Request.Wish != "" {
+			keys = append(keys, "wish")
+		}
+		if len(m.Faults) > 0 {
+			keys = append(keys, "faults")
+		}
+		for _, a := range slices.Collect(maps.Keys(m.answers)) {
+			keys = append(keys, "answer "+a)
+		}
+		for _, k := range keys {
+			if seen[k] {
+				return false
+			}
+			seen[k] = true
+		}
+	}
+	return true
+}
+
+// Compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
+// they don't go together.
+func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*Composition, error) {
+	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no family %q%s", familyID, source.Suggest(familyID, s.Families()))
+	}
+	c := &Composition{Family: familyID, Modifiers: slices.Sorted(slices.Values(modifierIDs)), Language: language,
+		family: s.families[i], set: s}
+	for _, id := range c.Modifiers {
+		k := slices.IndexFunc(c.family.modifiers, func(m *modifier) bool { return m.Metadata.ID == id })
+		if k < 0 {
+			return nil, fmt.Errorf("family %s can't be combined with %q: it is one of %s", familyID, id,
+				strings.Join(c.family.Modifiers, ", "))
+		}
+		c.modifiers = append(c.modifiers, c.family.modifiers[k])
+	}
+	if !compatible(c.modifiers) {
+		return nil, fmt.Errorf("the modifiers %s change the same things", strings.Join(c.Modifiers, ", "))
+	}
+	if len(c.family.says[language]) == 0 {
+		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
+	}
+	return c, nil
+}

@@ -1,0 +1,127 @@
+package cases
+
+import (
+	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
+)
+
+// Metadata is common to the files of a pack.
+type Metadata struct {
+	ID      string `yaml:"id"`
+	Version int    `yaml:"version"`
+	Canary  string `yaml:"canary"`
+	Pos     source.Position
+}
+
+// worldFile contains what all families share.
+type worldFile struct {
+	APIVersion string   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string   `yaml:"kind" enum:"CaseWorld"`
+	Metadata   Metadata `yaml:"metadata"`
+	Products   struct {
+		Standard  []string `yaml:"standard"`
+		FinalSale []string `yaml:"final_sale"`
+		Custom    []string `yaml:"custom"`
+		Hygiene   []string `yaml:"hygiene"`
+	} `yaml:"products"`
+	Addresses []string `yaml:"addresses"`
+	Carriers  []string `yaml:"carriers"`
+	Plans     struct {
+		Basic string `yaml:"basic"`
+		Plus  string `yaml:"plus"`
+		Max   string `yaml:"max"`
+	} `yaml:"plans"`
+	Voices struct {
+		Train []string `yaml:"train"`
+		Test  []string `yaml:"test"`
+	} `yaml:"voices"`
+	// Answers are what customers answer to questions, by topic.
+	Answers source.Ordered[answerFile] `yaml:"answers"`
+}
+
+type answerFile struct {
+	// About are words of which a question about the topic contains one.
+	About []string `yaml:"about"`
+	Says  wordings `yaml:"says"`
+	Pos   source.Position
+}
+
+// wordings are texts by language and voice.
+type wordings = source.Ordered[source.Ordered[source.Raw]]
+
+// familyFile is a kind of case.
+type familyFile struct {
+	APIVersion string                   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string                   `yaml:"kind" enum:"CaseFamily"`
+	Metadata   Metadata                 `yaml:"metadata"`
+	HeldOut    bool                     `yaml:"held_out,optional"` // no case of it is in the train split
+	Request    requestFile              `yaml:"request"`
+	World      source.Ordered[specFile] `yaml:"world,optional"`
+	Modifiers  []string                 `yaml:"modifiers"`
+	Says       wordings                 `yaml:"says"`
+}
+
+// modifierFile changes the cases of families that name it.
+type modifierFile struct {
+	APIVersion string                   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string                   `yaml:"kind" enum:"CaseModifier"`
+	Metadata   Metadata                 `yaml:"metadata"`
+	World      source.Ordered[specFile] `yaml:"world,optional"`
+	Request    requestFile              `yaml:"request,optional"`
+	// Also is a second request.
+	Also *requestFile `yaml:"also,optional"`
+	// Hides means that the customer leaves the order's id out.
+	Hides   bool                       `yaml:"hides_order,optional"`
+	Faults  []faultFile                `yaml:"tool_faults,optional"`
+	Answers source.Ordered[answerFile] `yaml:"answers,optional"`
+	Says    wordings                   `yaml:"says,optional"`
+}
+
+type requestFile struct {
+	Kind    string `yaml:"kind,optional"`
+	Reason  string `yaml:"reason,optional"`
+	Wish    string `yaml:"wish,optional" enum:"refund|replacement"`
+	Value   string `yaml:"value,optional" enum:"address|plan"`
+	Opened  bool   `yaml:"opened,optional"`
+	Misused bool   `yaml:"misused,optional"`
+	Pos     source.Position
+}
+
+type faultFile struct {
+	Tool  string `yaml:"tool"`
+	Error string `yaml:"error"`
+	Pos   source.Position
+}
+
+// goods are the compiled texts that all families share.
+type goods struct {
+	people    *params.NameList
+	Addresses []string
+	Carriers  []string
+	Plans     map[string]string
+	kinds     map[string][]string
+}
+
+func (g *goods) products(kind string) []string { return g.kinds[kind] }
+
+// repliesFile contains the words of right replies in one language, and the words by which a reply is
+// understood.
+type repliesFile struct {
+	APIVersion string                   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string                   `yaml:"kind" enum:"CaseReplies"`
+	Metadata   Metadata                 `yaml:"metadata"`
+	Greeting   source.Raw               `yaml:"greeting"`
+	Closing    source.Raw               `yaml:"closing"`
+	Outcomes   source.Ordered[string]   `yaml:"outcomes"`
+	Slots      source.Ordered[slotFile] `yaml:"slots"`
+	Words      source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used
+}
+
+// slotFile is a value that a reply states.
+type slotFile struct {
+	// Says is a sentence with the value in place of %s.
+	Says    string   `yaml:"says"`
+	Context []string `yaml:"context"`
+	// Unit follows a number of days.
+	Unit string `yaml:"unit,optional"`
+}

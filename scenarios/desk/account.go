@@ -1,0 +1,71 @@
+package desk
+
+// subscription returns the customer's subscription. look_up_customer shows it.
+func (d *decider) subscription() *Subscription {
+	if len(d.Records.Subscriptions) == 0 {
+		d.fail("the customer has no subscription")
+		return &Subscription{}
+	}
+	return &d.Records.Subscriptions[0]
+}
+
+// cancelSubscription decides about a subscription that isn't wanted any more.
+func (d *decider) cancelSubscription() {
+	s := d.subscription()
+	d.topic("subscriptions")
+	if !s.Used && !d.passed(within(s.Renewed, d.Policy.CancelDays)) {
+		d.cite("SUB-1")
+		d.repay(s.ID, s.Price, "renewal_refunded")
+		return
+	}
+	d.cite("SUB-2")
+	d.end("runs_out", Fact{Slot: "until_day", Day: day(s.Until)})
+}
+
+// downgrade decides about a change to the cheaper plan that Value names.
+func (d *decider) downgrade() {
+	s := d.subscription()
+	d.topic("subscriptions")
+	d.cite("SUB-3")
+	for _, p := range s.Others {
+		if p.Name == d.Value {
+			left := int64(day(s.Until).Sub(day(d.Now)).Hours() / 24)
+			d.credit("", (s.Price-p.Price)*Cents(left)/30, "downgraded")
+			return
+		}
+	}
+	d.fail("there is no plan %q", d.Value)
+}
+
+// outage decides about an interruption of the service.
+func (d *decider) outage() {
+	s := d.subscription()
+	d.topic("subscriptions")
+	d.cite("SUB-4")
+	if len(d.Records.Outages) == 0 {
+		d.fail("there was no outage")
+		return
+	}
+	o := d.Records.Outages[len(d.Records.Outages)-1]
+	if o.Hours < d.Policy.OutageHours {
+		d.end("outage_too_short", Fact{Slot: "outage_hours", Days: d.Policy.OutageHours})
+		return
+	}
+	amount := s.Price * Cents((o.Hours+23)/24) / 30
+	if d.customer().Level == "business" {
+		amount = s.Price * 2 * Cents((o.Hours+23)/24) / 30
+	}
+	d.credit("", amount, "outage_credited")
+}
+
+// ofOwner decides about requests that only the owner of the account may make.
+func (d *decider) ofOwner() {
+	switch {
+	case !d.customer().Verified:
+		d.hand("trust", "ACC-1")
+	case d.Kind == "data_request":
+		d.hand("privacy", "ACC-2")
+	default:
+		d.hand("trust", "ACC-2")
+	}
+}

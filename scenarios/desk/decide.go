@@ -1,0 +1,213 @@
+package desk
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Desk is a world at a point in time.
+type Desk struct {
+	Now     time.Time
+	Policy  *Policy
+	Records *Records
+}
+
+// decider collects a decision while it reads the records. Every method that reads a record or a
+// topic adds the look-up that shows it.
+type decider struct {
+	Desk
+	Request
+	out Decision
+	err error
+}
+
+// kinds are the requests that the policy decides.
+func kinds() map[string]func(*decider) {
+	return map[string]func(*decider){
+		"return": (*decider).returns, "return_deadline": (*decider).returnDeadline,
+		"damaged": (*decider).damaged, "defective": (*decider).defective, "wrong_item": (*decider).wrongItem,
+		"warranty_end": (*decider).warrantyEnd,
+		"parcel":       (*decider).parcel, "not_found": (*decider).notFound, "late": (*decider).late,
+		"address": (*decider).readdress, "partial": (*decider).partial, "duties": (*decider).duties,
+		"double_charge": (*decider).doubleCharge, "refund_status": (*decider).refundStatus,
+		"cancel": (*decider).cancel, "price_drop": (*decider).priceDrop, "coupon": (*decider).coupon,
+		"cancel_subscription": (*decider).cancelSubscription, "downgrade": (*decider).downgrade,
+		"outage":       (*decider).outage,
+		"data_request": (*decider).ofOwner, "email_change": (*decider).ofOwner, "merge": (*decider).ofOwner,
+	}
+}
+
+// Kinds are the kinds of requests, sorted.
+func Kinds() []string {
+	var out []string
+	for kind := range kinds() {
+		out = append(out, kind)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Decide returns what the policy says about a request. It fails if the request names an order, an
+// item or a subscription that the records don't have: such a world is incomplete.
+func Decide(desk Desk, r Request) (Decision, error) {
+	d := &decider{Desk: desk, Request: r}
+	handle := kinds()[r.Kind]
+	if handle == nil {
+		return d.out, fmt.Errorf("the policy has no rules for a request of kind %q: it is one of %q", r.Kind, Kinds())
+	}
+	switch d.customer(); {
+	case d.Records.Customer.Hold != "":
+		d.hand("security", "ACC-3")
+	case r.OrderID != "" && !d.owned(r.OrderID):
+		d.hand("trust", "ACC-4")
+	default:
+		handle(d)
+	}
+	if d.err == nil && len(d.out.Facts) == 0 {
+		d.fail("the decision %q has no fact to tell", d.out.Outcome)
+	}
+	return d.out, d.err
+}
+
+func (d *decider) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("deciding about a request of kind %s: "+format, append([]any{d.Kind}, args...)...)
+	}
+}
+
+func (d *decider) cite(rules ...string) {
+	for _, rule := range rules {
+		if !slices.Contains(d.out.Rules, rule) {
+			d.out.Rules = append(d.out.Rules, rule)
+		}
+	}
+}
+
+func (d *decider) end(outcome string, facts ...Fact) {
+	d.out.Outcome = outcome
+	d.out.Facts = append(d.out.Facts, facts...)
+}
+
+func (d *decider) effect(e Effect) { d.out.Effects = append(d.out.Effects, e) }
+
+// hand escalates: a team takes the case over, and nothing else is changed.
+func (d *decider) hand(team, rule string) {
+	d.topic("authority")
+	d.cite(rule, "AUT-8")
+	d.out.Effects = nil
+	d.effect(Effect{Tool: Escalating, Team: team})
+	d.out.Facts = nil
+	d.end("to_"+team, Fact{Slot: "team", Text: team},
+		Fact{Slot: "answer_day", Day: business(d.Now, d.Policy.TeamDays)})
+}
+
+// The methods below read.
+
+func (d *decider) read(tool, key string) {
+	if r := (Read{tool, key}); !slices.Contains(d.out.Reads, r) {
+		d.out.Reads = append(d.out.Reads, r)
+	}
+}
+
+func (d *decider) topic(name string) { d.read(LookUpPolicy, name) }
+
+func (d *decider) customer() *Customer {
+	d.read(LookUpCustomer, "")
+	return &d.Records.Customer
+}
+
+// owned reports whether the order is the customer's, as far as it exists.
+func (d *decider) owned(id string) bool {
+	i := slices.IndexFunc(d.Records.Orders, func(o Order) bool { return o.ID == id })
+	if i < 0 || d.Records.Orders[i].Owner == d.Records.Customer.ID {
+		return true
+	}
+	d.order()
+	if slices.Contains(d.Records.Customer.Merged, d.Records.Orders[i].Owner) {
+		d.cite("ACC-4")
+		return true
+	}
+	return false
+}
+
+// order returns the order of the request.
+func (d *decider) order() *Order {
+	d.read(CheckOrder, d.OrderID)
+	for i := range d.Records.Orders {
+		if d.Records.Orders[i].ID == d.OrderID {
+			return &d.Records.Orders[i]
+		}
+	}
+	d.fail("there is no order %q", d.OrderID)
+	return &Order{Items: []Item{{}}}
+}
+
+// item returns the item of the request, or the order's first one.
+func (d *decider) item() *Item {
+	o := d.order()
+	for i := range o.Items {
+		if d.SKU == "" || o.Items[i].SKU == d.SKU {
+			return &o.Items[i]
+		}
+	}
+	d.fail("order %s has no item %q", d.OrderID, d.SKU)
+	return &Item{}
+}
+
+// payments returns the payments of an order or a subscription.
+func (d *decider) payments(id string) []Payment {
+	d.read(CheckPayment, id)
+	var out []Payment
+	for _, p := range d.Records.Payments {
+		if p.OrderID == id {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// shipment returns the parcel of the request's item, or the order's only one.
+func (d *decider) shipment() *Shipment {
+	d.read(CheckShipment, d.OrderID)
+	for i := range d.Records.Shipments {
+		s := &d.Records.Shipments[i]
+		if s.OrderID == d.OrderID && (d.SKU == "" || slices.Contains(s.Contents, d.SKU)) {
+			return s
+		}
+	}
+	d.fail("order %s has no shipment with %q", d.OrderID, d.SKU)
+	return &Shipment{}
+}
+
+func (d *decider) ask(about string) {
+	if d.Answers[about] == "" {
+		d.fail("the request has no answer about %q", about)
+	}
+	d.read(AskCustomer, about)
+}
+
+// The methods and functions below compute times. All days are UTC.
+
+func day(t time.Time) time.Time {
+	y, m, n := t.UTC().Date()
+	return time.Date(y, m, n, 0, 0, 0, 0, time.UTC)
+}
+
+// within returns the last day of a period of days after an event.
+func within(t time.Time, days int64) time.Time { return day(t).AddDate(0, 0, int(days)) }
+
+// passed reports whether the last day is over.
+func (d *decider) passed(last time.Time) bool { return day(d.Now).After(last) }
+
+// business returns the last day of a period of business days after an event.
+func business(t time.Time, days int64) time.Time {
+	at := day(t)
+	for days > 0 {
+		at = at.AddDate(0, 0, 1)
+		if at.Weekday() != time.Saturday && at.Weekday() != time.Sunday {
+			days--
+		}
+	}
+	return at
+}

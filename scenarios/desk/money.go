@@ -1,0 +1,339 @@
+package desk
+
+import (
+	"time"
+)
+
+// The pipelines of refunds, credits and replacements: every rule that can stop them comes first.
+
+// chargedBack hands the case to finance if a payment of the order is charged back.
+func (d *decider) chargedBack(id string) bool {
+	for _, p := range d.payments(id) {
+		if p.Status == "charged_back" {
+			d.hand("finance", "MON-3")
+			return true
+		}
+	}
+	return false
+}
+
+// earlier returns what was refunded and credited for an order before. check_payment shows it.
+func (d *decider) earlier(id string) (sum Cents) {
+	for _, r := range d.Records.Refunds {
+		if r.OrderID == id {
+			sum += r.Amount
+		}
+	}
+	for _, c := range d.Records.Credits {
+		if c.OrderID == id {
+			sum += c.Amount
+		}
+	}
+	return sum
+}
+
+// repay refunds an amount of an order or a subscription, less what was given before.
+func (d *decider) repay(id string, due Cents, outcome string) {
+	if d.chargedBack(id) {
+		return
+	}
+	if before := d.earlier(id); before > 0 {
+		d.cite("MON-6")
+		if due -= before; due <= 0 {
+			d.end("nothing_left", Fact{Slot: "given_before", Amount: before})
+			return
+		}
+	}
+	if d.refundLimited(due) {
+		return
+	}
+	d.payBack(id, due)
+	d.end(outcome)
+}
+
+// refundLimited hands the case to finance if an agent may not refund the amount.
+func (d *decider) refundLimited(due Cents) bool {
+	c := d.customer()
+	recent := int64(0)
+	for _, r := range d.Records.Refunds {
+		if !r.At.IsZero() && r.At.After(d.Now.AddDate(0, 0, -90)) {
+			recent++
+		}
+	}
+	d.topic("authority")
+	if recent >= d.Policy.ManyRefunds {
+		d.hand("finance", "AUT-6")
+		return true
+	}
+	limit := d.halved(d.Policy.RefundLimit)
+	if c.Level == "business" {
+		limit *= 2
+		d.cite("AUT-5")
+	}
+	d.cite("AUT-1")
+	if due > limit {
+		d.hand("finance", "AUT-1")
+		return true
+	}
+	return false
+}
+
+// halved returns a limit for the customer: half of it for new ones.
+func (d *decider) halved(limit Cents) Cents {
+	if day(d.Now).Before(within(d.customer().Since, d.Policy.NewDays)) {
+		d.cite("AUT-4")
+		return limit / 2
+	}
+	return limit
+}
+
+// payBack refunds to the card or the bank account first, and gives the rest as store credit.
+func (d *decider) payBack(id string, due Cents) {
+	var captured []Payment
+	for _, p := range d.payments(id) {
+		if p.Status == "captured" {
+			captured = append(captured, p)
+		}
+	}
+	for _, p := range captured {
+		part := min(due, p.Amount)
+		if p.Method == "gift_card" || part <= 0 {
+			continue
+		}
+		e := Effect{Tool: Refunding, OrderID: id, Amount: part}
+		if len(captured) > 1 {
+			e.PaymentID = p.ID
+		}
+		d.effect(e)
+		d.out.Facts = append(d.out.Facts, Fact{Slot: "refund_amount", Amount: part}, d.arrival(p.Method, d.Now))
+		due -= part
+	}
+	if due <= 0 {
+		return
+	}
+	d.cite("MON-4")
+	if len(captured) > 1 {
+		d.cite("MON-5")
+	}
+	d.effect(Effect{Tool: Crediting, OrderID: id, Amount: due})
+	d.out.Facts = append(d.out.Facts, Fact{Slot: "credit_amount", Amount: due})
+}
+
+// arrival is the day by which a refund made at a time has arrived.
+func (d *decider) arrival(method string, made time.Time) Fact {
+	d.topic("money")
+	d.cite("MON-7")
+	days := d.Policy.CardDays
+	if method == "transfer" {
+		days = d.Policy.TransferDays
+	}
+	return Fact{Slot: "arrival_day", Day: business(made, days)}
+}
+
+// credit gives store credit.
+func (d *decider) credit(id string, amount Cents, outcome string) {
+	if id != "" && d.chargedBack(id) {
+		return
+	}
+	d.topic("authority")
+	limit := d.halved(d.Policy.CreditLimit)
+	d.cite("AUT-3")
+	if amount > limit {
+		d.hand("finance", "AUT-3")
+		return
+	}
+	d.effect(Effect{Tool: Crediting, OrderID: id, Amount: amount})
+	d.end(outcome, Fact{Slot: "credit_amount", Amount: amount})
+}
+
+// replace sends items of the order again. Instead it refunds their price and the extra amount if
+// the warehouse is closed or lacks one of them.
+func (d *decider) replace(items []Item, extra Cents) {
+	d.topic("damage")
+	sum, stocked := Cents(0), true
+	for _, it := range items {
+		sum += it.Price
+		stocked = stocked && it.Stock > 0
+	}
+	switch {
+	case d.chargedBack(d.OrderID):
+	case d.frozen():
+		d.cite("DMG-9")
+		d.repay(d.OrderID, sum+extra, "refunded_in_freeze")
+	case !stocked:
+		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
+	default:
+		d.topic("authority")
+		d.cite("AUT-2")
+		if sum > d.Policy.ReplaceLimit {
+			d.hand("logistics", "AUT-2")
+			return
+		}
+		for _, it := range items {
+			d.effect(Effect{Tool: Replacing, OrderID: d.OrderID, SKU: it.SKU})
+		}
+		d.cite("DMG-10")
+		d.end("replaced", Fact{Slot: "ship_day", Day: business(d.Now, d.Policy.ShipDays)})
+	}
+}
+
+// frozen reports whether the warehouse sends no replacements.
+func (d *decider) frozen() bool {
+	d.topic("damage")
+	_, m, n := d.Now.UTC().Date()
+	return m == time.December && int64(n) >= d.Policy.FreezeDay || m == time.January && n <= 2
+}
+
+// doubleCharge decides about an order that the customer believes to have paid twice.
+func (d *decider) doubleCharge() {
+	if d.chargedBack(d.OrderID) {
+		return
+	}
+	var captured, held []Payment
+	for _, p := range d.payments(d.OrderID) {
+		switch p.Status {
+		case "captured":
+			captured = append(captured, p)
+		case "authorised":
+			held = append(held, p)
+		}
+	}
+	switch {
+	case len(captured) > 1 && captured[0].Amount == captured[1].Amount:
+		d.cite("MON-1")
+		later := captured[0]
+		if captured[1].At.After(later.At) {
+			later = captured[1]
+		}
+		for _, r := range d.Records.Refunds {
+			if r.PaymentID == later.ID {
+				d.end("refunded_before", Fact{Slot: "given_before", Amount: r.Amount}, d.arrival(later.Method, r.At))
+				return
+			}
+		}
+		if d.refundLimited(later.Amount) {
+			return
+		}
+		d.effect(Effect{Tool: Refunding, OrderID: d.OrderID, PaymentID: later.ID, Amount: later.Amount})
+		d.end("refunded", Fact{Slot: "refund_amount", Amount: later.Amount}, d.arrival(later.Method, d.Now))
+	case len(held) > 0:
+		d.topic("money")
+		d.cite("MON-2")
+		d.end("hold_expires", Fact{Slot: "held_amount", Amount: held[0].Amount},
+			Fact{Slot: "expiry_day", Day: business(held[0].At, d.Policy.HoldDays)})
+	case len(captured) > 0:
+		d.end("charged_once", Fact{Slot: "paid_amount", Amount: captured[0].Amount})
+	default:
+		d.fail("order %s has no payment", d.OrderID)
+	}
+}
+
+// refundStatus decides about a refund that the customer waits for.
+func (d *decider) refundStatus() {
+	method := "card"
+	for _, p := range d.payments(d.OrderID) {
+		if p.Status == "captured" {
+			method = p.Method
+		}
+	}
+	for _, r := range d.Records.Refunds {
+		if r.OrderID == d.OrderID {
+			d.end("refund_under_way", Fact{Slot: "refund_amount", Amount: r.Amount}, d.arrival(method, r.At))
+			return
+		}
+	}
+	d.fail("order %s has no refund", d.OrderID)
+}
+
+// cancel decides about an order that isn't wanted any more.
+func (d *decider) cancel() {
+	o, custom := d.order(), time.Time{}
+	for _, it := range o.Items {
+		if it.Kind == "custom" {
+			custom = it.Made
+		}
+	}
+	switch {
+	case d.chargedBack(o.ID):
+	case o.Status != "placed":
+		d.cite("MON-8")
+		d.end("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
+	case !custom.IsZero() && !day(d.Now).Before(day(custom)):
+		d.cite("MON-9")
+		d.end("in_production", Fact{Slot: "production_day", Day: day(custom)})
+	default:
+		d.cancelled(o)
+	}
+}
+
+func (d *decider) cancelled(o *Order) {
+	d.cite("MON-8")
+	captured, held := Cents(0), Payment{}
+	for _, p := range d.payments(o.ID) {
+		switch p.Status {
+		case "captured":
+			captured += p.Amount
+		case "authorised":
+			held = p
+		}
+	}
+	if captured > 0 && d.refundLimited(captured) {
+		return
+	}
+	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})
+	if captured == 0 {
+		d.topic("money")
+		d.cite("MON-2")
+		d.end("cancelled_unpaid", Fact{Slot: "expiry_day", Day: business(held.At, d.Policy.HoldDays)})
+		return
+	}
+	d.payBack(o.ID, captured)
+	d.end("cancelled")
+}
+
+// priceDrop decides about a lower price after the order.
+func (d *decider) priceDrop() {
+	o, it := d.order(), d.item()
+	d.topic("money")
+	d.cite("MON-10")
+	last := within(o.Placed, d.Policy.PriceDays)
+	switch {
+	case d.Reason == "other_shop":
+		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
+	case it.Kind == "final_sale":
+		d.end("final_sale", Fact{Slot: "kind", Text: "final sale"})
+	case d.passed(last):
+		d.end("price_too_late", Fact{Slot: "last_day", Day: last})
+	case it.ListPrice >= it.Price:
+		d.end("no_drop", Fact{Slot: "shop_price", Amount: it.ListPrice})
+	default:
+		d.payments(o.ID)
+		for _, c := range d.Records.Credits {
+			if c.OrderID == o.ID && c.Why == "price" {
+				d.end("price_given_before", Fact{Slot: "given_before", Amount: c.Amount})
+				return
+			}
+		}
+		d.credit(o.ID, (it.Price-it.ListPrice)*Cents(it.Quantity), "price_credited")
+	}
+}
+
+// coupon decides about a coupon that was forgotten.
+func (d *decider) coupon() {
+	o := d.order()
+	d.topic("money")
+	d.cite("MON-11")
+	last := within(o.Placed, d.Policy.CouponDays)
+	switch {
+	case o.Coupon != "":
+		d.end("coupon_used", Fact{Slot: "coupon", Text: o.Coupon})
+	case d.passed(last):
+		d.end("coupon_too_late", Fact{Slot: "last_day", Day: last})
+	default:
+		sum := Cents(0)
+		for _, it := range o.Items {
+			sum += it.Price * Cents(it.Quantity)
+		}
+		d.credit(o.ID, sum*Cents(d.Policy.CouponPercent)/100, "coupon_credited")
+	}
+}

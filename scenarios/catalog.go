@@ -23,7 +23,7 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-//go:embed pack.yaml tickets workflows kb names
+//go:embed pack.yaml tickets workflows kb names families modifiers
 var embedded embed.FS
 
 var public = sync.OnceValues(func() (*Catalog, error) { return LoadPacks(PublicPack()) })
@@ -38,6 +38,7 @@ type Catalog struct {
 	tickets      []*TicketScenario
 	ticketsByID  map[string]*TicketScenario
 	workflows    []*WorkflowScenario
+	cases        []*WorkflowScenario
 	workflowByID map[string]*WorkflowScenario
 	canaries     []canary
 }
@@ -61,10 +62,13 @@ func (c *Catalog) Ticket(id string) (*TicketScenario, bool) {
 	return s, ok
 }
 
-// Workflows returns the workflow scenarios ordered by id. The caller owns the slice.
+// Workflows returns the workflow scenarios that aren't generated, ordered by id. The caller owns the slice.
 func (c *Catalog) Workflows() []*WorkflowScenario { return slices.Clone(c.workflows) }
 
-// Workflow returns the workflow scenario of the given id.
+// Cases returns the generated workflow scenarios ordered by id. The caller owns the slice.
+func (c *Catalog) Cases() []*WorkflowScenario { return slices.Clone(c.cases) }
+
+// Workflow returns the workflow scenario of the given id, generated or not.
 func (c *Catalog) Workflow(id string) (*WorkflowScenario, bool) {
 	s, ok := c.workflowByID[id]
 	return s, ok
@@ -96,13 +100,13 @@ func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog 
 			d.text(s.ID)
 		}
 	}
-	for _, s := range c.workflows {
+	for _, s := range slices.Concat(c.workflows, c.cases) {
 		if keep(s.Pack, s.Split) {
 			out.addWorkflow(s)
 			d.text(s.ID)
 		}
 	}
-	if out.digest = d.String(); len(out.tickets) == len(c.tickets) && len(out.workflows) == len(c.workflows) {
+	if out.digest = d.String(); len(out.tickets) == len(c.tickets) && len(out.workflowByID) == len(c.workflowByID) {
 		out.digest = c.digest
 	}
 	return out
@@ -117,7 +121,12 @@ func (c *Catalog) addTicket(s *TicketScenario) {
 }
 
 func (c *Catalog) addWorkflow(s *WorkflowScenario) {
-	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
+	c.workflowByID[s.ID] = s
+	if s.composition != nil {
+		c.cases = append(c.cases, s)
+		return
+	}
+	c.workflows = append(c.workflows, s)
 }
 
 // Nearest returns the id nearest to a misspelt one, or "".

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
@@ -49,11 +50,18 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 			c.addWorkflow(s)
 		}
 	}
+	for _, p := range l.cases {
+		for _, s := range l.casesOf(p) {
+			c.addWorkflow(s)
+		}
+	}
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
 	slices.SortFunc(c.tickets, func(a, b *TicketScenario) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(c.workflows, func(a, b *WorkflowScenario) int { return strings.Compare(a.ID, b.ID) })
+	for _, list := range [][]*WorkflowScenario{c.workflows, c.cases} {
+		slices.SortFunc(list, func(a, b *WorkflowScenario) int { return strings.Compare(a.ID, b.ID) })
+	}
 	c.canaries, c.digest = l.canaries, l.digest.String()
 	return c, nil
 }
@@ -67,6 +75,7 @@ type loader struct {
 	scenarios map[string]string
 	tickets   []parsed[ticketFile]
 	workflows []parsed[workflowFile]
+	cases     []*openPack // the packs with generated cases
 	canaries  []canary
 	digest    digester
 	errs      []error
@@ -116,7 +125,13 @@ func (l *loader) open(p pack.Pack) *openPack {
 // source decodes a file.
 func (l *loader) source(pack *openPack, s pack.File) {
 	switch s.Folder {
+	case "families", "modifiers":
+		l.caseFile(pack, s)
 	case "names":
+		if cases.IsFile(s.Data) {
+			l.caseFile(pack, s)
+			return
+		}
 		l.nameFile(pack, s)
 	case "kb":
 		l.digest.text(s.Canonical())
@@ -235,6 +250,7 @@ type openPack struct {
 	salt     string
 	names    map[string]*params.NameList
 	articles map[string]*article
+	cases    []cases.File
 	// base is the pack whose articles and names are used if this pack lacks them. It is nil for the
 	// base itself.
 	base *openPack

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"slices"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
@@ -15,12 +17,19 @@ type Workflow struct {
 	Now        time.Time
 	Language   string
 	Customer   Customer
-	Query      string
-	Visible    Visible
-	State      Backend
-	Steps      []WorkflowStep
-	Neutral    []NeutralAction
-	Forbidden  []ForbiddenAction
+	// Category groups the workflow in statistics: a generated case's family, or "workflow".
+	Category string `json:"-"`
+	Query    string
+	// Unasked is the customer's answer to a question that the case doesn't require.
+	Unasked string `json:",omitempty"`
+	Visible Visible
+	State   Backend
+	// Desk is the world of a generated case, nil for other workflows. Any change of it that isn't a
+	// required step spoils the resolution.
+	Desk      *desk.Desk `json:",omitempty"`
+	Steps     []WorkflowStep
+	Neutral   []NeutralAction
+	Forbidden []ForbiddenAction
 	// Goal contains the predicates on the end state, all of which must be true for a resolution.
 	Goal []Predicate
 	// Facts must be stated by the reply that ends the episode.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
@@ -16,7 +17,7 @@ type WorkflowScenario struct {
 	ID       string
 	Version  int
 	Split    string // public-train, public-dev, public-test or private
-	Class    string // simple, medium or complex
+	Class    string // simple, medium or complex; easy, medium or hard if generated
 	Language string // BCP-47
 
 	// File is the path of its file within the pack, after the pack's name.
@@ -26,16 +27,33 @@ type WorkflowScenario struct {
 	salt string
 	file *workflowFile
 	harm []Harm
-	loc  *expr.Locale
+	// composition is that of a generated case, nil for others.
+	composition *cases.Composition
+	loc         *expr.Locale
 }
 
-// Task is the task of a workflow's class: order-inquiry, refund or payment-exception.
+// Category is the family of a generated case, and "workflow" otherwise.
+func (s *WorkflowScenario) Category() string {
+	if s.composition != nil {
+		return s.composition.Family
+	}
+	return "workflow"
+}
+
+// Task is the task of a workflow's class: order-inquiry, refund or payment-exception, or case-easy,
+// case-medium or case-hard.
 func (s *WorkflowScenario) Task() string {
+	if s.composition != nil {
+		return "case-" + s.Class
+	}
 	return map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[s.Class]
 }
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
+	if s.composition != nil {
+		return s.instantiateCase(seed)
+	}
 	w, _, err := s.build(seed)
 	return w, err
 }
@@ -53,7 +71,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: expr.Native[time.Time](vals["now"]),
+		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: expr.Native[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
 			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
@@ -133,7 +134,7 @@ func Payload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any 
 	}
 	switch {
 	case step.Ask:
-		payload["message"] = "Could you tell me which order this is about?"
+		payload["message"] = "Could you tell me this, please: " + strings.Join(step.About, ", ") + "?"
 	case step.Terminal:
 		payload["message"] = w.References.Good[0]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // The maximum lengths of a payload's texts, in characters.
@@ -26,7 +27,12 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
 		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
 		{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
-		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund, for example 12.50."},
+		{Name: "sku", MaxLength: maxName, Description: "An item's SKU, as the order shows it."},
+		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for example " +
+			"12.50."},
+		{Name: "address", MaxLength: maxReason, Description: "The new address."},
+		{Name: "topic", MaxLength: maxName, Description: "A topic of the policy: " + strings.Join(desk.Topics(), ", ") +
+			"."},
 		{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
 		{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
@@ -40,12 +46,31 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		"payments.", Optional: []string{"payload"}, Properties: []string{"order_id", "amount", "payment_id"}},
 	{Type: scenarios.EscalateIssue, Description: "hands the issue to a team; order_id and reason may help that team.",
 		Optional: []string{"payload"}, Properties: []string{"team", "order_id", "reason"}},
+	{Type: desk.CheckShipment, Description: "looks the parcels of an order up." + casesOnly,
+		Optional: []string{"payload"}, Properties: []string{"order_id"}},
+	{Type: desk.LookUpCustomer, Description: "looks the customer up: level, region, subscriptions, what was given " +
+		"before." + casesOnly, Optional: []string{"payload"}},
+	{Type: desk.LookUpPolicy, Description: "reads a topic of the policy." + casesOnly, Optional: []string{"payload"},
+		Properties: []string{"topic"}},
+	{Type: desk.AskCustomer, Description: "asks the customer a question." + casesOnly, Optional: []string{"payload"},
+		Properties: []string{"message"}},
+	{Type: desk.Replacing, Description: "sends an item again." + casesOnly, Optional: []string{"payload"},
+		Properties: []string{"order_id", "sku"}},
+	{Type: desk.Crediting, Description: "gives store credit; order_id is needed if it is for an order." + casesOnly,
+		Optional: []string{"payload"}, Properties: []string{"order_id", "amount"}},
+	{Type: desk.Cancelling, Description: "cancels an order." + casesOnly, Optional: []string{"payload"},
+		Properties: []string{"order_id"}},
+	{Type: desk.Readdressing, Description: "changes the address of an order." + casesOnly, Optional: []string{"payload"},
+		Properties: []string{"order_id", "address"}},
 	{Type: scenarios.RespondUser, Description: "writes to the customer. It ends the episode, unless it asks for what " +
 		"the customer alone knows.", Optional: []string{"payload"}, Properties: []string{"message"}},
 })
 
+// casesOnly ends the descriptions of the tools that only the tasks with generated cases have.
+const casesOnly = " Only in the tasks case-easy, case-medium and case-hard."
+
 // payloadFields are the payload's fields in the order of the form.
-var payloadFields = []string{"order_id", "payment_id", "amount", "team", "reason", "message"}
+var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}
 
 // payload normalizes an action's arguments as scenarios compare them: ids in capitals, teams by
 // name, amounts in cents (int64). Invalid amounts are left out.
@@ -57,8 +82,10 @@ func payload(a episode.Action) map[string]any {
 			continue
 		}
 		switch field {
-		case "order_id", "payment_id":
+		case "order_id", "payment_id", "sku":
 			args[field] = strings.ToUpper(strings.TrimPrefix(text, "#"))
+		case "topic":
+			args[field] = strings.ToLower(text)
 		case "team":
 			args[field] = episode.TeamName(text)
 		case "amount":

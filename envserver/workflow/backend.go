@@ -19,8 +19,12 @@ type result struct {
 	Refunds  []scenarios.Refund  `json:"refunds,omitempty"`
 	Refund   *scenarios.Refund   `json:"refund,omitempty"`
 	Case     *scenarios.Case     `json:"case,omitempty"`
-	Sent     string              `json:"sent,omitempty"`
-	Answer   string              `json:"answer,omitempty"`
+	// The fields from here to Done are results of generated cases.
+	Found  any    `json:"found,omitempty"` // the records of the tool
+	Policy string `json:"policy,omitempty"`
+	Done   string `json:"done,omitempty"`
+	Sent   string `json:"sent,omitempty"`
+	Answer string `json:"answer,omitempty"`
 }
 
 func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
@@ -47,6 +51,9 @@ func freeze(value any) (document, error) {
 // call executes an action, other than a reply, on the backend. Wrong actions are executed too: a
 // refund that is too large is still a refund.
 func (s *state) call(action string, args map[string]any) result {
+	if s.desk != nil {
+		return s.callDesk(action, args)
+	}
 	switch action {
 	case scenarios.CheckOrderStatus:
 		return s.lookUpOrder(text(args, "order_id"))
@@ -54,8 +61,10 @@ func (s *state) call(action string, args map[string]any) result {
 		return s.lookUpPayments(args)
 	case scenarios.InitiateRefund:
 		return s.refund(args)
-	default:
+	case scenarios.EscalateIssue:
 		return s.openCase(args)
+	default:
+		return failure("%s isn't a tool of this task", action)
 	}
 }
 

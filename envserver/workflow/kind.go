@@ -22,13 +22,11 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.4"
+const rulesVersion = "workflow.5"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.
 	scale = "rules"
-	// category is the category of every workflow in the statistics.
-	category = "workflow"
 )
 
 //go:embed schemas
@@ -61,8 +59,9 @@ type task struct {
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k := &Kind{catalog: catalog, reader: reader}
 	for _, t := range []*task{{name: "order-inquiry", class: "simple"}, {name: "refund", class: "medium"},
-		{name: "payment-exception", class: "complex"}} {
-		for _, s := range catalog.Workflows() {
+		{name: "payment-exception", class: "complex"}, {name: "case-easy", class: "easy"},
+		{name: "case-medium", class: "medium"}, {name: "case-hard", class: "hard"}} {
+		for _, s := range slices.Concat(catalog.Workflows(), catalog.Cases()) {
 			if s.Class == t.class {
 				t.scenarios = append(t.scenarios, s)
 			}
@@ -92,14 +91,15 @@ func (k *Kind) Description() string {
 		"with the facts."
 }
 
-// Tasks are those of order-inquiry, refund and payment-exception for which there are workflows.
+// Tasks are those of order-inquiry, refund, payment-exception, case-easy, case-medium and case-hard for
+// which there are workflows.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
 		tasks[i].Name = t.name
 		for _, s := range t.scenarios {
 			tasks[i].Scenarios = append(tasks[i].Scenarios, score.Scenario{
-				ID: s.ID, Category: category, Difficulty: s.Class, Language: s.Language, Split: s.Split,
+				ID: s.ID, Category: s.Category(), Difficulty: s.Class, Language: s.Language, Split: s.Split,
 			})
 		}
 	}

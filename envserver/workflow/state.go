@@ -8,6 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // Rewards in milli-points.
@@ -26,6 +27,7 @@ type state struct {
 	mode     episode.RewardMode
 
 	backend                    scenarios.Backend
+	desk                       *desk.Records // of a generated case, else nil
 	orderStatus, paymentStatus string
 	history                    []Entry
 	last                       document
@@ -53,11 +55,15 @@ type state struct {
 }
 
 func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
-	return &state{
+	s := &state{
 		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
 		orderStatus: shown(w.Visible.OrderStatus), paymentStatus: shown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
+	if w.Desk != nil {
+		s.desk = w.Desk.Records.Clone()
+	}
+	return s
 }
 
 // shown returns a status as the agent sees it before a look-up.
@@ -113,8 +119,11 @@ func (s *state) carryOut(action string, args map[string]any) result {
 // act executes an action, adds its points and costs, and returns its result. A forbidden action is
 // never a required step.
 func (s *state) act(action string, args map[string]any) result {
-	if action == scenarios.RespondUser {
+	switch action {
+	case scenarios.RespondUser:
 		return s.respond(args)
+	case desk.AskCustomer:
+		return s.ask(args)
 	}
 	breach := s.breach(action, args)
 	if breach != nil {
@@ -136,7 +145,35 @@ func (s *state) act(action string, args map[string]any) result {
 	default:
 		s.fine(action, wrongPenalty, "repeated, or not what the case requires")
 	}
-	return s.call(action, args)
+	answer := s.call(action, args)
+	if s.desk != nil && step < 0 && answer.Done != "" {
+		s.breaches = append(s.breaches, grader.Gate{ID: action, Reason: "changes what the policy leaves as it is"})
+	}
+	return answer
+}
+
+// ask sends a question to the customer of a generated case.
+func (s *state) ask(args map[string]any) result {
+	message := text(args, "message")
+	switch {
+	case s.desk == nil:
+		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
+		return failure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
+	case message == "":
+		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
+		return failure("message is missing")
+	}
+	read := s.reader.ReadMessage(s.workflow, message)
+	if breaches := s.breachesOf(args, read); len(breaches) > 0 {
+		s.breaches = append(s.breaches, breaches...)
+		s.fine(desk.AskCustomer, wrongPenalty, "forbidden: "+breaches[0].Reason)
+	}
+	if i := s.question(message); i >= 0 {
+		s.satisfy(i)
+		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
+	}
+	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
+	return result{OK: true, Sent: message, Answer: s.workflow.Unasked}
 }
 
 // tooEarly reports whether the action changes the backend and a required step of its type has unmet
@@ -148,7 +185,12 @@ func (s *state) tooEarly(action string) bool {
 }
 
 func changes(action string) bool {
-	return action == scenarios.InitiateRefund || action == scenarios.EscalateIssue
+	switch action {
+	case scenarios.InitiateRefund, scenarios.EscalateIssue, desk.Crediting, desk.Replacing, desk.Cancelling,
+		desk.Readdressing:
+		return true
+	}
+	return false
 }
 
 // waiting lists the indices of an action's required steps that aren't done.
@@ -259,7 +301,7 @@ func (s *state) respond(args map[string]any) result {
 	}
 	read := s.reader.ReadMessage(s.workflow, message)
 	breaches := s.breachesOf(args, read)
-	if ask := s.question(message); ask >= 0 && len(breaches) == 0 {
+	if ask := s.question(message); s.desk == nil && ask >= 0 && len(breaches) == 0 {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
@@ -386,7 +428,7 @@ func (s *state) final() (*episode.Final, error) {
 		{Name: "penalties", Earned: -s.penalties},
 	}
 	return &episode.Final{
-		Task: s.task.name, Scenario: s.workflow.ScenarioID, Category: category, Outcome: s.outcome, Judge: scale,
+		Task: s.task.name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome, Judge: scale,
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 		Verdicts: []json.RawMessage{json.RawMessage(verdict)},
 	}, nil

@@ -28,6 +28,8 @@ type Case struct {
 	// Facts are what the reply must state, in the case's language, and Reply is a right one.
 	Facts []Fact
 	Reply string
+	// Unasked is the customer's answer to a question that the case doesn't require.
+	Unasked string
 }
 
 // Question is what only the customer knows.
@@ -49,15 +51,15 @@ type Fact struct {
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.
 func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
-	key := expr.NewStreamKey(salt, c.ID(), c.family.Metadata.Version, seed)
-	w := &world{key: key, specs: c.specs(), goods: c.set.goods}
+	key := expr.NewStreamKey(salt, c.Key(), c.Version(), seed)
+	w := &world{key: key, specs: c.specs(), goods: c.set.goods, people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
 	out.Requests = c.requests(w)
 	for _, r := range out.Requests {
 		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
-			return nil, fmt.Errorf("case %s, seed %d: %w", c.ID(), seed, err)
+			return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
 		}
 		out.Decision = join(out.Decision, d)
 	}
@@ -67,7 +69,7 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 		}
 	}
 	if err := c.write(out, w); err != nil {
-		return nil, fmt.Errorf("case %s, seed %d: %w", c.ID(), seed, err)
+		return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
 	}
 	return out, nil
 }
@@ -180,7 +182,12 @@ func (c *Composition) write(out *Case, w *world) error {
 		})
 		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
 	}
-	return c.set.replies[c.Language].write(out, w, l)
+	replies := c.set.replies[c.Language]
+	if replies == nil {
+		return fmt.Errorf("there are no replies in %q", c.Language)
+	}
+	out.Unasked = replies.unasked
+	return replies.write(out, w, l)
 }
 
 // voices are the voices of the split in which the family has a text.

@@ -3,6 +3,7 @@ package cases_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -22,10 +23,11 @@ func load(tb testing.TB) *cases.Set {
 			if err != nil {
 				tb.Fatal(err)
 			}
-			files = append(files, cases.File{Name: path, Data: data})
+			files = append(files, cases.File{Name: path, ID: path, Data: data})
 		}
 	}
-	set, err := cases.Load(files, params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"}))
+	set, err := cases.Load(files, map[string]*params.NameList{
+		"en": params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"})})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -36,7 +38,7 @@ func load(tb testing.TB) *cases.Set {
 func TestCompositions(t *testing.T) {
 	outcomes := map[string]int{}
 	n, steps := 0, map[int]int{}
-	all := load(t).Compositions()
+	all := slices.Collect(load(t).All(2))
 	for _, c := range all {
 		for seed := range int64(40) {
 			got, err := c.Instantiate("salt", seed)
@@ -47,7 +49,7 @@ func TestCompositions(t *testing.T) {
 			outcomes[got.Decision.Outcome]++
 			steps[len(got.Decision.Reads)+len(got.Decision.Effects)+1]++
 			if seed == 0 && n%40 == 1 && testing.Verbose() {
-				t.Logf("%s\n%s\n%+v\n%s", c.ID(), got.Query, got.Decision, got.Reply)
+				t.Logf("%s\n%s\n%+v\n%s", c.Key(), got.Query, got.Decision, got.Reply)
 			}
 		}
 	}
@@ -55,7 +57,7 @@ func TestCompositions(t *testing.T) {
 }
 
 func BenchmarkInstantiate(b *testing.B) {
-	all := load(b).Compositions()
+	all := slices.Collect(load(b).All(3))
 	for i := 0; b.Loop(); i++ {
 		if _, err := all[i%len(all)].Instantiate("salt", int64(i)); err != nil {
 			b.Fatal(err)

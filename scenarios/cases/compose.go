@@ -1,113 +1,128 @@
 package cases
 
 import (
-	"hash/fnv"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
-// The splits of generated cases.
-const (
-	trainSplit = "public-train"
-	devSplit   = "public-dev"
-	testSplit  = "public-test"
-)
+// trainSplit is the split whose cases use the voices for training. The others use the held-out ones.
+const trainSplit = "public-train"
 
-// The difficulties.
-const (
-	Easy   = "easy"
-	Medium = "medium"
-	Hard   = "hard"
-)
-
-// perFamily is the number of compositions of each family and difficulty in the catalogue.
-func perFamily() map[string]int { return map[string]int{Easy: 8, Medium: 12, Hard: 16} }
-
-// difficulty is the difficulty of a case with that many modifiers.
-func difficulty(modifiers int) string {
-	switch {
-	case modifiers <= 1:
-		return Easy
-	case modifiers == 2:
-		return Medium
-	}
-	return Hard
+// Composition is a family with modifiers. It is immutable.
+type Composition struct {
+	// ID is that of the pack's list, and File the list's. Both are "" for a composition without one.
+	ID, File   string
+	Family     string
+	Modifiers  []string // ordered
+	Language   string
+	Split      string
+	Difficulty string // easy, medium or hard
+	family     *family
+	modifiers  []*modifier
+	set        *Set
 }
 
-// maxModifiers is the maximum number of modifiers of a composition.
-const maxModifiers = 4
-
-// Compositions lists the compositions of the catalogue: for every family and difficulty a number of
-// the compatible ones, chosen by their hash, in four languages where the family has texts.
-func (s *Set) Compositions() []*Composition {
-	var out []*Composition
-	for _, f := range s.families {
-		out = append(out, s.compositionsOf(f)...)
-	}
-	return out
+// Key names the composition: "return.opened.plus". It is part of the key of the random streams.
+func (c *Composition) Key() string {
+	return strings.Join(append([]string{c.Family}, c.Modifiers...), ".") + "/" + c.Language
 }
 
-func (s *Set) compositionsOf(f *family) []*Composition {
-	byDifficulty := map[string][]*Composition{}
-	var visit func(from int, chosen []*modifier)
-	visit = func(from int, chosen []*modifier) {
-		c := s.composition(f, chosen)
-		byDifficulty[c.Difficulty] = append(byDifficulty[c.Difficulty], c)
-		if len(chosen) == maxModifiers {
-			return
+// Version changes with the family's.
+func (c *Composition) Version() int { return c.family.Metadata.Version }
+
+// Listed are the compositions of the pack's lists, in their order.
+func (s *Set) Listed() []*Composition { return s.listed }
+
+// list reads a list of cases.
+func (s *Set) list(c *compiler, file string, f *listFile) {
+	for _, e := range f.Cases {
+		words := strings.Fields(e.Value)
+		cut := strings.LastIndexByte(e.Name, '-')
+		if cut < 0 || len(words) < 2 || !slices.Contains([]string{"easy", "medium", "hard"}, words[0]) {
+			c.failf(e.Pos, "a case is written as \"<family>-<number>: <easy, medium or hard> <split> <modifier> ...\"")
+			continue
 		}
-		for i := from; i < len(f.modifiers); i++ {
-			if next := append(slices.Clone(chosen), f.modifiers[i]); compatible(next) {
-				visit(i+1, next)
-			}
+		language := f.Language
+		if language == "" {
+			language = "en"
 		}
+		composition, err := s.Compose(e.Name[:cut], words[2:], language)
+		if err != nil {
+			c.failf(e.Pos, "%v", err)
+			continue
+		}
+		composition.ID, composition.File = e.Name, file
+		composition.Difficulty, composition.Split = words[0], words[1]
+		if len(composition.voices()) == 0 {
+			c.failf(e.Pos, "family %s has no text in %q by a voice of split %s", composition.Family, language, words[1])
+			continue
+		}
+		s.listed = append(s.listed, composition)
 	}
-	visit(0, nil)
-	var out []*Composition
-	for _, d := range []string{Easy, Medium, Hard} {
-		all := byDifficulty[d]
-		slices.SortStableFunc(all, func(a, b *Composition) int {
-			if plain := len(a.Modifiers) - len(b.Modifiers); d == Easy && plain != 0 {
-				return plain // the family itself is always in the catalogue
-			}
-			return strings.Compare(order(a), order(b))
-		})
-		out = append(out, all[:min(len(all), perFamily()[d])]...)
-	}
-	return out
 }
 
-func (s *Set) composition(f *family, chosen []*modifier) *Composition {
-	c := &Composition{Family: f.Metadata.ID, Language: "en", Difficulty: difficulty(len(chosen)), family: f,
-		modifiers: chosen, set: s}
+// Compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
+// they don't go together.
+func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*Composition, error) {
+	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no family %q%s", familyID, source.Suggest(familyID, s.Families()))
+	}
+	f := s.families[i]
+	var chosen []*modifier
+	for _, id := range slices.Sorted(slices.Values(modifierIDs)) {
+		k := slices.IndexFunc(f.modifiers, func(m *modifier) bool { return m.Metadata.ID == id })
+		if k < 0 {
+			return nil, fmt.Errorf("family %s can't be combined with %q: it is one of %s", familyID, id,
+				strings.Join(f.Modifiers, ", "))
+		}
+		chosen = append(chosen, f.modifiers[k])
+	}
+	if !compatible(chosen) {
+		return nil, fmt.Errorf("the modifiers %s change the same things", strings.Join(modifierIDs, ", "))
+	}
+	if len(f.says[language]) == 0 {
+		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
+	}
+	return s.composition(f, chosen, language), nil
+}
+
+func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {
+	c := &Composition{Family: f.Metadata.ID, Language: language, Split: trainSplit, family: f, modifiers: chosen, set: s}
 	for _, m := range chosen {
 		c.Modifiers = append(c.Modifiers, m.Metadata.ID)
 	}
-	slices.Sort(c.Modifiers)
-	c.Split = c.split()
 	return c
 }
 
-// split holds out some compositions of every family, and some families as a whole.
-func (c *Composition) split() string {
-	h := hash(c.ID()) % 10
-	switch {
-	case c.family.HeldOut || h >= 8:
-		return testSplit
-	case h >= 7:
-		return devSplit
+// All yields the compositions of all families with up to most modifiers that go together, in
+// English.
+func (s *Set) All(most int) iter.Seq[*Composition] {
+	return func(yield func(*Composition) bool) {
+		for _, f := range s.families {
+			if !s.visit(f, nil, 0, most, yield) {
+				return
+			}
+		}
 	}
-	return trainSplit
 }
 
-// order is a key in which neighbours have nothing in common.
-func order(c *Composition) string {
-	h := hash("order " + c.ID())
-	return string([]byte{byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)})
-}
-
-func hash(s string) uint32 {
-	h := fnv.New32a()
-	h.Write([]byte(s)) //nolint:errcheck // it never fails
-	return h.Sum32()
+func (s *Set) visit(f *family, chosen []*modifier, from, most int, yield func(*Composition) bool) bool {
+	if !yield(s.composition(f, chosen, "en")) {
+		return false
+	}
+	if len(chosen) == most {
+		return true
+	}
+	for i := from; i < len(f.modifiers); i++ {
+		next := append(slices.Clone(chosen), f.modifiers[i])
+		if compatible(next) && !s.visit(f, next, i+1, most, yield) {
+			return false
+		}
+	}
+	return true
 }

@@ -2,7 +2,6 @@ package cases
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +16,9 @@ import (
 
 // Set is the families and modifiers of a pack. It is immutable.
 type Set struct {
+	people    map[string]*params.NameList // by language
 	goods     *goods
+	listed    []*Composition
 	families  []*family
 	modifiers map[string]*modifier
 	answers   map[string]*answer
@@ -46,19 +47,23 @@ type answer struct {
 	says  map[string]map[string]text
 }
 
-// File is a file of a pack's folder cases.
+// File is a file of a pack. Of two files with the same ID the later one counts.
 type File struct {
-	Name string
-	Data []byte
+	Name, ID string
+	Data     []byte
 }
+
+// IsFile reports whether a YAML file is one of this package's kinds.
+func IsFile(data []byte) bool { return strings.HasPrefix(kindOf(data), "Case") }
 
 // Load compiles a pack's families and modifiers. people are the names of customers by language. The
 // error joins all faults.
-func Load(files []File, people *params.NameList) (*Set, error) {
-	s := &Set{goods: &goods{people: people}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
+func Load(files []File, people map[string]*params.NameList) (*Set, error) {
+	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
 		locales: expr.Locales(), replies: map[string]*replies{}}
 	c := &compiler{}
 	var families []*familyFile
+	lists := map[string]*listFile{}
 	for _, f := range files {
 		d := &source.Decoder{File: f.Name}
 		switch kind := kindOf(f.Data); kind {
@@ -74,12 +79,14 @@ func Load(files []File, people *params.NameList) (*Set, error) {
 				c.request(m.Also)
 			}
 			c.faults(m.Faults)
+		case "CaseList":
+			lists[f.Name] = decode[listFile](d, f.Data)
 		case "CaseReplies":
 			r := decode[repliesFile](d, f.Data)
 			s.replies[r.Metadata.ID] = c.replies(r)
 		default:
 			c.failf(source.Position{File: f.Name, Line: 1},
-				"kind is CaseWorld, CaseFamily, CaseModifier or CaseReplies, got %q", kind)
+				"kind is CaseWorld, CaseFamily, CaseModifier, CaseReplies or CaseList, got %q", kind)
 		}
 		c.errs = append(c.errs, d.Errs...)
 	}
@@ -87,6 +94,11 @@ func Load(files []File, people *params.NameList) (*Set, error) {
 		s.families = append(s.families, s.family(c, f))
 	}
 	slices.SortFunc(s.families, func(a, b *family) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
+	if len(c.errs) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			s.list(c, name, lists[name])
+		}
+	}
 	return s, errors.Join(c.errs...)
 }
 
@@ -131,6 +143,7 @@ func (s *Set) family(c *compiler, f *familyFile) *family {
 		}
 		out.modifiers = append(out.modifiers, m)
 	}
+	slices.SortFunc(out.modifiers, func(a, b *modifier) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
 	if len(out.says["en"]) == 0 {
 		c.failf(f.Metadata.Pos, "says needs texts in English")
 	}
@@ -199,28 +212,6 @@ func (s *Set) Families() []string {
 	return out
 }
 
-// Composition is a family with modifiers, ordered by id.
-type Composition struct {
-	Family    string
-	Modifiers []string
-	Language  string
-	Split     string
-	// Difficulty is easy, medium or hard.
-	Difficulty string
-	family     *family
-	modifiers  []*modifier
-	set        *Set
-}
-
-// ID names the composition: "late-return.opened.plus".
-func (c *Composition) ID() string {
-	id := strings.Join(append([]string{c.Family}, c.Modifiers...), ".")
-	if c.Language != "en" {
-		id += "." + c.Language
-	}
-	return id
-}
-
 // compatible reports whether the modifiers change different things.
 func compatible(ms []*modifier) bool {
 	seen := map[string]bool{}
@@ -249,30 +240,4 @@ func compatible(ms []*modifier) bool {
 		}
 	}
 	return true
-}
-
-// Compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
-// they don't go together.
-func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*Composition, error) {
-	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no family %q%s", familyID, source.Suggest(familyID, s.Families()))
-	}
-	c := &Composition{Family: familyID, Modifiers: slices.Sorted(slices.Values(modifierIDs)), Language: language,
-		family: s.families[i], set: s}
-	for _, id := range c.Modifiers {
-		k := slices.IndexFunc(c.family.modifiers, func(m *modifier) bool { return m.Metadata.ID == id })
-		if k < 0 {
-			return nil, fmt.Errorf("family %s can't be combined with %q: it is one of %s", familyID, id,
-				strings.Join(c.family.Modifiers, ", "))
-		}
-		c.modifiers = append(c.modifiers, c.family.modifiers[k])
-	}
-	if !compatible(c.modifiers) {
-		return nil, fmt.Errorf("the modifiers %s change the same things", strings.Join(c.Modifiers, ", "))
-	}
-	if len(c.family.says[language]) == 0 {
-		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
-	}
-	return c, nil
 }

@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -95,7 +94,6 @@ type faultFile struct {
 
 // goods are the compiled texts that all families share.
 type goods struct {
-	people    *params.NameList
 	Addresses []string
 	Carriers  []string
 	Plans     map[string]string
@@ -104,17 +102,29 @@ type goods struct {
 
 func (g *goods) products(kind string) []string { return g.kinds[kind] }
 
+// listFile names the cases of a pack: "easy public-train opened plus" under the id of a case is its
+// difficulty, its split and its modifiers. The id begins with the family's id and a hyphen.
+type listFile struct {
+	APIVersion string                 `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string                 `yaml:"kind" enum:"CaseList"`
+	Metadata   Metadata               `yaml:"metadata"`
+	Language   string                 `yaml:"language,optional" enum:"en|de|es|fr"`
+	Cases      source.Ordered[string] `yaml:"cases"`
+}
+
 // repliesFile contains the words of right replies in one language, and the words by which a reply is
 // understood.
 type repliesFile struct {
-	APIVersion string                   `yaml:"apiVersion" enum:"csenv/v1"`
-	Kind       string                   `yaml:"kind" enum:"CaseReplies"`
-	Metadata   Metadata                 `yaml:"metadata"`
-	Greeting   source.Raw               `yaml:"greeting"`
-	Closing    source.Raw               `yaml:"closing"`
-	Outcomes   source.Ordered[string]   `yaml:"outcomes"`
-	Slots      source.Ordered[slotFile] `yaml:"slots"`
-	Words      source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used
+	APIVersion string     `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string     `yaml:"kind" enum:"CaseReplies"`
+	Metadata   Metadata   `yaml:"metadata"`
+	Greeting   source.Raw `yaml:"greeting"`
+	Closing    source.Raw `yaml:"closing"`
+	// Unasked is the customer\'s answer to a question that the case doesn\'t require.
+	Unasked  string                   `yaml:"unasked"`
+	Outcomes source.Ordered[string]   `yaml:"outcomes"`
+	Slots    source.Ordered[slotFile] `yaml:"slots"`
+	Words    source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used
 }
 
 // slotFile is a value that a reply states.

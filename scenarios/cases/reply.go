@@ -13,13 +13,14 @@ import (
 // replies are the words of right replies in one language.
 type replies struct {
 	greeting, closing text
+	unasked           string
 	outcomes          map[string]string
 	slots             map[string]slotFile
 	words             map[string][]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
+	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
 	var err error
 	if r.greeting, err = parse(f.Greeting); err != nil {
 		c.errs = append(c.errs, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/params"
 )
 
 // world is a desk while its records are drawn.
@@ -13,6 +14,7 @@ type world struct {
 	key    expr.StreamKey
 	specs  map[string]*spec
 	goods  *goods
+	people *params.NameList
 	policy desk.Policy
 	now    time.Time
 	desk.Records
@@ -96,7 +98,7 @@ func (w *world) ago(days int64, hour int) time.Time {
 }
 
 func (w *world) drawCustomer() {
-	person := w.goods.people.Person(w.key.Stream("person"))
+	person := w.people.Person(w.key.Stream("person"))
 	w.Customer = desk.Customer{
 		ID: w.id("customer", customerID), Name: person["full"], Email: person["email"], Level: w.text("level"),
 		Region: w.text("region"), Since: w.ago(w.count("since"), 12), Verified: w.flag("verified"),

@@ -69,7 +69,7 @@ const (
 
 // File is a file of a pack.
 type File struct {
-	// Folder is the folder of the file in a nested pack: names, kb, tickets or workflows.
+	// Folder is the folder of the file in a nested pack.
 	Folder, ID string
 	// File is the path for messages.
 	File string
@@ -85,7 +85,9 @@ func (s File) Canonical() string {
 }
 
 // folders lists the folders of a pack in the order in which they are read.
-func folders() []string { return []string{"names", "kb", "tickets", "workflows"} }
+func folders() []string {
+	return []string{"names", "kb", "tickets", "workflows", "families", "modifiers"}
+}
 
 // packReader reads the files of one pack within the limits.
 type packReader struct {
@@ -175,7 +177,7 @@ func (r *packReader) entries(folder string) []string {
 	return names
 }
 
-// folder reads one of the four folders of a nested pack.
+// folder reads one of the folders of a nested pack.
 func (r *packReader) folder(folder string) []File {
 	ext := ".yaml"
 	if folder == "kb" {
@@ -231,8 +233,9 @@ func folderOf(data []byte) string {
 		Kind string `yaml:"kind"`
 	}
 	_ = yaml.Unmarshal(data, &head) // the strict decoder reports faults later, if the file has a kind
-	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows",
-		"NameList": "names"}[head.Kind]
+	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
+		"CaseWorld": "names", "CaseReplies": "names", "CaseFamily": "families", "CaseList": "families",
+		"CaseModifier": "modifiers"}[head.Kind]
 }
 
 func (r *packReader) isFolder(name string) bool {

@@ -38,7 +38,11 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	}
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
 	p.known = p.allowed
-	record, err := json.Marshal(w.State)
+	var state any = w.State
+	if w.Desk != nil {
+		state = w.Desk.Records
+	}
+	record, err := json.Marshal(state)
 	if err != nil {
 		panic(err) // The state has plain fields alone.
 	}

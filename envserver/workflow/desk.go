@@ -1,0 +1,80 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
+)
+
+// callDesk executes an action, other than a message, on the records of a generated case. Wrong
+// changes are executed too.
+func (s *state) callDesk(action string, args map[string]any) result {
+	order := text(args, "order_id")
+	switch action {
+	case desk.LookUpCustomer:
+		return found(s.desk.ShowCustomer())
+	case desk.LookUpPolicy:
+		if section := s.workflow.Desk.Policy.Section(text(args, "topic")); section != "" {
+			return result{OK: true, Policy: section}
+		}
+		return failure("topic is one of %v", desk.Topics())
+	case desk.CheckOrder:
+		if o := s.desk.ShowOrder(order); o != nil {
+			s.orderStatus = o.Status
+			return found(*o)
+		}
+	case desk.CheckPayment:
+		if p := s.desk.ShowPayments(order, text(args, "payment_id")); len(p.Payments) > 0 {
+			s.paymentStatus = deskStatuses(p.Payments)
+			return found(p)
+		}
+	case desk.CheckShipment:
+		if parcels := s.desk.ShowShipments(order); len(parcels) > 0 {
+			return found(parcels)
+		}
+		return failure("there is no parcel for order %q", order)
+	default:
+		return s.change(action, order, args)
+	}
+	return failure("there is nothing under the id %q", order)
+}
+
+func found(records any) result { return result{OK: true, Found: records} }
+
+func deskStatuses(payments []desk.Payment) string {
+	plain := make([]scenarios.Payment, len(payments))
+	for i, p := range payments {
+		plain[i].Status = p.Status
+	}
+	return statuses(plain)
+}
+
+// change executes an action that changes the records.
+func (s *state) change(action, order string, args map[string]any) result {
+	amount, _ := args["amount"].(int64)
+	e := desk.Effect{Tool: action, OrderID: order, PaymentID: text(args, "payment_id"), SKU: text(args, "sku"),
+		Amount: desk.Cents(amount), Address: text(args, "address"), Team: text(args, "team")}
+	if problem := s.desk.Problem(e); problem != "" {
+		return failure("%s", problem)
+	}
+	s.desk.Apply(e)
+	return result{OK: true, Done: describe(e)}
+}
+
+// describe says what was done.
+func describe(e desk.Effect) string {
+	switch e.Tool {
+	case desk.Refunding:
+		return fmt.Sprintf("refunded $%s", e.Amount)
+	case desk.Crediting:
+		return fmt.Sprintf("credited $%s", e.Amount)
+	case desk.Replacing:
+		return fmt.Sprintf("item %s of order %s is sent again", e.SKU, e.OrderID)
+	case desk.Cancelling:
+		return fmt.Sprintf("order %s is cancelled", e.OrderID)
+	case desk.Readdressing:
+		return fmt.Sprintf("order %s goes to %s", e.OrderID, e.Address)
+	}
+	return "handed over to " + e.Team
+}

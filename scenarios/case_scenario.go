@@ -1,0 +1,193 @@
+package scenarios
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
+)
+
+// caseFile keeps a file of a pack's cases until all of the pack is read.
+func (l *loader) caseFile(p *openPack, s pack.File) {
+	if len(p.cases) == 0 {
+		l.cases = append(l.cases, p)
+	}
+	p.cases = append(p.cases, cases.File{Name: s.File, ID: s.ID, Data: s.Data})
+	d := &source.Decoder{File: s.File}
+	if root := d.Root(s.Data); root != nil {
+		l.digest.text(s.Canonical())
+		l.digest.node(root, "")
+	}
+}
+
+// casesOf compiles a pack's cases. A pack without a family or a modifier uses that of the base.
+func (l *loader) casesOf(p *openPack) []*WorkflowScenario {
+	files := p.cases
+	if p.base != nil {
+		files = append(p.base.cases, files...)
+	}
+	people := map[string]*params.NameList{}
+	for language := range l.locales {
+		people[language] = p.nameList(language)
+	}
+	set, err := cases.Load(files, people)
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return nil
+	}
+	var out []*WorkflowScenario
+	for _, c := range set.Listed() {
+		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == c.File }); own {
+			out = append(out, &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
+				Language: c.Language, File: c.File, Pack: p.info, salt: p.salt, composition: c,
+				loc: l.locales[c.Language]})
+		}
+	}
+	return out
+}
+
+// instantiateCase draws a generated case as a workflow: a step for each look-up and question that
+// the decision depends on, one for each change, which comes after them, and the reply.
+func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
+	c, err := s.composition.Instantiate(s.salt, seed)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workflow{
+		Category: s.Category(), Unasked: c.Unasked, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
+		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
+			Since: c.Records.Customer.Since},
+		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},
+		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
+	}
+	w.Steps = caseSteps(c)
+	w.Neutral = caseNeutrals()
+	w.Forbidden = casePromises(c)
+	for i, f := range c.Facts {
+		w.Facts = append(w.Facts, Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
+			Context: f.Context, Seeded: true})
+	}
+	for _, f := range c.Faults {
+		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
+	}
+	w.AllowedValues = s.caseValues(c)
+	w.MaxSteps = 2*len(w.Steps) + 4
+	return w, nil
+}
+
+func caseMinutes() map[string]int {
+	minutes := map[string]int{RespondUser: 4}
+	for _, tool := range desk.Tools() {
+		minutes[tool] = cmp.Or(map[string]int{desk.AskCustomer: 4, desk.Refunding: 3, desk.Escalating: 2}[tool], 1)
+	}
+	return minutes
+}
+
+// caseSteps makes the steps of the decision.
+func caseSteps(c *cases.Case) []WorkflowStep {
+	var steps []WorkflowStep
+	var known []string
+	add := func(step WorkflowStep) {
+		step.ID = "s" + strconv.Itoa(len(steps)+1)
+		steps = append(steps, step)
+	}
+	questions := c.Questions
+	for _, r := range c.Decision.Reads {
+		step := WorkflowStep{Action: r.Tool}
+		switch r.Tool {
+		case desk.AskCustomer:
+			step.Ask, step.Answer, step.About = true, questions[0].Answer, questions[0].About
+			questions = questions[1:]
+		case desk.LookUpPolicy:
+			step.Args = equal("topic", r.Key)
+		case desk.CheckOrder, desk.CheckPayment, desk.CheckShipment:
+			step.Args = equal("order_id", r.Key)
+		}
+		add(step)
+		known = append(known, steps[len(steps)-1].ID)
+	}
+	done := known
+	for _, e := range c.Decision.Effects {
+		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
+		done = append(done[:len(done):len(done)], steps[len(steps)-1].ID)
+	}
+	add(WorkflowStep{Action: RespondUser, Requires: done, Terminal: true})
+	return steps
+}
+
+func equal(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }
+
+func effectArgs(e desk.Effect) []Arg {
+	var args []Arg
+	for _, arg := range [][2]string{{"order_id", e.OrderID}, {"payment_id", e.PaymentID}, {"sku", e.SKU},
+		{"address", e.Address}, {"team", e.Team}} {
+		if arg[1] != "" {
+			args = append(args, equal(arg[0], arg[1])...)
+		}
+	}
+	if e.Amount != 0 {
+		args = append(args, equal("amount", int64(e.Amount))...)
+	}
+	return args
+}
+
+// caseNeutrals are the look-ups that cost little if the case doesn't need them.
+func caseNeutrals() []NeutralAction {
+	return []NeutralAction{{Action: desk.LookUpCustomer, Max: 1}, {Action: desk.LookUpPolicy, Max: len(desk.Topics())},
+		{Action: desk.CheckOrder, Max: 1}, {Action: desk.CheckPayment, Max: 2}, {Action: desk.CheckShipment, Max: 1}}
+}
+
+// casePromises forbids the remedies that the decision doesn't give.
+func casePromises(c *cases.Case) []ForbiddenAction {
+	given := map[string]bool{}
+	for _, f := range c.Decision.Facts {
+		switch f.Slot {
+		case "refund_amount", "given_before":
+			given["refund"], given["credit"] = true, given["credit"] || f.Slot == "given_before"
+		case "credit_amount":
+			given["credit"] = true
+		case "ship_day":
+			given["replace"] = true
+		}
+	}
+	var out []ForbiddenAction
+	for _, remedy := range []string{"refund", "credit", "replace", "compensate"} {
+		if !given[remedy] {
+			out = append(out, ForbiddenAction{ID: "no-" + remedy, Action: RespondUser, Verbs: []string{remedy},
+				Why: "the policy gives no such remedy here"})
+		}
+	}
+	return out
+}
+
+// caseValues lists the values of the records and the policy, which a reply may state.
+func (s *WorkflowScenario) caseValues(c *cases.Case) []string {
+	var out []string
+	for _, f := range c.Facts {
+		out = append(append(out, f.Value), f.Accept...)
+	}
+	for _, v := range c.Records.Values() {
+		switch {
+		case v.Amount != 0:
+			out = append(out, s.loc.Money(int64(v.Amount)))
+		case !v.Day.IsZero():
+			out = append(out, s.loc.Day(v.Day))
+		}
+	}
+	for _, n := range c.Policy.Values() {
+		if n.Amount != 0 {
+			out = append(out, s.loc.Money(int64(n.Amount)))
+			continue
+		}
+		for _, unit := range []string{"days", "business days"} {
+			out = append(out, fmt.Sprintf("%d %s", n.Days, unit))
+		}
+	}
+	return append(out, s.loc.Day(c.Now))
+}

@@ -1,0 +1,71 @@
+package desk
+
+import "time"
+
+// Values are the amounts and days in the records, which a reply may state.
+func (r *Records) Values() []Fact {
+	var out []Fact
+	amounts := func(sums ...Cents) {
+		for _, sum := range sums {
+			if sum != 0 {
+				out = append(out, Fact{Amount: sum})
+			}
+		}
+	}
+	days := func(at ...time.Time) {
+		for _, t := range at {
+			if !t.IsZero() {
+				out = append(out, Fact{Day: day(t)})
+			}
+		}
+	}
+	days(r.Customer.Since)
+	for _, o := range r.Orders {
+		amounts(o.Total, o.Delivery)
+		days(o.Placed, o.Promised)
+		for _, it := range o.Items {
+			amounts(it.Price, it.ListPrice)
+			days(it.Made)
+		}
+	}
+	for _, p := range r.Payments {
+		amounts(p.Amount)
+		days(p.At)
+	}
+	for _, f := range r.Refunds {
+		amounts(f.Amount)
+		days(f.At)
+	}
+	for _, c := range r.Credits {
+		amounts(c.Amount)
+		days(c.At)
+	}
+	for _, s := range r.Shipments {
+		amounts(s.Duty)
+		days(s.LastScan, s.Delivered)
+	}
+	for _, s := range r.Subscriptions {
+		amounts(s.Price)
+		days(s.Renewed, s.Until)
+		for _, p := range s.Others {
+			amounts(p.Price)
+		}
+	}
+	for _, o := range r.Outages {
+		days(o.From)
+	}
+	return out
+}
+
+// Values are the numbers of the policy.
+func (p *Policy) Values() []Fact {
+	var out []Fact
+	for _, n := range p.numbers() {
+		if n.money != nil {
+			out = append(out, Fact{Amount: *n.money})
+		} else {
+			out = append(out, Fact{Days: *n.days})
+		}
+	}
+	return out
+}

@@ -102,7 +102,7 @@ func EnvironmentOf(task string) string {
 	switch task {
 	case "ticket-classify", "ticket-resolve", queue.Task:
 		return ticketEnvironment
-	case "order-inquiry", "refund", "payment-exception":
+	case "order-inquiry", "refund", "payment-exception", "case-easy", "case-medium", "case-hard":
 		return workflowEnvironment
 	}
 	return ""

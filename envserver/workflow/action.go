@@ -49,7 +49,7 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Type: desk.CheckShipment, Description: "looks the parcels of an order up." + casesOnly,
 		Optional: []string{"payload"}, Properties: []string{"order_id"}},
 	{Type: desk.LookUpCustomer, Description: "looks the customer up: level, region, subscriptions, what was given " +
-		"before." + casesOnly, Optional: []string{"payload"}},
+		"before." + casesOnly, Optional: []string{"payload"}, Properties: []string{"order_id"}},
 	{Type: desk.LookUpPolicy, Description: "reads a topic of the policy." + casesOnly, Optional: []string{"payload"},
 		Properties: []string{"topic"}},
 	{Type: desk.AskCustomer, Description: "asks the customer a question." + casesOnly, Optional: []string{"payload"},

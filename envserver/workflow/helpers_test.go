@@ -48,7 +48,7 @@ func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: 
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
-		ScenarioID: "C99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
+		ScenarioID: "C99", Category: "workflow", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
 		Visible: scenarios.Visible{OrderStatus: "unknown"},
 		State: scenarios.Backend{
@@ -85,7 +85,7 @@ func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
 		panic(err)
 	}
 	e := &environment{kind: &Kind{reader: plainReader{}, schemas: schemas}}
-	e.begin(&task{name: "refund", class: "medium"}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	e.begin(&task{name: "refund"}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
 	return e
 }
 

@@ -48,21 +48,20 @@ type Kind struct {
 
 var _ episode.Kind = (*Kind)(nil)
 
-// task holds the workflows of one class.
+// task holds the workflows of one task.
 type task struct {
 	name      string
-	class     string
 	scenarios []*scenarios.WorkflowScenario
 }
 
 // New makes the environment's kind. The catalogue must contain at least one workflow.
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k := &Kind{catalog: catalog, reader: reader}
-	for _, t := range []*task{{name: "order-inquiry", class: "simple"}, {name: "refund", class: "medium"},
-		{name: "payment-exception", class: "complex"}, {name: "case-easy", class: "easy"},
-		{name: "case-medium", class: "medium"}, {name: "case-hard", class: "hard"}} {
+	for _, name := range []string{"order-inquiry", "refund", "payment-exception", "case-easy", "case-medium",
+		"case-hard"} {
+		t := &task{name: name}
 		for _, s := range slices.Concat(catalog.Workflows(), catalog.Cases()) {
-			if s.Class == t.class {
+			if s.Task() == name {
 				t.scenarios = append(t.scenarios, s)
 			}
 		}

@@ -96,8 +96,7 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (string, error) {
 	if w, ok := catalog.Workflow(options.Scenario); ok {
 		if options.Task == "" {
-			options.Task = map[string]string{"simple": "order-inquiry", "medium": "refund",
-				"complex": "payment-exception"}[w.Class]
+			options.Task = w.Task()
 		}
 		return "workflow", nil
 	}

@@ -125,7 +125,7 @@ func Reach(ctx context.Context, address string) error {
 // Tasks are the names of all tasks, for messages and completion.
 func Tasks() []string {
 	return []string{"ticket-classify", "ticket-resolve", "queue-management", "order-inquiry", "refund",
-		"payment-exception"}
+		"payment-exception", "case-easy", "case-medium", "case-hard"}
 }
 
 // EnvironmentOf returns the environment that plays a task.

@@ -77,3 +77,24 @@ func TestGoldResolvesEveryCase(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryCaseIsProved(t *testing.T) {
+	catalog := testkit.Catalog(t)
+	reader := offline.New()
+	tried, cases := 0, 0
+	for _, s := range catalog.Cases() {
+		for seed := range int64(10) {
+			w, err := s.Instantiate(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := Prove(w, reader)
+			tried += p.Tried
+			cases++
+			if len(p.Faults) > 0 {
+				t.Errorf("%s seed %d: %q", s.ID, seed, p.Faults[0])
+			}
+		}
+	}
+	t.Logf("%d cases, %d paths", cases, tried)
+}

@@ -1,0 +1,20 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+)
+
+// clone returns a copy of the state that can be played on without changing this one.
+func (s *state) clone() *state {
+	c := *s
+	c.backend = s.backend.Clone()
+	if s.desk != nil {
+		c.desk = s.desk.Clone()
+	}
+	c.history, c.fines = slices.Clone(s.history), slices.Clone(s.fines)
+	c.calls = maps.Clone(s.calls)
+	c.satisfied, c.neutrals = slices.Clone(s.satisfied), slices.Clone(s.neutrals)
+	c.breaches, c.told = slices.Clone(s.breaches), slices.Clone(s.told)
+	return &c
+}

@@ -1,0 +1,254 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
+)
+
+// Proof is the result of proving a generated case.
+type Proof struct {
+	// Faults say what doesn't hold. A proved case has none.
+	Faults []string
+	// Steps is the number of required steps, Tried the number of paths that were played.
+	Steps, Tried int
+}
+
+// Prove checks a generated case by playing it:
+//
+//   - The required steps earn 1, and a reply without any step earns 0.
+//   - If one look-up or question is left out, no action changes that: neither a required change nor
+//     the reply is accepted.
+//   - At every point of the required changes, each other change that can be made with the ids,
+//     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
+//   - The same holds if a required change is made twice.
+//
+// Two facts about the environment make these paths enough. Look-ups change nothing but what is
+// known, so paths differ by their sets of steps and not by their orders. A change that isn't
+// required stays in the records and in the list of breaches, so no later action repairs it.
+func Prove(w *scenarios.Workflow, reader Reader) Proof {
+	p := &prover{workflow: w, reader: &rememberingReader{Reader: reader}}
+	p.Steps = len(w.Steps)
+	p.proveGold()
+	p.proveNull()
+	p.proveLookUps()
+	p.proveChanges()
+	return p.Proof
+}
+
+// prover plays paths of one case.
+type prover struct {
+	Proof
+	workflow *scenarios.Workflow
+	reader   Reader
+}
+
+// rememberingReader reads the same message only once.
+type rememberingReader struct {
+	Reader
+	message string
+	reading grader.Reading
+}
+
+func (r *rememberingReader) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
+	if r.message != message {
+		r.message, r.reading = message, r.Reader.ReadMessage(w, message)
+	}
+	return r.reading
+}
+
+func (p *prover) fail(format string, args ...any) {
+	p.Faults = append(p.Faults, fmt.Sprintf(format, args...))
+}
+
+func (p *prover) begin() *state {
+	p.Tried++
+	return newState(&task{}, p.workflow, p.reader, episode.Terminal)
+}
+
+// take plays a required step, again after a scripted failure.
+func (p *prover) take(s *state, step scenarios.WorkflowStep) {
+	for range 2 {
+		failed := s.faults
+		p.do(s, step.Action, p.arguments(step))
+		if s.faults == failed {
+			return
+		}
+	}
+}
+
+func (p *prover) do(s *state, action string, args map[string]any) {
+	s.step++
+	s.calls[action]++
+	s.carryOut(action, args)
+}
+
+// arguments returns a payload that the step accepts.
+func (p *prover) arguments(step scenarios.WorkflowStep) map[string]any {
+	args := map[string]any{}
+	for _, a := range step.Args {
+		args[a.Name] = a.In[0]
+	}
+	switch {
+	case step.Ask:
+		args["message"] = "Could you please tell me: " + step.About[0] + "?"
+	case step.Terminal:
+		args["message"] = p.workflow.References.Good[0]
+	}
+	return args
+}
+
+func (p *prover) proveGold() {
+	s := p.begin()
+	for _, step := range p.workflow.Steps {
+		p.take(s, step)
+	}
+	if got, err := s.final(); err != nil || got == nil || got.Score != score.One {
+		p.fail("the required steps don't earn 1: %s", s.unresolved())
+	}
+}
+
+func (p *prover) proveNull() {
+	s := p.begin()
+	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
+		p.fail("a reply without any step earns points")
+	}
+}
+
+// proveLookUps leaves out each look-up and question.
+func (p *prover) proveLookUps() {
+	for skipped, step := range p.workflow.Steps {
+		if changes(step.Action) || step.Terminal {
+			continue
+		}
+		s := p.begin()
+		for i, other := range p.workflow.Steps {
+			if i != skipped {
+				p.take(s, other)
+			}
+		}
+		accepted := s.earnedResolution > 0
+		for i, done := range s.satisfied {
+			accepted = accepted || done && changes(p.workflow.Steps[i].Action)
+		}
+		if accepted {
+			p.fail("%s %s can be left out", step.ID, step.Action)
+		}
+	}
+}
+
+// proveChanges tries every other change before, between and after the required ones.
+func (p *prover) proveChanges() {
+	first := slices.IndexFunc(p.workflow.Steps,
+		func(step scenarios.WorkflowStep) bool { return changes(step.Action) || step.Terminal })
+	s := p.begin()
+	for _, step := range p.workflow.Steps[:first] {
+		p.take(s, step)
+	}
+	others := p.changes()
+	for at := first; at < len(p.workflow.Steps); at++ {
+		for _, e := range others {
+			p.proveChange(s.clone(), at, e)
+		}
+		p.take(s, p.workflow.Steps[at])
+	}
+}
+
+func (p *prover) proveChange(s *state, at int, e desk.Effect) {
+	args := arguments(e)
+	if step, _ := s.nextStep(e.Tool, args); step >= 0 {
+		return // it is a required one
+	}
+	p.Tried++
+	p.do(s, e.Tool, args)
+	if len(s.breaches) > 0 {
+		return
+	}
+	for _, step := range p.workflow.Steps[at:] {
+		p.take(s, step)
+	}
+	before := p.begin().desk
+	if changed := len(s.desk.Refunds)+len(s.desk.Credits)+len(s.desk.Cases) > len(before.Refunds)+len(before.Credits)+
+		len(before.Cases)+p.required(); s.earnedResolution > 0 && changed {
+		p.fail("%s %v is accepted beside what is required", e.Tool, args)
+	}
+}
+
+// required is the number of required changes that add a record.
+func (p *prover) required() int {
+	n := 0
+	for _, step := range p.workflow.Steps {
+		if slices.Contains([]string{desk.Refunding, desk.Crediting, desk.Escalating}, step.Action) {
+			n++
+		}
+	}
+	return n
+}
+
+func arguments(e desk.Effect) map[string]any {
+	args := map[string]any{}
+	for name, value := range map[string]string{"order_id": e.OrderID, "payment_id": e.PaymentID, "sku": e.SKU,
+		"address": e.Address, "team": e.Team} {
+		if value != "" {
+			args[name] = value
+		}
+	}
+	if e.Amount != 0 {
+		args["amount"] = int64(e.Amount)
+	}
+	return args
+}
+
+// changes lists the changes that can be made with what the agent can see.
+func (p *prover) changes() []desk.Effect {
+	r := p.workflow.Desk.Records
+	var amounts []desk.Cents
+	add := func(sum desk.Cents) {
+		if sum > 0 && !slices.Contains(amounts, sum) {
+			amounts = append(amounts, sum)
+		}
+	}
+	for _, v := range append(r.Values(), p.workflow.Desk.Policy.Values()...) {
+		add(v.Amount)
+	}
+	for _, step := range p.workflow.Steps {
+		for _, a := range step.Args {
+			if sum, ok := a.In[0].(int64); ok {
+				add(desk.Cents(sum))
+			}
+		}
+	}
+	var out []desk.Effect
+	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
+		out = append(out, desk.Effect{Tool: desk.Escalating, Team: team})
+	}
+	ids := []string{""}
+	for _, o := range r.Orders {
+		ids = append(ids, o.ID)
+		out = append(out, desk.Effect{Tool: desk.Cancelling, OrderID: o.ID},
+			desk.Effect{Tool: desk.Readdressing, OrderID: o.ID, Address: "1 Another Street, Otherton"})
+		for _, it := range o.Items {
+			out = append(out, desk.Effect{Tool: desk.Replacing, OrderID: o.ID, SKU: it.SKU})
+		}
+	}
+	for _, sub := range r.Subscriptions {
+		ids = append(ids, sub.ID)
+	}
+	for _, sum := range amounts {
+		for _, id := range ids {
+			out = append(out, desk.Effect{Tool: desk.Crediting, OrderID: id, Amount: sum},
+				desk.Effect{Tool: desk.Refunding, OrderID: id, Amount: sum})
+		}
+		for _, pay := range r.Payments {
+			out = append(out, desk.Effect{Tool: desk.Refunding, PaymentID: pay.ID, Amount: sum},
+				desk.Effect{Tool: desk.Refunding, OrderID: pay.OrderID, PaymentID: pay.ID, Amount: sum})
+		}
+	}
+	return out
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
@@ -27,7 +28,7 @@ func (l *loader) caseFile(p *openPack, s pack.File) {
 }
 
 // casesOf compiles a pack's cases. A pack without a family or a modifier uses that of the base.
-func (l *loader) casesOf(p *openPack) []*WorkflowScenario {
+func (l *loader) casesOf(p *openPack) (*cases.Set, []*WorkflowScenario) {
 	files := p.cases
 	if p.base != nil {
 		files = append(p.base.cases, files...)
@@ -39,7 +40,7 @@ func (l *loader) casesOf(p *openPack) []*WorkflowScenario {
 	set, err := cases.Load(files, people)
 	if err != nil {
 		l.errs = append(l.errs, err)
-		return nil
+		return nil, nil
 	}
 	var out []*WorkflowScenario
 	for _, c := range set.Listed() {
@@ -49,7 +50,13 @@ func (l *loader) casesOf(p *openPack) []*WorkflowScenario {
 				loc: l.locales[c.Language]})
 		}
 	}
-	return out
+	return set, out
+}
+
+// CaseOf returns the workflow scenario of a composition that is in no list.
+func (c *Catalog) CaseOf(of *cases.Composition, salt string) *WorkflowScenario {
+	return &WorkflowScenario{ID: of.Key(), Version: of.Version(), Split: of.Split, Class: of.Difficulty,
+		Language: of.Language, salt: salt, composition: of, loc: expr.Locales()[of.Language]}
 }
 
 // instantiateCase draws a generated case as a workflow: a step for each look-up and question that
@@ -64,6 +71,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
 		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},
+		Decision:    &c.Decision,
 		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
 	}
 	w.Steps = caseSteps(c)

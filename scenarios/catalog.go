@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/source"
 )
@@ -40,6 +41,7 @@ type Catalog struct {
 	workflows    []*WorkflowScenario
 	cases        []*WorkflowScenario
 	workflowByID map[string]*WorkflowScenario
+	caseSet      *cases.Set
 	canaries     []canary
 }
 
@@ -64,6 +66,9 @@ func (c *Catalog) Ticket(id string) (*TicketScenario, bool) {
 
 // Workflows returns the workflow scenarios that aren't generated, ordered by id. The caller owns the slice.
 func (c *Catalog) Workflows() []*WorkflowScenario { return slices.Clone(c.workflows) }
+
+// CaseSet returns the families and modifiers of the first pack that has any, or nil.
+func (c *Catalog) CaseSet() *cases.Set { return c.caseSet }
 
 // Cases returns the generated workflow scenarios ordered by id. The caller owns the slice.
 func (c *Catalog) Cases() []*WorkflowScenario { return slices.Clone(c.cases) }
@@ -91,7 +96,7 @@ func (c *Catalog) Only(keep func(pack.Info) bool) *Catalog {
 // scenario choose among the remaining ones.
 func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog {
 	out := newCatalog()
-	out.packs, out.canaries = c.packs, c.canaries
+	out.packs, out.canaries, out.caseSet = c.packs, c.canaries, c.caseSet
 	d := digester{sha256.New()}
 	d.text(c.digest)
 	for _, s := range c.tickets {

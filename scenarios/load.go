@@ -51,7 +51,11 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 		}
 	}
 	for _, p := range l.cases {
-		for _, s := range l.casesOf(p) {
+		set, listed := l.casesOf(p)
+		if c.caseSet == nil {
+			c.caseSet = set
+		}
+		for _, s := range listed {
 			c.addWorkflow(s)
 		}
 	}

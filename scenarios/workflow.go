@@ -26,7 +26,9 @@ type Workflow struct {
 	State   Backend
 	// Desk is the world of a generated case, nil for other workflows. Any change of it that isn't a
 	// required step spoils the resolution.
-	Desk      *desk.Desk `json:",omitempty"`
+	Desk *desk.Desk `json:",omitempty"`
+	// Decision is what the policy says about a generated case. Steps and facts follow from it.
+	Decision  *desk.Decision `json:"-"`
 	Steps     []WorkflowStep
 	Neutral   []NeutralAction
 	Forbidden []ForbiddenAction

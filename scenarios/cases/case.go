@@ -51,7 +51,14 @@ type Fact struct {
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.
 func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
-	key := expr.NewStreamKey(salt, c.Key(), c.Version(), seed)
+	out, err := c.draw(expr.NewStreamKey(salt, c.Key(), c.Version(), seed))
+	if err != nil {
+		return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
+	}
+	return out, nil
+}
+
+func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 	w := &world{key: key, specs: c.specs(), goods: c.set.goods, people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
@@ -59,7 +66,7 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 	for _, r := range out.Requests {
 		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
-			return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
+			return nil, err
 		}
 		out.Decision = join(out.Decision, d)
 	}
@@ -68,10 +75,7 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 			out.Faults = append(out.Faults, Fault{f.Tool, f.Error})
 		}
 	}
-	if err := c.write(out, w); err != nil {
-		return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
-	}
-	return out, nil
+	return out, c.write(out, w)
 }
 
 // specs are the family's, changed by the modifiers.

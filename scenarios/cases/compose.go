@@ -1,9 +1,11 @@
 package cases
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/csenv/csenv/scenarios/source"
@@ -37,28 +39,59 @@ func (c *Composition) Version() int { return c.family.Metadata.Version }
 // Listed are the compositions of the pack's lists, in their order.
 func (s *Set) Listed() []*Composition { return s.listed }
 
+// publicList is the id of the list of the public pack, whose cases have no prefix.
+const publicList = "cases"
+
+// maxID bounds the ids of cases, which are parts of labels and of the keys of scores.
+const maxID = 32
+
+// caseID is the id of the n-th case of a family in a list.
+func caseID(list, family, language string, n int) string {
+	id := family
+	if list != publicList {
+		id = list + "-" + family
+	}
+	if language != english {
+		id += "-" + language
+	}
+	return fmt.Sprintf("%s-%02d", id, n)
+}
+
+// english is the language of a list that names none.
+const english = "en"
+
 // list reads a list of cases.
 func (s *Set) list(c *compiler, file string, f *listFile) {
+	language := cmp.Or(f.Language, english)
 	for _, e := range f.Cases {
 		words := strings.Fields(e.Value)
-		cut := strings.LastIndexByte(e.Name, '-')
-		if cut < 0 || len(words) < 2 || !slices.Contains([]string{"easy", "medium", "hard"}, words[0]) {
+		id := e.Name
+		cut := max(strings.LastIndexByte(id, '-'), 0)
+		n, err := strconv.Atoi(id[min(cut+1, len(id)):])
+		if err != nil || len(words) < 2 || !slices.Contains([]string{"easy", "medium", "hard"}, words[0]) {
 			c.failf(e.Pos, "a case is written as \"<family>-<number>: <easy, medium or hard> <split> <modifier> ...\"")
 			continue
 		}
-		language := f.Language
-		if language == "" {
-			language = "en"
+		family := id[:cut]
+		if f.Metadata.ID != publicList {
+			family = strings.TrimPrefix(family, f.Metadata.ID+"-")
 		}
-		composition, err := s.Compose(e.Name[:cut], words[2:], language)
+		if language != english {
+			family = strings.TrimSuffix(family, "-"+language)
+		}
+		if want := caseID(f.Metadata.ID, family, language, n); id != want || len(id) > maxID {
+			c.failf(e.Pos, "the id of this case must be %q and have at most %d characters", want, maxID)
+			continue
+		}
+		composition, err := s.Compose(family, words[2:], language)
 		if err != nil {
 			c.failf(e.Pos, "%v", err)
 			continue
 		}
-		composition.ID, composition.File = e.Name, file
+		composition.ID, composition.File = id, file
 		composition.Difficulty, composition.Split = words[0], words[1]
 		if len(composition.voices()) == 0 {
-			c.failf(e.Pos, "family %s has no text in %q by a voice of split %s", composition.Family, language, words[1])
+			c.failf(e.Pos, "family %s has no text in %q by a voice of split %s", family, language, words[1])
 			continue
 		}
 		s.listed = append(s.listed, composition)

@@ -1,0 +1,231 @@
+package authoring
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	environment "github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/cases"
+)
+
+// proveOptions choose the cases to prove.
+type proveOptions struct {
+	families []string
+	cases    int
+	draws    int
+	seed     int64
+	shard    shard
+}
+
+// shard is one of several parts of a proof.
+type shard struct{ index, of int }
+
+func (s *shard) String() string {
+	if s.of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.index, s.of)
+}
+
+func (*shard) Type() string { return "i/n" }
+
+func (s *shard) Set(text string) error {
+	if _, err := fmt.Sscanf(text, "%d/%d", &s.index, &s.of); err != nil || s.index < 1 || s.index > s.of {
+		return errors.New("want the part and the number of parts, such as 1/4")
+	}
+	return nil
+}
+
+// proofReport is the JSON output of prove.
+type proofReport struct {
+	Cases        int           `json:"cases"`
+	Compositions int           `json:"compositions"`
+	Decisions    int           `json:"decisions"` // that differ in what is right to do
+	Paths        int           `json:"paths"`
+	Draws        int           `json:"draws"`
+	Families     []familyProof `json:"families"`
+	Findings     []finding     `json:"findings"`
+}
+
+// familyProof are the figures of a family.
+type familyProof struct {
+	Family    string `json:"family"`
+	Cases     int    `json:"cases"`
+	Proved    int    `json:"proved"`
+	Decisions int    `json:"decisions"`
+	Steps     [3]int `json:"steps"` // least, median, most
+}
+
+func newProveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "prove [DIR...]", Short: "Prove the gold of generated cases by playing them"}
+	cli.Help(cmd, "prove")
+	o := proveOptions{}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.families, "family", nil, "`family` to prove; may be repeated; by default all")
+	f.IntVar(&o.cases, "cases", 1000, "number of cases to prove")
+	f.IntVar(&o.draws, "draws", 0, "number of further cases that are only drawn and decided")
+	f.Int64Var(&o.seed, "seed", 0, "first seed")
+	f.Var(&o.shard, "shard", "part of the cases to prove, for several processes")
+	packs, output := cli.PackFlag(f), view.FormatFlag(f, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
+		c, err := cli.LoadCatalog(slices.Concat(*packs, dirs))
+		if err != nil {
+			return err
+		}
+		r, err := prove(cmd.Context(), c, o, progressBar(cmd.ErrOrStderr(), "proving"))
+		if err != nil {
+			return err
+		}
+		if output.Name == "json" {
+			err = output.Encode(cmd.OutOrStdout(), r)
+		} else {
+			r.print(cmd.OutOrStdout())
+		}
+		if err == nil && len(r.Findings) > 0 {
+			err = cli.ErrOutcome
+		}
+		return err
+	}
+	return cmd
+}
+
+// proved is what is known about a family so far.
+type proved struct {
+	familyProof
+	steps      []int
+	signatures map[string]bool
+}
+
+// prove proves cases of every composition in turn, with rising seeds. It uses all processors; the
+// result doesn't depend on their number.
+func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
+	progress func(done, total int)) (*proofReport, error) {
+	all, err := provable(c, o.families)
+	if err != nil {
+		return nil, err
+	}
+	r := &proofReport{Compositions: len(all), Findings: []finding{}}
+	byFamily := map[string]*proved{}
+	var mu sync.Mutex
+	var next, done atomic.Int64
+	total := o.cases + o.draws
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			reader := offline.New()
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= total {
+					return
+				}
+				if o.shard.of > 0 && i%o.shard.of != o.shard.index-1 {
+					continue
+				}
+				s, seed := all[i%len(all)], o.seed+int64(i/len(all))
+				w, err := s.Instantiate(seed)
+				var p environment.Proof
+				if err == nil && i < o.cases {
+					p = environment.Prove(w, reader)
+				}
+				mu.Lock()
+				r.add(byFamily, s, w, err, p, i < o.cases)
+				mu.Unlock()
+				if n := done.Add(1); n%256 == 0 || int(n) == total {
+					mu.Lock()
+					progress(int(n), total)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	r.sum(byFamily)
+	return r, ctx.Err()
+}
+
+// provable lists the cases of the catalogue's lists.
+func provable(c *scenarios.Catalog, families []string) ([]*scenarios.WorkflowScenario, error) {
+	all := c.Cases()
+	for _, family := range families {
+		if !slices.ContainsFunc(all, func(s *scenarios.WorkflowScenario) bool { return s.Category() == family }) {
+			return nil, fmt.Errorf("there are no cases of family %q", family)
+		}
+	}
+	all = slices.DeleteFunc(all, func(s *scenarios.WorkflowScenario) bool {
+		return len(families) > 0 && !slices.Contains(families, s.Category())
+	})
+	if len(all) == 0 {
+		return nil, errors.New("the catalogue has no generated cases")
+	}
+	return all, nil
+}
+
+func (r *proofReport) add(byFamily map[string]*proved, s *scenarios.WorkflowScenario, w *scenarios.Workflow, err error,
+	p environment.Proof, proving bool) {
+	r.Draws++
+	if err != nil {
+		r.Findings = append(r.Findings, finding{s.ID, "draw", err.Error()})
+		return
+	}
+	f := byFamily[s.Category()]
+	if f == nil {
+		f = &proved{familyProof: familyProof{Family: s.Category()}, signatures: map[string]bool{}}
+		byFamily[s.Category()] = f
+	}
+	f.signatures[cases.Signature(w.Decision)] = true
+	if !proving {
+		return
+	}
+	r.Cases++
+	r.Paths += p.Tried
+	f.Cases++
+	f.steps = append(f.steps, p.Steps)
+	if len(p.Faults) == 0 {
+		f.Proved++
+	}
+	for _, fault := range p.Faults {
+		r.Findings = append(r.Findings, finding{fmt.Sprintf("%s seed %d", s.ID, w.Seed), "proof", fault})
+	}
+}
+
+func (r *proofReport) sum(byFamily map[string]*proved) {
+	for _, f := range byFamily {
+		f.Decisions = len(f.signatures)
+		r.Decisions += f.Decisions
+		if slices.Sort(f.steps); len(f.steps) > 0 {
+			f.Steps = [3]int{f.steps[0], f.steps[len(f.steps)/2], f.steps[len(f.steps)-1]}
+		}
+		r.Families = append(r.Families, f.familyProof)
+	}
+	slices.SortFunc(r.Families, func(a, b familyProof) int { return strings.Compare(a.Family, b.Family) })
+	slices.SortFunc(r.Findings, func(a, b finding) int {
+		return cmp.Or(strings.Compare(a.Position, b.Position), strings.Compare(a.Message, b.Message))
+	})
+}
+
+func (r *proofReport) print(w io.Writer) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s: %s (%s)\n", f.Position, view.Printable(f.Message), f.Rule)
+	}
+	printTable(w, "Proofs by family; steps are the required ones of a case: least, median, most",
+		[]string{"family", "cases", "proved", "decisions", "steps"}, r.Families, func(f familyProof) []any {
+			return []any{f.Family, f.Cases, f.Proved, f.Decisions, fmt.Sprintf("%d %d %d", f.Steps[0], f.Steps[1], f.Steps[2])}
+		})
+	fmt.Fprintf(w, "\n%s of %s, %d different decisions, %s played, %s drawn: %s\n", view.Count(r.Cases, "case"),
+		view.Count(r.Compositions, "composition"), r.Decisions, view.Count(r.Paths, "path"), view.Count(r.Draws, "case"),
+		view.Count(len(r.Findings), "finding"))
+}

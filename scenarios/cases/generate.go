@@ -1,0 +1,188 @@
+package cases
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
+)
+
+// Options choose the cases of a list.
+type Options struct {
+	// Families are the ids of the families, all if empty.
+	Families []string
+	// List is the id of the list. The ids of its cases begin with it, except those of the public list.
+	List string
+	// Salt changes which compositions are chosen and how they are split.
+	Salt string
+	// Language is that of the texts. Families without texts in it are left out.
+	Language string
+	// PerDifficulty is the maximum number of cases of each family and difficulty.
+	PerDifficulty int
+	// Private puts every case into the split "private".
+	Private bool
+}
+
+// maxModifiers is the maximum number of modifiers of a generated composition, and sampled the
+// number of seeds that its difficulty is measured with.
+const maxModifiers, sampled = 4, 8
+
+// Difficulties in ascending order. A case is hard from hardSteps required steps on, by the median
+// of its sample, and easy up to easySteps.
+const easySteps, hardSteps = 6, 10
+
+// Generate chooses compositions. Each of its modifiers changes what is right to do for some of the
+// sampled seeds.
+func (s *Set) Generate(o Options) ([]*Composition, error) {
+	for _, id := range o.Families {
+		if !slices.Contains(s.Families(), id) {
+			return nil, fmt.Errorf("there is no family %q: it is one of %s", id, strings.Join(s.Families(), ", "))
+		}
+	}
+	var out []*Composition
+	for _, f := range s.families {
+		if len(o.Families) > 0 && !slices.Contains(o.Families, f.Metadata.ID) || len(f.says[o.Language]) == 0 {
+			continue
+		}
+		chosen, err := s.generate(f, o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, chosen...)
+	}
+	return out, nil
+}
+
+func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
+	var all []*Composition
+	s.visit(f, nil, 0, maxModifiers, func(c *Composition) bool {
+		c.Language = o.Language
+		all = append(all, c)
+		return true
+	})
+	slices.SortStableFunc(all, func(a, b *Composition) int {
+		if plain := min(len(a.Modifiers), 1) - min(len(b.Modifiers), 1); plain != 0 {
+			return plain // the family itself comes first
+		}
+		return strings.Compare(o.order(a), o.order(b))
+	})
+	count := map[string]int{}
+	var out []*Composition
+	for _, c := range all {
+		c.Split = o.split(c)
+		if len(c.voices()) == 0 {
+			continue
+		}
+		steps, matters, err := c.measure()
+		if err != nil {
+			return nil, err
+		}
+		c.Difficulty = difficulty(steps)
+		if matters && count[c.Difficulty] < o.PerDifficulty {
+			count[c.Difficulty]++
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Composition) int { return len(a.Modifiers) - len(b.Modifiers) })
+	for i, c := range out {
+		c.ID = caseID(o.List, c.Family, c.Language, i+1)
+		if len(c.ID) > maxID {
+			return nil, fmt.Errorf("the id %s has more than %d characters: choose a shorter name", c.ID, maxID)
+		}
+	}
+	return out, nil
+}
+
+func difficulty(steps int) string {
+	switch {
+	case steps <= easySteps:
+		return "easy"
+	case steps < hardSteps:
+		return "medium"
+	}
+	return "hard"
+}
+
+// measure returns the median number of required steps, and whether each modifier matters.
+func (c *Composition) measure() (steps int, matters bool, err error) {
+	var counts []int
+	differs := make([]bool, len(c.modifiers))
+	for seed := range int64(sampled) {
+		key := expr.NewStreamKey("measure", c.Family, 0, seed)
+		whole, err := c.draw(key)
+		if err != nil {
+			return 0, false, err
+		}
+		counts = append(counts, len(whole.Decision.Reads)+len(whole.Decision.Effects)+1)
+		for i := range c.modifiers {
+			less := *c
+			less.modifiers = slices.Delete(slices.Clone(c.modifiers), i, i+1)
+			other, err := less.draw(key)
+			if err != nil {
+				return 0, false, err
+			}
+			differs[i] = differs[i] || len(c.modifiers[i].Faults) > 0 || Signature(&whole.Decision) != Signature(&other.Decision)
+		}
+	}
+	slices.Sort(counts)
+	return counts[len(counts)/2], !slices.Contains(differs, false), nil
+}
+
+// Signature describes what is right to do about a case, without its values: the outcome, the
+// look-ups, the changes and the rules. Cases with other signatures need another way of acting.
+func Signature(d *desk.Decision) string {
+	var b strings.Builder
+	b.WriteString(d.Outcome)
+	for _, r := range d.Reads {
+		b.WriteString(" " + r.Tool)
+		if r.Tool == desk.LookUpPolicy || r.Tool == desk.AskCustomer {
+			b.WriteString(":" + r.Key)
+		}
+	}
+	for _, e := range d.Effects {
+		b.WriteString(" " + e.Tool + ":" + e.Team)
+	}
+	return b.String() + " " + strings.Join(d.Rules, " ")
+}
+
+// order is a key by which neighbours have nothing in common.
+func (o Options) order(c *Composition) string { return o.hash("order", c) }
+
+// split holds out three tenths of the compositions, and some families as a whole.
+func (o Options) split(c *Composition) string {
+	if o.Private {
+		return "private"
+	}
+	part := binary.BigEndian.Uint32([]byte(o.hash("split", c))) % 10
+	switch {
+	case c.family.HeldOut || part >= 8:
+		return "public-test"
+	case part == 7:
+		return "public-dev"
+	}
+	return trainSplit
+}
+
+func (o Options) hash(what string, c *Composition) string {
+	sum := sha256.Sum256([]byte(o.Salt + "\x00" + what + "\x00" + c.Key()))
+	return string(sum[:])
+}
+
+// WriteList writes a list of cases as a file of a pack.
+func WriteList(w io.Writer, id, canary, language string, all []*Composition) error {
+	_, err := fmt.Fprintf(w, "apiVersion: csenv/v1\nkind: CaseList\nmetadata: {id: %s, version: 1, canary: %q}\n"+
+		"language: %s\ncases:\n", id, canary, language)
+	for _, c := range all {
+		if err != nil {
+			break
+		}
+		_, err = fmt.Fprintf(w, "  %s: %s\n", c.ID,
+			strings.Join(append([]string{c.Difficulty, c.Split}, c.Modifiers...), " "))
+	}
+	return err
+}

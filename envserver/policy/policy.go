@@ -76,7 +76,7 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	case name == Heuristic && isTicket:
 		return newHeuristic, nil
 	case name == Heuristic:
-		return func(score.PlannedEpisode) (Policy, error) { return &heuristicWorkflow{}, nil }, nil
+		return newHeuristicWorkflow, nil
 	case name == Oracle && catalog == nil:
 		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
 	case name == Oracle:
@@ -106,6 +106,13 @@ func EnvironmentOf(task string) string {
 		return workflowEnvironment
 	}
 	return ""
+}
+
+func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {
+	if strings.HasPrefix(planned.Task, "case-") {
+		return &heuristicCase{}, nil
+	}
+	return &heuristicWorkflow{}, nil
 }
 
 func newHeuristic(planned score.PlannedEpisode) (Policy, error) {

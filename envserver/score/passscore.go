@@ -8,6 +8,9 @@ var passScores = map[string]int64{
 	"order-inquiry":     750_000,
 	"refund":            750_000,
 	"payment-exception": 750_000,
+	"case-easy":         750_000,
+	"case-medium":       750_000,
+	"case-hard":         750_000,
 }
 
 // DefaultPassScore is the pass score of a run of these tasks that sets none, in micro-points: the

@@ -28,7 +28,7 @@ type AttackRow struct {
 
 // Limit is the limit of one of an attack's figures.
 type Limit struct {
-	// Figure is lowest reply, reply or episode.
+	// Figure is lowest reply, reply, episode or passed.
 	Figure string `json:"figure"`
 	Value  int64  `json:"value"`
 	Bound  int64  `json:"bound"`
@@ -44,6 +44,7 @@ const (
 	lowestReply  = "lowest reply"
 	meanReply    = "reply"
 	wholeEpisode = "episode"
+	passedShare  = "passed"
 )
 
 // Judge grades the replies to tickets, and reads those to workflows.
@@ -96,7 +97,7 @@ const (
 	knownSeeds    = 8
 )
 
-// Attacks plays the attacks on every ticket and every workflow of the catalogue.
+// Attacks plays the attacks on every ticket and every workflow of the catalogue, and on generated cases.
 func Attacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRow, error) {
 	targets, err := targetsOf(c)
 	if err != nil {
@@ -120,7 +121,11 @@ func Attacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRo
 	if err != nil {
 		return nil, err
 	}
-	rows = append(rows, dumps...)
+	cases, err := playCases(c, judge)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(append(rows, dumps...), cases...)
 	if n := len(c.Tickets()); n < publicTickets || len(c.Only(isPublic).Tickets()) < n {
 		for i := range rows {
 			rows[i].Limit = nil

@@ -1,0 +1,251 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
+)
+
+const (
+	// caseStride is the stride through the held-out cases that are attacked, and caseMemories the
+	// number of instances of each training case that the attacker knows.
+	caseStride   = 3
+	caseMemories = 2
+	// testSplit is that of held-out cases.
+	testSplit = "public-test"
+)
+
+// caseAttack plays a held-out case without applying the policy.
+type caseAttack struct {
+	name   string
+	passed int64 // the maximum share of passed cases, in thousandths
+	plan   func(w *scenarios.Workflow, known []*caseMemory) []map[string]any
+}
+
+func caseAttacks() []caseAttack {
+	return []caseAttack{
+		{"case, nearest neighbour", 350, neighbour},
+		{"case, dump of the records", 200, dumpCase},
+		{"case, echo of the policy", 200, echoPolicy},
+	}
+}
+
+// caseMemory is a case with its gold that an attacker knows.
+type caseMemory struct {
+	workflow *scenarios.Workflow
+	words    map[string]bool
+}
+
+func rememberCases(c *scenarios.Catalog) ([]*caseMemory, error) {
+	var known []*caseMemory
+	for _, s := range c.Cases() {
+		if s.Split != trainSplit {
+			continue
+		}
+		for seed := range int64(caseMemories) {
+			w, err := s.Instantiate(1000 + seed)
+			if err != nil {
+				return nil, err
+			}
+			known = append(known, &caseMemory{w, wordSet(w.Query)})
+		}
+	}
+	return known, nil
+}
+
+func wordSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range wordsOf(strings.ToLower(text)) {
+		set[w] = true
+	}
+	return set
+}
+
+// similarity is the Jaccard index of two sets of words.
+func similarity(a, b map[string]bool) float64 {
+	common := 0
+	for w := range a {
+		if b[w] {
+			common++
+		}
+	}
+	return float64(common) / float64(max(len(a)+len(b)-common, 1))
+}
+
+// playCases plays the attacks on the held-out cases.
+func playCases(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error) {
+	known, err := rememberCases(c)
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	kind, err := workflow.New(c, reader)
+	if err != nil {
+		return nil, fmt.Errorf("making the workflow environment: %w", err)
+	}
+	var rows []AttackRow
+	for _, a := range caseAttacks() {
+		var total tally
+		for i, s := range c.Cases() {
+			if s.Split != testSplit || i%caseStride != 0 {
+				continue
+			}
+			w, err := s.Instantiate(int64(i))
+			if err != nil {
+				return nil, err
+			}
+			p := player{task: s.Task(), workflow: w, env: kind.New()}
+			if err := total.add(p.playAll(a.plan(w, known))); err != nil {
+				return nil, fmt.Errorf("playing %q, scenario %s: %w", a.name, s.ID, err)
+			}
+		}
+		if total.episodes == 0 {
+			return nil, nil
+		}
+		passed := thousandths(float64(total.passed) / float64(total.episodes))
+		rows = append(rows, AttackRow{Attack: a.name, Episodes: total.episodes, Episode: total.outcome().Score,
+			Passed: passed, Limit: &Limit{Figure: passedShare, Value: passed, Bound: a.passed}})
+	}
+	return rows, nil
+}
+
+// playAll plays actions, each again if it fails, to the end of the episode.
+func (p *player) playAll(actions []map[string]any) (*episode.Final, error) {
+	if err := p.reset(); err != nil {
+		return nil, err
+	}
+	for _, action := range actions {
+		final, ok, err := p.send(action)
+		if !ok && final == nil && err == nil {
+			final, _, err = p.send(action)
+		}
+		if final != nil || err != nil {
+			return final, err
+		}
+	}
+	return &episode.Final{}, nil
+}
+
+// neighbour plays the gold of the known case with the most similar message. Its ids, amounts and days
+// are replaced by those in the same places of the attacked case's records, which an attacker would
+// have to find by look-ups.
+func neighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
+	own := wordSet(w.Query)
+	nearest := slices.MaxFunc(known, func(a, b *caseMemory) int {
+		switch x, y := similarity(own, a.words), similarity(own, b.words); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	}).workflow
+	swap := strings.NewReplacer(replacements(nearest, w)...)
+	var actions []map[string]any
+	for _, step := range nearest.Steps {
+		payload := policy.Payload(nearest, step)
+		for name, value := range payload {
+			payload[name] = swap.Replace(fmt.Sprint(value))
+		}
+		actions = append(actions, call(step.Action, payload))
+	}
+	return actions
+}
+
+// replacements are the texts of one case and those in the same places of another one.
+func replacements(from, to *scenarios.Workflow) []string {
+	var pairs []string
+	add := func(a, b string) {
+		if a != "" && b != "" {
+			pairs = append(pairs, a, b)
+		}
+	}
+	a, b := from.Desk.Records, to.Desk.Records
+	add(from.Customer.Name, to.Customer.Name)
+	add(strings.Fields(from.Customer.Name)[0], strings.Fields(to.Customer.Name)[0])
+	for i := range min(len(a.Orders), len(b.Orders)) {
+		add(a.Orders[i].ID, b.Orders[i].ID)
+		for k := range min(len(a.Orders[i].Items), len(b.Orders[i].Items)) {
+			add(a.Orders[i].Items[k].SKU, b.Orders[i].Items[k].SKU)
+			add(a.Orders[i].Items[k].Name, b.Orders[i].Items[k].Name)
+		}
+	}
+	for i := range min(len(a.Payments), len(b.Payments)) {
+		add(a.Payments[i].ID, b.Payments[i].ID)
+	}
+	for i := range min(len(a.Shipments), len(b.Shipments)) {
+		add(a.Shipments[i].Tracking, b.Shipments[i].Tracking)
+		add(a.Shipments[i].Carrier, b.Shipments[i].Carrier)
+	}
+	theirs, ours := a.Values(), b.Values()
+	for i := range min(len(theirs), len(ours)) {
+		if theirs[i].Amount != 0 && ours[i].Amount != 0 {
+			add(theirs[i].Amount.String(), ours[i].Amount.String())
+		}
+		if !theirs[i].Day.IsZero() && !ours[i].Day.IsZero() {
+			add(theirs[i].Day.Format(englishDay), ours[i].Day.Format(englishDay))
+		}
+	}
+	return pairs
+}
+
+const englishDay = "January 2, 2006"
+
+// lookUps are all look-ups that a case can need, and the questions that it requires.
+func lookUps(w *scenarios.Workflow) []map[string]any {
+	var actions []map[string]any
+	for _, step := range w.Steps {
+		if step.Ask {
+			actions = append(actions, call(step.Action, policy.Payload(w, step)))
+		}
+	}
+	actions = append(actions, call(desk.LookUpCustomer, nil))
+	for _, o := range w.Desk.Records.Orders {
+		for _, tool := range []string{desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
+			actions = append(actions, call(tool, map[string]any{"order_id": o.ID}))
+		}
+	}
+	for _, topic := range desk.Topics() {
+		actions = append(actions, call(desk.LookUpPolicy, map[string]any{"topic": topic}))
+	}
+	return actions
+}
+
+// dumpCase looks everything up and lists every amount and day.
+func dumpCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Hello %s, thank you for your message.", w.Customer.Name)
+	for _, v := range w.Desk.Records.Values() {
+		if v.Amount != 0 {
+			fmt.Fprintf(&b, " The amount is $%s.", v.Amount)
+		} else {
+			fmt.Fprintf(&b, " The day is %s.", v.Day.Format(englishDay))
+		}
+	}
+	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": b.String()}))
+}
+
+// echoPolicy looks everything up and answers with the rules that share most words with the message.
+func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	own := wordSet(w.Query)
+	var rules []string
+	for _, topic := range desk.Topics() {
+		rules = append(rules, strings.Split(w.Desk.Policy.Section(topic), "\n- ")[1:]...)
+	}
+	slices.SortStableFunc(rules, func(a, b string) int {
+		switch x, y := similarity(own, wordSet(a)), similarity(own, wordSet(b)); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	message := "Hello " + w.Customer.Name + ", thank you for your message. " + strings.Join(rules[:min(3, len(rules))], " ")
+	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": message}))
+}

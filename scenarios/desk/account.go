@@ -12,7 +12,6 @@ func (d *decider) subscription() *Subscription {
 // cancelSubscription decides about a subscription that isn't wanted any more.
 func (d *decider) cancelSubscription() {
 	s := d.subscription()
-	d.topic("subscriptions")
 	if !s.Used && !d.passed(within(s.Renewed, d.Policy.CancelDays)) {
 		d.cite("SUB-1")
 		d.repay(s.ID, s.Price, "renewal_refunded")
@@ -25,7 +24,6 @@ func (d *decider) cancelSubscription() {
 // downgrade decides about a change to the cheaper plan that Value names.
 func (d *decider) downgrade() {
 	s := d.subscription()
-	d.topic("subscriptions")
 	d.cite("SUB-3")
 	for _, p := range s.Others {
 		if p.Name == d.Value {
@@ -40,7 +38,6 @@ func (d *decider) downgrade() {
 // outage decides about an interruption of the service.
 func (d *decider) outage() {
 	s := d.subscription()
-	d.topic("subscriptions")
 	d.cite("SUB-4")
 	if len(d.Records.Outages) == 0 {
 		d.fail("there was no outage")

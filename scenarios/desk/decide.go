@@ -3,6 +3,7 @@ package desk
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -76,12 +77,21 @@ func (d *decider) fail(format string, args ...any) {
 	}
 }
 
+// cite notes the rules that are applied. Their topics have to be read.
 func (d *decider) cite(rules ...string) {
 	for _, rule := range rules {
+		prefix, _, _ := strings.Cut(rule, "-")
+		d.topic(topicOf(prefix))
 		if !slices.Contains(d.out.Rules, rule) {
 			d.out.Rules = append(d.out.Rules, rule)
 		}
 	}
+}
+
+// topicOf returns the topic of the rules whose numbers begin with the prefix.
+func topicOf(prefix string) string {
+	return map[string]string{"RET": "returns", "DMG": "damage", "DEL": "delivery", "MON": "money",
+		"SUB": "subscriptions", "ACC": "accounts", "AUT": "authority"}[prefix]
 }
 
 func (d *decider) end(outcome string, facts ...Fact) {
@@ -93,7 +103,6 @@ func (d *decider) effect(e Effect) { d.out.Effects = append(d.out.Effects, e) }
 
 // hand escalates: a team takes the case over, and nothing else is changed.
 func (d *decider) hand(team, rule string) {
-	d.topic("authority")
 	d.cite(rule, "AUT-8")
 	d.out.Effects = nil
 	d.effect(Effect{Tool: Escalating, Team: team})

@@ -7,7 +7,6 @@ import (
 
 // returnPeriod returns the days of the customer's return period.
 func (d *decider) returnPeriod() int64 {
-	d.topic("returns")
 	switch d.customer().Level {
 	case "plus":
 		d.cite("RET-2")
@@ -103,7 +102,6 @@ func (d *decider) returnDeadline() {
 func (d *decider) damaged() {
 	d.order()
 	it, s := d.item(), d.shipment()
-	d.topic("damage")
 	d.cite("DMG-1")
 	last := within(s.Delivered, d.Policy.DamageDays)
 	if d.passed(last) {
@@ -130,7 +128,6 @@ func (d *decider) damaged() {
 // warranty returns the last day of the warranty.
 func (d *decider) warranty() time.Time {
 	s := d.shipment()
-	d.topic("damage")
 	d.cite("DMG-4")
 	months := d.Policy.WarrantyMonths
 	if d.customer().Level == "business" {
@@ -170,7 +167,7 @@ func (d *decider) defective() {
 	case d.Misused:
 		d.cite("DMG-7")
 		d.end("misuse", Fact{Slot: "kind", Text: "misuse"})
-	case d.Wish == "refund" && !d.passed(within(d.shipment().Delivered, d.returnDays())):
+	case d.Wish == "refund" && !d.passed(within(d.shipment().Delivered, d.Policy.ReturnDays)):
 		d.cite("DMG-6")
 		d.repay(d.OrderID, it.Price, "defect_refunded")
 	case it.Stock > 0 || d.frozen():
@@ -180,12 +177,6 @@ func (d *decider) defective() {
 		d.cite("DMG-6")
 		d.credit(d.OrderID, it.Price, "defect_credited")
 	}
-}
-
-// returnDays is the first period of DMG-6, the same for every customer.
-func (d *decider) returnDays() int64 {
-	d.topic("returns")
-	return d.Policy.ReturnDays
 }
 
 // wrongItem decides about an item that wasn't ordered.
@@ -216,7 +207,6 @@ func (d *decider) contents(s *Shipment) (items []Item, sum Cents) {
 func (d *decider) lost(s *Shipment) {
 	items, sum := d.contents(s)
 	d.cite("DEL-2")
-	d.topic("delivery")
 	if sum > d.Policy.LogisticsAbove {
 		d.hand("logistics", "DEL-5")
 		return
@@ -232,7 +222,6 @@ func (d *decider) parcel() {
 		d.notFound()
 		return
 	}
-	d.topic("delivery")
 	d.cite("DEL-1")
 	days := d.Policy.LostDays
 	if d.customer().Region != "domestic" {
@@ -252,7 +241,6 @@ func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
 func (d *decider) notFound() {
 	d.order()
 	s := d.shipment()
-	d.topic("delivery")
 	d.cite("DEL-4")
 	_, sum := d.contents(s)
 	last := business(s.Delivered, d.Policy.SearchDays)
@@ -271,7 +259,6 @@ func (d *decider) notFound() {
 // late decides about a parcel that came after the promised day.
 func (d *decider) late() {
 	o, s := d.order(), d.shipment()
-	d.topic("delivery")
 	d.cite("DEL-6")
 	switch {
 	case o.Service != "express":
@@ -288,7 +275,6 @@ func (d *decider) late() {
 // goodwill gives a credit for a promise that wasn't kept.
 func (d *decider) goodwill(s *Shipment) {
 	d.cite("AUT-7")
-	d.topic("authority")
 	given := slices.ContainsFunc(d.Records.Credits, func(c Credit) bool {
 		return c.Why == "goodwill" && c.At.After(d.Now.AddDate(-1, 0, 0))
 	})

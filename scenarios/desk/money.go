@@ -60,7 +60,6 @@ func (d *decider) refundLimited(due Cents) bool {
 			recent++
 		}
 	}
-	d.topic("authority")
 	if recent >= d.Policy.ManyRefunds {
 		d.hand("finance", "AUT-6")
 		return true
@@ -121,7 +120,6 @@ func (d *decider) payBack(id string, due Cents) {
 
 // arrival is the day by which a refund made at a time has arrived.
 func (d *decider) arrival(method string, made time.Time) Fact {
-	d.topic("money")
 	d.cite("MON-7")
 	days := d.Policy.CardDays
 	if method == "transfer" {
@@ -135,7 +133,6 @@ func (d *decider) credit(id string, amount Cents, outcome string) {
 	if id != "" && d.chargedBack(id) {
 		return
 	}
-	d.topic("authority")
 	limit := d.halved(d.Policy.CreditLimit)
 	d.cite("AUT-3")
 	if amount > limit {
@@ -149,7 +146,6 @@ func (d *decider) credit(id string, amount Cents, outcome string) {
 // replace sends items of the order again. Instead it refunds their price and the extra amount if
 // the warehouse is closed or lacks one of them.
 func (d *decider) replace(items []Item, extra Cents) {
-	d.topic("damage")
 	sum, stocked := Cents(0), true
 	for _, it := range items {
 		sum += it.Price
@@ -163,7 +159,6 @@ func (d *decider) replace(items []Item, extra Cents) {
 	case !stocked:
 		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
 	default:
-		d.topic("authority")
 		d.cite("AUT-2")
 		if sum > d.Policy.ReplaceLimit {
 			d.hand("logistics", "AUT-2")
@@ -189,6 +184,7 @@ func (d *decider) doubleCharge() {
 	if d.chargedBack(d.OrderID) {
 		return
 	}
+	d.cite("MON-1")
 	var captured, held []Payment
 	for _, p := range d.payments(d.OrderID) {
 		switch p.Status {
@@ -200,7 +196,6 @@ func (d *decider) doubleCharge() {
 	}
 	switch {
 	case len(captured) > 1 && captured[0].Amount == captured[1].Amount:
-		d.cite("MON-1")
 		later := captured[0]
 		if captured[1].At.After(later.At) {
 			later = captured[1]
@@ -217,7 +212,6 @@ func (d *decider) doubleCharge() {
 		d.effect(Effect{Tool: Refunding, OrderID: d.OrderID, PaymentID: later.ID, Amount: later.Amount})
 		d.end("refunded", Fact{Slot: "refund_amount", Amount: later.Amount}, d.arrival(later.Method, d.Now))
 	case len(held) > 0:
-		d.topic("money")
 		d.cite("MON-2")
 		d.end("hold_expires", Fact{Slot: "held_amount", Amount: held[0].Amount},
 			Fact{Slot: "expiry_day", Day: business(held[0].At, d.Policy.HoldDays)})
@@ -282,7 +276,6 @@ func (d *decider) cancelled(o *Order) {
 	}
 	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})
 	if captured == 0 {
-		d.topic("money")
 		d.cite("MON-2")
 		d.end("cancelled_unpaid", Fact{Slot: "expiry_day", Day: business(held.At, d.Policy.HoldDays)})
 		return
@@ -294,7 +287,6 @@ func (d *decider) cancelled(o *Order) {
 // priceDrop decides about a lower price after the order.
 func (d *decider) priceDrop() {
 	o, it := d.order(), d.item()
-	d.topic("money")
 	d.cite("MON-10")
 	last := within(o.Placed, d.Policy.PriceDays)
 	switch {
@@ -321,7 +313,6 @@ func (d *decider) priceDrop() {
 // coupon decides about a coupon that was forgotten.
 func (d *decider) coupon() {
 	o := d.order()
-	d.topic("money")
 	d.cite("MON-11")
 	last := within(o.Placed, d.Policy.CouponDays)
 	switch {

@@ -19,6 +19,7 @@ func (d *decider) chargedBack(id string) bool {
 
 // earlier returns what was refunded and credited for an order before. check_payment shows it.
 func (d *decider) earlier(id string) (sum Cents) {
+	d.read(CheckPayment, id)
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == id {
 			sum += r.Amount
@@ -34,9 +35,6 @@ func (d *decider) earlier(id string) (sum Cents) {
 
 // repay refunds an amount of an order or a subscription, less what was given before.
 func (d *decider) repay(id string, due Cents, outcome string) {
-	if d.chargedBack(id) {
-		return
-	}
 	if before := d.earlier(id); before > 0 {
 		d.cite("MON-6")
 		if due -= before; due <= 0 {
@@ -44,7 +42,7 @@ func (d *decider) repay(id string, due Cents, outcome string) {
 			return
 		}
 	}
-	if d.refundLimited(due) {
+	if d.chargedBack(id) || d.refundLimited(due) {
 		return
 	}
 	d.payBack(id, due)
@@ -152,12 +150,12 @@ func (d *decider) replace(items []Item, extra Cents) {
 		stocked = stocked && it.Stock > 0
 	}
 	switch {
-	case d.chargedBack(d.OrderID):
 	case d.frozen():
 		d.cite("DMG-9")
 		d.repay(d.OrderID, sum+extra, "refunded_in_freeze")
 	case !stocked:
 		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
+	case d.chargedBack(d.OrderID):
 	default:
 		d.cite("AUT-2")
 		if sum > d.Policy.ReplaceLimit {
@@ -248,7 +246,6 @@ func (d *decider) cancel() {
 		}
 	}
 	switch {
-	case d.chargedBack(o.ID):
 	case o.Status != "placed":
 		d.cite("MON-8")
 		d.end("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
@@ -271,7 +268,7 @@ func (d *decider) cancelled(o *Order) {
 			held = p
 		}
 	}
-	if captured > 0 && d.refundLimited(captured) {
+	if d.chargedBack(o.ID) || captured > 0 && d.refundLimited(captured) {
 		return
 	}
 	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})

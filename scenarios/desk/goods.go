@@ -77,7 +77,6 @@ func (d *decider) returns() {
 	due := it.Price
 	d.cite("RET-9")
 	if d.Opened && !withdraws && d.customer().Level != "plus" {
-		// The fee is rounded in the customer's favour: what is refunded is rounded down by GEN-2.
 		due = due * Cents(100-d.Policy.RestockPercent) / 100
 	}
 	if withdraws && len(o.Items) == 1 && it.Quantity == 1 {
@@ -91,11 +90,14 @@ func (d *decider) returns() {
 func (d *decider) returnDeadline() {
 	d.order()
 	last, _ := d.returnable(d.item(), d.shipment().Delivered)
-	if last.IsZero() {
+	switch {
+	case last.IsZero():
 		d.end("not_returnable", Fact{Slot: "kind", Text: kindName(d.item().Kind)})
-		return
+	case d.passed(last):
+		d.end("return_too_late", Fact{Slot: "last_day", Day: last})
+	default:
+		d.end("return_until", Fact{Slot: "last_day", Day: last})
 	}
-	d.end("return_until", Fact{Slot: "last_day", Day: last})
 }
 
 // damaged decides about an item that arrived damaged.
@@ -149,7 +151,11 @@ func addMonths(t time.Time, months int64) time.Time {
 // warrantyEnd decides about the question how long the warranty lasts.
 func (d *decider) warrantyEnd() {
 	d.order()
-	d.end("warranty_until", Fact{Slot: "warranty_end", Day: d.warranty()})
+	end, outcome := d.warranty(), "warranty_until"
+	if d.passed(end) {
+		outcome = "warranty_over"
+	}
+	d.end(outcome, Fact{Slot: "warranty_end", Day: end})
 }
 
 // defective decides about an item that stopped working.

@@ -200,7 +200,7 @@ func (d *decider) doubleCharge() {
 		}
 		for _, r := range d.Records.Refunds {
 			if r.PaymentID == later.ID {
-				d.end("refunded_before", Fact{Slot: "given_before", Amount: r.Amount}, d.arrival(later.Method, r.At))
+				d.underWay(&r, later.Method, "refunded_before", "given_before")
 				return
 			}
 		}
@@ -230,11 +230,22 @@ func (d *decider) refundStatus() {
 	}
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == d.OrderID {
-			d.end("refund_under_way", Fact{Slot: "refund_amount", Amount: r.Amount}, d.arrival(method, r.At))
+			d.underWay(&r, method, "refund_under_way", "refund_amount")
 			return
 		}
 	}
 	d.fail("order %s has no refund", d.OrderID)
+}
+
+// underWay tells the amount, in a slot, and the arrival of a refund that was made before.
+func (d *decider) underWay(r *Refund, method, outcome, slot string) {
+	d.cite("MON-12")
+	arrival := d.arrival(method, r.At)
+	if d.passed(arrival.Day) {
+		d.hand("finance", "MON-12")
+		return
+	}
+	d.end(outcome, Fact{Slot: slot, Amount: r.Amount}, arrival)
 }
 
 // cancel decides about an order that isn't wanted any more.
@@ -287,7 +298,7 @@ func (d *decider) priceDrop() {
 	d.cite("MON-10")
 	last := within(o.Placed, d.Policy.PriceDays)
 	switch {
-	case d.Reason == "other_shop":
+	case d.Reason == "other_shop" && it.ListPrice >= it.Price:
 		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
 	case it.Kind == "final_sale":
 		d.end("final_sale", Fact{Slot: "kind", Text: "final sale"})

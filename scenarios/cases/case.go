@@ -134,7 +134,9 @@ func join(a, b desk.Decision) desk.Decision {
 	if a.Outcome == "" {
 		return b
 	}
-	a.Outcome += "+" + b.Outcome
+	if a.Outcome != b.Outcome {
+		a.Outcome += "+" + b.Outcome
+	}
 	a.Reads = appendNew(a.Reads, b.Reads)
 	a.Effects = appendNew(a.Effects, b.Effects)
 	a.Facts = appendNew(a.Facts, b.Facts)
@@ -172,7 +174,7 @@ func (c *Composition) write(out *Case, w *world) error {
 		}
 	}
 	out.Query = b.String()
-	if hidden {
+	if hidden && needsOrder(&out.Decision, w.Orders[0].ID) {
 		out.Decision.Reads = slices.Insert(out.Decision.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 	}
 	for _, r := range out.Decision.Reads {
@@ -192,6 +194,11 @@ func (c *Composition) write(out *Case, w *world) error {
 	}
 	out.Unasked = replies.unasked
 	return replies.write(out, w, l)
+}
+
+// needsOrder reports whether the decision depends on the order of that id.
+func needsOrder(d *desk.Decision, id string) bool {
+	return slices.ContainsFunc(d.Reads, func(r desk.Read) bool { return r.Key == id })
 }
 
 // voices are the voices of the split in which the family has a text.

@@ -76,6 +76,7 @@ func (w *world) build() {
 	w.drawPayments()
 	w.drawPast()
 	w.drawSubscription()
+	w.settleSince()
 }
 
 // drawNow draws a time of the desk's hours.
@@ -226,12 +227,16 @@ func (w *world) drawPayments() {
 	o := &w.Orders[0]
 	p := desk.Payment{ID: w.id("payment", paymentID), OrderID: o.ID, Status: w.text("captured"), Amount: o.Total,
 		Method: w.text("paid"), At: o.Placed}
-	if p.Method == "mixed" {
+	// A gift card is charged at once and can't be charged back: a card paid a part of such an order.
+	switch {
+	case p.Method == "mixed" || p.Method == "gift_card" && p.Status == "charged_back":
 		gift := p
-		gift.ID, gift.Method = w.id("payment.gift", paymentID), "gift_card"
+		gift.ID, gift.Method, gift.Status = w.id("payment.gift", paymentID), "gift_card", "captured"
 		gift.Amount = o.Total * desk.Cents(w.count("gift")) / 100
 		p.Method, p.Amount = "card", o.Total-gift.Amount
 		w.Payments = append(w.Payments, gift)
+	case p.Method == "gift_card":
+		p.Status = "captured"
 	}
 	w.Payments = append(w.Payments, p)
 	second := w.text("second")
@@ -281,6 +286,25 @@ func (w *world) drawPast() {
 		w.Refunds = append(w.Refunds, desk.Refund{ID: w.id("refund", refundID), OrderID: o.ID,
 			PaymentID: w.Payments[len(w.Payments)-1].ID, Amount: sum, At: at})
 	}
+}
+
+// settleSince makes the customer's account older than its orders, refunds and credits.
+func (w *world) settleSince() {
+	first := w.Orders[0].Placed
+	for _, r := range w.Refunds {
+		first = earlier(first, r.At)
+	}
+	for _, c := range w.Credits {
+		first = earlier(first, c.At)
+	}
+	w.Customer.Since = earlier(w.Customer.Since, first.AddDate(0, 0, -1))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (w *world) drawSubscription() {

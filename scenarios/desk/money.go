@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -210,9 +211,7 @@ func (d *decider) doubleCharge() {
 		d.effect(Effect{Tool: Refunding, OrderID: d.OrderID, PaymentID: later.ID, Amount: later.Amount})
 		d.end("refunded", Fact{Slot: "refund_amount", Amount: later.Amount}, d.arrival(later.Method, d.Now))
 	case len(held) > 0:
-		d.cite("MON-2")
-		d.end("hold_expires", Fact{Slot: "held_amount", Amount: held[0].Amount},
-			Fact{Slot: "expiry_day", Day: business(held[0].At, d.Policy.HoldDays)})
+		d.held(held[0], "hold_expires")
 	case len(captured) > 0:
 		d.end("charged_once", Fact{Slot: "paid_amount", Amount: captured[0].Amount})
 	default:
@@ -283,13 +282,20 @@ func (d *decider) cancelled(o *Order) {
 		return
 	}
 	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})
-	if captured == 0 {
-		d.cite("MON-2")
-		d.end("cancelled_unpaid", Fact{Slot: "expiry_day", Day: business(held.At, d.Policy.HoldDays)})
-		return
+	if captured > 0 {
+		d.payBack(o.ID, captured)
+		d.end("cancelled")
 	}
-	d.payBack(o.ID, captured)
-	d.end("cancelled")
+	if held.ID != "" {
+		d.held(held, cmp.Or(d.out.Outcome, "cancelled_unpaid"))
+	}
+}
+
+// held tells when a payment expires that is only authorised.
+func (d *decider) held(p Payment, outcome string) {
+	d.cite("MON-2")
+	d.end(outcome, Fact{Slot: "held_amount", Amount: p.Amount},
+		Fact{Slot: "expiry_day", Day: business(p.At, d.Policy.HoldDays)})
 }
 
 // priceDrop decides about a lower price after the order.

@@ -179,7 +179,7 @@ func (w *world) drawItems(o *desk.Order) {
 				it.Shipped -= min(w.count("unshipped"), it.Quantity)
 			}
 		}
-		if kind == "custom" && i == 0 {
+		if kind == "custom" && i == 0 && it.Shipped == 0 {
 			it.Made = w.ago(-w.count("made"), 6)
 		}
 		o.Items = append(o.Items, it)

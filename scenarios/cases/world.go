@@ -227,7 +227,8 @@ func (w *world) drawPayments() {
 	o := &w.Orders[0]
 	p := desk.Payment{ID: w.id("payment", paymentID), OrderID: o.ID, Status: w.text("captured"), Amount: o.Total,
 		Method: w.text("paid"), At: o.Placed}
-	// A gift card is charged at once and can't be charged back: a card paid a part of such an order.
+	// A gift card is charged at once and can't be charged back: a card paid a part of such an
+	// order.
 	switch {
 	case p.Method == "mixed" || p.Method == "gift_card" && p.Status == "charged_back":
 		gift := p

@@ -23,6 +23,9 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"transplant, from the articles too": 700,
 		"workflow dump":                     230,
 		"workflow dump, without dates":      350,
+		"case, nearest neighbour":           0,
+		"case, dump of the records":         0,
+		"case, echo of the policy":          0,
 	}
 	c := testkit.Catalog(t)
 	rows, err := Attacks(t.Context(), c, offline.New())

@@ -56,16 +56,19 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 			return raw, nil
 		}
 	}
-	if h.next == len(h.calls) {
-		return call(scenarios.RespondUser, map[string]any{"message": h.reply(&v)})
+	for h.next < len(h.calls) {
+		c := h.calls[h.next]
+		h.next++
+		if c.args == nil {
+			if h.order == "" {
+				continue // the case is about no order
+			}
+			c.args = map[string]any{"order_id": h.order}
+		}
+		h.last, err = call(c.tool, c.args)
+		return h.last, err
 	}
-	c := h.calls[h.next]
-	h.next++
-	if c.args == nil {
-		c.args = map[string]any{"order_id": h.order}
-	}
-	h.last, err = call(c.tool, c.args)
-	return h.last, err
+	return call(scenarios.RespondUser, map[string]any{"message": h.reply(&v)})
 }
 
 func (h *heuristicCase) plan(query string) {

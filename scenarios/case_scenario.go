@@ -67,7 +67,8 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
-		Category: s.Category(), Unasked: c.Unasked, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
+		Category: s.Category(), Unasked: c.Unasked, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now,
+		Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
 		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},
@@ -100,7 +101,7 @@ func caseMinutes() map[string]int {
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
 	var steps []WorkflowStep
-	var known []string
+	known := make([]string, 0, len(c.Decision.Reads))
 	add := func(step WorkflowStep) {
 		step.ID = "s" + strconv.Itoa(len(steps)+1)
 		steps = append(steps, step)
@@ -123,7 +124,7 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 	done := known
 	for _, e := range c.Decision.Effects {
 		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
-		done = append(done[:len(done):len(done)], steps[len(steps)-1].ID)
+		done = append(slices.Clip(done), steps[len(steps)-1].ID)
 	}
 	add(WorkflowStep{Action: RespondUser, Requires: done, Terminal: true})
 	return steps

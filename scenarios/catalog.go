@@ -64,7 +64,8 @@ func (c *Catalog) Ticket(id string) (*TicketScenario, bool) {
 	return s, ok
 }
 
-// Workflows returns the workflow scenarios that aren't generated, ordered by id. The caller owns the slice.
+// Workflows returns the workflow scenarios that aren't generated, ordered by id. The caller owns
+// the slice.
 func (c *Catalog) Workflows() []*WorkflowScenario { return slices.Clone(c.workflows) }
 
 // CaseSet returns the families and modifiers of the first pack that has any, or nil.

@@ -71,7 +71,8 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: expr.Native[time.Time](vals["now"]),
+		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed,
+		Now:      expr.Native[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
 			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),

@@ -97,7 +97,8 @@ const (
 	knownSeeds    = 8
 )
 
-// Attacks plays the attacks on every ticket and every workflow of the catalogue, and on generated cases.
+// Attacks plays the attacks on every ticket and every workflow of the catalogue, and on generated
+// cases.
 func Attacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRow, error) {
 	targets, err := targetsOf(c)
 	if err != nil {

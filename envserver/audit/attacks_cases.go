@@ -17,6 +17,8 @@ const (
 	// number of instances of each training case that the attacker knows.
 	caseStride   = 3
 	caseMemories = 2
+	// echoedRules is the number of rules that a reply repeats.
+	echoedRules = 3
 	// testSplit is that of held-out cases.
 	testSplit = "public-test"
 )
@@ -131,9 +133,9 @@ func (p *player) playAll(actions []map[string]any) (*episode.Final, error) {
 	return &episode.Final{}, nil
 }
 
-// neighbour plays the gold of the known case with the most similar message. Its ids, amounts and days
-// are replaced by those in the same places of the attacked case's records, which an attacker would
-// have to find by look-ups.
+// neighbour plays the gold of the known case with the most similar message. Its ids, amounts and
+// days are replaced by those in the same places of the attacked case's records, which an attacker
+// would have to find by look-ups.
 func neighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
 	own := wordSet(w.Query)
 	nearest := slices.MaxFunc(known, func(a, b *caseMemory) int {
@@ -146,7 +148,7 @@ func neighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
 		return 0
 	}).workflow
 	swap := strings.NewReplacer(replacements(nearest, w)...)
-	var actions []map[string]any
+	actions := make([]map[string]any, 0, len(nearest.Steps))
 	for _, step := range nearest.Steps {
 		payload := policy.Payload(nearest, step)
 		for name, value := range payload {
@@ -233,7 +235,7 @@ func dumpCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 // echoPolicy looks everything up and answers with the rules that share most words with the message.
 func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 	own := wordSet(w.Query)
-	var rules []string
+	rules := make([]string, 0, 64)
 	for _, topic := range desk.Topics() {
 		rules = append(rules, strings.Split(w.Desk.Policy.Section(topic), "\n- ")[1:]...)
 	}
@@ -246,6 +248,7 @@ func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 		}
 		return 0
 	})
-	message := "Hello " + w.Customer.Name + ", thank you for your message. " + strings.Join(rules[:min(3, len(rules))], " ")
+	message := fmt.Sprintf("Hello %s, thank you for your message. %s", w.Customer.Name,
+		strings.Join(rules[:min(echoedRules, len(rules))], " "))
 	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": message}))
 }

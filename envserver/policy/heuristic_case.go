@@ -11,8 +11,8 @@ import (
 )
 
 // heuristicCase is the heuristic for generated cases. It asks for the order if the message names
-// none, looks everything up, reads the topic that the message's words suggest, and hands the case to
-// finance if the message is about a sum above its limit. It understands no rule.
+// none, looks everything up, reads the topic that the message's words suggest, and hands the case
+// to finance if the message is about a sum above its limit. It understands no rule.
 type heuristicCase struct {
 	order string
 	calls []caseCall

@@ -28,8 +28,8 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
 		{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
 		{Name: "sku", MaxLength: maxName, Description: "An item's SKU, as the order shows it."},
-		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for example " +
-			"12.50."},
+		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for " +
+			"example 12.50."},
 		{Name: "address", MaxLength: maxReason, Description: "The new address."},
 		{Name: "topic", MaxLength: maxName, Description: "A topic of the policy: " + strings.Join(desk.Topics(), ", ") +
 			"."},

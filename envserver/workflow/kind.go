@@ -90,8 +90,8 @@ func (k *Kind) Description() string {
 		"with the facts."
 }
 
-// Tasks are those of order-inquiry, refund, payment-exception, case-easy, case-medium and case-hard for
-// which there are workflows.
+// Tasks are those of order-inquiry, refund, payment-exception, case-easy, case-medium and case-hard
+// for which there are workflows.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {

@@ -62,7 +62,7 @@ func (r *rememberingReader) ReadMessage(w *scenarios.Workflow, message string) g
 	return r.reading
 }
 
-func (p *prover) fail(format string, args ...any) {
+func (p *prover) failf(format string, args ...any) {
 	p.Faults = append(p.Faults, fmt.Sprintf(format, args...))
 }
 
@@ -109,7 +109,7 @@ func (p *prover) proveGold() {
 		p.take(s, step)
 	}
 	if got, err := s.final(); err != nil || got == nil || got.Score != score.One {
-		p.fail("the required steps don't earn 1: %s", s.unresolved())
+		p.failf("the required steps don't earn 1: %s", s.unresolved())
 	}
 }
 
@@ -117,7 +117,7 @@ func (p *prover) proveNull() {
 	s := p.begin()
 	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
-		p.fail("a reply without any step earns points")
+		p.failf("a reply without any step earns points")
 	}
 }
 
@@ -138,7 +138,7 @@ func (p *prover) proveLookUps() {
 			accepted = accepted || done && changes(p.workflow.Steps[i].Action)
 		}
 		if accepted {
-			p.fail("%s %s can be left out", step.ID, step.Action)
+			p.failf("%s %s can be left out", step.ID, step.Action)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 	before := p.begin().desk
 	if changed := len(s.desk.Refunds)+len(s.desk.Credits)+len(s.desk.Cases) > len(before.Refunds)+len(before.Credits)+
 		len(before.Cases)+p.required(); s.earnedResolution > 0 && changed {
-		p.fail("%s %v is accepted beside what is required", e.Tool, args)
+		p.failf("%s %v is accepted beside what is required", e.Tool, args)
 	}
 }
 
@@ -228,7 +228,7 @@ func (p *prover) changes() []desk.Effect {
 	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
 		out = append(out, desk.Effect{Tool: desk.Escalating, Team: team})
 	}
-	ids := []string{""}
+	ids := append(make([]string, 0, 4), "")
 	for _, o := range r.Orders {
 		ids = append(ids, o.ID)
 		out = append(out, desk.Effect{Tool: desk.Cancelling, OrderID: o.ID},

@@ -5,6 +5,7 @@ package cases
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,14 +81,10 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 
 // specs are the family's, changed by the modifiers.
 func (c *Composition) specs() map[string]*spec {
-	out := make(map[string]*spec, 24)
-	for name, s := range c.family.specs {
-		out[name] = s
-	}
+	out := make(map[string]*spec, len(knobs()))
+	maps.Copy(out, c.family.specs)
 	for _, m := range c.modifiers {
-		for name, s := range m.specs {
-			out[name] = s
-		}
+		maps.Copy(out, m.specs)
 	}
 	return out
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// trainSplit is the split whose cases use the voices for training. The others use the held-out ones.
+// trainSplit is the split whose cases use the voices for training. The others use the held-out
+// ones.
 const trainSplit = "public-train"
 
 // Composition is a family with modifiers. It is immutable.
 type Composition struct {
-	// ID is that of the pack's list, and File the list's. Both are "" for a composition without one.
+	// ID is that of the pack's list, and File the list's. Both are "" for a composition without
+	// one.
 	ID, File   string
 	Family     string
 	Modifiers  []string // ordered
@@ -125,7 +127,8 @@ func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*
 }
 
 func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {
-	c := &Composition{Family: f.Metadata.ID, Language: language, Split: trainSplit, family: f, modifiers: chosen, set: s}
+	c := &Composition{Family: f.Metadata.ID, Language: language, Split: trainSplit, family: f, modifiers: chosen,
+		set: s}
 	for _, m := range chosen {
 		c.Modifiers = append(c.Modifiers, m.Metadata.ID)
 	}

@@ -112,8 +112,8 @@ type listFile struct {
 	Cases      source.Ordered[string] `yaml:"cases"`
 }
 
-// repliesFile contains the words of right replies in one language, and the words by which a reply is
-// understood.
+// repliesFile contains the words of right replies in one language, and the words by which a reply
+// is understood.
 type repliesFile struct {
 	APIVersion string     `yaml:"apiVersion" enum:"csenv/v1"`
 	Kind       string     `yaml:"kind" enum:"CaseReplies"`

@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// Families are the ids of the families, all if empty.
 	Families []string
-	// List is the id of the list. The ids of its cases begin with it, except those of the public list.
+	// List is the id of the list. The ids of its cases begin with it, except those of the public
+	// list.
 	List string
 	// Salt changes which compositions are chosen and how they are split.
 	Salt string
@@ -126,7 +127,8 @@ func (c *Composition) measure() (steps int, matters bool, err error) {
 			if err != nil {
 				return 0, false, err
 			}
-			differs[i] = differs[i] || len(c.modifiers[i].Faults) > 0 || Signature(&whole.Decision) != Signature(&other.Decision)
+			differs[i] = differs[i] || len(c.modifiers[i].Faults) > 0 ||
+				Signature(&whole.Decision) != Signature(&other.Decision)
 		}
 	}
 	slices.Sort(counts)

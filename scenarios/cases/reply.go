@@ -20,7 +20,8 @@ type replies struct {
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
+	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{},
+		words: map[string][]string{}}
 	var err error
 	if r.greeting, err = parse(f.Greeting); err != nil {
 		c.errs = append(c.errs, err)

@@ -79,13 +79,3 @@ func (t text) given(values func(name string) (string, bool)) bool {
 	}
 	return true
 }
-
-// uses reports whether the template contains the value, optional parts included.
-func (t text) uses(name string) bool {
-	for _, p := range t {
-		if p.name == name || p.optional.uses(name) {
-			return true
-		}
-	}
-	return false
-}

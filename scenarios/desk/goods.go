@@ -138,7 +138,8 @@ func (d *decider) warranty() time.Time {
 	return addMonths(day(s.Delivered), months)
 }
 
-// addMonths moves a day by months; the last day of a shorter month takes the place of a missing one.
+// addMonths moves a day by months; the last day of a shorter month takes the place of a missing
+// one.
 func addMonths(t time.Time, months int64) time.Time {
 	y, m, n := t.Date()
 	last := time.Date(y, m+time.Month(months)+1, 0, 0, 0, 0, 0, time.UTC)

@@ -43,6 +43,7 @@ func asciiFold(s string) string {
 	}, norm.NFD.String(s))
 }
 
+// Person draws a name: given, full, family, email.
 func (l *NameList) Person(s *expr.Stream) map[string]string {
 	g, f := l.given[s.Below(uint64(len(l.given)))], l.family[s.Below(uint64(len(l.family)))]
 	return map[string]string{"given": g.name, "family": f.name, "full": g.name + " " + f.name, "email": g.address +

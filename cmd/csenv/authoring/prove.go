@@ -223,9 +223,10 @@ func (r *proofReport) print(w io.Writer) {
 	}
 	printTable(w, "Proofs by family; steps are the required ones of a case: least, median, most",
 		[]string{"family", "cases", "proved", "decisions", "steps"}, r.Families, func(f familyProof) []any {
-			return []any{f.Family, f.Cases, f.Proved, f.Decisions, fmt.Sprintf("%d %d %d", f.Steps[0], f.Steps[1], f.Steps[2])}
+			return []any{f.Family, f.Cases, f.Proved, f.Decisions,
+				fmt.Sprintf("%d %d %d", f.Steps[0], f.Steps[1], f.Steps[2])}
 		})
 	fmt.Fprintf(w, "\n%s of %s, %d different decisions, %s played, %s drawn: %s\n", view.Count(r.Cases, "case"),
-		view.Count(r.Compositions, "composition"), r.Decisions, view.Count(r.Paths, "path"), view.Count(r.Draws, "case"),
-		view.Count(len(r.Findings), "finding"))
+		view.Count(r.Compositions, "composition"), r.Decisions, view.Count(r.Paths, "path"),
+		view.Count(r.Draws, "case"), view.Count(len(r.Findings), "finding"))
 }

@@ -60,7 +60,7 @@ func Decide(desk Desk, r Request) (Decision, error) {
 	switch d.customer(); {
 	case d.Records.Customer.Hold != "":
 		d.hand("security", "ACC-3")
-	case r.OrderID != "" && !d.owned(r.OrderID):
+	case d.aboutOrder() && !d.owned(r.OrderID):
 		d.hand("trust", "ACC-4")
 	default:
 		handle(d)
@@ -69,6 +69,13 @@ func Decide(desk Desk, r Request) (Decision, error) {
 		d.fail("the decision %q has no fact to tell", d.out.Outcome)
 	}
 	return d.out, d.err
+}
+
+// aboutOrder reports whether the request is about an order, and not about the account or a
+// subscription.
+func (d *decider) aboutOrder() bool {
+	return !slices.Contains([]string{"cancel_subscription", "downgrade", "outage", "data_request", "email_change",
+		"merge"}, d.Kind)
 }
 
 func (d *decider) fail(format string, args ...any) {

@@ -23,36 +23,53 @@ func (d *decider) returnPeriod() int64 {
 const withdrawal = 14
 
 // returnable returns the last day on which the item can be returned, zero if it can't be at all,
-// and whether that follows from the right to withdraw.
-func (d *decider) returnable(it *Item, delivered time.Time) (last time.Time, withdraws bool) {
-	eu := d.customer().Region == "eu" && it.Kind != "custom"
-	last = within(delivered, d.returnPeriod())
+// and whether the right to withdraw applies. What kind of item it is comes before its delivery.
+func (d *decider) returnable(it *Item) (last time.Time, withdraws bool) {
+	eu := d.customer().Region == "eu"
+	switch {
+	case it.Kind == "hygiene" && d.Opened:
+		d.cite("RET-8")
+		return time.Time{}, false
+	case it.Kind == "custom":
+		d.cite("RET-7")
+		return time.Time{}, false
+	case it.Kind == "final_sale" && !eu:
+		d.cite("RET-6")
+		return time.Time{}, false
+	}
+	delivered := d.shipment().Delivered
+	withdrawn := within(delivered, withdrawal)
+	withdraws = eu && !d.passed(withdrawn)
+	switch {
+	case it.Kind == "final_sale" && !withdraws:
+		d.cite("RET-5", "RET-6")
+		return time.Time{}, false
+	case it.Kind == "final_sale":
+		d.cite("RET-5")
+		return withdrawn, true
+	}
+	last = d.returnUntil(delivered)
+	if eu && (withdraws || withdrawn.After(last)) {
+		d.cite("RET-5")
+	}
+	if eu && withdrawn.After(last) {
+		last = withdrawn
+	}
+	return last, withdraws
+}
+
+// returnUntil returns the last day of the return period.
+func (d *decider) returnUntil(delivered time.Time) time.Time {
+	last := within(delivered, d.returnPeriod())
 	if _, m, n := delivered.UTC().Date(); d.customer().Level != "business" &&
 		(m == time.December || m == time.November && n >= 15) {
 		d.cite("RET-4")
 		year := delivered.UTC().Year() + 1
 		if holiday := time.Date(year, time.January, int(d.Policy.HolidayDay), 0, 0, 0, 0, time.UTC); holiday.After(last) {
-			last = holiday
+			return holiday
 		}
 	}
-	switch {
-	case it.Kind == "hygiene" && d.Opened:
-		d.cite("RET-8")
-		return time.Time{}, false
-	case eu && !d.passed(within(delivered, withdrawal)):
-		d.cite("RET-5")
-		if w := within(delivered, withdrawal); it.Kind == "final_sale" || w.After(last) {
-			last = w
-		}
-		return last, true
-	case it.Kind == "final_sale":
-		d.cite("RET-6")
-		return time.Time{}, false
-	case it.Kind == "custom":
-		d.cite("RET-7")
-		return time.Time{}, false
-	}
-	return last, false
+	return last
 }
 
 // kindNames are the words for the kinds of items that can't be returned.
@@ -62,8 +79,8 @@ func kindName(kind string) string {
 
 // returns decides about an item that isn't wanted any more.
 func (d *decider) returns() {
-	o, it, s := d.order(), d.item(), d.shipment()
-	last, withdraws := d.returnable(it, s.Delivered)
+	o, it := d.order(), d.item()
+	last, withdraws := d.returnable(it)
 	switch {
 	case last.IsZero():
 		d.cite("RET-11")
@@ -88,11 +105,11 @@ func (d *decider) returns() {
 
 // returnDeadline decides about the question until when an item can be returned.
 func (d *decider) returnDeadline() {
-	d.order()
-	last, _ := d.returnable(d.item(), d.shipment().Delivered)
+	it := d.item()
+	last, _ := d.returnable(it)
 	switch {
 	case last.IsZero():
-		d.end("not_returnable", Fact{Slot: "kind", Text: kindName(d.item().Kind)})
+		d.end("not_returnable", Fact{Slot: "kind", Text: kindName(it.Kind)})
 	case d.passed(last):
 		d.end("return_too_late", Fact{Slot: "last_day", Day: last})
 	default:
@@ -177,7 +194,10 @@ func (d *decider) defective() {
 	case d.Wish == "refund" && !d.passed(within(d.shipment().Delivered, d.Policy.ReturnDays)):
 		d.cite("DMG-6")
 		d.repay(d.OrderID, it.Price, "defect_refunded")
-	case it.Stock > 0 || d.frozen():
+	case d.frozen():
+		d.cite("DMG-6", "DMG-9")
+		d.repay(d.OrderID, it.Price, "refunded_in_freeze")
+	case it.Stock > 0:
 		d.cite("DMG-6")
 		d.replace([]Item{*it}, 0)
 	default:
@@ -283,7 +303,7 @@ func (d *decider) late() {
 func (d *decider) goodwill(s *Shipment) {
 	d.cite("AUT-7")
 	given := slices.ContainsFunc(d.Records.Credits, func(c Credit) bool {
-		return c.Why == "goodwill" && c.At.After(d.Now.AddDate(-1, 0, 0))
+		return c.Why == "goodwill" && !d.passed(addMonths(day(c.At), 12))
 	})
 	if given || d.customer().Level == "business" {
 		d.end("no_goodwill", Fact{Slot: "cause", Text: s.Cause})

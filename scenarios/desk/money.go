@@ -2,6 +2,7 @@ package desk
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -18,9 +19,9 @@ func (d *decider) chargedBack(id string) bool {
 	return false
 }
 
-// earlier returns what was refunded and credited for an order before. check_payment shows it.
+// earlier returns what was refunded and credited for an order before. look_up_customer shows it.
 func (d *decider) earlier(id string) (sum Cents) {
-	d.read(CheckPayment, id)
+	d.customer()
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == id {
 			sum += r.Amount
@@ -43,7 +44,7 @@ func (d *decider) repay(id string, due Cents, outcome string) {
 			return
 		}
 	}
-	if d.chargedBack(id) || d.refundLimited(due) {
+	if d.refundLimited(due) || d.chargedBack(id) {
 		return
 	}
 	d.payBack(id, due)
@@ -55,7 +56,7 @@ func (d *decider) refundLimited(due Cents) bool {
 	c := d.customer()
 	recent := int64(0)
 	for _, r := range d.Records.Refunds {
-		if !r.At.IsZero() && r.At.After(d.Now.AddDate(0, 0, -90)) {
+		if !d.passed(within(r.At, 90)) {
 			recent++
 		}
 	}
@@ -129,13 +130,13 @@ func (d *decider) arrival(method string, made time.Time) Fact {
 
 // credit gives store credit.
 func (d *decider) credit(id string, amount Cents, outcome string) {
-	if id != "" && d.chargedBack(id) {
-		return
-	}
 	limit := d.halved(d.Policy.CreditLimit)
 	d.cite("AUT-3")
 	if amount > limit {
 		d.hand("finance", "AUT-3")
+		return
+	}
+	if id != "" && d.chargedBack(id) {
 		return
 	}
 	d.effect(Effect{Tool: Crediting, OrderID: id, Amount: amount})
@@ -151,11 +152,11 @@ func (d *decider) replace(items []Item, extra Cents) {
 		stocked = stocked && it.Stock > 0
 	}
 	switch {
+	case !stocked:
+		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
 	case d.frozen():
 		d.cite("DMG-9")
 		d.repay(d.OrderID, sum+extra, "refunded_in_freeze")
-	case !stocked:
-		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
 	case d.chargedBack(d.OrderID):
 	default:
 		d.cite("AUT-2")
@@ -193,12 +194,8 @@ func (d *decider) doubleCharge() {
 			held = append(held, p)
 		}
 	}
-	switch {
-	case len(captured) > 1 && captured[0].Amount == captured[1].Amount:
-		later := captured[0]
-		if captured[1].At.After(later.At) {
-			later = captured[1]
-		}
+	switch later := twin(captured); {
+	case later.ID != "":
 		for _, r := range d.Records.Refunds {
 			if r.PaymentID == later.ID {
 				d.underWay(&r, later.Method, "refunded_before", "given_before")
@@ -213,10 +210,31 @@ func (d *decider) doubleCharge() {
 	case len(held) > 0:
 		d.held(held[0], "hold_expires")
 	case len(captured) > 0:
-		d.end("charged_once", Fact{Slot: "paid_amount", Amount: captured[0].Amount})
+		paid := Cents(0)
+		for _, p := range captured {
+			paid += p.Amount
+		}
+		d.end("charged_once", Fact{Slot: "paid_amount", Amount: paid})
 	default:
 		d.fail("order %s has no payment", d.OrderID)
 	}
+}
+
+// twin returns the later one of two payments of the same amount that were made in the same way, the
+// zero payment if there are no such two.
+func twin(captured []Payment) Payment {
+	for i, p := range captured {
+		for _, q := range captured[:i] {
+			switch {
+			case p.Amount != q.Amount || p.Method != q.Method:
+			case p.At.Before(q.At):
+				return q
+			default:
+				return p
+			}
+		}
+	}
+	return Payment{}
 }
 
 // refundStatus decides about a refund that the customer waits for.
@@ -269,22 +287,30 @@ func (d *decider) cancel() {
 
 func (d *decider) cancelled(o *Order) {
 	d.cite("MON-8")
-	captured, held := Cents(0), Payment{}
+	paid, held := Cents(0), Payment{}
 	for _, p := range d.payments(o.ID) {
 		switch p.Status {
 		case "captured":
-			captured += p.Amount
+			paid += p.Amount
 		case "authorised":
 			held = p
 		}
 	}
-	if d.chargedBack(o.ID) || captured > 0 && d.refundLimited(captured) {
+	due, before := paid, d.earlier(o.ID)
+	if paid > 0 && before > 0 {
+		d.cite("MON-6")
+		due -= before
+	}
+	if d.chargedBack(o.ID) || due > 0 && d.refundLimited(due) {
 		return
 	}
 	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})
-	if captured > 0 {
-		d.payBack(o.ID, captured)
+	switch {
+	case due > 0:
+		d.payBack(o.ID, due)
 		d.end("cancelled")
+	case paid > 0:
+		d.end("cancelled", Fact{Slot: "given_before", Amount: before})
 	}
 	if held.ID != "" {
 		d.held(held, cmp.Or(d.out.Outcome, "cancelled_unpaid"))
@@ -303,23 +329,19 @@ func (d *decider) priceDrop() {
 	o, it := d.order(), d.item()
 	d.cite("MON-10")
 	last := within(o.Placed, d.Policy.PriceDays)
+	given := slices.IndexFunc(d.Records.Credits, func(c Credit) bool { return c.OrderID == o.ID && c.Why == "price" })
 	switch {
 	case d.Reason == "other_shop" && it.ListPrice >= it.Price:
 		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
 	case it.Kind == "final_sale":
 		d.end("final_sale", Fact{Slot: "kind", Text: "final sale"})
+	case given >= 0:
+		d.end("price_given_before", Fact{Slot: "given_before", Amount: d.Records.Credits[given].Amount})
 	case d.passed(last):
 		d.end("price_too_late", Fact{Slot: "last_day", Day: last})
 	case it.ListPrice >= it.Price:
 		d.end("no_drop", Fact{Slot: "shop_price", Amount: it.ListPrice})
 	default:
-		d.payments(o.ID)
-		for _, c := range d.Records.Credits {
-			if c.OrderID == o.ID && c.Why == "price" {
-				d.end("price_given_before", Fact{Slot: "given_before", Amount: c.Amount})
-				return
-			}
-		}
 		d.credit(o.ID, (it.Price-it.ListPrice)*Cents(it.Quantity), "price_credited")
 	}
 }

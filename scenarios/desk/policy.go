@@ -126,20 +126,22 @@ var sections = sync.OnceValue(func() []section {
 	return out
 })
 
-// Topics are the topics of the policy, in its order.
+// Topics are the topics of the policy, in its order. The terms are part of every topic.
 func Topics() []string {
 	var topics []string
-	for _, s := range sections() {
+	for _, s := range sections()[1:] {
 		topics = append(topics, s.topic)
 	}
 	return topics
 }
 
-// Section returns the text of a topic with the policy's numbers, "" for an unknown topic.
+// Section returns the text of a topic with the policy's numbers, after the terms, "" for an unknown
+// topic.
 func (p *Policy) Section(topic string) string {
-	for _, s := range sections() {
+	terms := sections()[0]
+	for _, s := range sections()[1:] {
 		if s.topic == topic {
-			return p.render(s)
+			return p.render(terms) + "\n\n" + p.render(s)
 		}
 	}
 	return ""

@@ -60,7 +60,7 @@ func Decide(desk Desk, r Request) (Decision, error) {
 	switch d.customer(); {
 	case d.Records.Customer.Hold != "":
 		d.hand("security", "ACC-3")
-	case d.aboutOrder() && !d.owned(r.OrderID):
+	case d.aboutOrder() && !d.owned():
 		d.hand("trust", "ACC-4")
 	default:
 		handle(d)
@@ -134,13 +134,12 @@ func (d *decider) customer() *Customer {
 }
 
 // owned reports whether the order is the customer's, as far as it exists.
-func (d *decider) owned(id string) bool {
-	i := slices.IndexFunc(d.Records.Orders, func(o Order) bool { return o.ID == id })
-	if i < 0 || d.Records.Orders[i].Owner == d.Records.Customer.ID {
+func (d *decider) owned() bool {
+	o := d.order()
+	if d.err != nil || o.Owner == d.Records.Customer.ID {
 		return true
 	}
-	d.order()
-	if slices.Contains(d.Records.Customer.Merged, d.Records.Orders[i].Owner) {
+	if slices.Contains(d.Records.Customer.Merged, o.Owner) {
 		d.cite("ACC-4")
 		return true
 	}

@@ -119,7 +119,6 @@ func (d *decider) returnDeadline() {
 
 // damaged decides about an item that arrived damaged.
 func (d *decider) damaged() {
-	d.order()
 	it, s := d.item(), d.shipment()
 	d.cite("DMG-1")
 	last := within(s.Delivered, d.Policy.DamageDays)
@@ -168,7 +167,6 @@ func addMonths(t time.Time, months int64) time.Time {
 
 // warrantyEnd decides about the question how long the warranty lasts.
 func (d *decider) warrantyEnd() {
-	d.order()
 	end, outcome := d.warranty(), "warranty_until"
 	if d.passed(end) {
 		outcome = "warranty_over"
@@ -178,7 +176,6 @@ func (d *decider) warrantyEnd() {
 
 // defective decides about an item that stopped working.
 func (d *decider) defective() {
-	d.order()
 	it := d.item()
 	end := d.warranty()
 	if d.passed(end) {
@@ -208,7 +205,6 @@ func (d *decider) defective() {
 
 // wrongItem decides about an item that wasn't ordered.
 func (d *decider) wrongItem() {
-	d.order()
 	d.cite("DMG-8")
 	it := *d.item()
 	d.replace([]Item{it}, 0)
@@ -243,7 +239,6 @@ func (d *decider) lost(s *Shipment) {
 
 // parcel decides about a parcel that hasn't arrived.
 func (d *decider) parcel() {
-	d.order()
 	s := d.shipment()
 	if s.Status == "delivered" {
 		d.notFound()
@@ -266,7 +261,6 @@ func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
 
 // notFound decides about a parcel that is marked as delivered.
 func (d *decider) notFound() {
-	d.order()
 	s := d.shipment()
 	d.cite("DEL-4")
 	_, sum := d.contents(s)

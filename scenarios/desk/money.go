@@ -159,6 +159,7 @@ func (d *decider) replace(items []Item, extra Cents) {
 		d.repay(d.OrderID, sum+extra, "refunded_in_freeze")
 	case d.chargedBack(d.OrderID):
 	default:
+		d.topic("damage") // which says when the warehouse is closed
 		d.cite("AUT-2")
 		if sum > d.Policy.ReplaceLimit {
 			d.hand("logistics", "AUT-2")
@@ -174,7 +175,6 @@ func (d *decider) replace(items []Item, extra Cents) {
 
 // frozen reports whether the warehouse sends no replacements.
 func (d *decider) frozen() bool {
-	d.topic("damage")
 	_, m, n := d.Now.UTC().Date()
 	return m == time.December && int64(n) >= d.Policy.FreezeDay || m == time.January && n <= 2
 }

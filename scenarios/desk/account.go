@@ -3,7 +3,7 @@ package desk
 // subscription returns the customer's subscription. look_up_customer shows it.
 func (d *decider) subscription() *Subscription {
 	if len(d.Records.Subscriptions) == 0 {
-		d.fail("the customer has no subscription")
+		d.failf("the customer has no subscription")
 		return &Subscription{}
 	}
 	return &d.Records.Subscriptions[0]
@@ -32,7 +32,7 @@ func (d *decider) downgrade() {
 			return
 		}
 	}
-	d.fail("there is no plan %q", d.Value)
+	d.failf("there is no plan %q", d.Value)
 }
 
 // outage decides about an interruption of the service.
@@ -40,7 +40,7 @@ func (d *decider) outage() {
 	s := d.subscription()
 	d.cite("SUB-4")
 	if len(d.Records.Outages) == 0 {
-		d.fail("there was no outage")
+		d.failf("there was no outage")
 		return
 	}
 	o := d.Records.Outages[len(d.Records.Outages)-1]

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,12 +42,7 @@ func kinds() map[string]func(*decider) {
 
 // Kinds are the kinds of requests, sorted.
 func Kinds() []string {
-	var out []string
-	for kind := range kinds() {
-		out = append(out, kind)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(kinds()))
 }
 
 // Decide returns what the policy says about a request. It fails if the request names an order, an
@@ -66,7 +62,7 @@ func Decide(desk Desk, r Request) (Decision, error) {
 		handle(d)
 	}
 	if d.err == nil && len(d.out.Facts) == 0 {
-		d.fail("the decision %q has no fact to tell", d.out.Outcome)
+		d.failf("the decision %q has no fact to tell", d.out.Outcome)
 	}
 	return d.out, d.err
 }
@@ -78,7 +74,7 @@ func (d *decider) aboutOrder() bool {
 		"merge"}, d.Kind)
 }
 
-func (d *decider) fail(format string, args ...any) {
+func (d *decider) failf(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf("deciding about a request of kind %s: "+format, append([]any{d.Kind}, args...)...)
 	}
@@ -154,7 +150,7 @@ func (d *decider) order() *Order {
 			return &d.Records.Orders[i]
 		}
 	}
-	d.fail("there is no order %q", d.OrderID)
+	d.failf("there is no order %q", d.OrderID)
 	return &Order{Items: []Item{{}}}
 }
 
@@ -166,7 +162,7 @@ func (d *decider) item() *Item {
 			return &o.Items[i]
 		}
 	}
-	d.fail("order %s has no item %q", d.OrderID, d.SKU)
+	d.failf("order %s has no item %q", d.OrderID, d.SKU)
 	return &Item{}
 }
 
@@ -191,13 +187,13 @@ func (d *decider) shipment() *Shipment {
 			return s
 		}
 	}
-	d.fail("order %s has no shipment with %q", d.OrderID, d.SKU)
+	d.failf("order %s has no shipment with %q", d.OrderID, d.SKU)
 	return &Shipment{}
 }
 
 func (d *decider) ask(about string) {
 	if d.Answers[about] == "" {
-		d.fail("the request has no answer about %q", about)
+		d.failf("the request has no answer about %q", about)
 	}
 	d.read(AskCustomer, about)
 }

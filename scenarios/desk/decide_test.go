@@ -200,7 +200,6 @@ func item(f func(it *desk.Item)) change {
 }
 
 func kind(k string) change   { return item(func(it *desk.Item) { it.Kind = k }) }
-func stock(n int64) change   { return item(func(it *desk.Item) { it.Stock = n }) }
 func status(s string) change { return order(func(o *desk.Order) { o.Status = s }) }
 
 // price changes the item's price, and what was paid.
@@ -264,7 +263,8 @@ func credited(order, why string, sum desk.Cents, day string) change {
 	}
 }
 
-func wants(remedy string) change            { return func(_ *desk.Desk, r *desk.Request) { r.Wish = remedy } }
-func says(value string) change              { return func(_ *desk.Desk, r *desk.Request) { r.Value = value } }
-func opened(_ *desk.Desk, r *desk.Request)  { r.Opened = true }
-func misused(_ *desk.Desk, r *desk.Request) { r.Misused = true }
+func says(value string) change                   { return func(_ *desk.Desk, r *desk.Request) { r.Value = value } }
+func opened(_ *desk.Desk, r *desk.Request)       { r.Opened = true }
+func misused(_ *desk.Desk, r *desk.Request)      { r.Misused = true }
+func prefersMoney(_ *desk.Desk, r *desk.Request) { r.Wish = "refund" }
+func outOfStock(w *desk.Desk, _ *desk.Request)   { w.Records.Orders[0].Items[0].Stock = 0 }

@@ -64,9 +64,9 @@ func (d *decider) returnUntil(delivered time.Time) time.Time {
 	if _, m, n := delivered.UTC().Date(); d.customer().Level != "business" &&
 		(m == time.December || m == time.November && n >= 15) {
 		d.cite("RET-4")
-		year := delivered.UTC().Year() + 1
-		if holiday := time.Date(year, time.January, int(d.Policy.HolidayDay), 0, 0, 0, 0, time.UTC); holiday.After(last) {
-			return holiday
+		next := time.Date(delivered.UTC().Year()+1, time.January, int(d.Policy.HolidayDay), 0, 0, 0, 0, time.UTC)
+		if next.After(last) {
+			return next
 		}
 	}
 	return last
@@ -221,7 +221,7 @@ func (d *decider) contents(s *Shipment) (items []Item, sum Cents) {
 		}
 	}
 	if len(items) == 0 {
-		d.fail("the parcel %s is empty", s.Tracking)
+		d.failf("the parcel %s is empty", s.Tracking)
 	}
 	return items, sum
 }
@@ -267,7 +267,8 @@ func (d *decider) notFound() {
 	last := business(s.Delivered, d.Policy.SearchDays)
 	switch {
 	case !d.passed(last):
-		d.end("look_around", Fact{Slot: "act_day", Day: nextDay(last)}, Fact{Slot: "delivered_day", Day: day(s.Delivered)})
+		d.end("look_around", Fact{Slot: "act_day", Day: nextDay(last)},
+			Fact{Slot: "delivered_day", Day: day(s.Delivered)})
 	case sum > d.Policy.LogisticsAbove:
 		d.hand("logistics", "DEL-5")
 	case s.Signed:

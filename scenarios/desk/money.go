@@ -216,7 +216,7 @@ func (d *decider) doubleCharge() {
 		}
 		d.end("charged_once", Fact{Slot: "paid_amount", Amount: paid})
 	default:
-		d.fail("order %s has no payment", d.OrderID)
+		d.failf("order %s has no payment", d.OrderID)
 	}
 }
 
@@ -251,7 +251,7 @@ func (d *decider) refundStatus() {
 			return
 		}
 	}
-	d.fail("order %s has no refund", d.OrderID)
+	d.failf("order %s has no refund", d.OrderID)
 }
 
 // underWay tells the amount, in a slot, and the arrival of a refund that was made before.

@@ -109,8 +109,9 @@ type section struct {
 type template []string
 
 var sections = sync.OnceValue(func() []section {
-	var out []section
-	for _, part := range strings.Split("\n"+document, "\n# ")[1:] {
+	parts := strings.Split("\n"+document, "\n# ")[1:]
+	out := make([]section, 0, len(parts))
+	for _, part := range parts {
 		title, body, _ := strings.Cut(part, "\n")
 		var t template
 		for i, piece := range strings.Split(strings.TrimSpace(body), "{{") {
@@ -128,7 +129,7 @@ var sections = sync.OnceValue(func() []section {
 
 // Topics are the topics of the policy, in its order. The terms are part of every topic.
 func Topics() []string {
-	var topics []string
+	topics := make([]string, 0, len(sections()))
 	for _, s := range sections()[1:] {
 		topics = append(topics, s.topic)
 	}

@@ -161,6 +161,8 @@ func casePromises(c *cases.Case) []ForbiddenAction {
 			given["refund"], given["credit"] = true, given["credit"] || f.Slot == "given_before"
 		case "credit_amount":
 			given["credit"] = true
+			// A refund of what a gift card paid is store credit.
+			given["refund"] = given["refund"] || slices.Contains(c.Decision.Rules, "MON-4")
 		case "ship_day":
 			given["replace"] = true
 		}

@@ -200,7 +200,7 @@ func TestModelsWithoutTools(t *testing.T) {
 				"\"LD-1\"}}\n```\nThat is it.", action: `{"action_type":"check_order_status",` +
 				`"payload":{"order_id":"LD-1"}}`,
 			told: `{"action_type": "check_order_status",` +
-				` "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
+				` "payload": {"order_id": "<An order's id, or a subscription's for its payments. At most 64 characters.>"}}`,
 		},
 	} {
 		agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, tc.answer))

@@ -25,7 +25,7 @@ const maxDollars = 1e9
 // action without a required field is a wrong action and not a malformed one.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
-		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
+		{Name: "order_id", MaxLength: maxName, Description: "An order's id, or a subscription's for its payments."},
 		{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
 		{Name: "sku", MaxLength: maxName, Description: "An item's SKU, as the order shows it."},
 		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for " +

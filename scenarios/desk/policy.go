@@ -99,6 +99,9 @@ func (p *Policy) Number(name string) (int64, bool) {
 //go:embed policy.md
 var document string
 
+// Document returns the policy with the names of its numbers in place of the numbers.
+func Document() string { return document }
+
 // section is a topic of the policy.
 type section struct {
 	topic, title string

@@ -6,6 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // ReadMessage reads a message to a workflow's customer as the judge reads replies to tickets. A
@@ -39,13 +40,15 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
 	p.known = p.allowed
 	var state any = w.State
+	texts := []string{w.Query, w.Customer.Name}
 	if w.Desk != nil {
 		state = w.Desk.Records
+		texts = append(texts, desk.Document())
 	}
 	record, err := json.Marshal(state)
 	if err != nil {
 		panic(err) // The state has plain fields alone.
 	}
-	p.read([]string{w.Query, w.Customer.Name, string(record)}, w.Facts, w.References.Good)
+	p.read(append(texts, string(record)), w.Facts, w.References.Good)
 	return p
 }

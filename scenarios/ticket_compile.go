@@ -147,9 +147,12 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 }
 
 func harms(files []harmFile) []Harm {
-	var out []Harm
-	for _, f := range files {
-		out = append(out, Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says})
+	if len(files) == 0 {
+		return nil
+	}
+	out := make([]Harm, len(files))
+	for i, f := range files {
+		out[i] = Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says}
 	}
 	return out
 }
@@ -160,17 +163,20 @@ func checkHarm(c *expr.Compiler, files []harmFile) {
 			c.Failf(f.Pos, "harm %q: says needs at least one pattern", f.ID)
 		}
 		for _, pattern := range f.Says {
-			for group := range strings.FieldsSeq(pattern) {
-				for alternative := range strings.SplitSeq(group, "|") {
-					kind, value := strings.CutPrefix(alternative, ValueMark)
-					if kind == "" || strings.Contains(kind, ValueMark) || value && !slices.Contains(ValueKinds(), kind) {
-						c.Failf(f.Pos, "harm %q: %q isn't a word, a phrase with _, or one of #%s", f.ID, alternative,
-							strings.Join(ValueKinds(), ", #"))
-					}
+			for _, alternative := range strings.FieldsFunc(pattern, func(r rune) bool { return r == ' ' || r == '|' }) {
+				if !isAlternative(alternative) {
+					c.Failf(f.Pos, "harm %q: %q isn't a word, a phrase with _, or one of #%s", f.ID, alternative,
+						strings.Join(ValueKinds(), ", #"))
 				}
 			}
 		}
 	}
+}
+
+// isAlternative reports whether a text is a word or a phrase, or a kind of values.
+func isAlternative(text string) bool {
+	kind, value := strings.CutPrefix(text, ValueMark)
+	return !value && !strings.Contains(text, ValueMark) || slices.Contains(ValueKinds(), kind)
 }
 
 func factIDs(files []factFile) []string {

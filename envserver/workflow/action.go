@@ -60,8 +60,8 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		Optional: []string{"payload"}, Properties: []string{"order_id", "amount"}},
 	{Type: desk.Cancelling, Description: "cancels an order." + casesOnly, Optional: []string{"payload"},
 		Properties: []string{"order_id"}},
-	{Type: desk.Readdressing, Description: "changes the address of an order." + casesOnly, Optional: []string{"payload"},
-		Properties: []string{"order_id", "address"}},
+	{Type: desk.Readdressing, Description: "changes the address of an order." + casesOnly,
+		Optional: []string{"payload"}, Properties: []string{"order_id", "address"}},
 	{Type: scenarios.RespondUser, Description: "writes to the customer. It ends the episode, unless it asks for what " +
 		"the customer alone knows.", Optional: []string{"payload"}, Properties: []string{"message"}},
 })

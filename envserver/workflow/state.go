@@ -152,30 +152,6 @@ func (s *state) act(action string, args map[string]any) result {
 	return answer
 }
 
-// ask sends a question to the customer of a generated case.
-func (s *state) ask(args map[string]any) result {
-	message := text(args, "message")
-	switch {
-	case s.desk == nil:
-		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
-		return failure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
-	case message == "":
-		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
-		return failure("message is missing")
-	}
-	read := s.reader.ReadMessage(s.workflow, message)
-	if breaches := s.breachesOf(args, read); len(breaches) > 0 {
-		s.breaches = append(s.breaches, breaches...)
-		s.fine(desk.AskCustomer, wrongPenalty, "forbidden: "+breaches[0].Reason)
-	}
-	if i := s.question(message); i >= 0 {
-		s.satisfy(i)
-		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
-	}
-	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
-	return result{OK: true, Sent: message, Answer: s.workflow.Unasked}
-}
-
 // tooEarly reports whether the action changes the backend and a required step of its type has unmet
 // prerequisites. The arguments don't matter: if only the right team or amount were refused, agents
 // could find it by trial.

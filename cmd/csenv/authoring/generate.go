@@ -45,7 +45,7 @@ func newGenerateCommand() *cobra.Command {
 		case folder == "":
 			return errors.New("name the pack's folder with -o")
 		case !packName.MatchString(o.List):
-			return fmt.Errorf("%q isn't a name of 1 to 8 lower-case letters and digits that begins with a letter", o.List)
+			return fmt.Errorf("%q isn't a name of 1 to 8 lower-case letters and digits, a letter first", o.List)
 		}
 		if public {
 			return writePublicList(folder, o)

@@ -22,7 +22,8 @@ type library struct {
 
 func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments),
-		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts), patterns: newCache[string, pattern](maxTexts)}
+		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts),
+		patterns: newCache[string, pattern](maxTexts)}
 }
 
 func newLibraries() map[string]*library {

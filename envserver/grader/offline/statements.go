@@ -40,7 +40,8 @@ func (l *library) newPattern(wording string) pattern {
 		var g group
 		for alternative := range strings.SplitSeq(alternatives, "|") {
 			if kind, value := strings.CutPrefix(alternative, scenarios.ValueMark); value {
-				g.kinds = append(g.kinds, text.ValueKind(slices.Index(scenarios.ValueKinds(), kind)))
+				at := slices.Index(scenarios.ValueKinds(), kind)
+				g.kinds = append(g.kinds, text.ValueKind(at)) //nolint:gosec // the loader checked the kind
 				continue
 			}
 			d := l.read(strings.ReplaceAll(alternative, "_", " "))

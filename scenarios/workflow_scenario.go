@@ -3,6 +3,7 @@ package scenarios
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -31,6 +32,9 @@ type WorkflowScenario struct {
 	composition *cases.Composition
 	loc         *expr.Locale
 }
+
+// Title names the modifiers of a generated case.
+func (s *WorkflowScenario) Title() string { return strings.Join(s.composition.Modifiers, ", ") }
 
 // Category is the family of a generated case, and "workflow" otherwise.
 func (s *WorkflowScenario) Category() string {

@@ -27,16 +27,17 @@ func newListCommand() *cobra.Command {
 	cli.Help(cmd, "list")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "csv")
 	f := cmd.Flags()
-	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow, queue; tickets and workflows by "+
-		"default")
-	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general")
+	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow, queue, case; tickets and workflows "+
+		"by default")
+	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general, "+
+		"or the family of a case")
 	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
 	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := only.validate(); err != nil {
-			return err
-		}
 		c, err := cli.LoadCatalog(*packs)
+		if err == nil {
+			err = only.validate(c)
+		}
 		if err != nil {
 			return err
 		}
@@ -51,13 +52,17 @@ func newListCommand() *cobra.Command {
 }
 
 // validate rejects unknown values, because an empty list would look like a valid answer.
-func (f *filter) validate() error {
+func (f *filter) validate(c *scenarios.Catalog) error {
+	categories := scenarios.Categories()
+	if set := c.CaseSet(); set != nil {
+		categories = append(categories, set.Families()...)
+	}
 	for _, c := range []struct {
 		flag            string
 		values, allowed []string
 	}{
-		{"kind", f.kinds, []string{"ticket", "workflow", "queue"}},
-		{"category", f.categories, scenarios.Categories()},
+		{"kind", f.kinds, []string{"ticket", "workflow", "queue", "case"}},
+		{"category", f.categories, categories},
 		{"split", f.splits, scenarios.Splits()},
 		{"language", f.languages, []string{"en", "de", "es", "fr", "mul"}},
 	} {
@@ -71,8 +76,8 @@ func (f *filter) validate() error {
 }
 
 func (f *filter) keeps(p profile) bool {
-	if len(f.kinds) == 0 && p.Kind == kindQueue {
-		return false // queues are made of the tickets that are listed
+	if len(f.kinds) == 0 && (p.Kind == kindQueue || p.Kind == kindCase && len(f.categories) == 0) {
+		return false // queues are made of the tickets that are listed, and cases are many
 	}
 	return cli.Among(f.kinds, p.Kind) && cli.Among(f.categories, p.Category) && cli.Among(f.splits, p.Split) &&
 		cli.Among(f.languages, p.Language)

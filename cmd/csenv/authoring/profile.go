@@ -34,6 +34,7 @@ const (
 	kindTicket   = "Ticket"
 	kindWorkflow = "Workflow"
 	kindQueue    = "Queue"
+	kindCase     = "Case"
 )
 
 // profiles lists the tickets, the workflows and the queues. A workflow has no category, priority or
@@ -72,6 +73,10 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 			p.Escalation = p.Escalation || step.Action == scenarios.EscalateIssue
 		}
 		out = append(out, p)
+	}
+	for _, s := range c.Cases() {
+		out = append(out, profile{ID: s.ID, Kind: kindCase, Version: s.Version, Category: s.Category(),
+			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: s.Title(), Pack: s.Pack.Name, File: s.File})
 	}
 	queues, err := queue.Compose(c)
 	if err != nil {

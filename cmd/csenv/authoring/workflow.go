@@ -9,6 +9,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // workflow is an instance of a workflow to show.
@@ -48,7 +49,7 @@ func (f workflow) gold() object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
 				"verbs,omitempty", a.Verbs, "why,omitempty", a.Why}
 		}),
-		"goal", f.goal(), "facts", view.Each(f.Facts, encodeFact),
+		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk, "facts", view.Each(f.Facts, encodeFact),
 		"tool_faults,omitempty", view.Each(f.Faults, func(f scenarios.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),
@@ -110,8 +111,25 @@ func (f workflow) printHidden(w io.Writer) {
 	for _, c := range f.State.Cases {
 		view.Field(w, "case", view.YAML(c))
 	}
+	if f.Desk != nil {
+		printDesk(w, f.Desk.Records)
+	}
 	for _, fault := range f.Faults {
 		view.Field(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
+	}
+}
+
+// printDesk writes the records of a generated case.
+func printDesk(w io.Writer, r *desk.Records) {
+	view.Field(w, "customer", view.YAML(r.ShowCustomer()))
+	for _, o := range r.Orders {
+		view.Field(w, "order", view.YAML(o))
+	}
+	for _, s := range r.Shipments {
+		view.Field(w, "parcel", view.YAML(s))
+	}
+	for _, p := range r.Payments {
+		view.Field(w, "payment", view.YAML(p))
 	}
 }
 
@@ -131,7 +149,12 @@ func (f workflow) printGold(w io.Writer) {
 	for _, a := range f.Forbidden {
 		view.Field(w, "forbidden "+a.ID, forbiddenText(a))
 	}
-	view.Field(w, "goal", strings.Join(f.goal(), "\n"))
+	if f.Decision != nil {
+		view.Field(w, "decision", f.Decision.Outcome)
+		view.Field(w, "rules", strings.Join(f.Decision.Rules, ", "))
+	} else {
+		view.Field(w, "goal", strings.Join(f.goal(), "\n"))
+	}
 	printFacts(w, f.Facts)
 	printReplies(w, f.References.Good)
 }

@@ -11,9 +11,14 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// trainSplit is the split whose cases use the voices for training. The others use the held-out
+// The splits of cases. Those of the first one use the voices for training, the others the held-out
 // ones.
-const trainSplit = "public-train"
+const (
+	trainSplit   = "public-train"
+	devSplit     = "public-dev"
+	testSplit    = "public-test"
+	privateSplit = "private"
+)
 
 // Composition is a family with modifiers. It is immutable.
 type Composition struct {
@@ -92,6 +97,10 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 		}
 		composition.ID, composition.File = id, file
 		composition.Difficulty, composition.Split = words[0], words[1]
+		if !slices.Contains([]string{trainSplit, devSplit, testSplit, privateSplit}, words[1]) {
+			c.failf(e.Pos, "there is no split %q", words[1])
+			continue
+		}
 		if len(composition.voices()) == 0 {
 			c.failf(e.Pos, "family %s has no text in %q by a voice of split %s", family, language, words[1])
 			continue

@@ -33,6 +33,9 @@ type Options struct {
 // number of seeds that its difficulty is measured with.
 const maxModifiers, sampled = 4, 8
 
+// maxMeasured bounds the compositions of a family that are measured.
+const maxMeasured = 300
+
 // Difficulties in ascending order. A case is hard from hardSteps required steps on, by the median
 // of its sample, and easy up to easySteps.
 const easySteps, hardSteps = 6, 10
@@ -74,10 +77,12 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 	})
 	count := map[string]int{}
 	var out []*Composition
-	for _, c := range all {
-		c.Split = o.split(c)
-		if len(c.voices()) == 0 {
+	for i, c := range all {
+		if c.Split = o.split(c); len(c.voices()) == 0 {
 			continue
+		}
+		if i == maxMeasured || min(count["easy"], count["medium"], count["hard"]) == o.PerDifficulty {
+			break
 		}
 		steps, matters, err := c.measure()
 		if err != nil {
@@ -158,14 +163,14 @@ func (o Options) order(c *Composition) string { return o.hash("order", c) }
 // split holds out three tenths of the compositions, and some families as a whole.
 func (o Options) split(c *Composition) string {
 	if o.Private {
-		return "private"
+		return privateSplit
 	}
 	part := binary.BigEndian.Uint32([]byte(o.hash("split", c))) % 10
 	switch {
 	case c.family.HeldOut || part >= 8:
-		return "public-test"
+		return testSplit
 	case part == 7:
-		return "public-dev"
+		return devSplit
 	}
 	return trainSplit
 }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGenerateAndProve(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "acme")
+	out, errs, code := csenv(t, "scenarios", "generate", "acme", "-o", folder, "--families", "return,coupon",
+		"--per-difficulty", "2")
+	if code != exitDone || !strings.Contains(out, "digest of the catalogue with it: sha256:") {
+		t.Fatalf("code %d: %s%s", code, out, errs)
+	}
+	for _, args := range [][]string{
+		{"scenarios", "prove", folder, "--family", "coupon", "--cases", "40"},
+		{"scenarios", "prove", "--cases", "60", "--draws", "100", "--shard", "2/3"},
+		{"eval", "case-easy", "--pack", folder, "--agent", "oracle", "--threshold", "meanScore=1"},
+	} {
+		if strings.HasPrefix(args[0], "eval") {
+			args = append(args, "--results", t.TempDir())
+		}
+		if out, errs, code := csenv(t, args...); code != exitDone {
+			t.Errorf("%q: code %d: %s%s", args, code, out, errs)
+		}
+	}
+	for problem, args := range map[string][]string{
+		"isn't empty":     {"scenarios", "generate", "acme", "-o", folder},
+		"isn't a name":    {"scenarios", "generate", "Acme-1", "-o", t.TempDir()},
+		"with -o":         {"scenarios", "generate", "acme"},
+		"no family":       {"scenarios", "generate", "acme", "-o", filepath.Join(t.TempDir(), "x"), "--families", "retrun"},
+		"no cases of":     {"scenarios", "prove", "--family", "retrun"},
+		"number of parts": {"scenarios", "prove", "--shard", "3/2"},
+	} {
+		if _, errs, code := csenv(t, args...); code == exitDone || !strings.Contains(errs, problem) {
+			t.Errorf("%q: code %d: %s, want %q", args, code, errs, problem)
+		}
+	}
+}
+
+func TestProveReportsAWrongList(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "acme")
+	if out, errs, code := csenv(t, "scenarios", "generate", "acme", "-o", folder, "--families", "coupon",
+		"--per-difficulty", "1"); code != exitDone {
+		t.Fatalf("code %d: %s%s", code, out, errs)
+	}
+	for problem, entry := range map[string]string{
+		"must be \"acme-coupon-05\"": "  acme-coupon-5: easy private\n",
+		"there is no family":         "  acme-cupon-01: easy private\n",
+		"can't be combined with":     "  acme-coupon-77: easy private opened\n",
+		"a case is written as":       "  acme-coupon-77: simple private\n",
+		"there is no split":          "  acme-coupon-77: easy nowhere\n",
+	} {
+		list := filepath.Join(folder, "families", "acme.yaml")
+		before, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(list, append(before, entry...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, code := csenv(t, "scenarios", "prove", folder); code == exitDone || !strings.Contains(errs, problem) {
+			t.Errorf("%s: code %d: %s, want %q", entry, code, errs, problem)
+		}
+		if err := os.WriteFile(list, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

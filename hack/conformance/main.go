@@ -1,7 +1,7 @@
 // Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
 // validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
-// also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a
-// bucket of versitygw.
+// also compares csenv's figures with those of SciPy and statsmodels and the desk's decisions with
+// those of an independent implementation, and stores episodes in a bucket of versitygw.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the
@@ -64,6 +64,8 @@ const (
 	suiteAgent   = "agent"
 	// suiteStatistics compares csenv's figures with those of SciPy and statsmodels.
 	suiteStatistics = "statistics"
+	// suiteDesk compares the desk's decisions with those of an implementation in Python.
+	suiteDesk = "desk"
 	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
 	suiteS3 = "s3"
 )
@@ -75,8 +77,8 @@ type options struct {
 }
 
 func newCommand(stdout io.Writer) *cobra.Command {
-	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteS3},
-		python: "python3"}
+	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteDesk,
+		suiteS3}, python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -241,6 +243,9 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 		}
 		variables = append(variables, "PYTHONPATH="+installed)
 		args = append(args, "envserver/openenv/python/tests")
+	}
+	if name == suiteDesk {
+		variables = append(variables, "PYTHONPATH="+tests)
 	}
 	if name == suiteS3 {
 		// Most of the time these tests wait for servers that don't answer.

@@ -154,7 +154,8 @@ func caseNeutrals() []NeutralAction {
 
 // casePromises forbids the remedies that the decision doesn't give.
 func casePromises(c *cases.Case) []ForbiddenAction {
-	given := map[string]bool{}
+	// What was given before may be told.
+	given := map[string]bool{"refund": len(c.Records.Refunds) > 0, "credit": len(c.Records.Credits) > 0}
 	for _, f := range c.Decision.Facts {
 		switch f.Slot {
 		case "refund_amount", "given_before":

@@ -34,7 +34,7 @@ type Options struct {
 const maxModifiers, sampled = 4, 8
 
 // maxMeasured bounds the compositions of a family that are measured.
-const maxMeasured = 300
+const maxMeasured = 700
 
 // Difficulties in ascending order. A case is hard from hardSteps required steps on, by the median
 // of its sample, and easy up to easySteps.

@@ -54,7 +54,9 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		if !ok {
 			return fmt.Errorf("the replies have no words for the outcome %q", outcome)
 		}
-		b.WriteString(" " + says)
+		if !strings.Contains(b.String(), says) {
+			b.WriteString(" " + says)
+		}
 	}
 	for _, f := range out.Decision.Facts {
 		slot, ok := r.slots[f.Slot]

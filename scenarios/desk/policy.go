@@ -44,7 +44,7 @@ func (p *Policy) numbers() []number {
 		{name: "warranty_months", days: &p.WarrantyMonths, lo: 18, hi: 36, step: 1},
 		{name: "business_warranty", days: &p.BusinessWarranty, lo: 9, hi: 15, step: 1},
 		{name: "freeze_day", days: &p.FreezeDay, lo: 17, hi: 22, step: 1},
-		{name: "ship_days", days: &p.ShipDays, lo: 1, hi: 4, step: 1},
+		{name: "ship_days", days: &p.ShipDays, lo: 2, hi: 4, step: 1},
 		{name: "lost_days", days: &p.LostDays, lo: 6, hi: 9, step: 1},
 		{name: "lost_abroad", days: &p.LostAbroad, lo: 13, hi: 20, step: 1},
 		{name: "search_days", days: &p.SearchDays, lo: 2, hi: 4, step: 1},
@@ -63,7 +63,7 @@ func (p *Policy) numbers() []number {
 		{name: "new_days", days: &p.NewDays, lo: 40, hi: 90, step: 5},
 		{name: "many_refunds", days: &p.ManyRefunds, lo: 3, hi: 4, step: 1},
 		{name: "goodwill", money: &p.Goodwill, lo: 8 * dollar, hi: 20 * dollar, step: dollar},
-		{name: "team_days", days: &p.TeamDays, lo: 1, hi: 5, step: 1},
+		{name: "team_days", days: &p.TeamDays, lo: 2, hi: 5, step: 1},
 	}
 }
 

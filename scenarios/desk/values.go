@@ -24,7 +24,10 @@ func (r *Records) Values() []Fact {
 		amounts(o.Total, o.Delivery)
 		days(o.Placed, o.Promised)
 		for _, it := range o.Items {
-			amounts(it.Price, it.ListPrice)
+			amounts(it.Price, it.ListPrice, it.Price*Cents(it.Quantity))
+			if drop := it.Price - it.ListPrice; drop > 0 {
+				amounts(drop, drop*Cents(it.Quantity))
+			}
 			days(it.Made)
 		}
 	}

@@ -23,6 +23,7 @@ type prepared struct {
 	outcome        []form
 	gates          []gate
 	harms          []harmful
+	generated      bool // a generated case
 	// known are the values that the ticket or a fact states, allowed the other values that a reply
 	// may state.
 	known, allowed []text.Value

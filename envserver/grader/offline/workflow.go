@@ -38,7 +38,7 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Verbs: f.Verbs})
 	}
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
-	p.known = p.allowed
+	p.known, p.generated = p.allowed, w.Desk != nil
 	var state any = w.State
 	texts := []string{w.Query, w.Customer.Name}
 	if w.Desk != nil {

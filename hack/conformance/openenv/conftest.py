@@ -150,9 +150,9 @@ EPISODES = {
     "order-inquiry": [{"action_type": "check_order_status", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
     "refund": [{"action_type": "check_payment", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
     "payment-exception": [{"action_type": "escalate_issue", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
-    "case-easy": [{"action_type": "look_up_customer", "payload": {}}, {"action_type": "look_up_policy", "payload": {"topic": "money"}}]
+    "case-easy": [{"action_type": "cancel_order", "payload": {}}, {"action_type": "replace_item", "payload": {"sku": "none"}}]
     + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
-    "case-medium": [{"action_type": "ask_customer", "payload": {"message": "What is the number of your order, please?"}}]
+    "case-medium": [{"action_type": "ask_customer", "payload": {"message": "What is your favourite colour, please?"}}]
     + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
     "case-hard": [{"action_type": "issue_credit", "payload": {"amount": "5.00"}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 40,
 }

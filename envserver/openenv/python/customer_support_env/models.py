@@ -96,9 +96,23 @@ class CustomerSupportState(State):
 
 
 class CSRAction(Action):
-    """A tool call on a case: check_order_status, check_payment, initiate_refund, escalate_issue or respond_user."""
+    """A tool call on a case. The tools from check_shipment to change_address belong to the tasks case-easy, case-medium and case-hard."""
 
-    action_type: Literal["check_order_status", "check_payment", "initiate_refund", "escalate_issue", "respond_user"]
+    action_type: Literal[
+        "check_order_status",
+        "check_payment",
+        "initiate_refund",
+        "escalate_issue",
+        "check_shipment",
+        "look_up_customer",
+        "look_up_policy",
+        "ask_customer",
+        "replace_item",
+        "issue_credit",
+        "cancel_order",
+        "change_address",
+        "respond_user",
+    ]
     payload: dict[str, Any] | None = None
 
 

@@ -27,8 +27,8 @@ func newListCommand() *cobra.Command {
 	cli.Help(cmd, "list")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "csv")
 	f := cmd.Flags()
-	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow, queue, case; tickets and workflows "+
-		"by default")
+	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow, queue, case; tickets and "+
+		"workflows by default")
 	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general, "+
 		"or the family of a case")
 	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))

@@ -49,7 +49,8 @@ func (f workflow) gold() object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
 				"verbs,omitempty", a.Verbs, "why,omitempty", a.Why}
 		}),
-		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk, "facts", view.Each(f.Facts, encodeFact),
+		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk,
+		"facts", view.Each(f.Facts, encodeFact),
 		"tool_faults,omitempty", view.Each(f.Faults, func(f scenarios.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),

@@ -1,27 +1,15 @@
 package scenarios
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// Cents is an amount of US dollars in cents. Its JSON, which agents receive and send, is a decimal
-// number of dollars with two digits (1234 is 12.34).
-type Cents int64
-
-// MarshalJSON writes dollars with two decimals.
-func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
-
-// String returns the amount in dollars with two decimals and no currency sign, such as "-12.34".
-func (c Cents) String() string {
-	sign := ""
-	if c < 0 {
-		sign, c = "-", -c
-	}
-	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
-}
+// Cents is an amount of US dollars in cents.
+type Cents = desk.Cents
 
 // Backend contains the records behind a workflow's tools. Tools return the records as JSON; actions
 // append refunds and cases.

@@ -1,14 +1,13 @@
 package scenarios
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
@@ -16,22 +15,25 @@ import (
 
 // caseFile keeps a file of a pack's cases until all of the pack is read.
 func (l *loader) caseFile(p *openPack, s pack.File) {
+	d := &source.Decoder{File: s.File}
+	root := d.Root(s.Data)
+	l.errs = append(l.errs, d.Errs...)
+	if root == nil {
+		return
+	}
+	l.digest.text(s.Canonical())
+	l.digest.node(root, "")
 	if len(p.cases) == 0 {
 		l.cases = append(l.cases, p)
 	}
-	p.cases = append(p.cases, cases.File{Name: s.File, ID: s.ID, Data: s.Data})
-	d := &source.Decoder{File: s.File}
-	if root := d.Root(s.Data); root != nil {
-		l.digest.text(s.Canonical())
-		l.digest.node(root, "")
-	}
+	p.cases = append(p.cases, cases.File{Name: s.File, Root: root})
 }
 
 // casesOf compiles a pack's cases. A pack without a family or a modifier uses that of the base.
 func (l *loader) casesOf(p *openPack) (*cases.Set, []*WorkflowScenario) {
 	files := p.cases
 	if p.base != nil {
-		files = append(p.base.cases, files...)
+		files = slices.Concat(p.base.cases, files)
 	}
 	people := map[string]*params.NameList{}
 	for language := range l.locales {
@@ -51,12 +53,6 @@ func (l *loader) casesOf(p *openPack) (*cases.Set, []*WorkflowScenario) {
 		}
 	}
 	return set, out
-}
-
-// CaseOf returns the workflow scenario of a composition that is in no list.
-func (c *Catalog) CaseOf(of *cases.Composition, salt string) *WorkflowScenario {
-	return &WorkflowScenario{ID: of.Key(), Version: of.Version(), Split: of.Split, Class: of.Difficulty,
-		Language: of.Language, salt: salt, composition: of, loc: expr.Locales()[of.Language]}
 }
 
 // instantiateCase draws a generated case as a workflow: a step for each look-up and question that
@@ -90,13 +86,15 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	return w, nil
 }
 
-func caseMinutes() map[string]int {
+// caseMinutes are the durations of the actions of every generated case.
+var caseMinutes = sync.OnceValue(func() map[string]int {
 	minutes := map[string]int{RespondUser: 4}
 	for _, tool := range desk.Tools() {
-		minutes[tool] = cmp.Or(map[string]int{desk.AskCustomer: 4, desk.Refunding: 3, desk.Escalating: 2}[tool], 1)
+		minutes[tool] = 1
 	}
+	minutes[desk.AskCustomer], minutes[desk.Refunding], minutes[desk.Escalating] = 4, 3, 2
 	return minutes
-}
+})
 
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
@@ -147,10 +145,10 @@ func effectArgs(e desk.Effect) []Arg {
 }
 
 // caseNeutrals are the look-ups that cost little if the case doesn't need them.
-func caseNeutrals() []NeutralAction {
+var caseNeutrals = sync.OnceValue(func() []NeutralAction {
 	return []NeutralAction{{Action: desk.LookUpCustomer, Max: 1}, {Action: desk.LookUpPolicy, Max: len(desk.Topics())},
 		{Action: desk.CheckOrder, Max: 1}, {Action: desk.CheckPayment, Max: 2}, {Action: desk.CheckShipment, Max: 1}}
-}
+})
 
 // casePromises forbids the remedies that the decision doesn't give.
 func casePromises(c *cases.Case) []ForbiddenAction {

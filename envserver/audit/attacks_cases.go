@@ -196,8 +196,6 @@ func replacements(from, to *scenarios.Workflow) []string {
 	return pairs
 }
 
-const englishDay = "January 2, 2006"
-
 // lookUps are all look-ups that a case can need, and the questions that it requires.
 func lookUps(w *scenarios.Workflow) []map[string]any {
 	var actions []map[string]any

@@ -109,7 +109,7 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 		return nil, err
 	}
 	for i := range dates {
-		message += fmt.Sprintf(" The date is %s.", p.workflow.Now.AddDate(0, 0, 1+i).Format("January 2, 2006"))
+		message += fmt.Sprintf(" The date is %s.", p.workflow.Now.AddDate(0, 0, 1+i).Format(englishDay))
 	}
 	final, _, err := p.send(call(scenarios.RespondUser, map[string]any{"message": message}))
 	if final == nil && err == nil {

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// englishDay is the form of dates in replies.
+const englishDay = "January 2, 2006"
+
 // toolResult is the result of a tool. Its records are plain maps.
 type toolResult struct {
 	OK      bool           `json:"ok"`
@@ -84,7 +87,7 @@ func currency(n json.Number) string {
 // readable formats a time as a day, and returns any other text unchanged.
 func readable(text string) string {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t.Format("January 2, 2006")
+		return t.Format(englishDay)
 	}
 	return strings.TrimSuffix(strings.ReplaceAll(text, "_", " "), ".")
 }

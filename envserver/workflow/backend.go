@@ -89,16 +89,16 @@ func (s *state) lookUpPayments(args map[string]any) result {
 	if len(payments) == 0 {
 		return failure("there is no payment for %s", id)
 	}
-	s.paymentStatus = statuses(payments)
+	s.paymentStatus = statuses(payments, func(p scenarios.Payment) string { return p.Status })
 	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
-// statuses joins the distinct statuses of the payments.
-func statuses(payments []scenarios.Payment) string {
+// statuses joins the distinct statuses of payments.
+func statuses[T any](payments []T, status func(T) string) string {
 	var different []string
 	for _, p := range payments {
-		if !slices.Contains(different, p.Status) {
-			different = append(different, p.Status)
+		if !slices.Contains(different, status(p)) {
+			different = append(different, status(p))
 		}
 	}
 	return strings.Join(different, ", ")

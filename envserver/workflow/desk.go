@@ -26,7 +26,7 @@ func (s *state) callDesk(action string, args map[string]any) result {
 		}
 	case desk.CheckPayment:
 		if p := s.desk.ShowPayments(order, text(args, "payment_id")); len(p.Payments) > 0 {
-			s.paymentStatus = deskStatuses(p.Payments)
+			s.paymentStatus = statuses(p.Payments, func(p desk.Payment) string { return p.Status })
 			return found(p)
 		}
 	case desk.CheckShipment:
@@ -41,14 +41,6 @@ func (s *state) callDesk(action string, args map[string]any) result {
 }
 
 func found(records any) result { return result{OK: true, Found: records} }
-
-func deskStatuses(payments []desk.Payment) string {
-	plain := make([]scenarios.Payment, len(payments))
-	for i, p := range payments {
-		plain[i].Status = p.Status
-	}
-	return statuses(plain)
-}
 
 // change executes an action that changes the records.
 func (s *state) change(action, order string, args map[string]any) result {

@@ -173,7 +173,7 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 	for _, step := range p.workflow.Steps[at:] {
 		p.take(s, step)
 	}
-	before := p.begin().desk
+	before := p.workflow.Desk.Records
 	if changed := len(s.desk.Refunds)+len(s.desk.Credits)+len(s.desk.Cases) > len(before.Refunds)+len(before.Credits)+
 		len(before.Cases)+p.required(); s.earnedResolution > 0 && changed {
 		p.failf("%s %v is accepted beside what is required", e.Tool, args)

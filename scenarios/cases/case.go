@@ -5,7 +5,6 @@ package cases
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 }
 
 func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
-	w := &world{key: key, specs: c.specs(), goods: c.set.goods, people: c.set.people[c.Language]}
+	w := &world{key: key, specs: c.specs, goods: c.set.goods, people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
 	out.Requests = c.requests(w)
@@ -79,20 +78,9 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 	return out, c.write(out, w)
 }
 
-// specs are the family's, changed by the modifiers.
-func (c *Composition) specs() map[string]*spec {
-	out := make(map[string]*spec, len(knobs()))
-	maps.Copy(out, c.family.specs)
-	for _, m := range c.modifiers {
-		maps.Copy(out, m.specs)
-	}
-	return out
-}
-
 // requests are the family's and, if a modifier adds one, a second one.
 func (c *Composition) requests(w *world) []desk.Request {
-	first := c.request(w, &c.family.Request)
-	out := []desk.Request{first}
+	out := []desk.Request{c.request(w, &c.family.Request)}
 	for _, m := range c.modifiers {
 		out[0].Opened = out[0].Opened || m.Request.Opened
 		out[0].Misused = out[0].Misused || m.Request.Misused
@@ -180,9 +168,7 @@ func (c *Composition) write(out *Case, w *world) error {
 		}
 		a := c.answer(r.Key)
 		var b strings.Builder
-		wording(a.says, c.Language, voice).render(&b, func(name string) (string, bool) {
-			return values(name)
-		})
+		wording(a.says, c.Language, voice).render(&b, values)
 		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
 	}
 	replies := c.set.replies[c.Language]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 func load(tb testing.TB) *cases.Set {
@@ -23,7 +24,8 @@ func load(tb testing.TB) *cases.Set {
 			if err != nil {
 				tb.Fatal(err)
 			}
-			files = append(files, cases.File{Name: path, ID: path, Data: data})
+			d := &source.Decoder{File: path}
+			files = append(files, cases.File{Name: path, Root: d.Root(data)})
 		}
 	}
 	set, err := cases.Load(files, map[string]*params.NameList{

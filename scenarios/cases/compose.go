@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type Composition struct {
 	Difficulty string // easy, medium or hard
 	family     *family
 	modifiers  []*modifier
+	specs      map[string]*spec // the family's, changed by the modifiers
 	set        *Set
 }
 
@@ -137,8 +139,9 @@ func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*
 
 func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {
 	c := &Composition{Family: f.Metadata.ID, Language: language, Split: trainSplit, family: f, modifiers: chosen,
-		set: s}
+		specs: maps.Clone(f.specs), set: s}
 	for _, m := range chosen {
+		maps.Copy(c.specs, m.specs)
 		c.Modifiers = append(c.Modifiers, m.Metadata.ID)
 	}
 	return c

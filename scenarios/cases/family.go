@@ -47,14 +47,14 @@ type answer struct {
 	says  map[string]map[string]text
 }
 
-// File is a file of a pack. Of two files with the same ID the later one counts.
+// File is a parsed file of a pack. Name is its path for messages.
 type File struct {
-	Name, ID string
-	Data     []byte
+	Name string
+	Root *yaml.Node
 }
 
 // IsFile reports whether a YAML file is one of this package's kinds.
-func IsFile(data []byte) bool { return strings.HasPrefix(kindOf(data), "Case") }
+func IsFile(data []byte) bool { return strings.HasPrefix(source.KindOf(data), "Case") }
 
 // Load compiles a pack's families and modifiers. people are the names of customers by language. The
 // error joins all faults.
@@ -66,23 +66,23 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	lists := map[string]*listFile{}
 	for _, f := range files {
 		d := &source.Decoder{File: f.Name}
-		switch kind := kindOf(f.Data); kind {
+		switch kind := source.KindAt(f.Root); kind {
 		case "CaseWorld":
-			w := decode[worldFile](d, f.Data)
+			w := decode[worldFile](d, f.Root)
 			s.readWorld(c, w)
 		case "CaseFamily":
-			families = append(families, decode[familyFile](d, f.Data))
+			families = append(families, decode[familyFile](d, f.Root))
 		case "CaseModifier":
-			m := decode[modifierFile](d, f.Data)
+			m := decode[modifierFile](d, f.Root)
 			s.modifiers[m.Metadata.ID] = &modifier{m, c.specs(m.World), c.answers(m.Answers), c.wordings(m.Says)}
 			if m.Also != nil {
 				c.request(m.Also)
 			}
 			c.faults(m.Faults)
 		case "CaseList":
-			lists[f.Name] = decode[listFile](d, f.Data)
+			lists[f.Name] = decode[listFile](d, f.Root)
 		case "CaseReplies":
-			r := decode[repliesFile](d, f.Data)
+			r := decode[repliesFile](d, f.Root)
 			s.replies[r.Metadata.ID] = c.replies(r)
 		default:
 			c.failf(source.Position{File: f.Name, Line: 1},
@@ -102,17 +102,9 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	return s, errors.Join(c.errs...)
 }
 
-func kindOf(data []byte) string {
-	var head struct {
-		Kind string `yaml:"kind"`
-	}
-	_ = yaml.Unmarshal(data, &head) // the strict decoder reports faults later, if the file has a kind
-	return head.Kind
-}
-
-func decode[T any](d *source.Decoder, data []byte) *T {
+func decode[T any](d *source.Decoder, root *yaml.Node) *T {
 	out := new(T)
-	d.Document(data, out)
+	d.Value(root, source.ValueOf(out), "")
 	return out
 }
 

@@ -126,8 +126,8 @@ func (c *Composition) measure() (steps int, matters bool, err error) {
 		}
 		counts = append(counts, len(whole.Decision.Reads)+len(whole.Decision.Effects)+1)
 		for i := range c.modifiers {
-			less := *c
-			less.modifiers = slices.Delete(slices.Clone(c.modifiers), i, i+1)
+			less := c.set.composition(c.family, slices.Delete(slices.Clone(c.modifiers), i, i+1), c.Language)
+			less.Split = c.Split
 			other, err := less.draw(key)
 			if err != nil {
 				return 0, false, err

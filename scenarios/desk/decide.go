@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -25,7 +26,7 @@ type decider struct {
 }
 
 // kinds are the requests that the policy decides.
-func kinds() map[string]func(*decider) {
+var kinds = sync.OnceValue(func() map[string]func(*decider) {
 	return map[string]func(*decider){
 		"return": (*decider).returns, "return_deadline": (*decider).returnDeadline,
 		"damaged": (*decider).damaged, "defective": (*decider).defective, "wrong_item": (*decider).wrongItem,
@@ -38,7 +39,7 @@ func kinds() map[string]func(*decider) {
 		"outage":       (*decider).outage,
 		"data_request": (*decider).ofOwner, "email_change": (*decider).ofOwner, "merge": (*decider).ofOwner,
 	}
-}
+})
 
 // Kinds are the kinds of requests, sorted.
 func Kinds() []string {

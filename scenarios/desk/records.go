@@ -141,7 +141,6 @@ type Refund struct {
 	PaymentID string    `json:"payment_id,omitempty"`
 	Amount    Cents     `json:"amount"`
 	At        time.Time `json:"at,omitzero"`
-	For       string    `json:"for,omitempty"` // a SKU
 }
 
 // Credit is store credit, given before the episode or by issue_credit.

@@ -229,13 +229,9 @@ func (r *packReader) flat(entries []string) []File {
 
 // folderOf returns the folder of a YAML file by its kind, or "" for an unknown kind.
 func folderOf(data []byte) string {
-	var head struct {
-		Kind string `yaml:"kind"`
-	}
-	_ = yaml.Unmarshal(data, &head) // the strict decoder reports faults later, if the file has a kind
 	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
 		"CaseWorld": "names", "CaseReplies": "names", "CaseFamily": "families", "CaseList": "families",
-		"CaseModifier": "modifiers"}[head.Kind]
+		"CaseModifier": "modifiers"}[source.KindOf(data)]
 }
 
 func (r *packReader) isFolder(name string) bool {

@@ -31,6 +31,26 @@ type fromYAML interface {
 	FromYAML(d *Decoder, n *yaml.Node)
 }
 
+// head is the part of a document that says how to read the rest.
+type head struct {
+	Kind string `yaml:"kind"`
+}
+
+// KindOf returns the kind of a file, "" for an invalid file or one without a kind: the strict
+// decoder reports the faults later.
+func KindOf(data []byte) string {
+	var h head
+	_ = yaml.Unmarshal(data, &h)
+	return h.Kind
+}
+
+// KindAt is KindOf for a document that is parsed already.
+func KindAt(root *yaml.Node) string {
+	var h head
+	_ = root.Decode(&h)
+	return h.Kind
+}
+
 // Position is the file and line of a value, for messages.
 type Position struct {
 	File string

@@ -62,17 +62,24 @@ func newLintCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if output.Name == "json" {
-			err = output.Encode(cmd.OutOrStdout(), r)
-		} else {
-			r.print(cmd.OutOrStdout())
-		}
-		if err == nil && len(r.Findings) > 0 {
-			err = cli.ErrOutcome
-		}
-		return err
+		return printFindings(cmd.OutOrStdout(), output, r, len(r.Findings))
 	}
 	return cmd
+}
+
+// printFindings prints a report, and fails if it has findings.
+func printFindings(w io.Writer, output *view.Format, r interface{ print(w io.Writer) }, findings int) error {
+	if output.Name == "json" {
+		if err := output.Encode(w, r); err != nil {
+			return err
+		}
+	} else {
+		r.print(w)
+	}
+	if findings > 0 {
+		return cli.ErrOutcome
+	}
+	return nil
 }
 
 // lint checks the scenarios of the folders. The packs only provide what those share.

@@ -90,15 +90,7 @@ func newProveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if output.Name == "json" {
-			err = output.Encode(cmd.OutOrStdout(), r)
-		} else {
-			r.print(cmd.OutOrStdout())
-		}
-		if err == nil && len(r.Findings) > 0 {
-			err = cli.ErrOutcome
-		}
-		return err
+		return printFindings(cmd.OutOrStdout(), output, r, len(r.Findings))
 	}
 	return cmd
 }

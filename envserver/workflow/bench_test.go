@@ -2,9 +2,11 @@ package workflow
 
 import (
 	"encoding/json"
+	"runtime"
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/scenarios"
 )
 
 func BenchmarkStep(b *testing.B) {
@@ -20,4 +22,84 @@ func BenchmarkStep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// played is an instance with the actions of gold.
+type played struct {
+	*scenarios.Workflow
+	actions []json.RawMessage
+}
+
+// gold returns instances of scenarios without scripted failures.
+func gold(b *testing.B, from []*scenarios.WorkflowScenario) []played {
+	b.Helper()
+	out := make([]played, len(from))
+	for i, s := range from {
+		w, err := s.Instantiate(int64(i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		out[i].Workflow = withoutFaults(w)
+		for _, step := range w.Steps {
+			out[i].actions = append(out[i].actions, json.RawMessage(goldAction(w, step)))
+		}
+	}
+	return out
+}
+
+// BenchmarkCaseStep plays gold of generated cases without the reply, which is judged.
+func BenchmarkCaseStep(b *testing.B) {
+	catalog, kind := publicKind(b)
+	cases := gold(b, catalog.Cases())
+	b.ReportAllocs()
+	at, step := 0, 0
+	e := begin(kind, cases[0].Workflow, episode.Dense)
+	for b.Loop() {
+		if _, err := e.Step(b.Context(), cases[at].actions[step]); err != nil {
+			b.Fatal(err)
+		}
+		if step++; step == len(cases[at].actions)-1 {
+			at, step = (at+1)%len(cases), 0
+			e = begin(kind, cases[at].Workflow, episode.Dense)
+		}
+	}
+}
+
+// BenchmarkSession reports the memory of a session that has played all but the reply of an instance
+// of its own.
+func BenchmarkSession(b *testing.B) {
+	catalog, kind := publicKind(b)
+	for name, from := range map[string][]*scenarios.WorkflowScenario{
+		"workflow": catalog.Workflows(), "case": catalog.Cases(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			scripts := gold(b, from)
+			const sessions = 2000
+			for b.Loop() {
+				held := make([]*environment, sessions)
+				before := heapInUse()
+				for i := range held {
+					k := i % len(from)
+					held[i] = kind.New().(*environment)
+					if _, err := held[i].Reset(episode.Options{Task: from[k].Task(), Scenario: from[k].ID, Seed: int64(k)}); err != nil {
+						b.Fatal(err)
+					}
+					for _, action := range scripts[k].actions[:len(scripts[k].actions)-1] {
+						if _, err := held[i].Step(b.Context(), action); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.ReportMetric(float64(heapInUse()-before)/sessions, "B/session")
+				runtime.KeepAlive(held)
+			}
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

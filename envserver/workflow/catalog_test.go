@@ -32,9 +32,10 @@ func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 	payload := map[string]any{}
 	for _, arg := range step.Args {
-		payload[arg.Name] = w.State.Orders[0].ID
 		if len(arg.In) > 0 {
 			payload[arg.Name] = arg.In[0]
+		} else {
+			payload[arg.Name] = w.State.Orders[0].ID
 		}
 		if cents, ok := payload[arg.Name].(int64); ok {
 			payload[arg.Name] = scenarios.Cents(cents)
@@ -42,6 +43,9 @@ func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 	}
 	if step.Ask {
 		payload["message"] = "Which order is it?"
+		if len(step.About) > 0 {
+			payload["message"] = "What is the " + step.About[0] + "?"
+		}
 	}
 	if step.Terminal {
 		payload["message"] = w.References.Good[0]

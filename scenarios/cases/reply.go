@@ -13,7 +13,7 @@ import (
 // replies are the words of right replies in one language.
 type replies struct {
 	greeting, closing text
-	unasked           string
+	unasked, worried  string
 	units, askWords   []string
 	outcomes          map[string]string
 	slots             map[string]slotFile
@@ -21,8 +21,8 @@ type replies struct {
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, units: f.Units, askWords: f.AskWords, outcomes: map[string]string{},
-		slots: map[string]slotFile{}, words: map[string][]string{}}
+	r := &replies{unasked: f.Unasked, worried: f.Worried, units: f.Units, askWords: f.AskWords,
+		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
 	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.Units) != 2 || len(f.AskWords) == 0 {
 		c.failf(f.Metadata.Pos, "units has the words for days and for business days, and ask_words at least one word")
 	}
@@ -53,12 +53,16 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }
 	r.greeting.render(&b, values)
+	if out.Ticket != nil && out.Voice == worriedVoice {
+		b.WriteString(" " + r.worried)
+	}
 	for outcome := range strings.SplitSeq(out.Decision.Outcome, "+") {
 		says, ok := r.outcomes[outcome]
 		if !ok {
 			return fmt.Errorf("the replies have no words for the outcome %q", outcome)
 		}
-		if !strings.Contains(b.String(), says) {
+		if !slices.Contains(out.Outcomes, says) {
+			out.Outcomes = append(out.Outcomes, says)
 			b.WriteString(" " + says)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -94,6 +95,13 @@ func TestRunOverAllCases(t *testing.T) {
 		strings.Contains(met.Message, "return") {
 		t.Errorf("thresholds: %s %s", met.Status, met.Message)
 	}
+	sizes(t, plan, planMap, status, table)
+}
+
+// sizes checks that what the cluster stores of a run is small enough.
+func sizes(t *testing.T, plan score.Plan, planMap *corev1.ConfigMap, status v1alpha1.EvaluationRunStatus,
+	table score.ScenarioTable) {
+	t.Helper()
 	rows, err := table.MarshalText()
 	if err != nil {
 		t.Fatal(err)

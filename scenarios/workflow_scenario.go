@@ -3,7 +3,6 @@ package scenarios
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -33,8 +32,13 @@ type WorkflowScenario struct {
 	loc         *expr.Locale
 }
 
-// Title names the modifiers of a generated case.
-func (s *WorkflowScenario) Title() string { return strings.Join(s.composition.Modifiers, ", ") }
+// Modifiers are those of a generated case, ordered, and nil otherwise.
+func (s *WorkflowScenario) Modifiers() []string {
+	if s.composition == nil {
+		return nil
+	}
+	return slices.Clone(s.composition.Modifiers)
+}
 
 // Category is the family of a generated case, and "workflow" otherwise.
 func (s *WorkflowScenario) Category() string {

@@ -311,8 +311,12 @@ type TaskSelection struct {
 	Scenarios *ScenarioSelection `json:"scenarios,omitempty"`
 }
 
-// ScenarioSelection restricts a task to the scenarios that match both lists. An empty list matches
-// every scenario.
+// Difficulty is the difficulty of a scenario, with its name in scenarios and figures.
+// +kubebuilder:validation:Enum=easy;medium;hard;simple;complex
+type Difficulty string
+
+// ScenarioSelection restricts a task to the scenarios that match all of the lists. An empty list
+// matches every scenario.
 type ScenarioSelection struct {
 	// ids are the ids of at most 256 scenarios.
 	// +listType=set
@@ -322,13 +326,37 @@ type ScenarioSelection struct {
 	// +optional
 	IDs []string `json:"ids,omitempty"`
 
-	// categories are at most 16 categories of scenarios, for example billing.
+	// categories are at most 32 categories of scenarios, for example billing. The category of a
+	// generated case is its family, for example return.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	Categories []string `json:"categories,omitempty"`
+
+	// modifiers are at most 64 modifiers of generated cases, for example plus. A scenario matches
+	// if it has at least one of them. Other scenarios have no modifiers.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	Modifiers []string `json:"modifiers,omitempty"`
+
+	// difficulties are the difficulties of the scenarios: easy, medium and hard, or simple, medium
+	// and complex for order-inquiry, refund and payment-exception.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=5
+	// +optional
+	Difficulties []Difficulty `json:"difficulties,omitempty"`
+
+	// splits are the splits of the scenarios: Train, Dev, Test and Private. The pool's
+	// scenarios.splits limits them.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +optional
+	Splits []ScenarioSplit `json:"splits,omitempty"`
 }
 
 // Retries configures the handling of infrastructure failures.

@@ -55,6 +55,11 @@ func TestValidation(t *testing.T) {
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}",
 			"{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
+		"a run of some cases": {runWith("cases", "{name: ticket-resolve}", "{name: case-hard, scenarios: "+
+			"{categories: [return], modifiers: [plus, gift-card], difficulties: [easy, medium, hard], "+
+			"splits: [Train, Dev, Test, Private]}}"), ""},
+		"a run of every family": {runWith("families", "{name: ticket-resolve}", "{name: case-hard, scenarios: "+
+			"{categories: ["+numbered("family", 32)+"], modifiers: ["+numbered("modifier", 64)+"]}}"), ""},
 
 		"a pool that scales itself": {pool("scales", "{autoscaling: {minReplicas: 0, maxReplicas: 50, freeSessions: "+
 			"500, scaleDownDelaySeconds: 0}}"), ""},
@@ -262,6 +267,18 @@ func TestValidation(t *testing.T) {
 			"less than or equal to 1000"},
 		"a scenario twice": {runWith("bad", "ticket-resolve", "a, scenarios: {ids: [B01, B01]}"),
 			"Duplicate value"},
+		"too many categories": {runWith("bad", "ticket-resolve", "a, scenarios: {categories: ["+
+			numbered("family", 33)+"]}"), "must have at most 32 items"},
+		"too many modifiers": {runWith("bad", "ticket-resolve", "a, scenarios: {modifiers: ["+
+			numbered("modifier", 65)+"]}"), "must have at most 64 items"},
+		"a modifier twice": {runWith("bad", "ticket-resolve", "a, scenarios: {modifiers: [plus, plus]}"),
+			"Duplicate value"},
+		"a nameless modifier": {runWith("bad", "ticket-resolve", "a, scenarios: {modifiers: ['']}"),
+			"should be at least 1 chars long"},
+		"another difficulty": {runWith("bad", "ticket-resolve", "a, scenarios: {difficulties: [Hard]}"),
+			"supported values: \"easy\", \"medium\", \"hard\", \"simple\", \"complex\""},
+		"a split of the servers' names": {runWith("bad", "ticket-resolve", "a, scenarios: {splits: [public-test]}"),
+			"supported values: \"Train\", \"Dev\", \"Test\", \"Private\""},
 		"a scenario of a long name": {runWith("bad", "ticket-resolve", "a, scenarios: {ids: ["+strings.Repeat("x",
 			33)+"]}"), "may not be more than 32"},
 		"a negative seed": {run("bad", "seed: -1"), "greater than or equal to 0"},
@@ -310,4 +327,13 @@ func tasks(n int) string {
 		list[i] = fmt.Sprintf("{name: task-%d}", i)
 	}
 	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// numbered lists n names in YAML.
+func numbered(name string, n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", name, i)
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios"
 )
 
 func TestGenerateAndProve(t *testing.T) {
@@ -66,6 +72,79 @@ func TestProveReportsAWrongList(t *testing.T) {
 		}
 		if err := os.WriteFile(list, before, 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The flags select the same cases as the fields of a manifest, by the names of flags or of the API.
+func TestEvalSelectsCases(t *testing.T) {
+	flags := []string{"eval", "case-hard", "--category", "return", "--modifier", "plus,gift-card", "--difficulty",
+		"hard", "--split"}
+	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: cases}\nspec:\n" +
+		"  environmentRef: {name: desk}\n  agent: {type: Builtin, builtin: {policy: Oracle}}\n" +
+		"  tasks: [{name: case-hard, scenarios: {categories: [return], modifiers: [plus, gift-card], " +
+		"difficulties: [hard], splits: [Test]}}]\n"
+	want := selectedCases(t)
+	if len(want) == 0 {
+		t.Fatal("the catalogue has no such case")
+	}
+	for name, args := range map[string][]string{
+		"names of flags": append(slices.Clone(flags), "public-test", "--agent", "oracle", "--name",
+			"cases"),
+		"names of the API":     append(slices.Clone(flags), "Test", "--agent", "oracle", "--name", "cases"),
+		"fields of a manifest": {"eval", "-f", manifestFile(t, manifest)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			must(t, append(args, "--results", folder)...)
+			var played []struct{ Scenario string }
+			if err := json.Unmarshal([]byte(must(t, "episodes", "cases", "--results", folder, "-o", "json")),
+				&played); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range played {
+				got = append(got, e.Scenario)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// selectedCases are the hard cases of family return in the test split with one of two modifiers.
+func selectedCases(t *testing.T) []string {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range catalog.Cases() {
+		wanted := slices.Contains(s.Modifiers(), "plus") || slices.Contains(s.Modifiers(), "gift-card")
+		if wanted && s.Category() == "return" && s.Class == "hard" && s.Split == "public-test" {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestEvalRefusesSelections(t *testing.T) {
+	for problem, args := range map[string][]string{
+		"--split is \"tset\": choose one of public-train":  {"case-hard", "--split", "tset"},
+		"--difficulty is \"Hrad\": choose one of easy":     {"case-hard", "--difficulty", "Hrad"},
+		"case-hard has no modifier pluss, use ":            {"case-hard", "--modifier", "pluss"},
+		"case-hard has no split Private, use Dev, Test":    {"case-hard", "--split", "private"},
+		"case-easy has no difficulty hard, use easy":       {"case-easy", "--difficulty", "hard"},
+		"no scenario of task ticket-resolve has modifiers": {"ticket-resolve", "--modifier", "plus"},
+		"no scenario that meets all of ids B01 and difficulties hard": {"ticket-resolve", "--scenario", "B01",
+			"--difficulty", "hard"},
+	} {
+		_, errs, code := csenv(t, append([]string{"eval", "--results", "none"}, args...)...)
+		if code != exitError || !strings.Contains(errs, problem) {
+			t.Errorf("%q: code %d: %s, want %q", args, code, errs, problem)
 		}
 	}
 }

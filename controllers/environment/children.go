@@ -304,7 +304,7 @@ func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 	if len(s.Splits) > 0 {
 		splits := make([]string, 0, len(s.Splits))
 		for _, split := range s.Splits {
-			splits = append(splits, splitNames[split])
+			splits = append(splits, split.Name())
 		}
 		// The order of a set is arbitrary and must not restart the servers.
 		slices.Sort(splits)
@@ -314,12 +314,6 @@ func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 		args = append(args, "--pack", packFolder(i))
 	}
 	return args
-}
-
-// splitNames are the servers' names of splits.
-var splitNames = map[v1alpha1.ScenarioSplit]string{
-	v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
-	v1alpha1.PrivateSplit: "private",
 }
 
 func judgeArgs(judge v1alpha1.Judge) []string {

@@ -17,6 +17,10 @@ import (
 // MaxCategories is how many categories a status lists, and a plan may have.
 const MaxCategories = 32
 
+// maxCause bounds the characters of the cause in the message of an invalid plan. The API takes
+// messages of 32,768.
+const maxCause = 16_384
+
 // Offer describes a pool.
 type Offer struct {
 	Pool           string // its name, for messages
@@ -54,7 +58,7 @@ func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
 // InvalidPlan is the outcome of a run that can't be planned.
 func InvalidPlan(err error) Outcome {
 	return Outcome{Failed, v1alpha1.ReasonInvalidPlan,
-		fmt.Sprintf("The run can't be planned: %v. Correct its spec and create it again.", err)}
+		fmt.Sprintf("The run can't be planned: %.*v. Correct its spec and create it again.", maxCause, err)}
 }
 
 // NewPlan plans the tasks of a run's spec. It fails if the pool doesn't offer them, or if the plan
@@ -148,54 +152,4 @@ func PassScore(run *v1alpha1.EvaluationRun) (int64, error) {
 		return 0, fmt.Errorf("reading the pass score of run %s: %w", run.Name, err)
 	}
 	return pass, nil
-}
-
-// selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their
-// categories. Its errors name what there is.
-func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task,
-	selectedCategories map[string]bool) ([]string, error) {
-	at := slices.IndexFunc(offered, func(t score.Task) bool { return t.Name == selection.Name })
-	if at < 0 {
-		names := make([]string, len(offered))
-		for i, t := range offered {
-			names[i] = t.Name
-		}
-		return nil, fmt.Errorf("there is no task %q, use %s", selection.Name, strings.Join(names, ", "))
-	}
-	wanted := ptr.Deref(selection.Scenarios, v1alpha1.ScenarioSelection{})
-	ids, categories := map[string]bool{}, map[string]bool{}
-	var selected []string
-	for _, sc := range offered[at].Scenarios {
-		ids[sc.ID], categories[sc.Category] = true, true
-		if asks(wanted.IDs, sc.ID) && asks(wanted.Categories, sc.Category) {
-			selected = append(selected, sc.ID)
-			selectedCategories[sc.Category] = true
-		}
-	}
-	if err := errors.Join(unknown(selection.Name, "scenario", wanted.IDs, ids),
-		unknown(selection.Name, "category", wanted.Categories, categories)); err != nil {
-		return nil, err
-	}
-	if len(selected) == 0 {
-		return nil, fmt.Errorf("task %s has no scenario that meets both ids and categories, its categories are %s",
-			selection.Name, strings.Join(slices.Sorted(maps.Keys(categories)), ", "))
-	}
-	return selected, nil
-}
-
-// asks reports whether a list asks for a name. An empty one asks for all.
-func asks(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
-
-func unknown(task, kind string, wanted []string, known map[string]bool) error {
-	var missing []string
-	for _, name := range wanted {
-		if !known[name] {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return fmt.Errorf("task %s has no %s %s, use %s", task, kind, strings.Join(missing, ", "),
-		strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }

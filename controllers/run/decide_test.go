@@ -135,7 +135,7 @@ func TestBegin(t *testing.T) {
 					Categories: []string{"shipping"}}
 			},
 			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
-			message: "no scenario that meets both",
+			message: "no scenario that meets all of ids B01 and categories shipping; with the other lists ids can be S01",
 		},
 	}
 	for name, tc := range cases {

@@ -25,7 +25,7 @@ const (
 	timeout = 3 * time.Second // of one request
 	// idleTimeout exceeds the time between two polls of a pool.
 	idleTimeout = 30 * time.Second
-	// maxReport is the limit in bytes. A report needs about 100 bytes per scenario and task.
+	// maxReport is the limit in bytes. A report needs at most 250 bytes per scenario and task.
 	maxReport = 1 << 20
 	// maxSegment is the limit in bytes. A pass holds the segments of all servers in memory.
 	maxSegment = 128 << 10

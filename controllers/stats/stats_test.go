@@ -42,7 +42,8 @@ func TestReport(t *testing.T) {
 		for i := range 1000 {
 			offered.Scenarios = append(offered.Scenarios, score.Scenario{
 				ID: fmt.Sprintf("A-LONG-SCENARIO-NAME-%04d", i), Category: "general-and-other", Difficulty: "medium",
-				Language: "en-GB", Split: "Public",
+				Language: "en-GB", Split: "public-train", Modifiers: []string{"flaky-customer", "mixed-payment",
+					"no-order-number", "several-items"},
 			})
 		}
 		want.Tasks = append(want.Tasks, offered)

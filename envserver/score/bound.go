@@ -30,14 +30,14 @@ const (
 )
 
 // Allowances for the parts of a ledger that don't follow from its plan, with a margin over the
-// catalogue: eight dimensions per task, twelve names in total, and tables of eight categories,
-// three difficulties and six languages.
+// catalogue: eight dimensions per task, twelve names in total, and tables of three difficulties,
+// six languages and as many categories as a run may have, or as there are scenarios.
 const (
 	allowedDimensions     = 8
 	allowedDimensionNames = 12
 	allowedNameLength     = 16
-	allowedTableTexts     = 8 + 3 + 6
-	allowedPositionBits   = 3 + 2 + 3
+	allowedTableTexts     = 3 + 6
+	allowedPositionBits   = 5 + 2 + 3
 )
 
 // largestLedger bounds the encoded bytes of the largest ledger of the plan's shards.
@@ -58,7 +58,8 @@ func (p Plan) ledgerFrame(n int) int {
 	text, number := bitstream.TextBits, bitstream.NumberBits
 	frame := 8 + text(len(p.Run)) + number(int64(p.Shards)) + number(One)
 	frame += 3*text(allowedNameLength*2) + 3*number(2*p.Episodes()) + 8*len(PlanDigest{})
-	frame += number(int64(n)) + (allowedTableTexts+allowedDimensionNames)*text(allowedNameLength) + 7*8
+	texts := min(n, maxCategories) + allowedTableTexts + allowedDimensionNames
+	frame += number(int64(n)) + texts*text(allowedNameLength) + 7*8
 	for _, t := range p.Tasks {
 		episodes := int64(n) * int64(t.Trials)
 		frame += text(len(t.Name)) + 2*number(One) + 6 + Bins*bitstream.Width(episodes)

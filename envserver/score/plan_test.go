@@ -197,8 +197,8 @@ func TestShardCount(t *testing.T) {
 		"one for a catalogue":               {one(4, ids(40, 3)), 1, 1},
 		"as many as runners":                {one(4, ids(40, 3)), 8, 8},
 		"no more than scenarios":            {one(4, ids(3, 3)), 8, 3},
-		"more if one summary is too small":  {one(1, ids(400, 3)), 1, 3},
-		"more for long ids and many trials": {one(1000, ids(400, 32)), 1, 12},
+		"more if one summary is too small":  {one(1, ids(400, 3)), 1, 4},
+		"more for long ids and many trials": {one(1000, ids(400, 32)), 1, 15},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

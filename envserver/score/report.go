@@ -95,4 +95,7 @@ type Scenario struct {
 	Difficulty string `json:"difficulty"`
 	Language   string `json:"language"`
 	Split      string `json:"split"`
+	// Modifiers are those of a generated case, ordered. Servers of older releases don't report
+	// them.
+	Modifiers []string `json:"modifiers,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // The worst case within the catalogue's limits: ids of 32 random characters, three tasks with eight
-// dimensions each from a dozen names, eight categories, errors of every class, and durations in all
+// dimensions each from a dozen names, 32 categories, errors of every class, and durations in all
 // bins. NewPlan must have split the run so that every shard's summary fits.
 func TestSummaryOfAnyPlanFits(t *testing.T) {
 	for _, trials := range []int{1, 4, 1000} {
@@ -27,11 +27,16 @@ func TestSummaryOfAnyPlanFits(t *testing.T) {
 			t.Run(fmt.Sprintf("%d scenarios, %d trials", scenarios, trials), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(3, uint64(trials)))
 				p := mustPlan(t, worstPlan(random, scenarios, trials), 1)
-				data, err := worstSummary(t, random, p).Encode()
+				summary := worstSummary(t, random, p)
+				data, err := summary.Encode()
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%d shards; the first one's summary has %d bytes", p.Shards, len(data))
+				ledger := len(summary.Ledger.Payload)
+				t.Logf("%d shards; the first one's ledger has %d bytes, its summary %d", p.Shards, ledger, len(data))
+				if bound := p.largestLedger(); ledger > bound {
+					t.Errorf("the ledger has %d bytes, more than the plan's bound of %d", ledger, bound)
+				}
 			})
 		}
 	}
@@ -77,7 +82,7 @@ func worstSummary(t *testing.T, random *rand.Rand, p Plan) Summary {
 			continue
 		}
 		e := Episode{Outcome: Scored, Score: random.Int64N(One + 1),
-			Category: fmt.Sprintf("category-%07d", random.IntN(8)), Difficulty: fmt.Sprintf("%016d",
+			Category: fmt.Sprintf("category-%07d", random.IntN(maxCategories)), Difficulty: fmt.Sprintf("%016d",
 				random.IntN(3)), Language: fmt.Sprintf("%016d", random.IntN(6))}
 		for i := range 8 {
 			e.Dimensions = append(e.Dimensions, Dimension{fmt.Sprintf("dimension-%06d", (i+int(ep.Task[0]))%12),

@@ -76,8 +76,8 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 	}
 	for _, s := range c.Cases() {
 		out = append(out, profile{ID: s.ID, Kind: kindCase, Version: s.Version, Category: s.Category(),
-			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: s.Title(), Pack: s.Pack.Name,
-			File: s.File})
+			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers(), ", "),
+			Pack: s.Pack.Name, File: s.File})
 	}
 	queues, err := queue.Compose(c)
 	if err != nil {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/pflag"
 
 	"github.com/csenv/csenv/scenarios"
@@ -43,4 +45,27 @@ func ScenarioIDs() []string {
 		ids = append(ids, s.ID)
 	}
 	return ids
+}
+
+// Categories returns the categories of tickets and the families of generated cases.
+func Categories() []string {
+	return append(scenarios.Categories(), ofCases(func(s *scenarios.WorkflowScenario) []string {
+		return []string{s.Category()}
+	})...)
+}
+
+// Modifiers returns the modifiers of the built-in generated cases.
+func Modifiers() []string { return ofCases((*scenarios.WorkflowScenario).Modifiers) }
+
+func ofCases(values func(*scenarios.WorkflowScenario) []string) []string {
+	c, err := scenarios.Public()
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, s := range c.Cases() {
+		all = append(all, values(s)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -28,8 +29,9 @@ import (
 type runFlags struct {
 	name         string
 	tasks        []string
-	scenarios    []string
-	categories   []string
+	scenarios    v1alpha1.ScenarioSelection
+	difficulties []string
+	splits       []string
 	trials       int32
 	seed         int64
 	pressure     bool
@@ -77,8 +79,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions")
 	f.Int32Var(&r.trials, "trials", 1, "number of times each scenario is played, each with other values")
 	f.Int64Var(&r.seed, "seed", 0, "seed of the drawn values: the same seed plays the same episodes")
-	f.StringSliceVar(&r.scenarios, "scenarios", nil, "only these scenarios, by `id`, such as B01,B02")
-	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
+	r.addSelection(cmd)
 	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply scores less")
 	f.StringVar(&r.passScore, "pass-score", "", "minimum score of an episode that passes (default "+passScores()+")")
 	f.StringSliceVar(&r.thresholds, "threshold", nil, "required `METRIC[:SCOPE]=MIN`, such as meanScore=0.7 or "+
@@ -89,8 +90,53 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	cli.Complete(cmd, "agent", agents)
 	cli.Complete(cmd, "task", local.Tasks)
 	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
-	cli.Complete(cmd, "scenarios", cli.ScenarioIDs)
-	cli.Complete(cmd, "categories", scenarios.Categories)
+}
+
+// addSelection adds the flags that restrict the scenarios. Two of them have plural names too, which
+// scripts use.
+func (r *runFlags) addSelection(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		singular := map[string]string{"scenarios": "scenario", "categories": "category"}
+		return pflag.NormalizedName(cmp.Or(singular[name], name))
+	})
+	f.StringSliceVar(&r.scenarios.IDs, "scenario", nil, "only these scenarios, by `id`, such as B01,B02")
+	f.StringSliceVar(&r.scenarios.Categories, "category", nil, "only scenarios of this `category`, such as billing; "+
+		"that of a generated case is its family, such as return; may be repeated, as the next three")
+	f.StringSliceVar(&r.scenarios.Modifiers, "modifier", nil, "only generated cases with this `modifier`, such as "+
+		"plus, or with one of several")
+	f.StringSliceVar(&r.difficulties, "difficulty", nil, "only this `difficulty`: "+strings.Join(difficulties(), ", "))
+	f.StringSliceVar(&r.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
+	cli.Complete(cmd, "scenario", cli.ScenarioIDs)
+	cli.Complete(cmd, "category", cli.Categories)
+	cli.Complete(cmd, "modifier", cli.Modifiers)
+	cli.Complete(cmd, "difficulty", difficulties)
+	cli.Complete(cmd, "split", scenarios.Splits)
+}
+
+func difficulties() []string { return []string{"easy", "medium", "hard", "simple", "complex"} }
+
+// selection is that of the flags, nil if none of them is given.
+func (r *runFlags) selection() (*v1alpha1.ScenarioSelection, error) {
+	s := r.scenarios
+	for _, name := range r.difficulties {
+		lower := strings.ToLower(name)
+		if !slices.Contains(difficulties(), lower) {
+			return nil, fmt.Errorf("--difficulty is %q: choose one of %s", name, strings.Join(difficulties(), ", "))
+		}
+		s.Difficulties = append(s.Difficulties, v1alpha1.Difficulty(lower))
+	}
+	for _, name := range r.splits {
+		split := v1alpha1.SplitNamed(name)
+		if split == "" {
+			return nil, fmt.Errorf("--split is %q: choose one of %s", name, strings.Join(scenarios.Splits(), ", "))
+		}
+		s.Splits = append(s.Splits, split)
+	}
+	if equality.Semantic.DeepEqual(s, v1alpha1.ScenarioSelection{}) {
+		return nil, nil
+	}
+	return &s, nil
 }
 
 // passScores describes the default pass scores.
@@ -150,12 +196,13 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if r.pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}
+	selected, err := r.selection()
+	if err != nil {
+		return nil, err
+	}
 	for _, task := range r.tasks {
-		selection := v1alpha1.TaskSelection{Name: task, Trials: r.trials}
-		if len(r.scenarios)+len(r.categories) > 0 {
-			selection.Scenarios = &v1alpha1.ScenarioSelection{IDs: r.scenarios, Categories: r.categories}
-		}
-		run.Spec.Tasks = append(run.Spec.Tasks, selection)
+		run.Spec.Tasks = append(run.Spec.Tasks, v1alpha1.TaskSelection{Name: task, Trials: r.trials,
+			Scenarios: selected.DeepCopy()})
 	}
 	for _, text := range r.thresholds {
 		t, err := threshold(text)

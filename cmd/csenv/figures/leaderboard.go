@@ -134,15 +134,28 @@ func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
 // selection describes the scenarios of a task. A digest tells selections of the same size apart.
 func selection(t v1alpha1.TaskSelection) string {
 	text := "on all scenarios"
-	if s := t.Scenarios; s != nil && len(s.IDs)+len(s.Categories) > 0 {
-		chosen := append(slices.Sorted(slices.Values(s.IDs)), slices.Sorted(slices.Values(s.Categories))...)
-		sum := sha256.Sum256([]byte(strings.Join(chosen, "\n")))
-		text = fmt.Sprintf("on a selection (%x)", sum[:4])
-		if len(s.IDs) > 0 {
-			text = fmt.Sprintf("on %s (%x)", view.Count(len(s.IDs), "scenario"), sum[:4])
+	if s := t.Scenarios; s != nil {
+		if chosen := sorted(*s); len(chosen) > 0 {
+			sum := sha256.Sum256([]byte(strings.Join(chosen, "\n")))
+			text = fmt.Sprintf("on a selection (%x)", sum[:4])
+			if len(s.IDs) > 0 {
+				text = fmt.Sprintf("on %s (%x)", view.Count(len(s.IDs), "scenario"), sum[:4])
+			}
 		}
 	}
 	return text + " in " + view.Count(int(max(t.Trials, 1)), "trial")
+}
+
+// sorted lists the values of a selection, those of each list ordered.
+func sorted(s v1alpha1.ScenarioSelection) []string {
+	lists := [][]string{s.IDs, s.Categories, s.Modifiers,
+		view.Each(s.Difficulties, func(d v1alpha1.Difficulty) string { return string(d) }),
+		view.Each(s.Splits, v1alpha1.ScenarioSplit.Name)}
+	var values []string
+	for _, list := range lists {
+		values = append(values, slices.Sorted(slices.Values(list))...)
+	}
+	return values
 }
 
 // order ranks comparable runs.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
@@ -24,25 +25,12 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// splitNames are the names of splits in the scenarios.
-func splitNames(splits []v1alpha1.ScenarioSplit) []string {
-	names := map[v1alpha1.ScenarioSplit]string{
-		v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
-		v1alpha1.PrivateSplit: "private",
-	}
-	out := make([]string, len(splits))
-	for i, s := range splits {
-		out[i] = names[s]
-	}
-	return out
-}
-
 // NewKind makes the environment of a pool from a catalogue that includes its packs, and a judge of
 // replies.
 func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 	replies grader.Judge) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
-		catalog = catalog.Split(splitNames(splits)...)
+		catalog = catalog.Split(view.Each(splits, v1alpha1.ScenarioSplit.Name)...)
 	}
 	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
 		return workflow.New(catalog, offline.New())

@@ -63,7 +63,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
-		Category: s.Category(), Unasked: c.Unasked, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now,
+		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now,
 		Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
@@ -195,7 +195,7 @@ func (s *WorkflowScenario) caseValues(c *cases.Case) []string {
 			out = append(out, s.loc.Money(int64(n.Amount)))
 			continue
 		}
-		for _, unit := range []string{"days", "business days"} {
+		for _, unit := range c.Units {
 			out = append(out, fmt.Sprintf("%d %s", n.Days, unit))
 		}
 	}

@@ -22,8 +22,11 @@ type Workflow struct {
 	Query    string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string `json:",omitempty"`
-	Visible Visible
-	State   Backend
+	// AskWords are the beginnings of words that make a sentence to the customer of a generated case a
+	// question.
+	AskWords []string `json:",omitempty"`
+	Visible  Visible
+	State    Backend
 	// Desk is the world of a generated case, nil for other workflows. Any change of it that isn't a
 	// required step spoils the resolution.
 	Desk *desk.Desk `json:",omitempty"`

@@ -9,15 +9,13 @@ import (
 // sentence matches text up to the end of a sentence or a line.
 var sentence = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
 
-// requests are words that make a sentence without a question mark a question.
-var requests = []string{"please", "tell", "send", "give", "share", "provide", "let me know", "need to know", "confirm"}
-
 // asks reports whether a sentence of the message asks about one of the words; without words,
-// whether it is a question.
-func asks(message string, about []string) bool {
+// whether it is a question. askWords are the beginnings of words that make a sentence without a
+// question mark a question.
+func asks(message string, about, askWords []string) bool {
 	for _, s := range sentence.FindAllString(strings.ToLower(message), -1) {
 		question := strings.HasSuffix(s, "?")
-		if len(about) == 0 && question || (question || holdsWord(s, requests)) && holdsWord(s, about) {
+		if len(about) == 0 && question || (question || holdsWord(s, askWords)) && holdsWord(s, about) {
 			return true
 		}
 	}

@@ -3,7 +3,7 @@ package workflow
 import "testing"
 
 func TestAsks(t *testing.T) {
-	order := []string{"order", "bought"}
+	order, words := []string{"order", "bought"}, []string{"please", "let me know", "bitte"}
 	tests := map[string]struct {
 		message string
 		about   []string
@@ -13,6 +13,7 @@ func TestAsks(t *testing.T) {
 		"request":  {message: "Please send me the number of your order.", about: order, want: true},
 		"let me know": {message: "Hello!\nLet me know what you bought and I will look.", about: order,
 			want: true},
+		"request of another language":  {message: "Nennen Sie mir bitte die Order.", about: order, want: true},
 		"question of something else":   {message: "How are you today? Your order is fine.", about: order, want: false},
 		"statement":                    {message: "I have looked up your order.", about: order, want: false},
 		"any question":                 {message: "How are you?", about: nil, want: true},
@@ -23,7 +24,7 @@ func TestAsks(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := asks(tc.message, tc.about); got != tc.want {
+			if got := asks(tc.message, tc.about, words); got != tc.want {
 				t.Errorf("asks(%q, %q) = %t, want %t", tc.message, tc.about, got, tc.want)
 			}
 		})

@@ -336,7 +336,7 @@ func (s *state) tellingPoints() int64 {
 // question returns the index of the question step that a message fulfils, or -1.
 func (s *state) question(message string) int {
 	for i, step := range s.workflow.Steps {
-		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About) {
+		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About, s.workflow.AskWords) {
 			return i
 		}
 	}

@@ -30,6 +30,9 @@ type Case struct {
 	Reply string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string
+	// Units are the words for a number of days and of business days. AskWords are the beginnings of
+	// words that make a sentence without a question mark a question.
+	Units, AskWords []string
 }
 
 // Question is what only the customer knows.
@@ -59,7 +62,8 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 }
 
 func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
-	w := &world{key: key, specs: c.specs, goods: c.set.goods, people: c.set.people[c.Language]}
+	w := &world{key: key, specs: c.specs, goods: c.set.goods, language: c.Language,
+		people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
 	out.Requests = c.requests(w)
@@ -153,7 +157,7 @@ func (c *Composition) write(out *Case, w *world) error {
 	var b strings.Builder
 	c.family.says[c.Language][voice].render(&b, values)
 	for _, m := range c.modifiers {
-		if t := wording(m.says, c.Language, voice); t != nil {
+		if t := m.says[c.Language][voice]; t != nil {
 			b.WriteByte(' ')
 			t.render(&b, values)
 		}
@@ -169,13 +173,14 @@ func (c *Composition) write(out *Case, w *world) error {
 		a := c.answer(r.Key)
 		var b strings.Builder
 		wording(a.says, c.Language, voice).render(&b, values)
-		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
+		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about[c.Language],
+			Answer: b.String()})
 	}
 	replies := c.set.replies[c.Language]
 	if replies == nil {
 		return fmt.Errorf("there are no replies in %q", c.Language)
 	}
-	out.Unasked = replies.unasked
+	out.Unasked, out.Units, out.AskWords = replies.unasked, replies.units, replies.askWords
 	return replies.write(out, w, l)
 }
 
@@ -184,11 +189,20 @@ func needsOrder(d *desk.Decision, id string) bool {
 	return slices.ContainsFunc(d.Reads, func(r desk.Read) bool { return r.Key == id })
 }
 
-// voices are the voices of the split in which the family has a text.
+// voices are those of the composition's split.
 func (c *Composition) voices() []string {
+	return slices.DeleteFunc(c.spoken(), func(voice string) bool {
+		return (c.Split == trainSplit) != slices.Contains(c.set.train, voice)
+	})
+}
+
+// spoken are the voices in which the family and each modifier with texts have one in the language.
+func (c *Composition) spoken() []string {
 	var out []string
 	for voice := range c.family.says[c.Language] {
-		if (c.Split == trainSplit) == slices.Contains(c.set.train, voice) {
+		if !slices.ContainsFunc(c.modifiers, func(m *modifier) bool {
+			return len(m.says) > 0 && m.says[c.Language][voice] == nil
+		}) {
 			out = append(out, voice)
 		}
 	}

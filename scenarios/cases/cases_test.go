@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 )
@@ -28,19 +29,27 @@ func load(tb testing.TB) *cases.Set {
 			files = append(files, cases.File{Name: path, Root: d.Root(data)})
 		}
 	}
-	set, err := cases.Load(files, map[string]*params.NameList{
-		"en": params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"})})
+	set, err := cases.Load(files, people())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return set
 }
 
+// people are customers in every language.
+func people() map[string]*params.NameList {
+	out := map[string]*params.NameList{}
+	for language := range expr.Locales() {
+		out[language] = params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"})
+	}
+	return out
+}
+
 // TestCompositions instantiates every composition of the catalogue.
 func TestCompositions(t *testing.T) {
 	outcomes := map[string]int{}
 	n, steps := 0, map[int]int{}
-	all := slices.Collect(load(t).All(2))
+	all := slices.Collect(load(t).All(2, "en"))
 	for _, c := range all {
 		for seed := range int64(8) {
 			got, err := c.Instantiate("salt", seed)
@@ -59,7 +68,7 @@ func TestCompositions(t *testing.T) {
 }
 
 func BenchmarkInstantiate(b *testing.B) {
-	all := slices.Collect(load(b).All(3))
+	all := slices.Collect(load(b).All(3, "en"))
 	for i := 0; b.Loop(); i++ {
 		if _, err := all[i%len(all)].Instantiate("salt", int64(i)); err != nil {
 			b.Fatal(err)

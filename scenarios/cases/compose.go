@@ -48,8 +48,13 @@ func (c *Composition) Version() int { return c.family.Metadata.Version }
 // Listed are the compositions of the pack's lists, in their order.
 func (s *Set) Listed() []*Composition { return s.listed }
 
-// publicList is the id of the list of the public pack, whose cases have no prefix.
-const publicList = "cases"
+// PublicList is the id of the list of the public pack in a language. Its cases have no prefix.
+func PublicList(language string) string {
+	if language == english {
+		return "cases"
+	}
+	return "cases-" + language
+}
 
 // maxID bounds the ids of cases, which are parts of labels and of the keys of scores.
 const maxID = 32
@@ -57,7 +62,7 @@ const maxID = 32
 // caseID is the id of the n-th case of a family in a list.
 func caseID(list, family, language string, n int) string {
 	id := family
-	if list != publicList {
+	if list != PublicList(language) {
 		id = list + "-" + family
 	}
 	if language != english {
@@ -65,9 +70,6 @@ func caseID(list, family, language string, n int) string {
 	}
 	return fmt.Sprintf("%s-%02d", id, n)
 }
-
-// english is the language of a list that names none.
-const english = "en"
 
 // list reads a list of cases.
 func (s *Set) list(c *compiler, file string, f *listFile) {
@@ -82,7 +84,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 			continue
 		}
 		family := id[:cut]
-		if f.Metadata.ID != publicList {
+		if f.Metadata.ID != PublicList(language) {
 			family = strings.TrimPrefix(family, f.Metadata.ID+"-")
 		}
 		if language != english {
@@ -134,7 +136,12 @@ func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*
 	if len(f.says[language]) == 0 {
 		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
 	}
-	return s.composition(f, chosen, language), nil
+	c := s.composition(f, chosen, language)
+	if len(c.spoken()) == 0 {
+		return nil, fmt.Errorf("no voice has texts in %q of family %s and of each modifier with texts", language,
+			familyID)
+	}
+	return c, nil
 }
 
 func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {
@@ -147,28 +154,36 @@ func (s *Set) composition(f *family, chosen []*modifier, language string) *Compo
 	return c
 }
 
-// All yields the compositions of all families with up to most modifiers that go together, in
-// English.
-func (s *Set) All(most int) iter.Seq[*Composition] {
+// All yields the compositions of all families with up to most modifiers that go together, as far as
+// they have texts in the language.
+func (s *Set) All(most int, language string) iter.Seq[*Composition] {
 	return func(yield func(*Composition) bool) {
 		for _, f := range s.families {
-			if !s.visit(f, nil, 0, most, yield) {
+			if !s.visit(f, language, nil, most, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Set) visit(f *family, chosen []*modifier, from, most int, yield func(*Composition) bool) bool {
-	if !yield(s.composition(f, chosen, "en")) {
+func (s *Set) visit(f *family, language string, chosen []*modifier, most int, yield func(*Composition) bool) bool {
+	c := s.composition(f, chosen, language)
+	if len(c.spoken()) == 0 {
+		return true
+	}
+	if !yield(c) {
 		return false
 	}
 	if len(chosen) == most {
 		return true
 	}
-	for i := from; i < len(f.modifiers); i++ {
-		next := append(slices.Clone(chosen), f.modifiers[i])
-		if compatible(next) && !s.visit(f, next, i+1, most, yield) {
+	from := 0
+	if len(chosen) > 0 {
+		from = slices.Index(f.modifiers, chosen[len(chosen)-1]) + 1
+	}
+	for _, m := range f.modifiers[from:] {
+		next := append(slices.Clone(chosen), m)
+		if compatible(next) && !s.visit(f, language, next, most, yield) {
 			return false
 		}
 	}

@@ -23,6 +23,7 @@ type Set struct {
 	modifiers map[string]*modifier
 	answers   map[string]*answer
 	train     []string // voices
+	heldOut   []string // voices
 	locales   map[string]*expr.Locale
 	replies   map[string]*replies
 }
@@ -43,8 +44,9 @@ type modifier struct {
 }
 
 type answer struct {
-	about []string
+	about map[string][]string // by language
 	says  map[string]map[string]text
+	pos   source.Position
 }
 
 // File is a parsed file of a pack. Name is its path for messages.
@@ -61,15 +63,14 @@ func IsFile(data []byte) bool { return strings.HasPrefix(source.KindOf(data), "C
 func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
 		locales: expr.Locales(), replies: map[string]*replies{}}
-	c := &compiler{}
+	c := &compiler{locales: s.locales}
 	var families []*familyFile
 	lists := map[string]*listFile{}
 	for _, f := range files {
 		d := &source.Decoder{File: f.Name}
 		switch kind := source.KindAt(f.Root); kind {
 		case "CaseWorld":
-			w := decode[worldFile](d, f.Root)
-			s.readWorld(c, w)
+			s.readWorld(c, decode[worldFile](d, f.Root))
 		case "CaseFamily":
 			families = append(families, decode[familyFile](d, f.Root))
 		case "CaseModifier":
@@ -94,6 +95,7 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 		s.families = append(s.families, s.family(c, f))
 	}
 	slices.SortFunc(s.families, func(a, b *family) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
+	s.checkLanguages(c)
 	if len(c.errs) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			s.list(c, name, lists[name])
@@ -109,7 +111,10 @@ func decode[T any](d *source.Decoder, root *yaml.Node) *T {
 }
 
 // compiler collects faults.
-type compiler struct{ errs []error }
+type compiler struct {
+	locales map[string]*expr.Locale
+	errs    []error
+}
 
 func (c *compiler) failf(p source.Position, format string, args ...any) {
 	c.errs = append(c.errs, p.Errorf(format, args...))
@@ -118,9 +123,13 @@ func (c *compiler) failf(p source.Position, format string, args ...any) {
 func (s *Set) readWorld(c *compiler, w *worldFile) {
 	s.goods.Addresses, s.goods.Carriers = w.Addresses, w.Carriers
 	s.goods.Plans = map[string]string{"basic": w.Plans.Basic, "plus": w.Plans.Plus, "max": w.Plans.Max}
-	s.goods.kinds = map[string][]string{"standard": w.Products.Standard, "final_sale": w.Products.FinalSale,
-		"custom": w.Products.Custom, "hygiene": w.Products.Hygiene}
-	s.answers, s.train = c.answers(w.Answers), w.Voices.Train
+	s.goods.kinds = map[string]map[string][]string{
+		"standard":   c.products("standard", w.Products.Standard),
+		"final_sale": c.products("final_sale", w.Products.FinalSale),
+		"custom":     c.products("custom", w.Products.Custom),
+		"hygiene":    c.products("hygiene", w.Products.Hygiene),
+	}
+	s.answers, s.train, s.heldOut = c.answers(w.Answers), w.Voices.Train, w.Voices.Test
 }
 
 func (s *Set) family(c *compiler, f *familyFile) *family {
@@ -172,6 +181,7 @@ func (c *compiler) specs(files source.Ordered[specFile]) map[string]*spec {
 func (c *compiler) wordings(files wordings) map[string]map[string]text {
 	out := map[string]map[string]text{}
 	for _, language := range files {
+		c.language(language.Name, language.Pos)
 		out[language.Name] = map[string]text{}
 		for _, voice := range language.Value {
 			t, err := parse(voice.Value)
@@ -187,10 +197,14 @@ func (c *compiler) wordings(files wordings) map[string]map[string]text {
 func (c *compiler) answers(files source.Ordered[answerFile]) map[string]*answer {
 	out := map[string]*answer{}
 	for _, f := range files {
-		if len(f.Value.About) == 0 {
-			c.failf(f.Value.Pos, "about needs at least one word")
+		about := map[string][]string{}
+		for _, words := range f.Value.About {
+			c.language(words.Name, words.Pos)
+			if about[words.Name] = words.Value; len(words.Value) == 0 {
+				c.failf(words.Pos, "about needs at least one word")
+			}
 		}
-		out[f.Name] = &answer{about: f.Value.About, says: c.wordings(f.Value.Says)}
+		out[f.Name] = &answer{about: about, says: c.wordings(f.Value.Says), pos: f.Pos}
 	}
 	return out
 }

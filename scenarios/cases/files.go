@@ -18,10 +18,10 @@ type worldFile struct {
 	Kind       string   `yaml:"kind" enum:"CaseWorld"`
 	Metadata   Metadata `yaml:"metadata"`
 	Products   struct {
-		Standard  []string `yaml:"standard"`
-		FinalSale []string `yaml:"final_sale"`
-		Custom    []string `yaml:"custom"`
-		Hygiene   []string `yaml:"hygiene"`
+		Standard  byLanguage `yaml:"standard"`
+		FinalSale byLanguage `yaml:"final_sale"`
+		Custom    byLanguage `yaml:"custom"`
+		Hygiene   byLanguage `yaml:"hygiene"`
 	} `yaml:"products"`
 	Addresses []string `yaml:"addresses"`
 	Carriers  []string `yaml:"carriers"`
@@ -40,10 +40,13 @@ type worldFile struct {
 
 type answerFile struct {
 	// About are words of which a question about the topic contains one.
-	About []string `yaml:"about"`
-	Says  wordings `yaml:"says"`
+	About byLanguage `yaml:"about"`
+	Says  wordings   `yaml:"says"`
 	Pos   source.Position
 }
+
+// byLanguage are lists of texts by language.
+type byLanguage = source.Ordered[[]string]
 
 // wordings are texts by language and voice.
 type wordings = source.Ordered[source.Ordered[source.Raw]]
@@ -97,10 +100,10 @@ type goods struct {
 	Addresses []string
 	Carriers  []string
 	Plans     map[string]string
-	kinds     map[string][]string
+	kinds     map[string]map[string][]string // products by kind and language
 }
 
-func (g *goods) products(kind string) []string { return g.kinds[kind] }
+func (g *goods) products(kind, language string) []string { return g.kinds[kind][language] }
 
 // listFile names the cases of a pack: "easy public-train opened plus" under the id of a case is its
 // difficulty, its split and its modifiers. The id begins with the family's id and a hyphen.
@@ -120,8 +123,12 @@ type repliesFile struct {
 	Metadata   Metadata   `yaml:"metadata"`
 	Greeting   source.Raw `yaml:"greeting"`
 	Closing    source.Raw `yaml:"closing"`
-	// Unasked is the customer\'s answer to a question that the case doesn\'t require.
-	Unasked  string                   `yaml:"unasked"`
+	// Unasked is the customer's answer to a question that the case doesn't require.
+	Unasked string `yaml:"unasked"`
+	// Units are the words for a number of days, the first, and of business days.
+	Units []string `yaml:"units"`
+	// AskWords are the beginnings of words that make a sentence without a question mark a question.
+	AskWords []string                 `yaml:"ask_words"`
 	Outcomes source.Ordered[string]   `yaml:"outcomes"`
 	Slots    source.Ordered[slotFile] `yaml:"slots"`
 	Words    source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used

@@ -64,8 +64,7 @@ func (s *Set) Generate(o Options) ([]*Composition, error) {
 
 func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 	var all []*Composition
-	s.visit(f, nil, 0, maxModifiers, func(c *Composition) bool {
-		c.Language = o.Language
+	s.visit(f, o.Language, nil, maxModifiers, func(c *Composition) bool {
 		all = append(all, c)
 		return true
 	})

@@ -14,14 +14,18 @@ import (
 type replies struct {
 	greeting, closing text
 	unasked           string
+	units, askWords   []string
 	outcomes          map[string]string
 	slots             map[string]slotFile
 	words             map[string][]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{},
-		words: map[string][]string{}}
+	r := &replies{unasked: f.Unasked, units: f.Units, askWords: f.AskWords, outcomes: map[string]string{},
+		slots: map[string]slotFile{}, words: map[string][]string{}}
+	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.Units) != 2 || len(f.AskWords) == 0 {
+		c.failf(f.Metadata.Pos, "units has the words for days and for business days, and ask_words at least one word")
+	}
 	var err error
 	if r.greeting, err = parse(f.Greeting); err != nil {
 		c.errs = append(c.errs, err)

@@ -11,12 +11,14 @@ import (
 
 // world is a desk while its records are drawn.
 type world struct {
-	key    expr.StreamKey
-	specs  map[string]*spec
-	goods  *goods
-	people *params.NameList
-	policy desk.Policy
-	now    time.Time
+	key   expr.StreamKey
+	specs map[string]*spec
+	goods *goods
+	// language is that of the names of products and people.
+	language string
+	people   *params.NameList
+	policy   desk.Policy
+	now      time.Time
 	desk.Records
 	// product is the name of the request's item, address the one that the customer wants.
 	address string
@@ -155,7 +157,7 @@ func (w *world) drawOrder() {
 
 func (w *world) drawItems(o *desk.Order) {
 	kind := w.text("kind")
-	names := w.goods.products(kind)
+	names := w.goods.products(kind, w.language)
 	first := w.below("product", len(names))
 	for i := range int(w.count("items")) {
 		n := strconv.Itoa(i)
@@ -164,7 +166,7 @@ func (w *world) drawItems(o *desk.Order) {
 			Quantity: w.count("quantity"), Stock: w.count("stock"),
 		}
 		if i > 0 {
-			others := w.goods.products("standard")
+			others := w.goods.products("standard", w.language)
 			it.Name, it.Kind = others[(w.below("product", len(others))+3*i)%len(others)], "standard"
 			it.Price = desk.Cents(900 + 50*w.below("price"+n, 90))
 			it.Quantity, it.Stock = 1, int64(2+w.below("stock"+n, 20))

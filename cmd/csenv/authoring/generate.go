@@ -61,8 +61,8 @@ func writePublicList(folder string, o cases.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Private = false
-	return writeList(c, filepath.Join(folder, "families", "cases.yaml"), publicCanary, o)
+	o.Private, o.List = false, cases.PublicList(o.Language)
+	return writeList(c, filepath.Join(folder, "families", o.List+".yaml"), publicCanary, o)
 }
 
 func writeList(c *scenarios.Catalog, path, canary string, o cases.Options) error {

@@ -24,11 +24,12 @@ import (
 
 // proveOptions choose the cases to prove.
 type proveOptions struct {
-	families []string
-	cases    int
-	draws    int
-	seed     int64
-	shard    shard
+	families  []string
+	languages []string
+	cases     int
+	draws     int
+	seed      int64
+	shard     shard
 }
 
 // shard is one of several parts of a proof.
@@ -76,6 +77,7 @@ func newProveCommand() *cobra.Command {
 	o := proveOptions{}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.families, "family", nil, "`family` to prove; may be repeated; by default all")
+	f.StringSliceVar(&o.languages, "language", nil, "`language` of the cases; may be repeated; by default all")
 	f.IntVar(&o.cases, "cases", 1000, "number of cases to prove")
 	f.IntVar(&o.draws, "draws", 0, "number of further cases that are only drawn and decided")
 	f.Int64Var(&o.seed, "seed", 0, "first seed")
@@ -106,7 +108,7 @@ type proved struct {
 // result doesn't depend on their number.
 func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 	progress func(done, total int)) (*proofReport, error) {
-	all, err := provable(c, o.families)
+	all, err := provable(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -149,19 +151,20 @@ func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 	return r, ctx.Err()
 }
 
-// provable lists the cases of the catalogue's lists.
-func provable(c *scenarios.Catalog, families []string) ([]*scenarios.WorkflowScenario, error) {
+// provable lists the chosen cases of the catalogue's lists.
+func provable(c *scenarios.Catalog, o proveOptions) ([]*scenarios.WorkflowScenario, error) {
 	all := c.Cases()
-	for _, family := range families {
+	for _, family := range o.families {
 		if !slices.ContainsFunc(all, func(s *scenarios.WorkflowScenario) bool { return s.Category() == family }) {
 			return nil, fmt.Errorf("there are no cases of family %q", family)
 		}
 	}
 	all = slices.DeleteFunc(all, func(s *scenarios.WorkflowScenario) bool {
-		return len(families) > 0 && !slices.Contains(families, s.Category())
+		return len(o.families) > 0 && !slices.Contains(o.families, s.Category()) ||
+			len(o.languages) > 0 && !slices.Contains(o.languages, s.Language)
 	})
 	if len(all) == 0 {
-		return nil, errors.New("the catalogue has no generated cases")
+		return nil, errors.New("the catalogue has no such generated cases")
 	}
 	return all, nil
 }

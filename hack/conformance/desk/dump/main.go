@@ -48,7 +48,7 @@ func run() error {
 	}
 	out := bufio.NewWriter(os.Stdout)
 	encoder := json.NewEncoder(out)
-	for composition := range catalog.CaseSet().All(modifiers) {
+	for composition := range catalog.CaseSet().All(modifiers, "en") {
 		for seed := range int64(seeds) {
 			drawn, err := composition.Instantiate(salt, seed)
 			if err != nil {

@@ -14,6 +14,7 @@ func TestAsks(t *testing.T) {
 		"let me know": {message: "Hello!\nLet me know what you bought and I will look.", about: order,
 			want: true},
 		"request of another language":  {message: "Nennen Sie mir bitte die Order.", about: order, want: true},
+		"elided":                       {message: "L’order, c’est laquelle ?", about: order, want: true},
 		"question of something else":   {message: "How are you today? Your order is fine.", about: order, want: false},
 		"statement":                    {message: "I have looked up your order.", about: order, want: false},
 		"any question":                 {message: "How are you?", about: nil, want: true},

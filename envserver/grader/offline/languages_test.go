@@ -70,6 +70,12 @@ func TestFactsInLanguages(t *testing.T) {
 		{ID: "days", Slot: "return_days", Value: "30 Tage", Context: []string{"rückgabe", "zurück", "zustellung"}},
 		{ID: "kind", Slot: "kind", Value: "die Packung wurde geöffnet", Accept: []string{"geöffnet", "aufgemacht"},
 			Context: []string{"grund", "weil", "artikel"}},
+	}, "fr": {
+		{ID: "day", Slot: "arrival_day", Value: "23 juin 2026", Context: []string{"argent", "compte", "tard"}},
+		{ID: "sum", Slot: "refund_amount", Value: "1\u00a0096,50\u00a0$", Context: []string{"rembours", "recev"}},
+		{ID: "days", Slot: "return_days", Value: "30 jours", Context: []string{"retour", "renvoy", "livraison"}},
+		{ID: "kind", Slot: "kind", Value: "mauvaise utilisation", Accept: []string{"pas couvert", "chute"},
+			Context: []string{"raison", "garantie", "article"}},
 	}}
 	for _, tc := range []struct {
 		language, message string
@@ -90,6 +96,20 @@ func TestFactsInLanguages(t *testing.T) {
 		{"de", "Die Rückgabe ist 30 Tage lang möglich.", 2, stated},
 		{"de", "Das geht nicht, weil der Artikel schon aufgemacht wurde.", 3, stated},
 		{"de", "Der Grund ist, dass die Packung geöffnet ist.", 3, stated},
+		{"fr", "L'argent sera sur votre compte d'ici au 23/06/2026.", 0, stated},
+		{"fr", "L'argent arrivera le mardi 23 juin au plus tard.", 0, stated},
+		{"fr", "L'argent ne sera pas sur votre compte le 23 juin 2026.", 0, contradicted},
+		{"fr", "L'argent sera-t-il sur votre compte le 23 juin 2026 ?", 0, missing},
+		{"fr", "L'argent arrivera au plus tard le 25 juin 2026.", 0, missing},
+		{"fr", "Vous recevrez 1096,50 $.", 1, stated},
+		{"fr", "Un remboursement de $1,096.50 est en route.", 1, stated},
+		{"fr", "Nous vous remboursons 1.096,50 dollars.", 1, stated},
+		{"fr", "Nous ne vous remboursons pas 1 096,50 $.", 1, contradicted},
+		{"fr", "Nous vous remboursons 96,50 $.", 1, missing},
+		{"fr", "Vous avez trente jours après la livraison pour renvoyer l'article.", 2, stated},
+		{"fr", "Le retour est possible pendant 30 jours.", 2, stated},
+		{"fr", "La garantie exclut les chutes.", 3, stated},
+		{"fr", "Ce dommage n'est pas couvert par la garantie.", 3, stated},
 	} {
 		w := generatedCase(tc.language, facts[tc.language][tc.fact])
 		if got := New().ReadMessage(w, tc.message).Facts[0]; got != tc.want {

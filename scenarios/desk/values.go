@@ -63,11 +63,11 @@ func (r *Records) Values() []Fact {
 // Values are the numbers of the policy.
 func (p *Policy) Values() []Fact {
 	var out []Fact
-	for _, n := range p.numbers() {
+	for _, n := range numbers() {
 		if n.money != nil {
-			out = append(out, Fact{Amount: *n.money})
+			out = append(out, Fact{Amount: *n.money(p)})
 		} else {
-			out = append(out, Fact{Days: *n.days})
+			out = append(out, Fact{Days: *n.days(p)})
 		}
 	}
 	return out

@@ -134,7 +134,7 @@ func (s *state) act(action string, args map[string]any) result {
 	switch {
 	case step < 0 && s.tooEarly(action):
 		s.fine(action, wrongPenalty, "before a required step that comes first")
-		return failure("not done: something has to be looked up or settled first")
+		return failure("not done: %s", s.missing())
 	case breach != nil:
 		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:

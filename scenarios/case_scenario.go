@@ -73,7 +73,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	}
 	w.Steps = caseSteps(c)
 	w.Neutral = caseNeutrals()
-	w.Forbidden = casePromises(c)
+	w.Forbidden = caseForbidden(c)
 	for i, f := range c.Facts {
 		w.Facts = append(w.Facts, Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
 			Context: f.Context, Seeded: true})
@@ -150,8 +150,9 @@ var caseNeutrals = sync.OnceValue(func() []NeutralAction {
 		{Action: desk.CheckOrder, Max: 1}, {Action: desk.CheckPayment, Max: 2}, {Action: desk.CheckShipment, Max: 1}}
 })
 
-// casePromises forbids the remedies that the decision doesn't give.
-func casePromises(c *cases.Case) []ForbiddenAction {
+// caseForbidden forbids to promise the remedies that the decision doesn't give, and to state what
+// the customer must not be told.
+func caseForbidden(c *cases.Case) []ForbiddenAction {
 	// What was given before may be told.
 	given := map[string]bool{"refund": len(c.Records.Refunds) > 0, "credit": len(c.Records.Credits) > 0}
 	for _, f := range c.Decision.Facts {
@@ -172,6 +173,10 @@ func casePromises(c *cases.Case) []ForbiddenAction {
 			out = append(out, ForbiddenAction{ID: "no-" + remedy, Action: RespondUser, Verbs: []string{remedy},
 				Why: "the policy gives no such remedy here"})
 		}
+	}
+	if len(c.Withheld) > 0 {
+		out = append(out, ForbiddenAction{ID: "disclosure", Action: RespondUser, Values: c.Withheld,
+			Why: "the customer must not be told it"})
 	}
 	return out
 }

@@ -195,7 +195,7 @@ type Reading struct {
 	// Facts contains a finding for each of the workflow's facts.
 	Facts []Finding
 	// Commits contains for each of the workflow's forbidden actions how the message commits to one
-	// of its verbs, or "".
+	// of its verbs or discloses one of its values, or "".
 	Commits []string
 	// Faults are the reasons why no desk would send the message.
 	Faults []Gate

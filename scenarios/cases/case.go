@@ -28,6 +28,8 @@ type Case struct {
 	// Facts are what the reply must state, in the case's language, and Reply is a right one.
 	Facts []Fact
 	Reply string
+	// Withheld are the values that a reply must not state, in the case's language.
+	Withheld []string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string
 }
@@ -176,7 +178,11 @@ func (c *Composition) write(out *Case, w *world) error {
 		return fmt.Errorf("there are no replies in %q", c.Language)
 	}
 	out.Unasked = replies.unasked
-	return replies.write(out, w, l)
+	if err := replies.write(out, w, l); err != nil {
+		return err
+	}
+	out.Withheld = replies.withheld(out, l)
+	return nil
 }
 
 // needsOrder reports whether the decision depends on the order of that id.

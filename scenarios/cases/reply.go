@@ -90,3 +90,25 @@ func (r *replies) forms(f desk.Fact, slot slotFile, l *expr.Locale) []string {
 	}
 	return []string{f.Text}
 }
+
+// withheld are the values that the customer must not be told, except those that the customer or a
+// fact states, and today's date.
+func (r *replies) withheld(out *Case, l *expr.Locale) []string {
+	said := []string{out.Query, l.Day(out.Now)}
+	for _, q := range out.Questions {
+		said = append(said, q.Answer)
+	}
+	for _, f := range out.Facts {
+		said = append(append(said, f.Value), f.Accept...)
+	}
+	text := strings.ToLower(strings.Join(said, "\n"))
+	var values []string
+	for _, f := range out.Records.Withheld() {
+		for _, form := range r.forms(f, slotFile{}, l) {
+			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
+				values = append(values, form)
+			}
+		}
+	}
+	return values
+}

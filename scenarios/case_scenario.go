@@ -99,7 +99,6 @@ var caseMinutes = sync.OnceValue(func() map[string]int {
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
 	var steps []WorkflowStep
-	known := make([]string, 0, len(c.Decision.Reads))
 	add := func(step WorkflowStep) {
 		step.ID = "s" + strconv.Itoa(len(steps)+1)
 		steps = append(steps, step)
@@ -117,15 +116,30 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 			step.Args = equal("order_id", r.Key)
 		}
 		add(step)
-		known = append(known, steps[len(steps)-1].ID)
 	}
-	done := known
 	for _, e := range c.Decision.Effects {
-		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
-		done = append(slices.Clip(done), steps[len(steps)-1].ID)
+		step := WorkflowStep{Action: e.Tool, Args: effectArgs(e)}
+		for i, r := range c.Decision.Reads {
+			if dependsOn(c, e, r) {
+				step.Requires = append(step.Requires, steps[i].ID)
+			}
+		}
+		add(step)
+	}
+	done := make([]string, len(steps))
+	for i := range steps {
+		done[i] = steps[i].ID
 	}
 	add(WorkflowStep{Action: RespondUser, Requires: done, Terminal: true})
 	return steps
+}
+
+// dependsOn reports whether every request that calls for the change needs the look-up before it.
+// The requests can be settled one after another.
+func dependsOn(c *cases.Case, e desk.Effect, r desk.Read) bool {
+	return !slices.ContainsFunc(c.Decisions, func(d desk.Decision) bool {
+		return slices.Contains(d.Effects, e) && !slices.Contains(d.Reads, r)
+	})
 }
 
 func equal(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }

@@ -21,7 +21,9 @@ type Case struct {
 	// Query is what the customer writes.
 	Query    string
 	Requests []desk.Request
-	Decision desk.Decision
+	// Decisions are those about the requests, in their order, and Decision is all of them.
+	Decisions []desk.Decision
+	Decision  desk.Decision
 	// Questions are those that the decision depends on, in order.
 	Questions []Question
 	Faults    []Fault
@@ -64,12 +66,19 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 	w := &world{key: key, specs: c.specs, goods: c.set.goods, people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
-	out.Requests = c.requests(w)
-	for _, r := range out.Requests {
+	for i, r := range c.requests(w) {
 		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
 			return nil, err
 		}
+		later := i > 0 && c.later() != nil
+		if later && !asksOrder(&out.Decision) {
+			break // The customer is never asked, and so never says it.
+		}
+		if later || c.hides() && needsOrder(&d, w.Orders[0].ID) {
+			d.Reads = slices.Insert(d.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
+		}
+		out.Requests, out.Decisions = append(out.Requests, r), append(out.Decisions, d)
 		out.Decision = join(out.Decision, d)
 	}
 	for _, m := range c.modifiers {
@@ -142,7 +151,7 @@ func appendNew[T comparable](to, from []T) []T {
 
 // write adds the texts.
 func (c *Composition) write(out *Case, w *world) error {
-	hidden := slices.ContainsFunc(c.modifiers, func(m *modifier) bool { return m.Hides })
+	hidden := c.hides()
 	l := c.set.locales[c.Language]
 	values := func(name string) (string, bool) {
 		return values()[name](w, l), !hidden || name != orderValue
@@ -155,15 +164,12 @@ func (c *Composition) write(out *Case, w *world) error {
 	var b strings.Builder
 	c.family.says[c.Language][voice].render(&b, values)
 	for _, m := range c.modifiers {
-		if t := wording(m.says, c.Language, voice); t != nil {
+		if t := wording(m.says, c.Language, voice); t != nil && !m.Later {
 			b.WriteByte(' ')
 			t.render(&b, values)
 		}
 	}
 	out.Query = b.String()
-	if hidden && needsOrder(&out.Decision, w.Orders[0].ID) {
-		out.Decision.Reads = slices.Insert(out.Decision.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
-	}
 	for _, r := range out.Decision.Reads {
 		if r.Tool != desk.AskCustomer {
 			continue
@@ -171,6 +177,10 @@ func (c *Composition) write(out *Case, w *world) error {
 		a := c.answer(r.Key)
 		var b strings.Builder
 		wording(a.says, c.Language, voice).render(&b, values)
+		if m := c.later(); m != nil && r.Key == orderValue {
+			b.WriteByte(' ')
+			wording(m.says, c.Language, voice).render(&b, values)
+		}
 		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
 	}
 	replies := c.set.replies[c.Language]
@@ -183,6 +193,24 @@ func (c *Composition) write(out *Case, w *world) error {
 	}
 	out.Withheld = replies.withheld(out, l)
 	return nil
+}
+
+// hides reports whether the customer leaves the order's id out.
+func (c *Composition) hides() bool {
+	return slices.ContainsFunc(c.modifiers, func(m *modifier) bool { return m.Hides })
+}
+
+// later returns the modifier whose request the customer adds to the answer, or nil.
+func (c *Composition) later() *modifier {
+	if i := slices.IndexFunc(c.modifiers, func(m *modifier) bool { return m.Later }); i >= 0 {
+		return c.modifiers[i]
+	}
+	return nil
+}
+
+// asksOrder reports whether the customer has to be asked for the order's id.
+func asksOrder(d *desk.Decision) bool {
+	return slices.Contains(d.Reads, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 }
 
 // needsOrder reports whether the decision depends on the order of that id.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -64,5 +65,49 @@ func BenchmarkInstantiate(b *testing.B) {
 		if _, err := all[i%len(all)].Instantiate("salt", int64(i)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestLaterRequests requires that a later request is said in the answer to the question for the
+// order, and not at all if the question isn't needed.
+func TestLaterRequests(t *testing.T) {
+	set := load(t)
+	for _, tc := range []struct {
+		family    string
+		modifiers []string
+		want      string // of the answer
+		kinds     []string
+	}{
+		{"double-charge", []string{"later-email"}, "@", []string{"double_charge", "email_change"}},
+		{"return", []string{"later-cancel-plan"}, "Watch ", []string{"return", "cancel_subscription"}},
+		{"coupon", []string{"later-warranty"}, "warranty", []string{"coupon", "warranty_end"}},
+		{"double-charge", []string{"later-email", "fraud-review"}, "", []string{"double_charge"}},
+		{"coupon", []string{"later-warranty", "stranger"}, "warranty", []string{"coupon", "warranty_end"}},
+	} {
+		c, err := set.Compose(tc.family, tc.modifiers, "en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range int64(20) {
+			got, err := c.Instantiate("salt", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			for _, r := range got.Requests {
+				kinds = append(kinds, r.Kind)
+			}
+			answer := ""
+			if len(got.Questions) > 0 {
+				answer = got.Questions[0].Answer
+			}
+			if !slices.Equal(kinds, tc.kinds) || !strings.Contains(answer, tc.want) || (tc.want == "") != (answer == "") ||
+				tc.want != "" && strings.Contains(got.Query, tc.want) {
+				t.Errorf("%s seed %d: requests %v, query %q, answer %q", c.Key(), seed, kinds, got.Query, answer)
+			}
+		}
+	}
+	if _, err := set.Compose("return", []string{"later-cancel-plan", "no-order-number"}, "en"); err == nil {
+		t.Error("an order that is left out twice is no error")
 	}
 }

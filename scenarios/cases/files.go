@@ -70,7 +70,10 @@ type modifierFile struct {
 	// Also is a second request.
 	Also *requestFile `yaml:"also,optional"`
 	// Hides means that the customer leaves the order's id out.
-	Hides   bool                       `yaml:"hides_order,optional"`
+	Hides bool `yaml:"hides_order,optional"`
+	// Later means that the customer adds the second request, with its text, to the answer to the
+	// question for the order's id.
+	Later   bool                       `yaml:"later,optional"`
 	Faults  []faultFile                `yaml:"tool_faults,optional"`
 	Answers source.Ordered[answerFile] `yaml:"answers,optional"`
 	Says    wordings                   `yaml:"says,optional"`

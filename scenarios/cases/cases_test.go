@@ -111,3 +111,27 @@ func TestLaterRequests(t *testing.T) {
 		t.Error("an order that is left out twice is no error")
 	}
 }
+
+// TestGeneratedListsDistract generates a list in which some modifiers change nothing about what is
+// right, so that agents can't infer that everything matters.
+func TestGeneratedListsDistract(t *testing.T) {
+	set := load(t)
+	all, err := set.Generate(cases.Options{List: "own", Salt: "salt", Language: "en", PerDifficulty: 12, Private: true,
+		Families: []string{"cancel-order", "return", "data-request"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := 0
+	for _, c := range all {
+		distracts, err := c.Distracts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if distracts {
+			idle++
+		}
+	}
+	if share := 100 * idle / len(all); share < 5 || share > 15 {
+		t.Errorf("%d of %d cases have a modifier that changes nothing, want about a tenth", idle, len(all))
+	}
+}

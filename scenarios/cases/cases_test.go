@@ -135,3 +135,37 @@ func TestGeneratedListsDistract(t *testing.T) {
 		t.Errorf("%d of %d cases have a modifier that changes nothing, want about a tenth", idle, len(all))
 	}
 }
+
+// TestReplies requires that replies differ in their greetings, that a second request has a part of
+// its own, and that one hand-over is told once.
+func TestReplies(t *testing.T) {
+	set := load(t)
+	const second = "Now to your other request."
+	greetings := map[string]bool{}
+	for _, modifiers := range [][]string{{}, {"also-warranty"}, {"also-warranty", "stranger"}} {
+		c, err := set.Compose("coupon", modifiers, "en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range int64(20) {
+			got, err := c.Instantiate("salt", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			greeting, _, _ := strings.Cut(got.Reply, ".")
+			greetings[strings.ReplaceAll(strings.ReplaceAll(greeting, "Ada", ""), "Bo", "")] = true
+			parts := strings.Count(got.Reply, second) + 1
+			if want := len(strings.Split(got.Decision.Outcome, "+")); parts != want || strings.Contains(got.Reply, "{{") {
+				t.Errorf("%s seed %d: %d parts, want %d: %s", c.Key(), seed, parts, want, got.Reply)
+			}
+			for _, f := range got.Facts {
+				if !strings.Contains(got.Reply, f.Value) {
+					t.Errorf("%s seed %d: the reply lacks %s: %s", c.Key(), seed, f.Value, got.Reply)
+				}
+			}
+		}
+	}
+	if len(greetings) < 2 {
+		t.Errorf("the greetings are %v, want two", greetings)
+	}
+}

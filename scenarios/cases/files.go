@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"go.yaml.in/yaml/v3"
+
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -118,16 +120,21 @@ type listFile struct {
 // repliesFile contains the words of right replies in one language, and the words by which a reply
 // is understood.
 type repliesFile struct {
-	APIVersion string     `yaml:"apiVersion" enum:"csenv/v1"`
-	Kind       string     `yaml:"kind" enum:"CaseReplies"`
-	Metadata   Metadata   `yaml:"metadata"`
-	Greeting   source.Raw `yaml:"greeting"`
-	Closing    source.Raw `yaml:"closing"`
-	// Unasked is the customer\'s answer to a question that the case doesn\'t require.
-	Unasked  string                   `yaml:"unasked"`
-	Outcomes source.Ordered[string]   `yaml:"outcomes"`
-	Slots    source.Ordered[slotFile] `yaml:"slots"`
-	Words    source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used
+	APIVersion string   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string   `yaml:"kind" enum:"CaseReplies"`
+	Metadata   Metadata `yaml:"metadata"`
+	// Greeting and Closing are one wording or a list of them, of which a seed draws one.
+	Greeting oneOrMore `yaml:"greeting"`
+	Closing  oneOrMore `yaml:"closing"`
+	// Unasked is the customer's answer to a question that the case doesn't require.
+	Unasked string `yaml:"unasked"`
+	// Second begins the part about a second request.
+	Second string `yaml:"second,optional"`
+	// Outcomes are sentences. The values that {{slot}} doesn't place in them follow in the sentences
+	// of their slots.
+	Outcomes source.Ordered[source.Raw] `yaml:"outcomes"`
+	Slots    source.Ordered[slotFile]   `yaml:"slots"`
+	Words    source.Ordered[[]string]   `yaml:"words,optional"` // of values that are texts; the first is used
 }
 
 // slotFile is a value that a reply states.
@@ -137,4 +144,20 @@ type slotFile struct {
 	Context []string `yaml:"context"`
 	// Unit follows a number of days.
 	Unit string `yaml:"unit,optional"`
+}
+
+// oneOrMore is a text or a list of texts.
+type oneOrMore []source.Raw
+
+// FromYAML implements source.Unmarshaler.
+func (o *oneOrMore) FromYAML(d *source.Decoder, n *yaml.Node) {
+	items := n.Content
+	if n.Kind != yaml.SequenceNode {
+		items = []*yaml.Node{n}
+	}
+	for _, item := range items {
+		var text source.Raw
+		d.Value(item, source.ValueOf(&text), "")
+		*o = append(*o, text)
+	}
 }

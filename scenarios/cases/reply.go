@@ -12,25 +12,21 @@ import (
 
 // replies are the words of right replies in one language.
 type replies struct {
-	greeting, closing text
-	unasked           string
-	outcomes          map[string]string
-	slots             map[string]slotFile
-	words             map[string][]string
+	greetings, closings []text
+	unasked, second     string
+	outcomes            map[string]string
+	slots               map[string]slotFile
+	words               map[string][]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{},
-		words: map[string][]string{}}
-	var err error
-	if r.greeting, err = parse(f.Greeting); err != nil {
-		c.errs = append(c.errs, err)
-	}
-	if r.closing, err = parse(f.Closing); err != nil {
-		c.errs = append(c.errs, err)
+	r := &replies{greetings: c.texts(f.Greeting), closings: c.texts(f.Closing), unasked: f.Unasked, second: f.Second,
+		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
+	if len(f.Greeting) == 0 || len(f.Closing) == 0 {
+		c.failf(f.Metadata.Pos, "greeting and closing need at least one wording each")
 	}
 	for _, o := range f.Outcomes {
-		r.outcomes[o.Name] = o.Value
+		r.outcomes[o.Name] = o.Value.Text
 	}
 	for _, s := range f.Slots {
 		if strings.Count(s.Value.Says, "%s") != 1 {
@@ -44,35 +40,71 @@ func (c *compiler) replies(f *repliesFile) *replies {
 	return r
 }
 
-// write sets the facts and the reply.
-func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
-	var b strings.Builder
-	values := func(name string) (string, bool) { return values()[name](w, l), true }
-	r.greeting.render(&b, values)
-	for outcome := range strings.SplitSeq(out.Decision.Outcome, "+") {
-		says, ok := r.outcomes[outcome]
-		if !ok {
-			return fmt.Errorf("the replies have no words for the outcome %q", outcome)
-		}
-		if !strings.Contains(b.String(), says) {
-			b.WriteString(" " + says)
+// texts reads one or more wordings.
+func (c *compiler) texts(files oneOrMore) []text {
+	out := make([]text, len(files))
+	for i, f := range files {
+		var err error
+		if out[i], err = parse(f); err != nil {
+			c.errs = append(c.errs, err)
 		}
 	}
+	return out
+}
+
+// write sets the facts and the reply: a part about each request.
+func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 	for _, f := range out.Decision.Facts {
 		slot, ok := r.slots[f.Slot]
 		if !ok {
 			return fmt.Errorf("the replies have no words for the slot %q", f.Slot)
 		}
-		fact := Fact{Slot: f.Slot, Context: slot.Context}
 		forms := r.forms(f, slot, l)
-		fact.Value, fact.Accept = forms[0], forms[1:]
-		out.Facts = append(out.Facts, fact)
-		b.WriteString(" " + strings.Replace(slot.Says, "%s", fact.Value, 1))
+		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: forms[0], Accept: forms[1:], Context: slot.Context})
+	}
+	var b strings.Builder
+	values := func(name string) (string, bool) { return values()[name](w, l), true }
+	pick(w, "greeting", r.greetings).render(&b, values)
+	for i := range out.Decisions {
+		about, err := r.about(&out.Decisions[i], l)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(b.String(), about) {
+			continue // One hand-over is enough for both requests.
+		}
+		if i > 0 && r.second != "" {
+			b.WriteString(" " + r.second)
+		}
+		b.WriteString(" " + about)
 	}
 	b.WriteByte(' ')
-	r.closing.render(&b, values)
+	pick(w, "closing", r.closings).render(&b, values)
 	out.Reply = b.String()
 	return nil
+}
+
+// about returns the sentences about a decision: those of its outcome, and one for each value that
+// these don't contain.
+func (r *replies) about(d *desk.Decision, l *expr.Locale) (string, error) {
+	outcome, ok := r.outcomes[d.Outcome]
+	if !ok {
+		return "", fmt.Errorf("the replies have no words for the outcome %q", d.Outcome)
+	}
+	rest := ""
+	for _, f := range d.Facts {
+		slot := r.slots[f.Slot]
+		value, mark := r.forms(f, slot, l)[0], "{{"+f.Slot+"}}"
+		if strings.Contains(outcome, mark) {
+			outcome = strings.ReplaceAll(outcome, mark, value)
+		} else {
+			rest += " " + strings.Replace(slot.Says, "%s", value, 1)
+		}
+	}
+	if strings.Contains(outcome, "{{") {
+		return "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome, outcome)
+	}
+	return outcome + rest, nil
 }
 
 // forms are the texts of a value; the first one is used.

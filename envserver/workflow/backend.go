@@ -36,8 +36,8 @@ func (s *state) missing() string {
 		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
 			"the policy that it depends on, and ask the customer for what they alone know"
 	}
-	return "before this change, look up the order and the payments that it depends on, ask the customer for what they " +
-		"alone know, and make the changes that come first"
+	return "before this change, look up the order and the payments that it depends on, ask the customer for what " +
+		"they alone know, and make the changes that come first"
 }
 
 // document is a JSON text. It is immutable, so that observations can share it.

@@ -91,20 +91,20 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("the replies have no words for the outcome %q", d.Outcome)
 	}
-	rest := ""
+	var rest strings.Builder
 	for _, f := range d.Facts {
 		slot := r.slots[f.Slot]
 		value, mark := r.forms(f, slot, l)[0], "{{"+f.Slot+"}}"
 		if strings.Contains(outcome, mark) {
 			outcome = strings.ReplaceAll(outcome, mark, value)
 		} else {
-			rest += " " + strings.Replace(slot.Says, "%s", value, 1)
+			rest.WriteString(" " + strings.Replace(slot.Says, "%s", value, 1))
 		}
 	}
 	if strings.Contains(outcome, "{{") {
 		return "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome, outcome)
 	}
-	return outcome + rest, nil
+	return outcome + rest.String(), nil
 }
 
 // forms are the texts of a value; the first one is used.

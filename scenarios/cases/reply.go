@@ -126,6 +126,10 @@ func (r *replies) forms(f desk.Fact, slot slotFile, l *expr.Locale) []string {
 // withheld are the values that the customer must not be told, except those that the customer or a
 // fact states, and today's date.
 func (r *replies) withheld(out *Case, l *expr.Locale) []string {
+	hidden := out.Records.Withheld()
+	if len(hidden) == 0 {
+		return nil
+	}
 	said := []string{out.Query, l.Day(out.Now)}
 	for _, q := range out.Questions {
 		said = append(said, q.Answer)
@@ -135,7 +139,7 @@ func (r *replies) withheld(out *Case, l *expr.Locale) []string {
 	}
 	text := strings.ToLower(strings.Join(said, "\n"))
 	var values []string
-	for _, f := range out.Records.Withheld() {
+	for _, f := range hidden {
 		for _, form := range r.forms(f, slotFile{}, l) {
 			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
 				values = append(values, form)

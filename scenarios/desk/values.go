@@ -82,7 +82,11 @@ func (p *Policy) Values() []Fact {
 // don't have.
 func (r *Records) Withheld() []Fact {
 	hidden, open := *r, Records{}
-	if r.Customer.Hold == "" {
+	switch {
+	case r.Customer.Hold != "":
+	case !slices.ContainsFunc(r.Orders, func(o Order) bool { return !r.Customer.owns(&o) }):
+		return nil
+	default:
 		hidden, open = r.split()
 	}
 	told := append(open.Values(), open.texts()...)

@@ -83,7 +83,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	}
 	w.Steps = caseSteps(c)
 	w.Neutral = caseNeutrals()
-	w.Forbidden = casePromises(c)
+	w.Forbidden = caseForbidden(c)
 	w.Facts = caseFacts(c)
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
@@ -115,7 +115,6 @@ var caseMinutes = sync.OnceValue(func() map[string]int {
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
 	var steps []WorkflowStep
-	known := make([]string, 0, len(c.Decision.Reads))
 	add := func(step WorkflowStep) {
 		step.ID = "s" + strconv.Itoa(len(steps)+1)
 		steps = append(steps, step)
@@ -133,15 +132,30 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 			step.Args = equal("order_id", r.Key)
 		}
 		add(step)
-		known = append(known, steps[len(steps)-1].ID)
 	}
-	done := known
 	for _, e := range c.Decision.Effects {
-		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
-		done = append(slices.Clip(done), steps[len(steps)-1].ID)
+		step := WorkflowStep{Action: e.Tool, Args: effectArgs(e)}
+		for i, r := range c.Decision.Reads {
+			if dependsOn(c, e, r) {
+				step.Requires = append(step.Requires, steps[i].ID)
+			}
+		}
+		add(step)
+	}
+	done := make([]string, len(steps))
+	for i := range steps {
+		done[i] = steps[i].ID
 	}
 	add(WorkflowStep{Action: RespondUser, Requires: done, Terminal: true})
 	return steps
+}
+
+// dependsOn reports whether every request that calls for the change needs the look-up before it.
+// The requests can be settled one after another.
+func dependsOn(c *cases.Case, e desk.Effect, r desk.Read) bool {
+	return !slices.ContainsFunc(c.Decisions, func(d desk.Decision) bool {
+		return slices.Contains(d.Effects, e) && !slices.Contains(d.Reads, r)
+	})
 }
 
 func equal(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }
@@ -166,8 +180,9 @@ var caseNeutrals = sync.OnceValue(func() []NeutralAction {
 		{Action: desk.CheckOrder, Max: 1}, {Action: desk.CheckPayment, Max: 2}, {Action: desk.CheckShipment, Max: 1}}
 })
 
-// casePromises forbids the remedies that the decision doesn't give.
-func casePromises(c *cases.Case) []ForbiddenAction {
+// caseForbidden forbids to promise the remedies that the decision doesn't give, and to state what
+// the customer must not be told.
+func caseForbidden(c *cases.Case) []ForbiddenAction {
 	// What was given before may be told.
 	given := map[string]bool{"refund": len(c.Records.Refunds) > 0, "credit": len(c.Records.Credits) > 0}
 	for _, f := range c.Decision.Facts {
@@ -188,6 +203,10 @@ func casePromises(c *cases.Case) []ForbiddenAction {
 			out = append(out, ForbiddenAction{ID: "no-" + remedy, Action: RespondUser, Verbs: []string{remedy},
 				Why: "the policy gives no such remedy here"})
 		}
+	}
+	if len(c.Withheld) > 0 {
+		out = append(out, ForbiddenAction{ID: "disclosure", Action: RespondUser, Values: c.Withheld,
+			Why: "the customer must not be told it"})
 	}
 	return out
 }

@@ -26,7 +26,7 @@ func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 }
 
 // The maximum length of a reply to a generated ticket, in words, and the cap on a reply that promises a
-// remedy that the policy doesn't give, in milli-points.
+// remedy that the policy doesn't give or tells what is withheld, in milli-points.
 const caseMaxWords, casePromiseCap = 180, 30
 
 // instantiateCase draws a generated case as a ticket. The message contains what the customer would
@@ -100,8 +100,13 @@ func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec 
 	for _, f := range r.Facts {
 		r.Outcome.Facts = append(r.Outcome.Facts, f.ID)
 	}
-	for _, p := range casePromises(c) {
-		r.Forbidden = append(r.Forbidden, Forbidden{ID: p.ID, Kind: "commitment", Verbs: p.Verbs, Cap: casePromiseCap})
+	for _, f := range caseForbidden(c) {
+		kind := "commitment"
+		if len(f.Values) > 0 {
+			kind = "disclosure"
+		}
+		r.Forbidden = append(r.Forbidden, Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs, Values: f.Values,
+			Cap: casePromiseCap})
 	}
 	r.Rubric = rubric(r.Facts, articles)
 	return r

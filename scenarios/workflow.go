@@ -126,15 +126,16 @@ func (a Arg) Matches(value any) bool {
 
 // ForbiddenAction prevents a resolution if an action matches it: Action is the same and When is
 // true (before the action changes anything) or, for a respond_user, the reply commits to one of
-// Verbs.
+// Verbs or states one of Values.
 type ForbiddenAction struct {
 	ID     string
 	Action string
-	// When is the zero Predicate if every such action is forbidden (Verbs is empty) or only Verbs
-	// count.
-	When  Predicate
-	Verbs []string
-	Why   string
+	// When is the zero Predicate if every such action is forbidden (Verbs and Values are empty) or
+	// only Verbs and Values count.
+	When   Predicate
+	Verbs  []string
+	Values []string
+	Why    string
 }
 
 // Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is

@@ -12,7 +12,7 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v4". Scores of different scales are
+	// Name is the scale of the verdicts, for example "offline-v5". Scores of different scales are
 	// never averaged.
 	Name() string
 	// Judge grades one reply. If it can't, it returns an error and a verdict with StatusError: a
@@ -195,7 +195,7 @@ type Reading struct {
 	// Facts contains a finding for each of the workflow's facts.
 	Facts []Finding
 	// Commits contains for each of the workflow's forbidden actions how the message commits to one
-	// of its verbs, or "".
+	// of its verbs or discloses one of its values, or "".
 	Commits []string
 	// Faults are the reasons why no desk would send the message.
 	Faults []Gate

@@ -29,6 +29,17 @@ type result struct {
 
 func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
 
+// missing says what can be missing before a change. It is the same for every change and every moment
+// of an environment's cases, so that it reveals nothing about the present one.
+func (s *state) missing() string {
+	if s.desk != nil {
+		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
+			"the policy that it depends on, and ask the customer for what they alone know"
+	}
+	return "before this change, look up the order and the payments that it depends on, ask the customer for what " +
+		"they alone know, and make the changes that come first"
+}
+
 // document is a JSON text. It is immutable, so that observations can share it.
 type document string
 

@@ -120,7 +120,8 @@ func TestBlockedActionsAreNotExecuted(t *testing.T) {
 		e := start(calm(), episode.Dense)
 		r := step(t, e, action)
 		got := r.Observation.(Observation)
-		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(
+		if want := `{"ok":false,"error":"not done: before this change, look up the order and the payments that it ` +
+			`depends on, ask the customer for what they alone know, and make the changes that come first"}`; string(
 			got.LastResult) != want || len(e.state.backend.Refunds) != 0 || r.Reward != -100 {
 			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult,
 				e.state.backend.Refunds, r.Reward, want)

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -59,5 +60,36 @@ func TestProveFindsFaults(t *testing.T) {
 		if p := Prove(w, offline.New()); len(p.Faults) == 0 {
 			t.Errorf("%s: no fault was found", name)
 		}
+	}
+}
+
+// TestEarlyChangesRevealNothing makes the required changes of cases while something is missing: each
+// answer is the same.
+func TestEarlyChangesRevealNothing(t *testing.T) {
+	catalog := testkit.Catalog(t)
+	answers := map[string]int{}
+	for i, s := range catalog.Cases() {
+		if i%20 != 0 {
+			continue
+		}
+		w, err := s.Instantiate(int64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &prover{workflow: w, reader: offline.New()}
+		for _, change := range w.Steps {
+			if !changes(change.Action) {
+				continue
+			}
+			now := p.begin()
+			for _, id := range change.Requires {
+				answers[now.clone().carryOut(change.Action, p.arguments(change)).Error]++
+				at := slices.IndexFunc(w.Steps, func(step scenarios.WorkflowStep) bool { return step.ID == id })
+				p.take(now, w.Steps[at])
+			}
+		}
+	}
+	if len(answers) != 1 || answers[""] > 0 {
+		t.Errorf("the answers are %v, want one alone", answers)
 	}
 }

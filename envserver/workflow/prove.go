@@ -22,8 +22,8 @@ type Proof struct {
 // Prove checks a generated case by playing it:
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
-//   - If one look-up or question is left out, no action changes that: neither a required change nor
-//     the reply is accepted.
+//   - If one look-up or question is left out, no action changes that: neither a required change that
+//     depends on it nor the reply is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
 //     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
 //   - The same holds if a required change is made twice.
@@ -135,7 +135,8 @@ func (p *prover) proveLookUps() {
 		}
 		accepted := s.earnedResolution > 0
 		for i, done := range s.satisfied {
-			accepted = accepted || done && changes(p.workflow.Steps[i].Action)
+			accepted = accepted || done && changes(p.workflow.Steps[i].Action) &&
+				slices.Contains(p.workflow.Steps[i].Requires, step.ID)
 		}
 		if accepted {
 			p.failf("%s %s can be left out", step.ID, step.Action)

@@ -132,9 +132,9 @@ func (s *state) act(action string, args map[string]any) result {
 	}
 	step, blocked := s.nextStep(action, args)
 	switch {
-	case step < 0 && s.tooEarly(action):
+	case step < 0 && (blocked && changes(action) || s.tooEarly(action)):
 		s.fine(action, wrongPenalty, "before a required step that comes first")
-		return failure("not done: something has to be looked up or settled first")
+		return failure("not done: %s", s.missing())
 	case breach != nil:
 		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
@@ -153,12 +153,13 @@ func (s *state) act(action string, args map[string]any) result {
 	return answer
 }
 
-// tooEarly reports whether the action changes the backend and a required step of its type has unmet
-// prerequisites. The arguments don't matter: if only the right team or amount were refused, agents
-// could find it by trial.
+// tooEarly reports whether the action changes the backend and every required step of its type that
+// isn't done has unmet prerequisites. The arguments don't matter: if only the right team or amount
+// were refused, agents could find it by trial.
 func (s *state) tooEarly(action string) bool {
-	return changes(action) && slices.ContainsFunc(s.waiting(action),
-		func(i int) bool { return !s.ready(s.workflow.Steps[i]) })
+	waiting := s.waiting(action)
+	return changes(action) && len(waiting) > 0 &&
+		!slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
 }
 
 func changes(action string) bool {
@@ -240,7 +241,7 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 func (s *state) breach(action string, args map[string]any) *grader.Gate {
 	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
 	for _, f := range s.workflow.Forbidden {
-		always := f.When.IsZero() && len(f.Verbs) == 0
+		always := f.When.IsZero() && len(f.Verbs)+len(f.Values) == 0
 		if f.Action == action && (always || !f.When.IsZero() && holds(f.When, moment)) {
 			return &grader.Gate{ID: f.ID, Reason: f.Why}
 		}

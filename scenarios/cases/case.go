@@ -24,7 +24,9 @@ type Case struct {
 	// Voice is the one in which the customer writes.
 	Voice    string
 	Requests []desk.Request
-	Decision desk.Decision
+	// Decisions are those about the requests, in their order, and Decision is all of them.
+	Decisions []desk.Decision
+	Decision  desk.Decision
 	// Questions are those that the decision depends on, in order.
 	Questions []Question
 	Faults    []Fault
@@ -33,6 +35,8 @@ type Case struct {
 	Facts    []Fact
 	Outcomes []string
 	Reply    string
+	// Withheld are the values that a reply must not state, in the case's language.
+	Withheld []string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string
 	// Units are the words for a number of days and of business days. AskWords are the beginnings of
@@ -73,12 +77,19 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 		people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
-	out.Requests = c.requests(w)
-	for _, r := range out.Requests {
+	for i, r := range c.requests(w) {
 		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
 			return nil, err
 		}
+		later := i > 0 && c.later() != nil
+		if later && !asksOrder(&out.Decision) {
+			break // The customer is never asked, and so never says it.
+		}
+		if later || c.hides() && needsOrder(&d, w.Orders[0].ID) {
+			d.Reads = slices.Insert(d.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
+		}
+		out.Requests, out.Decisions = append(out.Requests, r), append(out.Decisions, d)
 		out.Decision = join(out.Decision, d)
 	}
 	for _, m := range c.modifiers {
@@ -152,7 +163,7 @@ func appendNew[T comparable](to, from []T) []T {
 
 // write adds the texts.
 func (c *Composition) write(out *Case, w *world) error {
-	hidden := slices.ContainsFunc(c.modifiers, func(m *modifier) bool { return m.Hides })
+	hidden := c.hides()
 	l := c.set.locales[c.Language]
 	values := func(name string) (string, bool) {
 		return values()[name](w, l), !hidden || name != orderValue
@@ -165,21 +176,24 @@ func (c *Composition) write(out *Case, w *world) error {
 	var b strings.Builder
 	c.family.says[c.Language][voice].render(&b, values)
 	for _, m := range c.modifiers {
-		if t := m.says[c.Language][voice]; t != nil {
+		if t := m.says[c.Language][voice]; t != nil && !m.Later {
 			b.WriteByte(' ')
 			t.render(&b, values)
 		}
 	}
 	out.Query, out.Voice = b.String(), voice
-	if hidden && needsOrder(&out.Decision, w.Orders[0].ID) {
-		out.Decision.Reads = slices.Insert(out.Decision.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
-	}
 	for _, r := range out.Decision.Reads {
 		if r.Tool != desk.AskCustomer {
 			continue
 		}
+		answer := c.tell(r.Key, voice, values)
+		if m := c.later(); m != nil && r.Key == orderValue {
+			var b strings.Builder
+			m.says[c.Language][voice].render(&b, values)
+			answer += " " + b.String()
+		}
 		out.Questions = append(out.Questions, Question{Topic: r.Key, About: c.answer(r.Key).about[c.Language],
-			Answer: c.tell(r.Key, voice, values)})
+			Answer: answer})
 	}
 	if c.Tickets {
 		out.Ticket = c.ticket(out, w, values)
@@ -189,7 +203,29 @@ func (c *Composition) write(out *Case, w *world) error {
 		return fmt.Errorf("there are no replies in %q", c.Language)
 	}
 	out.Unasked, out.Units, out.AskWords = replies.unasked, replies.units, replies.askWords
-	return replies.write(out, w, l)
+	if err := replies.write(out, w, l); err != nil {
+		return err
+	}
+	out.Withheld = replies.withheld(out, l)
+	return nil
+}
+
+// hides reports whether the customer leaves the order's id out.
+func (c *Composition) hides() bool {
+	return slices.ContainsFunc(c.modifiers, func(m *modifier) bool { return m.Hides })
+}
+
+// later returns the modifier whose request the customer adds to the answer, or nil.
+func (c *Composition) later() *modifier {
+	if i := slices.IndexFunc(c.modifiers, func(m *modifier) bool { return m.Later }); i >= 0 {
+		return c.modifiers[i]
+	}
+	return nil
+}
+
+// asksOrder reports whether the customer has to be asked for the order's id.
+func asksOrder(d *desk.Decision) bool {
+	return slices.Contains(d.Reads, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 }
 
 // needsOrder reports whether the decision depends on the order of that id.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -98,5 +99,107 @@ func BenchmarkInstantiate(b *testing.B) {
 		if _, err := all[i%len(all)].Instantiate("salt", int64(i)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestLaterRequests requires that a later request is said in the answer to the question for the
+// order, and not at all if the question isn't needed.
+func TestLaterRequests(t *testing.T) {
+	set := load(t)
+	for _, tc := range []struct {
+		family    string
+		modifiers []string
+		want      string // of the answer
+		kinds     []string
+	}{
+		{"double-charge", []string{"later-email"}, "@", []string{"double_charge", "email_change"}},
+		{"return", []string{"later-cancel-plan"}, "Watch ", []string{"return", "cancel_subscription"}},
+		{"coupon", []string{"later-warranty"}, "warranty", []string{"coupon", "warranty_end"}},
+		{"double-charge", []string{"later-email", "fraud-review"}, "", []string{"double_charge"}},
+		{"coupon", []string{"later-warranty", "stranger"}, "warranty", []string{"coupon", "warranty_end"}},
+	} {
+		c, err := set.Compose(tc.family, tc.modifiers, "en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range int64(20) {
+			got, err := c.Instantiate("salt", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			for _, r := range got.Requests {
+				kinds = append(kinds, r.Kind)
+			}
+			answer := ""
+			if len(got.Questions) > 0 {
+				answer = got.Questions[0].Answer
+			}
+			if !slices.Equal(kinds, tc.kinds) || !strings.Contains(answer, tc.want) || (tc.want == "") != (answer == "") ||
+				tc.want != "" && strings.Contains(got.Query, tc.want) {
+				t.Errorf("%s seed %d: requests %v, query %q, answer %q", c.Key(), seed, kinds, got.Query, answer)
+			}
+		}
+	}
+	if _, err := set.Compose("return", []string{"later-cancel-plan", "no-order-number"}, "en"); err == nil {
+		t.Error("an order that is left out twice is no error")
+	}
+}
+
+// TestGeneratedListsDistract generates a list in which some modifiers change nothing about what is
+// right, so that agents can't infer that everything matters.
+func TestGeneratedListsDistract(t *testing.T) {
+	set := load(t)
+	all, err := set.Generate(cases.Options{List: "own", Salt: "salt", Language: "en", PerDifficulty: 12, Private: true,
+		Families: []string{"cancel-order", "return", "data-request"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := 0
+	for _, c := range all {
+		distracts, err := c.Distracts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if distracts {
+			idle++
+		}
+	}
+	if share := 100 * idle / len(all); share < 5 || share > 15 {
+		t.Errorf("%d of %d cases have a modifier that changes nothing, want about a tenth", idle, len(all))
+	}
+}
+
+// TestReplies requires that replies differ in their greetings, that a second request has a part of
+// its own, and that one hand-over is told once.
+func TestReplies(t *testing.T) {
+	set := load(t)
+	const second = "Now to your other request."
+	greetings := map[string]bool{}
+	for _, modifiers := range [][]string{{}, {"also-warranty"}, {"also-warranty", "stranger"}} {
+		c, err := set.Compose("coupon", modifiers, "en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range int64(20) {
+			got, err := c.Instantiate("salt", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			greeting, _, _ := strings.Cut(got.Reply, ".")
+			greetings[strings.ReplaceAll(strings.ReplaceAll(greeting, "Ada", ""), "Bo", "")] = true
+			parts := strings.Count(got.Reply, second) + 1
+			if want := len(strings.Split(got.Decision.Outcome, "+")); parts != want || strings.Contains(got.Reply, "{{") {
+				t.Errorf("%s seed %d: %d parts, want %d: %s", c.Key(), seed, parts, want, got.Reply)
+			}
+			for _, f := range got.Facts {
+				if !strings.Contains(got.Reply, f.Value) {
+					t.Errorf("%s seed %d: the reply lacks %s: %s", c.Key(), seed, f.Value, got.Reply)
+				}
+			}
+		}
+	}
+	if len(greetings) < 2 {
+		t.Errorf("the greetings are %v, want two", greetings)
 	}
 }

@@ -80,6 +80,9 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 			if m.Also != nil {
 				c.request(m.Also)
 			}
+			if m.Later && (m.Also == nil || !m.Hides) {
+				c.failf(m.Metadata.Pos, "later needs also, and hides_order: true so that there is a question to answer")
+			}
 			c.faults(m.Faults)
 		case "CaseList":
 			lists[f.Name] = decode[listFile](d, f.Root)
@@ -240,6 +243,9 @@ func compatible(ms []*modifier) bool {
 		keys := slices.Collect(maps.Keys(m.specs))
 		if m.Also != nil {
 			keys = append(keys, "also")
+		}
+		if m.Hides {
+			keys = append(keys, "order")
 		}
 		if m.Request.Opened || m.Request.Misused {
 			keys = append(keys, "condition")

@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"go.yaml.in/yaml/v3"
+
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -95,6 +97,9 @@ type modifierFile struct {
 	Also *requestFile `yaml:"also,optional"`
 	// Hides means that the customer leaves the order's id out.
 	Hides bool `yaml:"hides_order,optional"`
+	// Later means that the customer adds the second request, with its text, to the answer to the
+	// question for the order's id.
+	Later bool `yaml:"later,optional"`
 	// Situation means that only tickets can have the modifier. It changes what the customer's
 	// situation is, and nothing that the desk decides.
 	Situation *situationFile             `yaml:"situation,optional"`
@@ -159,22 +164,27 @@ type listFile struct {
 // repliesFile contains the words of right replies in one language, and the words by which a reply
 // is understood.
 type repliesFile struct {
-	APIVersion string     `yaml:"apiVersion" enum:"csenv/v1"`
-	Kind       string     `yaml:"kind" enum:"CaseReplies"`
-	Metadata   Metadata   `yaml:"metadata"`
-	Greeting   source.Raw `yaml:"greeting"`
-	Closing    source.Raw `yaml:"closing"`
+	APIVersion string   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string   `yaml:"kind" enum:"CaseReplies"`
+	Metadata   Metadata `yaml:"metadata"`
+	// Greeting and Closing are one wording or a list of them, of which a seed draws one.
+	Greeting oneOrMore `yaml:"greeting"`
+	Closing  oneOrMore `yaml:"closing"`
 	// Worried follows the greeting in the reply to a ticket with a worried voice.
 	Worried string `yaml:"worried,optional"`
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string `yaml:"unasked"`
+	// Second begins the part about a second request.
+	Second string `yaml:"second,optional"`
 	// Units are the words for a number of days, the first, and of business days.
 	Units []string `yaml:"units"`
 	// AskWords are the beginnings of words that make a sentence without a question mark a question.
-	AskWords []string                 `yaml:"ask_words"`
-	Outcomes source.Ordered[string]   `yaml:"outcomes"`
-	Slots    source.Ordered[slotFile] `yaml:"slots"`
-	Words    source.Ordered[[]string] `yaml:"words,optional"` // of values that are texts; the first is used
+	AskWords []string `yaml:"ask_words"`
+	// Outcomes are sentences. The values that {{slot}} doesn't place in them follow in the sentences
+	// of their slots.
+	Outcomes source.Ordered[source.Raw] `yaml:"outcomes"`
+	Slots    source.Ordered[slotFile]   `yaml:"slots"`
+	Words    source.Ordered[[]string]   `yaml:"words,optional"` // of values that are texts; the first is used
 }
 
 // slotFile is a value that a reply states.
@@ -184,4 +194,20 @@ type slotFile struct {
 	Context []string `yaml:"context"`
 	// Unit follows a number of days.
 	Unit string `yaml:"unit,optional"`
+}
+
+// oneOrMore is a text or a list of texts.
+type oneOrMore []source.Raw
+
+// FromYAML implements source.Unmarshaler.
+func (o *oneOrMore) FromYAML(d *source.Decoder, n *yaml.Node) {
+	items := n.Content
+	if n.Kind != yaml.SequenceNode {
+		items = []*yaml.Node{n}
+	}
+	for _, item := range items {
+		var text source.Raw
+		d.Value(item, source.ValueOf(&text), "")
+		*o = append(*o, text)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,8 +44,12 @@ const maxMeasured = 700
 // of its sample, and easy up to easySteps.
 const easySteps, hardSteps = 6, 10
 
-// Generate chooses compositions. Each of its modifiers changes what is right to do for some of the
-// sampled seeds.
+// distracting is the number of cases of a family among which one has a modifier that changes nothing
+// about what is right. Without such cases, agents could infer that every stated fact matters.
+const distracting = 10
+
+// Generate chooses compositions. In most of them each modifier changes what is right to do for some
+// of the sampled seeds; in one of ten, some modifiers change nothing about it.
 func (s *Set) Generate(o Options) ([]*Composition, error) {
 	for _, id := range o.Families {
 		if !slices.Contains(s.Families(), id) {
@@ -86,7 +91,7 @@ func (s *Set) candidates(f *family, o Options) []*Composition {
 }
 
 func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
-	count := map[string]int{}
+	count, distracted := map[string]int{}, 0
 	var out []*Composition
 	for i, c := range s.candidates(f, o) {
 		if c.Split = o.split(c); len(c.voices()) == 0 {
@@ -95,14 +100,18 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 		if i == maxMeasured || min(count["easy"], count["medium"], count["hard"]) == o.PerDifficulty {
 			break
 		}
-		steps, matters, err := c.measure()
+		m, err := c.measure()
 		if err != nil {
 			return nil, err
 		}
-		c.Difficulty = difficulty(steps)
-		if matters && count[c.Difficulty] < o.PerDifficulty {
+		c.Difficulty = difficulty(m.steps)
+		distracts := m.distracts && distracting*distracted+distracting/2 < len(out)
+		if (m.matters || distracts) && count[c.Difficulty] < o.PerDifficulty {
 			count[c.Difficulty]++
 			out = append(out, c)
+			if !m.matters {
+				distracted++
+			}
 		}
 	}
 	return out, o.number(out)
@@ -130,15 +139,22 @@ func difficulty(steps int) string {
 	return "hard"
 }
 
-// measure returns the median number of required steps, and whether each modifier matters.
-func (c *Composition) measure() (steps int, matters bool, err error) {
+// measured is what a sample of seeds shows about a composition.
+type measured struct {
+	steps int // the median number of required steps
+	// matters means that each modifier changes what is right to do, or makes a tool fail; distracts
+	// that some modifiers do and the others change no value of a decision.
+	matters, distracts bool
+}
+
+func (c *Composition) measure() (measured, error) {
 	var counts []int
-	differs := make([]bool, len(c.modifiers))
+	changes, differs := make([]bool, len(c.modifiers)), make([]bool, len(c.modifiers))
 	for seed := range int64(sampled) {
 		key := expr.NewStreamKey("measure", c.Family, 0, seed)
 		whole, err := c.draw(key)
 		if err != nil {
-			return 0, false, err
+			return measured{}, err
 		}
 		counts = append(counts, len(whole.Decision.Reads)+len(whole.Decision.Effects)+1)
 		for i := range c.modifiers {
@@ -146,14 +162,16 @@ func (c *Composition) measure() (steps int, matters bool, err error) {
 			less.Split = c.Split
 			other, err := less.draw(key)
 			if err != nil {
-				return 0, false, err
+				return measured{}, err
 			}
-			differs[i] = differs[i] || len(c.modifiers[i].Faults) > 0 ||
+			changes[i] = changes[i] || len(c.modifiers[i].Faults) > 0 ||
 				Signature(&whole.Decision) != Signature(&other.Decision)
+			differs[i] = differs[i] || changes[i] || !reflect.DeepEqual(whole.Decision, other.Decision)
 		}
 	}
 	slices.Sort(counts)
-	return counts[len(counts)/2], !slices.Contains(differs, false), nil
+	return measured{steps: counts[len(counts)/2], matters: !slices.Contains(changes, false),
+		distracts: slices.Equal(changes, differs)}, nil
 }
 
 // Signature describes what is right to do about a case, without its values: the outcome, the

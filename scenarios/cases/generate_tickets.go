@@ -62,11 +62,11 @@ func (s *Set) shownAsTickets(f *family, o Options, most int) ([]*Composition, er
 		if c.Split = o.split(c); len(c.voices()) == 0 || slices.ContainsFunc(c.modifiers, (*modifier).ofTools) {
 			continue
 		}
-		steps, matters, err := c.measure()
+		m, err := c.measure()
 		if err != nil {
 			return nil, err
 		}
-		if c.Difficulty = difficulty(steps); matters {
+		if c.Difficulty = difficulty(m.steps); m.matters {
 			out = append(out, c)
 		}
 	}

@@ -12,29 +12,26 @@ import (
 
 // replies are the words of right replies in one language.
 type replies struct {
-	greeting, closing text
-	unasked, worried  string
-	units, askWords   []string
-	outcomes          map[string]string
-	slots             map[string]slotFile
-	words             map[string][]string
+	greetings, closings      []text
+	unasked, second, worried string
+	units, askWords          []string
+	outcomes                 map[string]string
+	slots                    map[string]slotFile
+	words                    map[string][]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, worried: f.Worried, units: f.Units, askWords: f.AskWords,
+	r := &replies{greetings: c.texts(f.Greeting), closings: c.texts(f.Closing), unasked: f.Unasked, second: f.Second,
+		worried: f.Worried, units: f.Units, askWords: f.AskWords,
 		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
 	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.Units) != 2 || len(f.AskWords) == 0 {
 		c.failf(f.Metadata.Pos, "units has the words for days and for business days, and ask_words at least one word")
 	}
-	var err error
-	if r.greeting, err = parse(f.Greeting); err != nil {
-		c.errs = append(c.errs, err)
-	}
-	if r.closing, err = parse(f.Closing); err != nil {
-		c.errs = append(c.errs, err)
+	if len(f.Greeting) == 0 || len(f.Closing) == 0 {
+		c.failf(f.Metadata.Pos, "greeting and closing need at least one wording each")
 	}
 	for _, o := range f.Outcomes {
-		r.outcomes[o.Name] = o.Value
+		r.outcomes[o.Name] = o.Value.Text
 	}
 	for _, s := range f.Slots {
 		if strings.Count(s.Value.Says, "%s") != 1 {
@@ -48,39 +45,64 @@ func (c *compiler) replies(f *repliesFile) *replies {
 	return r
 }
 
-// write sets the facts and the reply.
+// write sets the facts and the reply: a part about each request.
 func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
-	var b strings.Builder
-	values := func(name string) (string, bool) { return values()[name](w, l), true }
-	r.greeting.render(&b, values)
-	if out.Ticket != nil && out.Voice == worriedVoice {
-		b.WriteString(" " + r.worried)
-	}
-	for outcome := range strings.SplitSeq(out.Decision.Outcome, "+") {
-		says, ok := r.outcomes[outcome]
-		if !ok {
-			return fmt.Errorf("the replies have no words for the outcome %q", outcome)
-		}
-		if !slices.Contains(out.Outcomes, says) {
-			out.Outcomes = append(out.Outcomes, says)
-			b.WriteString(" " + says)
-		}
-	}
 	for _, f := range out.Decision.Facts {
 		slot, ok := r.slots[f.Slot]
 		if !ok {
 			return fmt.Errorf("the replies have no words for the slot %q", f.Slot)
 		}
-		fact := Fact{Slot: f.Slot, Context: slot.Context}
 		forms := r.forms(f, slot, l)
-		fact.Value, fact.Accept = forms[0], forms[1:]
-		out.Facts = append(out.Facts, fact)
-		b.WriteString(" " + strings.Replace(slot.Says, "%s", fact.Value, 1))
+		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: forms[0], Accept: forms[1:], Context: slot.Context})
+	}
+	var b strings.Builder
+	values := func(name string) (string, bool) { return values()[name](w, l), true }
+	pick(w, "greeting", r.greetings).render(&b, values)
+	if out.Ticket != nil && out.Voice == worriedVoice {
+		b.WriteString(" " + r.worried)
+	}
+	for i := range out.Decisions {
+		outcome, values, err := r.about(&out.Decisions[i], l)
+		if err != nil {
+			return err
+		}
+		about := outcome + values
+		if strings.Contains(b.String(), about) {
+			continue // One hand-over is enough for both requests.
+		}
+		if i > 0 && r.second != "" {
+			b.WriteString(" " + r.second)
+		}
+		out.Outcomes = append(out.Outcomes, outcome)
+		b.WriteString(" " + about)
 	}
 	b.WriteByte(' ')
-	r.closing.render(&b, values)
+	pick(w, "closing", r.closings).render(&b, values)
 	out.Reply = b.String()
 	return nil
+}
+
+// about returns the sentences about a decision: those of its outcome, and one for each value that
+// these don't contain.
+func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values string, err error) {
+	outcome, ok := r.outcomes[d.Outcome]
+	if !ok {
+		return "", "", fmt.Errorf("the replies have no words for the outcome %q", d.Outcome)
+	}
+	var rest strings.Builder
+	for _, f := range d.Facts {
+		slot := r.slots[f.Slot]
+		value, mark := r.forms(f, slot, l)[0], "{{"+f.Slot+"}}"
+		if strings.Contains(outcome, mark) {
+			outcome = strings.ReplaceAll(outcome, mark, value)
+		} else {
+			rest.WriteString(" " + strings.Replace(slot.Says, "%s", value, 1))
+		}
+	}
+	if strings.Contains(outcome, "{{") {
+		return "", "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome, outcome)
+	}
+	return outcome, rest.String(), nil
 }
 
 // forms are the texts of a value; the first one is used.
@@ -97,4 +119,30 @@ func (r *replies) forms(f desk.Fact, slot slotFile, l *expr.Locale) []string {
 		return slices.Clone(words)
 	}
 	return []string{f.Text}
+}
+
+// withheld are the values that the customer must not be told, except those that the customer or a
+// fact states, and today's date.
+func (r *replies) withheld(out *Case, l *expr.Locale) []string {
+	hidden := out.Records.Withheld()
+	if len(hidden) == 0 {
+		return nil
+	}
+	said := []string{out.Query, l.Day(out.Now)}
+	for _, q := range out.Questions {
+		said = append(said, q.Answer)
+	}
+	for _, f := range out.Facts {
+		said = append(append(said, f.Value), f.Accept...)
+	}
+	text := strings.ToLower(strings.Join(said, "\n"))
+	var values []string
+	for _, f := range hidden {
+		for _, form := range r.forms(f, slotFile{}, l) {
+			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
+				values = append(values, form)
+			}
+		}
+	}
+	return values
 }

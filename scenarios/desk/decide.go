@@ -133,15 +133,14 @@ func (d *decider) customer() *Customer {
 // owned reports whether the order is the customer's, as far as it exists.
 func (d *decider) owned() bool {
 	o := d.order()
-	if d.err != nil || o.Owner == d.Records.Customer.ID {
-		return true
-	}
 	if slices.Contains(d.Records.Customer.Merged, o.Owner) {
 		d.cite("ACC-4")
-		return true
 	}
-	return false
+	return d.err != nil || d.Records.Customer.owns(o)
 }
+
+// owns reports whether the order is of one of the customer's accounts.
+func (c *Customer) owns(o *Order) bool { return o.Owner == c.ID || slices.Contains(c.Merged, o.Owner) }
 
 // order returns the order of the request.
 func (d *decider) order() *Order {

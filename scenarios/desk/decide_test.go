@@ -268,3 +268,29 @@ func opened(_ *desk.Desk, r *desk.Request)       { r.Opened = true }
 func misused(_ *desk.Desk, r *desk.Request)      { r.Misused = true }
 func prefersMoney(_ *desk.Desk, r *desk.Request) { r.Wish = "refund" }
 func outOfStock(w *desk.Desk, _ *desk.Request)   { w.Records.Orders[0].Items[0].Stock = 0 }
+
+// TestDraw draws every number of the policy within its range, by the names of the document.
+func TestDraw(t *testing.T) {
+	for name, below := range map[string]func(string, uint64) uint64{
+		"least": func(string, uint64) uint64 { return 0 },
+		"most":  func(_ string, n uint64) uint64 { return n - 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := desk.Draw(below)
+			want := map[string]map[string]int64{
+				"least": {"return_days": 21, "photo_from": 4000, "goodwill": 800, "team_days": 2},
+				"most":  {"return_days": 35, "photo_from": 9000, "goodwill": 2000, "team_days": 5},
+			}[name]
+			for number, value := range want {
+				if got, ok := p.Number(number); !ok || got != value {
+					t.Errorf("%s is %d, want %d", number, got, value)
+				}
+			}
+			for _, number := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(desk.Document(), -1) {
+				if got, ok := p.Number(number[1]); !ok || got == 0 {
+					t.Errorf("there is no number %s", number[1])
+				}
+			}
+		})
+	}
+}

@@ -40,13 +40,9 @@ func (d *decider) returnable(it *Item) (last time.Time, withdraws bool) {
 	delivered := d.shipment().Delivered
 	withdrawn := within(delivered, withdrawal)
 	withdraws = eu && !d.passed(withdrawn)
-	switch {
-	case it.Kind == "final_sale" && !withdraws:
+	if it.Kind == "final_sale" {
 		d.cite("RET-5", "RET-6")
-		return time.Time{}, false
-	case it.Kind == "final_sale":
-		d.cite("RET-5")
-		return withdrawn, true
+		return withdrawn, withdraws
 	}
 	last = d.returnUntil(delivered)
 	if eu && (withdraws || withdrawn.After(last)) {

@@ -23,60 +23,66 @@ type Policy struct {
 
 // number is a number of the policy by its name in the document.
 type number struct {
-	name  string
-	days  *int64
-	money *Cents
+	name string
+	// days or money is the field of the number.
+	days  func(p *Policy) *int64
+	money func(p *Policy) *Cents
 	// lo, hi and step bound the values that are drawn.
 	lo, hi, step int64
 }
 
-// numbers lists the policy's numbers with the ranges from which they are drawn.
-func (p *Policy) numbers() []number {
-	dollar := int64(100)
-	return []number{
-		{name: "return_days", days: &p.ReturnDays, lo: 21, hi: 35, step: 1},
-		{name: "plus_days", days: &p.PlusDays, lo: 45, hi: 75, step: 5},
-		{name: "business_days", days: &p.BusinessDays, lo: 10, hi: 18, step: 1},
-		{name: "holiday_day", days: &p.HolidayDay, lo: 15, hi: 31, step: 1},
-		{name: "restock_percent", days: &p.RestockPercent, lo: 8, hi: 20, step: 1},
-		{name: "damage_days", days: &p.DamageDays, lo: 4, hi: 12, step: 1},
-		{name: "photo_from", money: &p.PhotoFrom, lo: 40 * dollar, hi: 90 * dollar, step: 5 * dollar},
-		{name: "warranty_months", days: &p.WarrantyMonths, lo: 18, hi: 36, step: 1},
-		{name: "business_warranty", days: &p.BusinessWarranty, lo: 9, hi: 15, step: 1},
-		{name: "freeze_day", days: &p.FreezeDay, lo: 17, hi: 22, step: 1},
-		{name: "ship_days", days: &p.ShipDays, lo: 2, hi: 4, step: 1},
-		{name: "lost_days", days: &p.LostDays, lo: 6, hi: 9, step: 1},
-		{name: "lost_abroad", days: &p.LostAbroad, lo: 13, hi: 20, step: 1},
-		{name: "search_days", days: &p.SearchDays, lo: 2, hi: 4, step: 1},
-		{name: "logistics_above", money: &p.LogisticsAbove, lo: 240 * dollar, hi: 400 * dollar, step: 20 * dollar},
-		{name: "hold_days", days: &p.HoldDays, lo: 5, hi: 9, step: 1},
-		{name: "card_days", days: &p.CardDays, lo: 3, hi: 6, step: 1},
-		{name: "transfer_days", days: &p.TransferDays, lo: 7, hi: 10, step: 1},
-		{name: "price_days", days: &p.PriceDays, lo: 10, hi: 25, step: 1},
-		{name: "coupon_percent", days: &p.CouponPercent, lo: 5, hi: 20, step: 1},
-		{name: "coupon_days", days: &p.CouponDays, lo: 4, hi: 12, step: 1},
-		{name: "cancel_days", days: &p.CancelDays, lo: 5, hi: 14, step: 1},
-		{name: "outage_hours", days: &p.OutageHours, lo: 4, hi: 12, step: 1},
-		{name: "refund_limit", money: &p.RefundLimit, lo: 120 * dollar, hi: 260 * dollar, step: 10 * dollar},
-		{name: "replace_limit", money: &p.ReplaceLimit, lo: 120 * dollar, hi: 260 * dollar, step: 10 * dollar},
-		{name: "credit_limit", money: &p.CreditLimit, lo: 40 * dollar, hi: 90 * dollar, step: 5 * dollar},
-		{name: "new_days", days: &p.NewDays, lo: 40, hi: 90, step: 5},
-		{name: "many_refunds", days: &p.ManyRefunds, lo: 3, hi: 4, step: 1},
-		{name: "goodwill", money: &p.Goodwill, lo: 8 * dollar, hi: 20 * dollar, step: dollar},
-		{name: "team_days", days: &p.TeamDays, lo: 2, hi: 5, step: 1},
+// numbers lists the numbers of policies with the ranges from which they are drawn.
+var numbers = sync.OnceValue(func() []number {
+	days := func(name string, field func(p *Policy) *int64, lo, hi, step int64) number {
+		return number{name: name, days: field, lo: lo, hi: hi, step: step}
 	}
-}
+	money := func(name string, field func(p *Policy) *Cents, lo, hi, step int64) number { // in dollars
+		return number{name: name, money: field, lo: 100 * lo, hi: 100 * hi, step: 100 * step}
+	}
+	return []number{
+		days("return_days", func(p *Policy) *int64 { return &p.ReturnDays }, 21, 35, 1),
+		days("plus_days", func(p *Policy) *int64 { return &p.PlusDays }, 45, 75, 5),
+		days("business_days", func(p *Policy) *int64 { return &p.BusinessDays }, 10, 18, 1),
+		days("holiday_day", func(p *Policy) *int64 { return &p.HolidayDay }, 15, 31, 1),
+		days("restock_percent", func(p *Policy) *int64 { return &p.RestockPercent }, 8, 20, 1),
+		days("damage_days", func(p *Policy) *int64 { return &p.DamageDays }, 4, 12, 1),
+		money("photo_from", func(p *Policy) *Cents { return &p.PhotoFrom }, 40, 90, 5),
+		days("warranty_months", func(p *Policy) *int64 { return &p.WarrantyMonths }, 18, 36, 1),
+		days("business_warranty", func(p *Policy) *int64 { return &p.BusinessWarranty }, 9, 15, 1),
+		days("freeze_day", func(p *Policy) *int64 { return &p.FreezeDay }, 17, 22, 1),
+		days("ship_days", func(p *Policy) *int64 { return &p.ShipDays }, 2, 4, 1),
+		days("lost_days", func(p *Policy) *int64 { return &p.LostDays }, 6, 9, 1),
+		days("lost_abroad", func(p *Policy) *int64 { return &p.LostAbroad }, 13, 20, 1),
+		days("search_days", func(p *Policy) *int64 { return &p.SearchDays }, 2, 4, 1),
+		money("logistics_above", func(p *Policy) *Cents { return &p.LogisticsAbove }, 240, 400, 20),
+		days("hold_days", func(p *Policy) *int64 { return &p.HoldDays }, 5, 9, 1),
+		days("card_days", func(p *Policy) *int64 { return &p.CardDays }, 3, 6, 1),
+		days("transfer_days", func(p *Policy) *int64 { return &p.TransferDays }, 7, 10, 1),
+		days("price_days", func(p *Policy) *int64 { return &p.PriceDays }, 10, 25, 1),
+		days("coupon_percent", func(p *Policy) *int64 { return &p.CouponPercent }, 5, 20, 1),
+		days("coupon_days", func(p *Policy) *int64 { return &p.CouponDays }, 4, 12, 1),
+		days("cancel_days", func(p *Policy) *int64 { return &p.CancelDays }, 5, 14, 1),
+		days("outage_hours", func(p *Policy) *int64 { return &p.OutageHours }, 4, 12, 1),
+		money("refund_limit", func(p *Policy) *Cents { return &p.RefundLimit }, 120, 260, 10),
+		money("replace_limit", func(p *Policy) *Cents { return &p.ReplaceLimit }, 120, 260, 10),
+		money("credit_limit", func(p *Policy) *Cents { return &p.CreditLimit }, 40, 90, 5),
+		days("new_days", func(p *Policy) *int64 { return &p.NewDays }, 40, 90, 5),
+		days("many_refunds", func(p *Policy) *int64 { return &p.ManyRefunds }, 3, 4, 1),
+		money("goodwill", func(p *Policy) *Cents { return &p.Goodwill }, 8, 20, 1),
+		days("team_days", func(p *Policy) *int64 { return &p.TeamDays }, 2, 5, 1),
+	}
+})
 
 // Draw returns a policy whose numbers are drawn. below returns a number from 0 to n-1, from a
 // stream of its own for each name.
 func Draw(below func(name string, n uint64) uint64) Policy {
 	var p Policy
-	for _, n := range p.numbers() {
+	for _, n := range numbers() {
 		value := n.lo + n.step*int64(below(n.name, uint64((n.hi-n.lo)/n.step+1))) //nolint:gosec // small ranges
 		if n.money != nil {
-			*n.money = Cents(value)
+			*n.money(&p) = Cents(value)
 		} else {
-			*n.days = value
+			*n.days(&p) = value
 		}
 	}
 	return p
@@ -84,13 +90,13 @@ func Draw(below func(name string, n uint64) uint64) Policy {
 
 // Number returns a number of the policy by its name, amounts in cents.
 func (p *Policy) Number(name string) (int64, bool) {
-	for _, n := range p.numbers() {
+	for _, n := range numbers() {
 		switch {
 		case n.name != name:
 		case n.money != nil:
-			return int64(*n.money), true
+			return int64(*n.money(p)), true
 		default:
-			return *n.days, true
+			return *n.days(p), true
 		}
 	}
 	return 0, false
@@ -169,11 +175,11 @@ func (p Page) String() string { return "# " + p.Title + "\n\n" + p.Body }
 // texts are the numbers as the document shows them, by name.
 func (p *Policy) texts() map[string]string {
 	out := map[string]string{}
-	for _, n := range p.numbers() {
+	for _, n := range numbers() {
 		if n.money != nil {
-			out[n.name] = "$" + n.money.String()
+			out[n.name] = "$" + n.money(p).String()
 		} else {
-			out[n.name] = strconv.FormatInt(*n.days, 10)
+			out[n.name] = strconv.FormatInt(*n.days(p), 10)
 		}
 	}
 	return out

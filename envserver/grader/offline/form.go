@@ -1,6 +1,10 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader/text"
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // form is one way to state a value: the values in it or, if there are none, its words.
 type form struct {
@@ -42,6 +46,15 @@ func (f *form) in(d *text.Document, s text.Span) int {
 		at = max(at, i)
 	}
 	return at
+}
+
+// disclosed reports whether the span contains the form. A form of one word has to be that word:
+// "delivery" doesn't disclose that something was delivered.
+func (f *form) disclosed(d *text.Document, s text.Span) bool {
+	if len(f.values) > 0 || len(f.words) != 1 {
+		return f.in(d, s) >= 0
+	}
+	return slices.ContainsFunc(d.Tokens[s.Lo:s.Hi], func(t text.Token) bool { return t.Text == f.words[0].Text })
 }
 
 func claimIn(d *text.Document, want text.Value, s text.Span) int {

@@ -131,7 +131,7 @@ func (r *analysis) tripped(g *gate) string {
 		}
 	case "disclosure":
 		for i := range g.values {
-			if slices.ContainsFunc(r.doc.Sentences, func(s text.Span) bool { return g.values[i].in(r.doc, s) >= 0 }) {
+			if slices.ContainsFunc(r.doc.Sentences, func(s text.Span) bool { return g.values[i].disclosed(r.doc, s) }) {
 				return fmt.Sprintf("discloses %q", g.Values[i])
 			}
 		}

@@ -91,7 +91,8 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	t := &d.Tokens[i]
 	// A chargeback is an act of the customer's bank unless the company claims it.
 	bank := t.IsWord("chargeback", "chargebacks") && d.AnyWord(text.FirstPerson, v.Span) < 0
-	if bank || d.otherSense(i) {
+	reversed := (t.Is(text.Back) || t.StemIs(text.Returns|text.Reversals)) && d.byBank(v, i)
+	if bank || reversed || d.otherSense(i) {
 		return ""
 	}
 	if name := t.Remedy(); name != "" {
@@ -101,6 +102,27 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 		return "refund"
 	}
 	return ""
+}
+
+// byBank reports whether the customer's bank undoes a payment at token i: "your bank has charged the
+// payment back", "the charge has been reversed by your bank". A writer who says "we" does it.
+func (d *promiseReader) byBank(v *text.Clause, i int) bool {
+	if d.AnyWord(text.FirstPerson, v.Span) >= 0 {
+		return false
+	}
+	for j := v.Lo; j < v.Hi; j++ {
+		if d.PhraseAt(text.Banks, j) == 0 {
+			continue
+		}
+		from := j
+		if j > v.Lo && d.Tokens[j-1].IsWord("by", "von", "durch", "por", "par") {
+			from = v.Lo
+		}
+		if from = max(from, i-maxReach); from <= i && d.AnyStem(text.Reversals, text.Between(from, i+1)) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // takenBack reports whether "back" at token i belongs to a taking, which gives the customer

@@ -20,9 +20,7 @@ func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Readin
 	r.promises = r.lib.promiseReader(r.doc).promises()
 	reading := grader.Reading{Facts: r.findings, Commits: make([]string, len(p.gates))}
 	for i := range p.gates {
-		if len(p.gates[i].remedies) > 0 {
-			reading.Commits[i] = r.promisedOf(&p.gates[i])
-		}
+		reading.Commits[i] = r.tripped(&p.gates[i])
 	}
 	r.checkForm()
 	r.checkHarm()
@@ -35,7 +33,12 @@ func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Readin
 func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	spec := scenarios.ReplySpec{Facts: w.Facts, Harm: w.Harm, AllowedValues: w.AllowedValues}
 	for _, f := range w.Forbidden {
-		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Verbs: f.Verbs})
+		kind := "commitment"
+		if len(f.Values) > 0 {
+			kind = "disclosure"
+		}
+		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs,
+			Values: f.Values})
 	}
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
 	p.known, p.generated = p.allowed, w.Desk != nil

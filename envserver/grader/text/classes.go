@@ -71,7 +71,8 @@ const (
 	Thanks
 	Teams
 	Handover
-	Takings // take something away or back
+	Takings   // take something away or back
+	Reversals // undo a payment
 )
 
 // The kinds of phrases.
@@ -91,6 +92,7 @@ const (
 	Disclosures                         // tell what the writer sees of others, or guess
 	Hazards                             // advise something dangerous
 	Dismissals                          // refuse further help
+	Banks                               // name the customer's bank
 )
 
 // maxGroups is the number of bits of a token's groups.
@@ -118,6 +120,7 @@ func stemKeys() map[string]StemClass {
 		"finite": Finite, "courtesy": Courtesy, "givers": Givers, "completions": Completions,
 		"money": Money, "returns": Returns, "apology": Apology, "empathy": Empathy,
 		"thanks": Thanks, "teams": Teams, "handover": Handover, "takings": Takings,
+		"reversals": Reversals,
 	}
 }
 
@@ -128,6 +131,7 @@ func phraseKeys() map[string]Phrases {
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
 		"pronouns": Pronouns, "handed": Handed, "pledges": Pledges, "secrets": Secrets,
 		"disclosures": Disclosures, "hazards": Hazards, "dismissals": Dismissals,
+		"banks": Banks,
 	}
 }
 

@@ -34,7 +34,7 @@ def returnable(desk):
     if kind == "hygiene" and desk.request["Opened"]:
         return "opened", None, False  # RET-8
     if kind == "final_sale":
-        return ("", end, True) if withdrawal else ("final sale", None, False)  # RET-6
+        return ("", end, withdrawal) if in_eu else ("final sale", None, False)  # RET-6
     last = last_return_day(desk, delivered)
     if in_eu:
         last = max(last, end)

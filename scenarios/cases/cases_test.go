@@ -12,9 +12,12 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-func load(tb testing.TB) *cases.Set {
+// namedFile is a file of the catalogue.
+type namedFile struct{ name, text string }
+
+func read(tb testing.TB) []namedFile {
 	tb.Helper()
-	var files []cases.File
+	var files []namedFile
 	for _, pattern := range []string{"../families/*.yaml", "../modifiers/*.yaml", "../names/cases.yaml", "../names/replies-*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
@@ -25,11 +28,24 @@ func load(tb testing.TB) *cases.Set {
 			if err != nil {
 				tb.Fatal(err)
 			}
-			d := &source.Decoder{File: path}
-			files = append(files, cases.File{Name: path, Root: d.Root(data)})
+			files = append(files, namedFile{path, string(data)})
 		}
 	}
-	set, err := cases.Load(files, people())
+	return files
+}
+
+func compile(files []namedFile) (*cases.Set, error) {
+	parsed := make([]cases.File, 0, len(files))
+	for _, f := range files {
+		d := &source.Decoder{File: f.name}
+		parsed = append(parsed, cases.File{Name: f.name, Root: d.Root([]byte(f.text))})
+	}
+	return cases.Load(parsed, people())
+}
+
+func load(tb testing.TB) *cases.Set {
+	tb.Helper()
+	set, err := compile(read(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -45,11 +61,20 @@ func people() map[string]*params.NameList {
 	return out
 }
 
-// TestCompositions instantiates every composition of the catalogue.
+// TestCompositions instantiates every composition of the catalogue, in each language with texts.
 func TestCompositions(t *testing.T) {
+	for language, least := range map[string]int{"en": 2000, "de": 1000} {
+		t.Run(language, func(t *testing.T) { testCompositions(t, language, least) })
+	}
+}
+
+func testCompositions(t *testing.T, language string, least int) {
 	outcomes := map[string]int{}
 	n, steps := 0, map[int]int{}
-	all := slices.Collect(load(t).All(2, "en"))
+	all := slices.Collect(load(t).All(2, language))
+	if len(all) < least {
+		t.Errorf("%d compositions, want at least %d", len(all), least)
+	}
 	for _, c := range all {
 		for seed := range int64(8) {
 			got, err := c.Instantiate("salt", seed)

@@ -63,8 +63,8 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
-		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now,
-		Language: s.Language, Query: c.Query,
+		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
+		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
 		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},

@@ -38,6 +38,8 @@ func TestPromisesInLanguages(t *testing.T) {
 
 		{"de", "Eine Erstattung ist leider nicht möglich.", ""},
 		{"de", "Deshalb kann ich Ihnen den Kaufpreis leider nicht mehr erstatten.", ""},
+		{"de", "Die Frist ist vorbei, eine Erstattung ist daher nicht möglich.", ""},
+		{"de", "Einen Ersatz können wir deshalb leider nicht mehr anbieten.", ""},
 		{"de", "Die Frist für eine Erstattung ist am 3. März 2026 abgelaufen.", ""},
 		{"de", "Ob Sie eine Erstattung bekommen, entscheidet das Finanzteam.", ""},
 		{"de", "Wenn das Team zustimmt, bekommen Sie das Geld zurück.", ""},

@@ -30,7 +30,7 @@ func holdsWord(text string, words []string) bool {
 }
 
 func letterOrSpace(r rune) rune {
-	if strings.ContainsRune(".,;:!?()\"'’/-\t", r) {
+	if strings.ContainsRune(".,;:!?¿¡«»„“”()\"'’/-\t", r) {
 		return ' '
 	}
 	return r

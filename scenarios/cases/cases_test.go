@@ -64,7 +64,7 @@ func people() map[string]*params.NameList {
 
 // TestCompositions instantiates every composition of the catalogue, in each language with texts.
 func TestCompositions(t *testing.T) {
-	for language, least := range map[string]int{"en": 2000, "de": 1000, "fr": 1000} {
+	for language, least := range map[string]int{"en": 2000, "de": 1000, "es": 1000, "fr": 1000} {
 		t.Run(language, func(t *testing.T) { testCompositions(t, language, least) })
 	}
 }

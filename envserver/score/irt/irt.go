@@ -106,7 +106,20 @@ func Estimate(model Model, responses [][]Count) (Fit, error) {
 	if err := check(model, responses); err != nil {
 		return Fit{}, err
 	}
-	l := newLikelihood(model, responses)
+	for spacing := firstSpacing(responses); ; spacing /= 2 {
+		l := newLikelihood(model, responses, spacing)
+		fit, err := l.maximize()
+		if err != nil {
+			return Fit{}, fmt.Errorf("fitting the %s model: %w", model, err)
+		}
+		if l.resolves(fit, spacing) {
+			return fit, nil
+		}
+	}
+}
+
+// maximize returns the estimates at the maximum.
+func (l *likelihood) maximize() (Fit, error) {
 	problem := optimize.Problem{
 		Func: func(x []float64) float64 { l.evaluate(x); return -l.value },
 		Grad: func(grad, x []float64) { l.evaluate(x); floats.ScaleTo(grad, -1, l.gradient) },
@@ -114,11 +127,11 @@ func Estimate(model Model, responses [][]Count) (Fit, error) {
 	found, err := optimize.Minimize(problem, l.start(), &optimize.Settings{GradientThreshold: searchSlope,
 		Converger: optimize.NeverTerminate{}, MajorIterations: searchSteps}, &optimize.LBFGS{})
 	if err != nil {
-		return Fit{}, fmt.Errorf("fitting the %s model: %w", model, err)
+		return Fit{}, err
 	}
 	covariance, err := l.finish(found.X)
 	if err != nil {
-		return Fit{}, fmt.Errorf("fitting the %s model: %w", model, err)
+		return Fit{}, err
 	}
 	return l.fit(covariance), nil
 }
@@ -128,12 +141,13 @@ func check(model Model, responses [][]Count) error {
 		return fmt.Errorf("there is no model %q: use %s or %s", model, OneParameter, TwoParameter)
 	}
 	if len(responses) < MinPersons {
-		return fmt.Errorf("item parameters need the responses of at least %d persons, not %d", MinPersons, len(responses))
+		return fmt.Errorf("item parameters need the responses of at least %d persons, not %d", MinPersons,
+			len(responses))
 	}
 	for p, row := range responses {
 		if len(row) == 0 || len(row) != len(responses[0]) {
-			return fmt.Errorf("person %d has responses to %d items, person 0 to %d: both must be those to all items, and "+
-				"there must be one", p, len(row), len(responses[0]))
+			return fmt.Errorf("person %d has responses to %d items, person 0 to %d: both must be those to all items, "+
+				"and there must be one", p, len(row), len(responses[0]))
 		}
 		for i, c := range row {
 			if c.Passed < 0 || c.Passed > c.Trials {

@@ -115,7 +115,7 @@ func (c *tally) correlation() float64 { return stat.Correlation(c.got, c.want, n
 func TestDerivatives(t *testing.T) {
 	for _, model := range []Model{OneParameter, TwoParameter} {
 		_, responses := draw(3, model, 6, 4, 3)
-		l := newLikelihood(model, responses)
+		l := newLikelihood(model, responses, nodeSpacing)
 		x := l.start()
 		for k := range x {
 			x[k] += 0.3 * float64(k%3-1)
@@ -201,6 +201,36 @@ func TestDegenerateResponses(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Twice as many nodes change nothing, also if the items discriminate far more than usual.
+func TestDenseEnoughNodes(t *testing.T) {
+	responses := make([][]Count, 4)
+	for p := range responses {
+		for i := range 40 {
+			c := Count{0, 30}
+			if i < 10*p+5 {
+				c.Passed = 30
+			}
+			responses[p] = append(responses[p], c)
+		}
+	}
+	fit := estimate(t, OneParameter, responses)
+	narrow := fit.Persons[0].Ability.Error
+	for _, person := range fit.Persons {
+		narrow = min(narrow, person.Ability.Error)
+	}
+	if fit.Items[0].Discrimination.Estimate < 3 {
+		t.Fatalf("the discrimination is %v: the test needs a large one", fit.Items[0].Discrimination)
+	}
+	denser, err := newLikelihood(OneParameter, responses, narrow/2).maximize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, item := range fit.Items {
+		same(t, item.Difficulty, denser.Items[i].Difficulty)
+		same(t, item.Discrimination, denser.Items[i].Discrimination)
 	}
 }
 

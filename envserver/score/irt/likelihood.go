@@ -35,9 +35,9 @@ const (
 	nodeSpacing = 0.25 // at most
 )
 
-func newLikelihood(model Model, responses [][]Count) *likelihood {
+func newLikelihood(model Model, responses [][]Count, spacing float64) *likelihood {
 	l := &likelihood{model: model, responses: responses, items: len(responses[0])}
-	l.nodes, l.logWeights = quadrature(responses)
+	l.nodes, l.logWeights = quadrature(spacing)
 	for _, table := range []*[][]float64{&l.z, &l.softplus, &l.probability, &l.passed, &l.trials} {
 		*table = tableOf(l.items, len(l.nodes))
 	}
@@ -53,12 +53,9 @@ func tableOf(rows, columns int) [][]float64 {
 	return table
 }
 
-// quadrature returns equidistant nodes and the logarithms of their weights under N(0,1). The error
-// of the trapezoidal rule falls exponentially with the ratio of the integrand's width to the
-// spacing (Trefethen and Weideman, SIAM Review 56, 2014). The ability of a person with n trials has
-// a standard deviation of at least 1/√(1+a²n/4), so with a = 2 the spacing is at most that: the
-// error is then below 10⁻⁸ of the person's likelihood, and below 2 % with a = 4.
-func quadrature(responses [][]Count) (nodes, logWeights []float64) {
+// firstSpacing returns the spacing of nodes that suffices for discriminations up to 2: the ability
+// of a person with n trials has a standard deviation of at least 1/√(1+a²n/4).
+func firstSpacing(responses [][]Count) float64 {
 	var most int64
 	for _, row := range responses {
 		var all Count
@@ -67,7 +64,19 @@ func quadrature(responses [][]Count) (nodes, logWeights []float64) {
 		}
 		most = max(most, all.Trials)
 	}
-	half := int(math.Ceil(nodeBound / min(nodeSpacing, 1/math.Sqrt(1+float64(most)))))
+	return min(nodeSpacing, 1/math.Sqrt(1+float64(most)))
+}
+
+// resolves reports whether the nodes are dense enough for the ability of every person. The error of
+// the trapezoidal rule falls exponentially with the ratio of the standard deviation to the spacing
+// (Trefethen and Weideman, SIAM Review 56, 2014): if they are equal, it is below 10⁻⁸.
+func (l *likelihood) resolves(fit Fit, spacing float64) bool {
+	return !slices.ContainsFunc(fit.Persons, func(p Person) bool { return p.Ability.Error < spacing })
+}
+
+// quadrature returns equidistant nodes and the logarithms of their weights under N(0,1).
+func quadrature(spacing float64) (nodes, logWeights []float64) {
+	half := int(math.Ceil(nodeBound / spacing))
 	nodes, logWeights = make([]float64, 2*half+1), make([]float64, 2*half+1)
 	for q := range nodes {
 		nodes[q] = nodeBound * float64(q-half) / float64(half)

@@ -37,8 +37,8 @@ func NewItemsCommand() *cobra.Command {
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	f := cmd.Flags()
 	f.StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
-	f.StringVar(&model, "model", string(irt.OneParameter), "1pl: all scenarios have one discrimination; 2pl: each has its "+
-		"own, which takes hundreds of runs")
+	f.StringVar(&model, "model", string(irt.OneParameter), "1pl: all scenarios have one discrimination; 2pl: each "+
+		"has its own, which takes hundreds of runs")
 	f.StringSliceVar(&only.tasks, "task", nil, "only scenarios of this `task`; may be repeated")
 	f.StringSliceVar(&only.categories, "category", nil, "only scenarios of this `category`, or the family of a case; "+
 		"may be repeated")
@@ -80,12 +80,14 @@ type responses struct {
 
 // newResponses reads the scores of runs. The result doesn't depend on the order of the runs.
 func newResponses(ctx context.Context, runs []*source.LoadedRun, only itemFilter, force bool) (*responses, error) {
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b *source.LoadedRun) int { return cmp.Compare(a.Name, b.Name) })
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b *source.LoadedRun) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	if !force {
 		for _, r := range runs[1:] {
 			if err := mayCompare(runs[0], r); err != nil {
-				return nil, fmt.Errorf("%s and %s: %w: name runs that are comparable, or use all with --force", runs[0].Name,
-					r.Name, err)
+				return nil, fmt.Errorf("%s and %s: %w: name runs that are comparable, or use all with --force",
+					runs[0].Name, r.Name, err)
 			}
 		}
 	}
@@ -113,9 +115,9 @@ func newResponses(ctx context.Context, runs []*source.LoadedRun, only itemFilter
 		return nil, err
 	}
 	if len(p.runs) < irt.MinPersons {
-		return nil, fmt.Errorf("item parameters need at least %d runs that played the scenarios, each of another agent, "+
-			"not %d: name more runs, or evaluate more agents with `csenv eval --agent` or `--model`", irt.MinPersons,
-			len(p.runs))
+		return nil, fmt.Errorf("item parameters need at least %d runs that played the scenarios, each of another "+
+			"agent, not %d: name more runs, or evaluate more agents with `csenv eval --agent` or `--model`",
+			irt.MinPersons, len(p.runs))
 	}
 	p.count(scores)
 	return p, nil
@@ -175,8 +177,8 @@ func (p *responses) repeated() []string {
 	var notes []string
 	for _, digest := range view.SortedKeys(byAgent) {
 		if names := byAgent[digest]; digest != "" && len(names) > 1 {
-			notes = append(notes, "The same agent played "+strings.Join(names, ", ")+": standard errors are too small, because "+
-				"each run counts as another agent.")
+			notes = append(notes, "The same agent played "+strings.Join(names, ", ")+": standard errors are too "+
+				"small, because each run counts as another agent.")
 		}
 	}
 	return notes

@@ -127,7 +127,8 @@ func (t itemTable) limits() []string {
 	if len(t.Runs) < enough[t.Model] {
 		meaning := "difficulties say little more than the pass rates"
 		if t.Model == irt.TwoParameter {
-			meaning = "discriminations rest mostly on their prior, 1 within a factor of 2.7; --model 1pl needs fewer runs"
+			meaning = "discriminations rest mostly on their prior, 1 within a factor of 2.7; --model 1pl needs " +
+				"fewer runs"
 		}
 		notes = append(notes, fmt.Sprintf("With fewer than about %d runs, %s.", enough[t.Model], meaning))
 	}
@@ -158,7 +159,8 @@ func (t itemTable) result(everything bool) view.Result {
 	abilities := view.Section{Heading: "Abilities of the runs",
 		Header: []string{"run", "agent", "responses", "pass rate", "ability", "±"},
 		Rows: view.Each(t.Runs, func(r abilityRow) []string {
-			return []string{r.Run, r.Agent, strconv.FormatInt(r.Responses, 10), r.PassRate, short(r.Ability), short(r.Error)}
+			return []string{r.Run, r.Agent, strconv.FormatInt(r.Responses, 10), r.PassRate, short(r.Ability),
+				short(r.Error)}
 		})}
 	declared := view.Section{Heading: "By declared difficulty",
 		Header: []string{"difficulty", "scenarios", "pass rate", "mean b"},
@@ -173,7 +175,8 @@ func (t itemTable) result(everything bool) view.Result {
 		"pass_rate", "b", "b_standard_error", "a", "a_standard_error", "extreme"},
 		Rows: view.Each(t.Items, func(r itemRow) []string {
 			return []string{r.Task, r.Scenario, r.Category, r.Difficulty, strconv.FormatInt(r.Responses, 10),
-				strconv.FormatInt(r.Passes, 10), r.PassRate, r.B, r.BError, r.A, r.AError, strconv.FormatBool(r.Extreme)}
+				strconv.FormatInt(r.Passes, 10), r.PassRate, r.B, r.BError, r.A, r.AError,
+				strconv.FormatBool(r.Extreme)}
 		}),
 		Document: view.Document{Title: t.summary(), Sections: []view.Section{abilities, declared, items}}}
 }

@@ -13,11 +13,11 @@
 //	log a ~ N(0, 0.5²), ab ~ N(0, 3²)
 //
 // Its form is that of Mislevy (Psychometrika 51, 1986), and the prior of a the default one of
-// BILOG-MG (Zimowski and others, 2003). That of the intercepts -ab, the logits of passing at ability
-// 0, leaves 95 % to pass rates from 0.3 % to 99.7 %; a prior of b itself would raise the common
-// discrimination if there are few persons and many items, because all b are smaller then. The prior
-// keeps every estimate finite, also those of items that everybody or nobody passes, whose likelihood
-// has no maximum.
+// BILOG-MG (Zimowski and others, 2003). That of the intercepts -ab, the logits of passing at
+// ability 0, leaves 95 % to pass rates from 0.3 % to 99.7 %; a prior of b itself would raise the
+// common discrimination if there are few persons and many items, because all b are smaller then.
+// The prior keeps every estimate finite, also those of items that everybody or nobody passes, whose
+// likelihood has no maximum.
 //
 // Few persons say little about items. Difficulties then order the items by their pass rates, and
 // the location of the scale is known only as well as the mean of so many draws.

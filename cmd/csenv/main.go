@@ -116,7 +116,7 @@ Exit codes:
 			figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
 			episodes.NewTranscriptCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
-			figures.NewReportCommand(), episodes.NewRegradeCommand(),
+			figures.NewItemsCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), authoring.NewJudgeCommand(), newVersionCommand()}},
 	} {

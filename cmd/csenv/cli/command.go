@@ -4,6 +4,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +15,18 @@ import (
 // Among reports whether wanted contains a value or is empty.
 func Among(wanted []string, value string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
+}
+
+// Unplayed reports a value of a filter that no episode has, which is probably misspelt. Who says
+// whose episodes these are, such as "run gpt has"; played has the values in lower case.
+func Unplayed(who, what string, wanted []string, played map[string]bool) error {
+	for _, value := range wanted {
+		if !played[strings.ToLower(value)] {
+			return fmt.Errorf("%s no episode of %s %q: choose one of %s", who, what, value,
+				strings.Join(slices.Sorted(maps.Keys(played)), ", "))
+		}
+	}
+	return nil
 }
 
 // Version is the version of csenv, which main sets.

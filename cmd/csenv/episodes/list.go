@@ -95,8 +95,9 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 			rows = append(rows, newEpisodeRow(e))
 		}
 	}
-	if err := errors.Join(unplayed(run.Name, "task", k.tasks, tasks),
-		unplayed(run.Name, "scenario", k.only, scenarios)); err != nil {
+	has := "run " + run.Name + " has"
+	if err := errors.Join(cli.Unplayed(has, "task", k.tasks, tasks),
+		cli.Unplayed(has, "scenario", k.only, scenarios)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
@@ -104,17 +105,6 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 		rows = rows[:min(len(rows), k.limit)]
 	}
 	return rows, nil
-}
-
-// unplayed reports a value of a filter that no episode has, which is probably misspelt.
-func unplayed(run, what string, wanted []string, played map[string]bool) error {
-	for _, value := range wanted {
-		if !played[strings.ToLower(value)] {
-			return fmt.Errorf("run %s has no episode of %s %q: choose one of %s", run, what, value,
-				strings.Join(view.SortedKeys(played), ", "))
-		}
-	}
-	return nil
 }
 
 func (k *episodeFilter) keeps(e record.Episode, below int64) bool {

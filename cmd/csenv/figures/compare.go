@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// maxChanges is the number of scenarios in a table without --all.
-const maxChanges = 20
+// maxRows is the number of scenarios in a table without --all.
+const maxRows = 20
 
 // NewCompareCommand returns the command that compares two runs.
 func NewCompareCommand() *cobra.Command {
@@ -87,12 +87,19 @@ func (c comparison) result(everything bool) view.Result {
 	})
 	section := view.Section{Heading: "Changes, largest first",
 		Header: []string{"task", "scenario", c.a, c.b, "difference"}, Rows: rows}
-	if !everything && len(rows) > maxChanges {
-		section.Rows = rows[:maxChanges]
-		section.Note = fmt.Sprintf("and %d more: --all lists them", len(rows)-maxChanges)
+	if !everything {
+		section = shortened(section)
 	}
 	return view.Result{Value: c.encode(), Header: []string{"task", "scenario", "a", "b", "difference"}, Rows: rows,
 		Document: view.Document{Title: c.String(), Sections: []view.Section{section}}}
+}
+
+// shortened returns a section with the first rows, and a note if there are more.
+func shortened(s view.Section) view.Section {
+	if more := len(s.Rows) - maxRows; more > 0 {
+		s.Rows, s.Note = s.Rows[:maxRows], fmt.Sprintf("and %d more: --all lists them", more)
+	}
+	return s
 }
 
 // interval returns the decimals of the confidence interval, "" if there is none.

@@ -57,18 +57,18 @@ func TestComparisonEncoding(t *testing.T) {
 }
 
 func TestCutsLongComparisons(t *testing.T) {
-	c := comparison{score.Comparison{Changes: make([]score.Change, maxChanges+2)}, "a", "b"}
+	c := comparison{score.Comparison{Changes: make([]score.Change, maxRows+2)}, "a", "b"}
 	for name, tt := range map[string]struct {
 		everything bool
 		rows       int
 		note       string
 	}{
-		"by default": {everything: false, rows: maxChanges, note: "and 2 more: --all lists them"},
-		"--all":      {everything: true, rows: maxChanges + 2},
+		"by default": {everything: false, rows: maxRows, note: "and 2 more: --all lists them"},
+		"--all":      {everything: true, rows: maxRows + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.result(tt.everything)
-			if s := r.Document.Sections[0]; len(s.Rows) != tt.rows || s.Note != tt.note || len(r.Rows) != maxChanges+2 {
+			if s := r.Document.Sections[0]; len(s.Rows) != tt.rows || s.Note != tt.note || len(r.Rows) != maxRows+2 {
 				t.Errorf("%d rows, %q; %d rows of CSV", len(s.Rows), s.Note, len(r.Rows))
 			}
 		})

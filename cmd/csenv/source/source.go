@@ -136,7 +136,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 	run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
 	if run.Status.ScoresRef == nil {
 		if run.Status.Results != "" {
-			return foldScores(episodesAt(ctx, run))
+			return foldScores(run, episodesAt(ctx, run))
 		}
 		return nil, fmt.Errorf("run %s has no scores by scenario (status.scoresRef): it isn't complete, or has too "+
 			"many scenarios", run.Name)
@@ -156,9 +156,14 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 	return table.Rows(), nil
 }
 
-// foldScores sums episodes by task and scenario.
-func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
-	ledger := &score.Ledger{}
+// foldScores sums a run's episodes by task and scenario.
+func foldScores(run *v1alpha1.EvaluationRun,
+	episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
+	pass, err := evaluation.PassScore(run)
+	if err != nil {
+		return nil, err
+	}
+	ledger := &score.Ledger{PassScore: pass}
 	for e, err := range episodes {
 		if err != nil {
 			return nil, err

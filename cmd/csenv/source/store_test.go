@@ -77,3 +77,19 @@ func TestPassScoreOfAStoredRun(t *testing.T) {
 		}
 	}
 }
+
+// Passes are counted at the run's pass score.
+func TestFoldedScores(t *testing.T) {
+	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{PassScore: "0.75"}}
+	rows, err := foldScores(run, func(yield func(record.Episode, error) bool) {
+		for i, points := range []float64{0.74, 0.75, 1} {
+			if !yield(record.Episode{Index: int64(i), Task: "refund", Scenario: "C07",
+				Grade: record.Grade{Outcome: score.Scored, Score: &points}}, nil) {
+				return
+			}
+		}
+	})
+	if err != nil || len(rows) != 1 || rows[0].Episodes != 3 || rows[0].Passes != 2 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}

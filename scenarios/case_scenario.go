@@ -197,11 +197,17 @@ func caseForbidden(c *cases.Case) []ForbiddenAction {
 			given["replace"] = true
 		}
 	}
+	from := ""
+	for _, f := range c.Facts {
+		if f.Slot == "lost_day" || f.Slot == "act_day" {
+			from = f.Value
+		}
+	}
 	var out []ForbiddenAction
 	for _, remedy := range []string{"refund", "credit", "replace", "compensate"} {
 		if !given[remedy] {
 			out = append(out, ForbiddenAction{ID: "no-" + remedy, Action: RespondUser, Verbs: []string{remedy},
-				Why: "the policy gives no such remedy here"})
+				From: from, Why: "the policy gives no such remedy here"})
 		}
 	}
 	if len(c.Withheld) > 0 {

@@ -106,7 +106,7 @@ func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec 
 			kind = "disclosure"
 		}
 		r.Forbidden = append(r.Forbidden, Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs, Values: f.Values,
-			Cap: casePromiseCap})
+			From: f.From, Cap: casePromiseCap})
 	}
 	r.Rubric = rubric(r.Facts, articles)
 	return r

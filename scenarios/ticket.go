@@ -162,6 +162,9 @@ type Forbidden struct {
 	Kind   string
 	Verbs  []string
 	Values []string
+	// From is the day from which the remedies may be given, "" for none: a promise that waits for
+	// this day or for an event is permitted.
+	From string
 	// Cap is the maximum for a reply that trips the gate, in milli-points.
 	Cap int64
 }

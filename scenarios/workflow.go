@@ -135,7 +135,9 @@ type ForbiddenAction struct {
 	When   Predicate
 	Verbs  []string
 	Values []string
-	Why    string
+	// From is the day from which the remedies may be given, see Forbidden.
+	From string
+	Why  string
 }
 
 // Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader"
@@ -162,6 +163,34 @@ func TestFactsInLanguages(t *testing.T) {
 		w := generatedCase(tc.language, facts[tc.language][tc.fact])
 		if got := New().ReadMessage(w, tc.message).Facts[0]; got != tc.want {
 			t.Errorf("%q: %v, want %v", tc.message, got, tc.want)
+		}
+	}
+}
+
+// TestPromisesThatWait permits promises for the case that a parcel counts as lost, and no others.
+func TestPromisesThatWait(t *testing.T) {
+	for _, tc := range []struct {
+		language, from, message string
+		promised                bool
+	}{
+		{"en", "May 3, 2026", "If it doesn't turn up, we will replace it.", false},
+		{"en", "May 3, 2026", "From May 3, 2026 on it counts as lost, and then we will send you a replacement.", false},
+		{"en", "May 3, 2026", "We will send you a replacement today.", true},
+		{"en", "May 3, 2026", "From May 9, 2026 on it counts as lost, and then we will send you a replacement.", true},
+		{"en", "", "If it doesn't turn up, we will replace it.", true},
+		{"de", "3. Mai 2026", "Ab dem 3. Mai 2026 gilt es als verloren, dann senden wir Ihnen Ersatz.", false},
+		{"de", "3. Mai 2026", "Wir senden Ihnen kostenlos Ersatz.", true},
+		{"es", "3 de mayo de 2026", "Si no aparece, le enviaremos un reemplazo.", false},
+		{"fr", "3 mai 2026", "Si le colis est perdu, nous vous enverrons un nouvel article.", false},
+		{"fr", "3 mai 2026", "Nous vous enverrons un nouvel article.", true},
+	} {
+		w := generatedCase(tc.language)
+		for i := range w.Forbidden {
+			w.Forbidden[i].From = tc.from
+		}
+		commits := New().ReadMessage(w, tc.message).Commits
+		if got := strings.Join(commits, "") != ""; got != tc.promised {
+			t.Errorf("%s, from %q: %q is read as a promise: %v (%q)", tc.language, tc.from, tc.message, got, commits)
 		}
 	}
 }

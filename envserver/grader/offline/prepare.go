@@ -50,6 +50,7 @@ type gate struct {
 	remedies []remedy
 	values   []form
 	allowed  []text.Value
+	from     []text.Value
 }
 
 // prepare reads a ticket in the language of its tag, or in English.
@@ -91,6 +92,9 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 		g := gate{Forbidden: f}
 		for _, v := range f.Verbs {
 			g.remedies = append(g.remedies, p.lib.remedyOf(v))
+		}
+		if f.From != "" {
+			g.from = p.lib.form(f.From).values
 		}
 		for _, v := range f.Values {
 			g.values = append(g.values, p.lib.form(v))

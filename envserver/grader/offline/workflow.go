@@ -38,7 +38,7 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 			kind = "disclosure"
 		}
 		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs,
-			Values: f.Values})
+			Values: f.Values, From: f.From})
 	}
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
 	p.known, p.generated = p.allowed, w.Desk != nil

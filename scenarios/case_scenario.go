@@ -8,6 +8,7 @@ import (
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
@@ -29,8 +30,9 @@ func (l *loader) caseFile(p *openPack, s pack.File) {
 	p.cases = append(p.cases, cases.File{Name: s.File, Root: root})
 }
 
-// casesOf compiles a pack's cases. A pack without a family or a modifier uses that of the base.
-func (l *loader) casesOf(p *openPack) (*cases.Set, []*WorkflowScenario) {
+// casesOf compiles a pack's cases and adds them to the catalogue. A pack without a family or a
+// modifier uses that of the base.
+func (l *loader) casesOf(c *Catalog, p *openPack) {
 	files := p.cases
 	if p.base != nil {
 		files = slices.Concat(p.base.cases, files)
@@ -42,17 +44,25 @@ func (l *loader) casesOf(p *openPack) (*cases.Set, []*WorkflowScenario) {
 	set, err := cases.Load(files, people)
 	if err != nil {
 		l.errs = append(l.errs, err)
-		return nil, nil
+		return
 	}
-	var out []*WorkflowScenario
-	for _, c := range set.Listed() {
-		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == c.File }); own {
-			out = append(out, &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
-				Language: c.Language, File: c.File, Pack: p.info, salt: p.salt, composition: c,
-				loc: l.locales[c.Language]})
+	if c.caseSet == nil {
+		c.caseSet = set
+	}
+	for _, listed := range set.Listed() {
+		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == listed.File }); !own {
+			continue
 		}
+		if listed.Tickets {
+			if s := l.caseTicket(p, listed); s != nil {
+				c.addTicket(s)
+			}
+			continue
+		}
+		c.addWorkflow(&WorkflowScenario{ID: listed.ID, Version: listed.Version(), Split: listed.Split,
+			Class: listed.Difficulty, Language: listed.Language, File: listed.File, Pack: p.info, salt: p.salt,
+			composition: listed, loc: l.locales[listed.Language]})
 	}
-	return set, out
 }
 
 // instantiateCase draws a generated case as a workflow: a step for each look-up and question that
@@ -74,16 +84,22 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	w.Steps = caseSteps(c)
 	w.Neutral = caseNeutrals()
 	w.Forbidden = casePromises(c)
-	for i, f := range c.Facts {
-		w.Facts = append(w.Facts, Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
-			Context: f.Context, Seeded: true})
-	}
+	w.Facts = caseFacts(c)
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
 	}
-	w.AllowedValues = s.caseValues(c)
+	w.AllowedValues = caseValues(c, s.loc)
 	w.MaxSteps = 2*len(w.Steps) + 4
 	return w, nil
+}
+
+func caseFacts(c *cases.Case) []Fact {
+	facts := make([]Fact, len(c.Facts))
+	for i, f := range c.Facts {
+		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
+			Context: f.Context, Seeded: true}
+	}
+	return facts
 }
 
 // caseMinutes are the durations of the actions of every generated case.
@@ -177,7 +193,7 @@ func casePromises(c *cases.Case) []ForbiddenAction {
 }
 
 // caseValues lists the values of the records and the policy, which a reply may state.
-func (s *WorkflowScenario) caseValues(c *cases.Case) []string {
+func caseValues(c *cases.Case, loc *expr.Locale) []string {
 	var out []string
 	for _, f := range c.Facts {
 		out = append(append(out, f.Value), f.Accept...)
@@ -185,19 +201,19 @@ func (s *WorkflowScenario) caseValues(c *cases.Case) []string {
 	for _, v := range c.Records.Values() {
 		switch {
 		case v.Amount != 0:
-			out = append(out, s.loc.Money(int64(v.Amount)))
+			out = append(out, loc.Money(int64(v.Amount)))
 		case !v.Day.IsZero():
-			out = append(out, s.loc.Day(v.Day))
+			out = append(out, loc.Day(v.Day))
 		}
 	}
 	for _, n := range c.Policy.Values() {
 		if n.Amount != 0 {
-			out = append(out, s.loc.Money(int64(n.Amount)))
+			out = append(out, loc.Money(int64(n.Amount)))
 			continue
 		}
 		for _, unit := range []string{"days", "business days"} {
 			out = append(out, fmt.Sprintf("%d %s", n.Days, unit))
 		}
 	}
-	return append(out, s.loc.Day(c.Now))
+	return append(out, loc.Day(c.Now))
 }

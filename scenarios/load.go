@@ -51,13 +51,7 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 		}
 	}
 	for _, p := range l.cases {
-		set, listed := l.casesOf(p)
-		if c.caseSet == nil {
-			c.caseSet = set
-		}
-		for _, s := range listed {
-			c.addWorkflow(s)
-		}
+		l.casesOf(c, p)
 	}
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)

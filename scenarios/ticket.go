@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"time"
+
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // Ticket is one ticket, instantiated from its scenario by a seed: every value is drawn and every
@@ -31,6 +33,8 @@ type Ticket struct {
 	// UserSim is the script of a customer who answers in episodes with several turns, or nil.
 	UserSim    *UserSim `json:",omitempty"`
 	References References
+	// Decision is what is right to do in a generated ticket, nil for others.
+	Decision *desk.Decision `json:",omitempty"`
 }
 
 // ServedTexts are the texts that the agent receives with the ticket, without articles.
@@ -49,7 +53,7 @@ func (t *Ticket) ServedTexts() []string {
 type Customer struct {
 	Name         string
 	Company      string
-	AccountLevel string // basic, premium or enterprise
+	AccountLevel string // basic, premium or enterprise; in generated cases basic, plus or business
 	Since        time.Time
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
@@ -36,12 +37,23 @@ type TicketScenario struct {
 	loc     *expr.Locale
 	english *expr.Locale
 	harm    []Harm
+	// composition is that of a generated ticket, nil for others, and triage its article about
+	// priorities.
+	composition *cases.Composition
+	triage      Article
 }
+
+// Generated reports whether the ticket is a generated case. Each of its instances has a policy of
+// its own, so it can't be in a queue with other tickets.
+func (s *TicketScenario) Generated() bool { return s.composition != nil }
 
 // Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
 // error contains the file and line of an expression or a constraint that fails with this seed's
 // values.
 func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
+	if s.composition != nil {
+		return s.instantiateCase(seed)
+	}
 	b, err := s.build(seed)
 	if err != nil {
 		return nil, err
@@ -50,8 +62,12 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 }
 
 // Variants draws a ticket once in each wording that the seed permits, including that of
-// Instantiate.
+// Instantiate. A generated ticket has one wording.
 func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
+	if s.composition != nil {
+		t, err := s.instantiateCase(seed)
+		return []*Ticket{t}, err
+	}
 	first, err := s.buildVariant(seed, 0)
 	if err != nil {
 		return nil, err
@@ -339,6 +355,10 @@ func (f *replyFile) points() Points {
 	if p := f.Points; p != nil {
 		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
 	}
+	return standardPoints()
+}
+
+func standardPoints() Points {
 	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
 }
 

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
@@ -14,23 +15,27 @@ import (
 // the tickets are those of Instantiate.
 func Together(tickets []*TicketScenario, seed int64) ([]*Ticket, error) {
 	if vals := drawTogether(tickets, seed); vals != nil {
-		if drawn, err := each(tickets, func(i int) (*ticketBuild, error) {
-			return tickets[i].render(seed, drawnVariant, vals[i])
+		if drawn, err := each(tickets, func(i int) (*Ticket, error) {
+			b, err := tickets[i].render(seed, drawnVariant, vals[i])
+			if err != nil {
+				return nil, err
+			}
+			return &b.ticket, nil
 		}); err == nil {
 			return drawn, nil
 		}
 	}
-	return each(tickets, func(i int) (*ticketBuild, error) { return tickets[i].build(seed) })
+	return each(tickets, func(i int) (*Ticket, error) { return tickets[i].Instantiate(seed) })
 }
 
-func each(tickets []*TicketScenario, build func(i int) (*ticketBuild, error)) ([]*Ticket, error) {
+func each(tickets []*TicketScenario, build func(i int) (*Ticket, error)) ([]*Ticket, error) {
 	out := make([]*Ticket, len(tickets))
 	for i, s := range tickets {
-		b, err := build(i)
+		t, err := build(i)
 		if err != nil {
 			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
 		}
-		out[i] = &b.ticket
+		out[i] = t
 	}
 	return out, nil
 }
@@ -42,7 +47,7 @@ const joinTries = 20
 // drawTogether draws the variables of the tickets, or returns nil if their constraints forbid it.
 // All draws together are bounded like those of as many single tickets.
 func drawTogether(tickets []*TicketScenario, seed int64) []expr.Values {
-	if len(tickets) < 2 {
+	if len(tickets) < 2 || slices.ContainsFunc(tickets, (*TicketScenario).Generated) {
 		return nil
 	}
 	tries := len(tickets) * expr.MaxTries

@@ -28,12 +28,16 @@ type Figures struct {
 // Reader returns the category that a ticket seems to belong to.
 type Reader func(*scenarios.Ticket) string
 
-// Declared reads the cues of the files of a catalogue.
+// Declared reads the cues of the files of a catalogue. Those of generated tickets are their
+// keywords.
 func Declared(c *scenarios.Catalog) Reader {
 	return func(t *scenarios.Ticket) string {
 		s, ok := c.Ticket(t.ScenarioID)
-		if !ok {
+		switch {
+		case !ok:
 			return ""
+		case s.Generated():
+			return Keywords(t)
 		}
 		return s.Cue
 	}

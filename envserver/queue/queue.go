@@ -38,11 +38,14 @@ const maxTries = 200
 // Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
 // By their gold at seed 0, at least one is urgent, one low or medium, two or three must be
 // escalated, and there are three or more categories; other seeds may change that. No two queues of
-// a split contain the same tickets. A queue's tickets depend only on the ids of the split's
+// a split contain the same tickets. Generated tickets are in no queue. A queue's tickets depend only on the ids of the split's
 // tickets.
 func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {
+		if s.Generated() {
+			continue
+		}
 		canonical, err := s.Instantiate(0)
 		if err != nil {
 			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)

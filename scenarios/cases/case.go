@@ -4,6 +4,7 @@
 package cases
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,17 +20,23 @@ type Case struct {
 	Policy  *desk.Policy
 	Records desk.Records
 	// Query is what the customer writes.
-	Query    string
+	Query string
+	// Voice is the one in which the customer writes.
+	Voice    string
 	Requests []desk.Request
 	Decision desk.Decision
 	// Questions are those that the decision depends on, in order.
 	Questions []Question
 	Faults    []Fault
-	// Facts are what the reply must state, in the case's language, and Reply is a right one.
-	Facts []Fact
-	Reply string
+	// Facts are what the reply must state, in the case's language, Outcomes what else a right reply
+	// says, and Reply is one.
+	Facts    []Fact
+	Outcomes []string
+	Reply    string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string
+	// Ticket is what only a ticket has, nil for a case of the workflow environment.
+	Ticket *Ticket
 }
 
 // Question is what only the customer knows.
@@ -126,6 +133,7 @@ func join(a, b desk.Decision) desk.Decision {
 	a.Effects = appendNew(a.Effects, b.Effects)
 	a.Facts = appendNew(a.Facts, b.Facts)
 	a.Rules = appendNew(a.Rules, b.Rules)
+	a.Handed = cmp.Or(a.Handed, b.Handed)
 	return a
 }
 
@@ -158,7 +166,7 @@ func (c *Composition) write(out *Case, w *world) error {
 			t.render(&b, values)
 		}
 	}
-	out.Query = b.String()
+	out.Query, out.Voice = b.String(), voice
 	if hidden && needsOrder(&out.Decision, w.Orders[0].ID) {
 		out.Decision.Reads = slices.Insert(out.Decision.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 	}
@@ -166,10 +174,11 @@ func (c *Composition) write(out *Case, w *world) error {
 		if r.Tool != desk.AskCustomer {
 			continue
 		}
-		a := c.answer(r.Key)
-		var b strings.Builder
-		wording(a.says, c.Language, voice).render(&b, values)
-		out.Questions = append(out.Questions, Question{Topic: r.Key, About: a.about, Answer: b.String()})
+		out.Questions = append(out.Questions, Question{Topic: r.Key, About: c.answer(r.Key).about,
+			Answer: c.tell(r.Key, voice, values)})
+	}
+	if c.Tickets {
+		out.Ticket = c.ticket(out, w, values)
 	}
 	replies := c.set.replies[c.Language]
 	if replies == nil {
@@ -204,6 +213,13 @@ func wording(says map[string]map[string]text, language, voice string) text {
 		return t
 	}
 	return says[language][anyVoice]
+}
+
+// tell returns the customer's answer about a topic.
+func (c *Composition) tell(topic, voice string, values func(name string) (string, bool)) string {
+	var b strings.Builder
+	wording(c.answer(topic).says, c.Language, voice).render(&b, values)
+	return b.String()
 }
 
 func (c *Composition) answer(topic string) *answer {

@@ -31,6 +31,7 @@ type Composition struct {
 	Language   string
 	Split      string
 	Difficulty string // easy, medium or hard
+	Tickets    bool   // shown as tickets, not as workflows
 	family     *family
 	modifiers  []*modifier
 	specs      map[string]*spec // the family's, changed by the modifiers
@@ -92,7 +93,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 			c.failf(e.Pos, "the id of this case must be %q and have at most %d characters", want, maxID)
 			continue
 		}
-		composition, err := s.Compose(family, words[2:], language)
+		composition, err := s.compose(family, words[2:], language, f.As != "")
 		if err != nil {
 			c.failf(e.Pos, "%v", err)
 			continue
@@ -111,22 +112,29 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 	}
 }
 
-// Compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
+// compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
 // they don't go together.
-func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*Composition, error) {
+func (s *Set) compose(familyID string, modifierIDs []string, language string, tickets bool) (*Composition, error) {
 	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no family %q%s", familyID, source.Suggest(familyID, s.Families()))
 	}
 	f := s.families[i]
+	all, names := f.modifiers, f.Modifiers
+	if tickets {
+		if f.ticket == nil || f.ticket.subjects[language] == nil {
+			return nil, fmt.Errorf("family %s has no ticket with subjects in %q", familyID, language)
+		}
+		all, names = slices.Concat(all, f.ticket.situations), slices.Concat(names, f.Ticket.Situations)
+	}
 	var chosen []*modifier
 	for _, id := range slices.Sorted(slices.Values(modifierIDs)) {
-		k := slices.IndexFunc(f.modifiers, func(m *modifier) bool { return m.Metadata.ID == id })
+		k := slices.IndexFunc(all, func(m *modifier) bool { return m.Metadata.ID == id })
 		if k < 0 {
 			return nil, fmt.Errorf("family %s can't be combined with %q: it is one of %s", familyID, id,
-				strings.Join(f.Modifiers, ", "))
+				strings.Join(names, ", "))
 		}
-		chosen = append(chosen, f.modifiers[k])
+		chosen = append(chosen, all[k])
 	}
 	if !compatible(chosen) {
 		return nil, fmt.Errorf("the modifiers %s change the same things", strings.Join(modifierIDs, ", "))
@@ -134,7 +142,9 @@ func (s *Set) Compose(familyID string, modifierIDs []string, language string) (*
 	if len(f.says[language]) == 0 {
 		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
 	}
-	return s.composition(f, chosen, language), nil
+	c := s.composition(f, chosen, language)
+	c.Tickets = tickets
+	return c, nil
 }
 
 func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {

@@ -33,6 +33,7 @@ type family struct {
 	specs     map[string]*spec
 	modifiers []*modifier
 	says      map[string]map[string]text // by language and voice
+	ticket    *ticketParts               // nil if the family has no tickets
 }
 
 type modifier struct {
@@ -126,19 +127,33 @@ func (s *Set) readWorld(c *compiler, w *worldFile) {
 func (s *Set) family(c *compiler, f *familyFile) *family {
 	out := &family{familyFile: f, specs: c.specs(f.World), says: c.wordings(f.Says)}
 	c.request(&f.Request)
-	for _, id := range f.Modifiers {
-		m := s.modifiers[id]
-		if m == nil {
-			c.failf(f.Metadata.Pos, "there is no modifier %q%s", id,
-				source.Suggest(id, slices.Sorted(maps.Keys(s.modifiers))))
-			continue
-		}
-		out.modifiers = append(out.modifiers, m)
+	out.modifiers = s.named(c, f, f.Modifiers, false)
+	if f.Ticket != nil {
+		out.ticket = s.ticketParts(c, f)
 	}
-	slices.SortFunc(out.modifiers, func(a, b *modifier) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
 	if len(out.says["en"]) == 0 {
 		c.failf(f.Metadata.Pos, "says needs texts in English")
 	}
+	return out
+}
+
+// named returns the modifiers of a list of a family's, sorted: those for tickets alone, or the
+// others.
+func (s *Set) named(c *compiler, f *familyFile, ids []string, situations bool) []*modifier {
+	var out []*modifier
+	for _, id := range ids {
+		switch m := s.modifiers[id]; {
+		case m == nil:
+			c.failf(f.Metadata.Pos, "there is no modifier %q%s", id,
+				source.Suggest(id, slices.Sorted(maps.Keys(s.modifiers))))
+		case (m.Situation != nil) != situations:
+			c.failf(f.Metadata.Pos, "modifier %q: those with a situation belong under ticket.situations, the others "+
+				"under modifiers", id)
+		default:
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b *modifier) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
 	return out
 }
 
@@ -220,6 +235,9 @@ func compatible(ms []*modifier) bool {
 		}
 		if len(m.Faults) > 0 {
 			keys = append(keys, "faults")
+		}
+		if m.Situation != nil {
+			keys = append(keys, "situation")
 		}
 		for _, a := range slices.Collect(maps.Keys(m.answers)) {
 			keys = append(keys, "answer "+a)

@@ -57,7 +57,28 @@ type familyFile struct {
 	Request    requestFile              `yaml:"request"`
 	World      source.Ordered[specFile] `yaml:"world,optional"`
 	Modifiers  []string                 `yaml:"modifiers"`
+	Ticket     *ticketFile              `yaml:"ticket,optional"`
 	Says       wordings                 `yaml:"says"`
+}
+
+// ticketFile is what a family needs for its cases to be shown as tickets.
+type ticketFile struct {
+	Category string `yaml:"category" enum:"billing|shipping|technical|general"`
+	// Alternates are other categories that an expert accepts, with their credit in thousandths.
+	Alternates source.Ordered[int64] `yaml:"alternates,optional"`
+	// Answers are the topics of the questions that the policy may require. A ticket contains the
+	// answers whether it does or not, because they would reveal what the policy says.
+	Answers []string `yaml:"answers,optional"`
+	// Situations are modifiers for tickets alone.
+	Situations []string `yaml:"situations"`
+	// Subjects are by language.
+	Subjects source.Ordered[subjectsFile] `yaml:"subjects"`
+}
+
+// subjectsFile are the subjects that go with the voices for training, and with the others.
+type subjectsFile struct {
+	Train []source.Raw `yaml:"train"`
+	Test  []source.Raw `yaml:"test"`
 }
 
 // modifierFile changes the cases of families that name it.
@@ -70,10 +91,29 @@ type modifierFile struct {
 	// Also is a second request.
 	Also *requestFile `yaml:"also,optional"`
 	// Hides means that the customer leaves the order's id out.
-	Hides   bool                       `yaml:"hides_order,optional"`
-	Faults  []faultFile                `yaml:"tool_faults,optional"`
-	Answers source.Ordered[answerFile] `yaml:"answers,optional"`
-	Says    wordings                   `yaml:"says,optional"`
+	Hides bool `yaml:"hides_order,optional"`
+	// Situation means that only tickets can have the modifier. It changes what the customer's
+	// situation is, and nothing that the desk decides.
+	Situation *situationFile             `yaml:"situation,optional"`
+	Faults    []faultFile                `yaml:"tool_faults,optional"`
+	Answers   source.Ordered[answerFile] `yaml:"answers,optional"`
+	Says      wordings                   `yaml:"says,optional"`
+}
+
+// situationFile is what the message says about the situation: see triage.Situation.
+type situationFile struct {
+	BusinessStop bool          `yaml:"business_stop,optional"`
+	Irreversible bool          `yaml:"irreversible,optional"`
+	CoreUnusable bool          `yaml:"core_unusable,optional"`
+	MoneyHarm    bool          `yaml:"money_harm,optional"`
+	Deadline     *deadlineFile `yaml:"deadline,optional"`
+}
+
+// deadlineFile is a time after now: some hours later, or an hour of the day some days later.
+type deadlineFile struct {
+	Hours int64 `yaml:"hours,optional"`
+	Days  int64 `yaml:"days,optional"`
+	Hour  int64 `yaml:"hour,optional"`
 }
 
 type requestFile struct {
@@ -109,6 +149,7 @@ type listFile struct {
 	Kind       string                 `yaml:"kind" enum:"CaseList"`
 	Metadata   Metadata               `yaml:"metadata"`
 	Language   string                 `yaml:"language,optional" enum:"en|de|es|fr"`
+	As         string                 `yaml:"as,optional" enum:"tickets"` // by default workflows
 	Cases      source.Ordered[string] `yaml:"cases"`
 }
 
@@ -120,6 +161,8 @@ type repliesFile struct {
 	Metadata   Metadata   `yaml:"metadata"`
 	Greeting   source.Raw `yaml:"greeting"`
 	Closing    source.Raw `yaml:"closing"`
+	// Worried follows the greeting in the reply to a ticket with a worried voice.
+	Worried string `yaml:"worried,optional"`
 	// Unasked is the customer\'s answer to a question that the case doesn\'t require.
 	Unasked  string                   `yaml:"unasked"`
 	Outcomes source.Ordered[string]   `yaml:"outcomes"`

@@ -27,6 +27,9 @@ type Options struct {
 	PerDifficulty int
 	// Private puts every case into the split "private".
 	Private bool
+	// Tickets is the number of tickets, about as many of each category, 0 for cases of the workflow
+	// environment.
+	Tickets int
 }
 
 // maxModifiers is the maximum number of modifiers of a generated composition, and sampled the
@@ -48,11 +51,14 @@ func (s *Set) Generate(o Options) ([]*Composition, error) {
 			return nil, fmt.Errorf("there is no family %q: it is one of %s", id, strings.Join(s.Families(), ", "))
 		}
 	}
+	families := slices.DeleteFunc(slices.Clone(s.families), func(f *family) bool {
+		return len(o.Families) > 0 && !slices.Contains(o.Families, f.Metadata.ID) || len(f.says[o.Language]) == 0
+	})
+	if o.Tickets > 0 {
+		return s.generateTickets(families, o)
+	}
 	var out []*Composition
-	for _, f := range s.families {
-		if len(o.Families) > 0 && !slices.Contains(o.Families, f.Metadata.ID) || len(f.says[o.Language]) == 0 {
-			continue
-		}
+	for _, f := range families {
 		chosen, err := s.generate(f, o)
 		if err != nil {
 			return nil, err
@@ -62,7 +68,9 @@ func (s *Set) Generate(o Options) ([]*Composition, error) {
 	return out, nil
 }
 
-func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
+// candidates are the compositions of a family in an order without a pattern, the family itself
+// first.
+func (s *Set) candidates(f *family, o Options) []*Composition {
 	var all []*Composition
 	s.visit(f, nil, 0, maxModifiers, func(c *Composition) bool {
 		c.Language = o.Language
@@ -71,13 +79,17 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 	})
 	slices.SortStableFunc(all, func(a, b *Composition) int {
 		if plain := min(len(a.Modifiers), 1) - min(len(b.Modifiers), 1); plain != 0 {
-			return plain // the family itself comes first
+			return plain
 		}
 		return strings.Compare(o.order(a), o.order(b))
 	})
+	return all
+}
+
+func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 	count := map[string]int{}
 	var out []*Composition
-	for i, c := range all {
+	for i, c := range s.candidates(f, o) {
 		if c.Split = o.split(c); len(c.voices()) == 0 {
 			continue
 		}
@@ -94,14 +106,19 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *Composition) int { return len(a.Modifiers) - len(b.Modifiers) })
-	for i, c := range out {
+	return out, o.number(out)
+}
+
+// number sorts the compositions of a family and gives them ids.
+func (o Options) number(all []*Composition) error {
+	slices.SortStableFunc(all, func(a, b *Composition) int { return len(a.Modifiers) - len(b.Modifiers) })
+	for i, c := range all {
 		c.ID = caseID(o.List, c.Family, c.Language, i+1)
 		if len(c.ID) > maxID {
-			return nil, fmt.Errorf("the id %s has more than %d characters: choose a shorter name", c.ID, maxID)
+			return fmt.Errorf("the id %s has more than %d characters: choose a shorter name", c.ID, maxID)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func difficulty(steps int) string {
@@ -182,8 +199,12 @@ func (o Options) hash(what string, c *Composition) string {
 
 // WriteList writes a list of cases as a file of a pack.
 func WriteList(w io.Writer, id, canary, language string, all []*Composition) error {
+	as := ""
+	if len(all) > 0 && all[0].Tickets {
+		as = "as: tickets\n"
+	}
 	_, err := fmt.Fprintf(w, "apiVersion: csenv/v1\nkind: CaseList\nmetadata: {id: %s, version: 1, canary: %q}\n"+
-		"language: %s\ncases:\n", id, canary, language)
+		"language: %s\n%scases:\n", id, canary, language, as)
 	for _, c := range all {
 		if err != nil {
 			break

@@ -13,14 +13,14 @@ import (
 // replies are the words of right replies in one language.
 type replies struct {
 	greeting, closing text
-	unasked           string
+	unasked, worried  string
 	outcomes          map[string]string
 	slots             map[string]slotFile
 	words             map[string][]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{unasked: f.Unasked, outcomes: map[string]string{}, slots: map[string]slotFile{},
+	r := &replies{unasked: f.Unasked, worried: f.Worried, outcomes: map[string]string{}, slots: map[string]slotFile{},
 		words: map[string][]string{}}
 	var err error
 	if r.greeting, err = parse(f.Greeting); err != nil {
@@ -49,12 +49,16 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }
 	r.greeting.render(&b, values)
+	if out.Ticket != nil && out.Voice == worriedVoice {
+		b.WriteString(" " + r.worried)
+	}
 	for outcome := range strings.SplitSeq(out.Decision.Outcome, "+") {
 		says, ok := r.outcomes[outcome]
 		if !ok {
 			return fmt.Errorf("the replies have no words for the outcome %q", outcome)
 		}
-		if !strings.Contains(b.String(), says) {
+		if !slices.Contains(out.Outcomes, says) {
+			out.Outcomes = append(out.Outcomes, says)
 			b.WriteString(" " + says)
 		}
 	}

@@ -70,9 +70,9 @@ func Decide(desk Desk, r Request) (Decision, error) {
 
 // aboutOrder reports whether the request is about an order, and not about the account or a
 // subscription.
-func (d *decider) aboutOrder() bool {
+func (r *Request) aboutOrder() bool {
 	return !slices.Contains([]string{"cancel_subscription", "downgrade", "outage", "data_request", "email_change",
-		"merge"}, d.Kind)
+		"merge"}, r.Kind)
 }
 
 func (d *decider) failf(format string, args ...any) {
@@ -84,16 +84,16 @@ func (d *decider) failf(format string, args ...any) {
 // cite notes the rules that are applied. Their topics have to be read.
 func (d *decider) cite(rules ...string) {
 	for _, rule := range rules {
-		prefix, _, _ := strings.Cut(rule, "-")
-		d.topic(topicOf(prefix))
+		d.topic(TopicOf(rule))
 		if !slices.Contains(d.out.Rules, rule) {
 			d.out.Rules = append(d.out.Rules, rule)
 		}
 	}
 }
 
-// topicOf returns the topic of the rules whose numbers begin with the prefix.
-func topicOf(prefix string) string {
+// TopicOf returns the topic of a rule by its number, "" for an unknown one.
+func TopicOf(rule string) string {
+	prefix, _, _ := strings.Cut(rule, "-")
 	return map[string]string{"RET": "returns", "DMG": "damage", "DEL": "delivery", "MON": "money",
 		"SUB": "subscriptions", "ACC": "accounts", "AUT": "authority"}[prefix]
 }
@@ -110,7 +110,7 @@ func (d *decider) hand(team, rule string) {
 	d.cite(rule, "AUT-8")
 	d.out.Effects = nil
 	d.effect(Effect{Tool: Escalating, Team: team})
-	d.out.Facts = nil
+	d.out.Facts, d.out.Handed = nil, rule
 	d.end("to_"+team, Fact{Slot: "team", Text: team},
 		Fact{Slot: "answer_day", Day: business(d.Now, d.Policy.TeamDays)})
 }
@@ -210,7 +210,7 @@ func day(t time.Time) time.Time {
 func within(t time.Time, days int64) time.Time { return day(t).AddDate(0, 0, int(days)) }
 
 // passed reports whether the last day is over.
-func (d *decider) passed(last time.Time) bool { return day(d.Now).After(last) }
+func (d *Desk) passed(last time.Time) bool { return day(d.Now).After(last) }
 
 // business returns the last day of a period of business days after an event.
 func business(t time.Time, days int64) time.Time {

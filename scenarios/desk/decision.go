@@ -57,6 +57,8 @@ type Decision struct {
 	Facts []Fact
 	// Rules are the numbers of the policy's rules that were applied, in order.
 	Rules []string
+	// Handed is the number of the rule by which a team takes the request over, "" if none does.
+	Handed string
 }
 
 // Read is a look-up or a question.

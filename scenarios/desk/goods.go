@@ -245,16 +245,25 @@ func (d *decider) parcel() {
 		return
 	}
 	d.cite("DEL-1")
-	days := d.Policy.LostDays
-	if d.customer().Region != "domestic" {
-		days = d.Policy.LostAbroad
-	}
-	if last := business(s.LastScan, days); !d.passed(last) {
+	d.customer()
+	if last := d.waiting(s); !d.passed(last) {
 		d.cite("DEL-3")
 		d.end("wait_for_parcel", Fact{Slot: "lost_day", Day: nextDay(last)}, Fact{Slot: "tracking", Text: s.Tracking})
 		return
 	}
 	d.lost(s)
+}
+
+// waiting returns the last day on which the customer waits for a parcel, or searches for one that is
+// marked as delivered.
+func (d *Desk) waiting(s *Shipment) time.Time {
+	switch {
+	case s.Status == "delivered":
+		return business(s.Delivered, d.Policy.SearchDays)
+	case d.Records.Customer.Region != "domestic":
+		return business(s.LastScan, d.Policy.LostAbroad)
+	}
+	return business(s.LastScan, d.Policy.LostDays)
 }
 
 func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
@@ -264,7 +273,7 @@ func (d *decider) notFound() {
 	s := d.shipment()
 	d.cite("DEL-4")
 	_, sum := d.contents(s)
-	last := business(s.Delivered, d.Policy.SearchDays)
+	last := d.waiting(s)
 	switch {
 	case !d.passed(last):
 		d.end("look_around", Fact{Slot: "act_day", Day: nextDay(last)},
@@ -324,13 +333,18 @@ func (d *decider) readdress() {
 	d.end("carrier_redirects", Fact{Slot: "carrier", Text: s.Carrier}, Fact{Slot: "tracking", Text: s.Tracking})
 }
 
+// unshipped returns the price of the pieces that weren't shipped.
+func (o *Order) unshipped() (sum Cents) {
+	for _, it := range o.Items {
+		sum += it.Price * Cents(it.Quantity-it.Shipped)
+	}
+	return sum
+}
+
 // partial decides about pieces that weren't shipped.
 func (d *decider) partial() {
 	o := d.order()
-	due := Cents(0)
-	for _, it := range o.Items {
-		due += it.Price * Cents(it.Quantity-it.Shipped)
-	}
+	due := o.unshipped()
 	d.cite("DEL-8")
 	if due == 0 {
 		d.end("all_shipped", Fact{Slot: "tracking", Text: d.shipment().Tracking})

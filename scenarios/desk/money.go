@@ -121,11 +121,14 @@ func (d *decider) payBack(id string, due Cents) {
 // arrival is the day by which a refund made at a time has arrived.
 func (d *decider) arrival(method string, made time.Time) Fact {
 	d.cite("MON-7")
-	days := d.Policy.CardDays
+	return Fact{Slot: "arrival_day", Day: d.arrives(method, made)}
+}
+
+func (d *Desk) arrives(method string, made time.Time) time.Time {
 	if method == "transfer" {
-		days = d.Policy.TransferDays
+		return business(made, d.Policy.TransferDays)
 	}
-	return Fact{Slot: "arrival_day", Day: business(made, days)}
+	return business(made, d.Policy.CardDays)
 }
 
 // credit gives store credit.
@@ -239,12 +242,7 @@ func twin(captured []Payment) Payment {
 
 // refundStatus decides about a refund that the customer waits for.
 func (d *decider) refundStatus() {
-	method := "card"
-	for _, p := range d.payments(d.OrderID) {
-		if p.Status == "captured" {
-			method = p.Method
-		}
-	}
+	method := methodOf(d.payments(d.OrderID))
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == d.OrderID {
 			d.underWay(&r, method, "refund_under_way", "refund_amount")
@@ -252,6 +250,17 @@ func (d *decider) refundStatus() {
 		}
 	}
 	d.failf("order %s has no refund", d.OrderID)
+}
+
+// methodOf returns the way in which an order was paid.
+func methodOf(payments []Payment) string {
+	method := "card"
+	for _, p := range payments {
+		if p.Status == "captured" {
+			method = p.Method
+		}
+	}
+	return method
 }
 
 // underWay tells the amount, in a slot, and the arrival of a refund that was made before.

@@ -139,21 +139,33 @@ func Topics() []string {
 	return topics
 }
 
+// Page is a section of the policy with the numbers of an instance.
+type Page struct{ Topic, Title, Body string }
+
+// Pages are the sections of the policy in its order, the terms first.
+func (p *Policy) Pages() []Page {
+	pages := make([]Page, 0, len(sections()))
+	for _, s := range sections() {
+		pages = append(pages, p.page(s))
+	}
+	return pages
+}
+
 // Section returns the text of a topic with the policy's numbers, after the terms, "" for an unknown
 // topic.
 func (p *Policy) Section(topic string) string {
-	terms := sections()[0]
 	for _, s := range sections()[1:] {
 		if s.topic == topic {
-			return p.render(terms) + "\n\n" + p.render(s)
+			return p.page(sections()[0]).String() + "\n\n" + p.page(s).String()
 		}
 	}
 	return ""
 }
 
-func (p *Policy) render(s section) string {
+func (p Page) String() string { return "# " + p.Title + "\n\n" + p.Body }
+
+func (p *Policy) page(s section) Page {
 	var b strings.Builder
-	b.WriteString("# " + s.title + "\n\n")
 	numbers := p.numbers()
 	for i, piece := range s.body {
 		if i%2 == 0 {
@@ -170,5 +182,5 @@ func (p *Policy) render(s section) string {
 			}
 		}
 	}
-	return b.String()
+	return Page{Topic: s.topic, Title: s.title, Body: b.String()}
 }

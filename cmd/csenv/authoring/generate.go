@@ -2,6 +2,7 @@ package authoring
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/cases"
 )
@@ -28,17 +30,21 @@ const publicCanary = "csenv-canary 3d0c7a2e-6b0f-4a51-9d5e-1f2b7c8a9e10"
 func newGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "generate NAME", Short: "Write a pack of generated cases", Args: cobra.ExactArgs(1)}
 	cli.Help(cmd, "generate")
-	o := cases.Options{Private: true}
+	o := cases.Options{}
 	var folder string
-	var public bool
+	var public, tickets, builtIn bool
+	var count int
 	f := cmd.Flags()
 	f.StringVarP(&folder, "output", "o", "", "`folder` of the pack; it must not exist or be empty")
 	f.StringSliceVar(&o.Families, "families", nil, "families of the cases; by default all")
 	f.StringVar(&o.Salt, "salt", "", "key of the drawn values, 16 to 256 bytes; random by default")
 	f.StringVar(&o.Language, "language", "en", "language of the texts")
 	f.IntVar(&o.PerDifficulty, "per-difficulty", 12, "maximum number of cases of a family and a difficulty")
-	f.BoolVar(&public, "public", false, "write the list of the built-in pack into an existing folder")
-	_ = f.MarkHidden("public")
+	f.BoolVar(&tickets, "tickets", false, "show the cases as tickets, for ticket-classify and ticket-resolve")
+	f.IntVar(&count, "count", 300, "number of tickets, about as many of each category")
+	f.BoolVar(&public, "public", false, "without a salt, split into public-train, public-dev and public-test")
+	f.BoolVar(&builtIn, "built-in", false, "write the list of the built-in pack into an existing folder")
+	_ = f.MarkHidden("built-in")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.List = args[0]
 		switch {
@@ -46,10 +52,18 @@ func newGenerateCommand() *cobra.Command {
 			return errors.New("name the pack's folder with -o")
 		case !packName.MatchString(o.List):
 			return fmt.Errorf("%q isn't a name of 1 to 8 lower-case letters and digits, a letter first", o.List)
+		case tickets && count < 1:
+			return fmt.Errorf("--count is %d: give at least 1", count)
+		case public && o.Salt != "":
+			return errors.New("--public and --salt exclude each other: a public pack has no salt")
 		}
-		if public {
+		if tickets {
+			o.Tickets = count
+		}
+		if builtIn {
 			return writePublicList(folder, o)
 		}
+		o.Private = !public
 		return generatePack(cmd.OutOrStdout(), folder, o)
 	}
 	return cmd
@@ -61,7 +75,6 @@ func writePublicList(folder string, o cases.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Private = false
 	return writeList(c, filepath.Join(folder, "families", "cases.yaml"), publicCanary, o)
 }
 
@@ -83,7 +96,7 @@ func writeList(c *scenarios.Catalog, path, canary string, o cases.Options) error
 	return os.WriteFile(path, b.Bytes(), 0o600)
 }
 
-// generatePack writes a pack with a salt of its own.
+// generatePack writes a flat pack, with a salt of its own unless it is public.
 func generatePack(out io.Writer, folder string, o cases.Options) error {
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s isn't empty: choose another folder", folder)
@@ -94,25 +107,30 @@ func generatePack(out io.Writer, folder string, o cases.Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Salt == "" {
-		o.Salt = rand.Text()
+	manifest, canary := fmt.Sprintf("name: %s\nversion: 1\n", o.List), publicCanary
+	if o.Private {
+		o.Salt = cmp.Or(o.Salt, rand.Text())
+		manifest += fmt.Sprintf("salt: %q\n", o.Salt)
+		canary = "csenv-canary " + uuid.NewString()
 	}
-	if err := os.MkdirAll(filepath.Join(folder, "families"), 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	manifest := fmt.Sprintf("name: %s\nversion: 1\nsalt: %q\n", o.List, o.Salt)
 	if err := os.WriteFile(filepath.Join(folder, "pack.yaml"), []byte(manifest), 0o600); err != nil {
 		return err
 	}
-	canary := "csenv-canary " + uuid.NewString()
-	if err := writeList(c, filepath.Join(folder, "families", o.List+".yaml"), canary, o); err != nil {
+	if err := writeList(c, filepath.Join(folder, o.List+".yaml"), canary, o); err != nil {
 		return err
 	}
 	written, err := scenarios.LoadFolders("", folder)
 	if err != nil {
 		return fmt.Errorf("reading the new pack: %w", err)
 	}
-	own := len(written.Cases()) - len(c.Cases())
-	fmt.Fprintf(out, "wrote %d cases to %s\ndigest of the catalogue with it: %s\n", own, folder, written.Digest())
+	own, what := len(written.Cases())-len(c.Cases()), "case"
+	if o.Tickets > 0 {
+		own, what = len(written.Tickets())-len(c.Tickets()), "ticket"
+	}
+	fmt.Fprintf(out, "wrote %s to %s\ndigest of the catalogue with it: %s\n", view.Count(own, what), folder,
+		written.Digest())
 	return nil
 }

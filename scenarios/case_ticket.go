@@ -1,0 +1,105 @@
+package scenarios
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/triage"
+)
+
+// triageArticle is the article by which generated tickets are labelled.
+const triageArticle = "POL-TRI"
+
+// caseTicket makes the scenario of a generated ticket. It returns nil after a fault.
+func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
+	a := p.article(triageArticle)
+	if a == nil {
+		l.errs = append(l.errs, fmt.Errorf("%s: tickets need the article kb/%s.md", c.File, triageArticle))
+		return nil
+	}
+	return &TicketScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Difficulty: c.Difficulty,
+		Language: c.Language, Category: c.Category(), File: c.File, Pack: p.info, salt: p.salt,
+		loc: l.locales[c.Language], composition: c, triage: a.standard}
+}
+
+// The maximum length of a reply to a generated ticket, in words, and the cap on a reply that promises a
+// remedy that the policy doesn't give, in milli-points.
+const caseMaxWords, casePromiseCap = 180, 30
+
+// instantiateCase draws a generated case as a ticket. The message contains what the customer would
+// answer, an attachment contains the records, and the articles are the pages of the policy.
+func (s *TicketScenario) instantiateCase(seed int64) (*Ticket, error) {
+	c, err := s.composition.Instantiate(s.salt, seed)
+	if err != nil {
+		return nil, err
+	}
+	customer := &c.Records.Customer
+	t := &Ticket{
+		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language,
+		Customer:    Customer{Name: customer.Name, AccountLevel: customer.Level, Since: customer.Since},
+		Subject:     c.Ticket.Subject,
+		Description: strings.Join(append([]string{c.Query}, c.Ticket.Answers...), "\n\n"),
+		Attachments: []Attachment{{Name: recordName, Content: recordText(&c.Records)}},
+		Tone:        toneOf(c.Voice), Decision: &c.Decision, References: References{Good: []string{c.Reply}},
+	}
+	for _, page := range c.Policy.Pages() {
+		t.Articles = append(t.Articles, Article{ID: pageID(page.Topic), Title: page.Title, Body: page.Body})
+	}
+	t.Articles = append(t.Articles, s.triage)
+	slices.SortFunc(t.Articles, func(a, b Article) int { return strings.Compare(a.ID, b.ID) })
+	t.Gold = caseGold(c)
+	minutes, err := triage.SLAMinutes(t.Gold.Priority)
+	t.SLAMinutes = int(minutes)
+	t.Reply = s.caseReply(c, t.Articles)
+	return t, err
+}
+
+// pageID is the id of the article with a page of the desk's policy.
+func pageID(topic string) string { return "DESK-" + strings.ToUpper(topic) }
+
+// toneOf returns the tone of a voice.
+func toneOf(voice string) string {
+	switch voice {
+	case "formal", "chatty":
+		return "calm"
+	case "worried":
+		return "worried"
+	}
+	return "neutral"
+}
+
+// caseGold follows from the situation and the decision. If two teams have to take over a part each,
+// either is right.
+func caseGold(c *cases.Case) TicketGold {
+	g := TicketGold{Category: c.Ticket.Category, ReasonCode: c.Decision.Handed}
+	for _, a := range c.Ticket.Alternates {
+		g.CategoryAlternates = append(g.CategoryAlternates, Alternate{Value: a.Name, Credit: a.Value})
+	}
+	g.Priority, _ = c.Ticket.Situation.Priority()
+	for _, e := range c.Decision.Effects {
+		switch {
+		case e.Tool != desk.Escalating:
+		case g.Team == "":
+			g.Escalate, g.Team = true, e.Team
+			g.Policy = pageID(desk.TopicOf(c.Decision.Handed)) + "#" + c.Decision.Handed
+		default:
+			g.TeamAlternates = append(g.TeamAlternates, e.Team)
+		}
+	}
+	return g
+}
+
+// caseReply describes the reply that the decision makes right.
+func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec {
+	r := ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords,
+		AllowedValues: caseValues(c, s.loc)}
+	r.Outcome = Outcome{Value: strings.Join(c.Outcomes, " "), Accept: c.Outcomes}
+	for _, p := range casePromises(c) {
+		r.Forbidden = append(r.Forbidden, Forbidden{ID: p.ID, Kind: "commitment", Verbs: p.Verbs, Cap: casePromiseCap})
+	}
+	r.Rubric = rubric(r.Facts, articles)
+	return r
+}

@@ -1,0 +1,53 @@
+package desk
+
+import (
+	"slices"
+
+	"github.com/csenv/csenv/scenarios/triage"
+)
+
+// Situation returns what the records and a request say about the priority of a case, as the article
+// POL-TRI defines it.
+func Situation(d Desk, r Request) triage.Situation {
+	s := triage.Situation{Compromise: d.Records.Customer.Hold != "", CoreUnusable: r.Kind == "defective",
+		Degraded: r.Kind == "damaged" || r.Kind == "wrong_item", Delay: d.delayed(&r)}
+	if !r.aboutOrder() {
+		return s
+	}
+	shown := d.Records.ShowPayments(r.OrderID, "")
+	for _, p := range shown.Payments {
+		if p.Status == "charged_back" {
+			s.Disputed += int64(p.Amount)
+		}
+	}
+	switch r.Kind {
+	case "double_charge":
+		captured := slices.DeleteFunc(slices.Clone(shown.Payments), func(p Payment) bool { return p.Status != "captured" })
+		later := twin(captured)
+		if !slices.ContainsFunc(shown.Refunds, func(f Refund) bool { return f.PaymentID == later.ID }) {
+			s.WronglyTaken = int64(later.Amount)
+		}
+	case "duties":
+		if d.Records.ShowOrder(r.OrderID).Duties == "prepaid" {
+			s.WronglyTaken = int64(d.Records.ShowShipments(r.OrderID)[0].Duty)
+		}
+	}
+	return s
+}
+
+// delayed reports whether the records show the delay that a request is about.
+func (d *Desk) delayed(r *Request) bool {
+	switch r.Kind {
+	case "parcel", "not_found":
+		return d.passed(d.waiting(&d.Records.ShowShipments(r.OrderID)[0]))
+	case "late":
+		o, s := d.Records.ShowOrder(r.OrderID), d.Records.ShowShipments(r.OrderID)[0]
+		return o.Service == "express" && day(s.Delivered).After(day(o.Promised))
+	case "partial":
+		return d.Records.ShowOrder(r.OrderID).unshipped() > 0
+	case "refund_status":
+		shown := d.Records.ShowPayments(r.OrderID, "")
+		return d.passed(d.arrives(methodOf(shown.Payments), shown.Refunds[0].At))
+	}
+	return false
+}

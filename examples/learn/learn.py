@@ -20,6 +20,7 @@ import numpy as np
 from play import Server, Tally
 from policy import Policy
 
+TRAIN, HELD_OUT = "public-train", ("public-dev", "public-test")  # the first of these splits that has tickets is in the curve
 TICKETS, GROUP = 64, 8  # of an update: different tickets, and episodes of each
 EXAMINED = 256  # episodes of a point of the curve, for each split
 FINAL = 2048  # episodes of a final figure
@@ -28,15 +29,15 @@ EXAM_SEEDS = 1 << 40  # no update plays seeds as large
 
 
 class Trainer:
-    def __init__(self, server, task, seed=0, run=""):
+    def __init__(self, server, task, seed=0, run="", scenarios=""):
         self.server, self.seed, self.tag = server, seed, {"run": run} if run else {}
         self.policy, self.tally = Policy(seed), Tally()
         self.random = np.random.default_rng([seed, 2])
-        self.train = server.entries(task, "public-train")
-        if not self.train:
-            raise ValueError(f"{server.url} has no tickets of {task} in the split public-train to train on")
-        self.splits = {"public-train": self.train} | {s: server.entries(task, s) for s in ("public-dev", "public-test")}
-        self.splits = {s: entries for s, entries in self.splits.items() if entries}
+        splits = {split: server.entries(task, split, scenarios) for split in (TRAIN, *HELD_OUT)}
+        self.splits = {split: entries for split, entries in splits.items() if entries}
+        if TRAIN not in self.splits or len(self.splits) == 1:
+            raise ValueError(f"{server.url} needs tickets of {task} in {TRAIN} and in {' or '.join(HELD_OUT)}"
+                             + (f" whose ids begin with {scenarios!r}" if scenarios else ""))
         self.updates, self.seconds = 0, {"play": 0.0, "update": 0.0, "exam": 0.0}
 
     @contextlib.contextmanager
@@ -47,10 +48,10 @@ class Trainer:
 
     async def update(self):
         """Plays a group of each of some training tickets, improves the policy, and returns the figures of these episodes."""
-        tally, wanted = Tally(), []
-        for i, k in enumerate(self.random.integers(len(self.train), size=TICKETS)):
+        tally, wanted, train = Tally(), [], self.splits[TRAIN]
+        for i, k in enumerate(self.random.integers(len(train), size=TICKETS)):
             number = self.updates * TICKETS + i
-            options = self.train[k] | self.tag | {"seed": (self.seed << 26) + number}
+            options = train[k] | self.tag | {"seed": (self.seed << 26) + number}
             wanted.append((self.policy, options, GROUP, np.random.default_rng([self.seed, 3, number]), tally))
         with self.clock("play"):
             groups = await self.server.together(self.server.group, wanted)
@@ -88,22 +89,23 @@ def clustered(scores):
 async def train(trainer, minutes, updates, report):
     """Trains for a time or a number of updates. report is called with the figures of each update."""
     started = time.monotonic()
-    held_out = "public-dev" if "public-dev" in trainer.splits else "public-test"
+    held_out = next(split for split in HELD_OUT if split in trainer.splits)
+
+    def ended():
+        return time.monotonic() - started >= minutes * 60 or trainer.updates == updates
+
+    line = {}
     while True:
-        line = {"update": trainer.updates}
-        last = time.monotonic() - started >= minutes * 60 or trainer.updates == updates
         n = trainer.updates
-        if last or n % EVERY == 0 or n < EVERY and n & (n - 1) == 0:
-            for name, split in (("train", "public-train"), ("held_out", held_out)):
-                if split in trainer.splits:
-                    line[name] = rounded((await trainer.examine(split, EXAMINED))[0])
-        if not last:
-            tally = await trainer.update()
-            line |= {"reward": rounded(tally.mean), "errored": tally.errored, "lost": tally.lost}
-        line |= {"episodes": trainer.tally.scored + trainer.tally.errored, "elapsed": round(time.monotonic() - started, 2)}
-        report(line)
-        if last:
+        if ended() or n % EVERY == 0 or (n < EVERY and n & (n - 1) == 0):
+            line["train"] = rounded((await trainer.examine(TRAIN, EXAMINED))[0])
+            line["held_out"] = rounded((await trainer.examine(held_out, EXAMINED))[0])
+        elapsed = round(time.monotonic() - started, 2)
+        report({"update": n, "episodes": trainer.tally.scored + trainer.tally.errored, "elapsed": elapsed} | line)
+        if ended():
             return
+        tally = await trainer.update()
+        line = {"reward": rounded(tally.mean), "errored": tally.errored, "lost": tally.lost}
 
 
 def rounded(figure):
@@ -136,6 +138,7 @@ def arguments():
     p.add_argument("--csenv", default="bin/csenv", help="the program that is started as the server")
     p.add_argument("--pack", action="append", default=[], help="a pack that the started server serves too; may be repeated")
     p.add_argument("--task", default="ticket-classify", help="a task whose episodes end with the labels")
+    p.add_argument("--scenarios", default="", help="play only the tickets whose ids begin with this")
     p.add_argument("--run", default="", help="the run of type External that collects the training episodes")
     p.add_argument("--seed", type=int, default=0, help="seed of the policy, the tickets and the sampled labels")
     p.add_argument("--minutes", type=float, default=10, help="how long to train")
@@ -156,7 +159,7 @@ async def learn(options, url, out):
                 print(ROW.format(**{"reward": math.nan} | line), flush=True)
 
         async with Server(url, options.token, options.sessions) as server:
-            trainer = Trainer(server, options.task, options.seed, options.run)
+            trainer = Trainer(server, options.task, options.seed, options.run, options.scenarios)
             print("tickets: " + ", ".join(f"{split} {len(entries)}" for split, entries in trainer.splits.items()))
             print(HEAD)
             await train(trainer, options.minutes, options.updates, report)

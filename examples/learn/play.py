@@ -77,12 +77,12 @@ class Server:
         while not self.clients.empty():
             await self.clients.get_nowait().close()
 
-    def entries(self, task, split):
-        """Returns the tickets of a split, as options of a reset. [] if there are none."""
+    def entries(self, task, split, prefix=""):
+        """Returns the tickets of a split whose ids begin with the prefix, as options of a reset."""
         request = urllib.request.Request(f"{self.url}/{task}/tasks", json.dumps({"split": split}).encode(),
                                          {"Content-Type": "application/json", **self.headers})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return [{"task": e["task"], "scenario": e["scenario"]} for e in json.load(answer)["tasks"]]
+            return [{"task": e["task"], "scenario": e["scenario"]} for e in json.load(answer)["tasks"] if e["scenario"].startswith(prefix)]
 
     async def together(self, play, wanted):
         """Calls play with a client and each of the wanted things, as many at a time as there are sessions."""

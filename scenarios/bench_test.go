@@ -48,3 +48,18 @@ func BenchmarkInstantiateWorkflow(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkInstantiateCaseTicket(b *testing.B) {
+	var tickets []*TicketScenario
+	for _, s := range trainingPack(b).Tickets() {
+		if s.Generated() {
+			tickets = append(tickets, s)
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := tickets[i%len(tickets)].Instantiate(int64(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

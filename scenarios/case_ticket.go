@@ -96,7 +96,10 @@ func caseGold(c *cases.Case) TicketGold {
 func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec {
 	r := ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords,
 		AllowedValues: caseValues(c, s.loc)}
-	r.Outcome = Outcome{Value: strings.Join(c.Outcomes, " "), Accept: c.Outcomes}
+	r.Outcome = Outcome{Value: strings.ReplaceAll(c.Decision.Outcome, "+", "_and_"), Accept: c.Outcomes}
+	for _, f := range r.Facts {
+		r.Outcome.Facts = append(r.Outcome.Facts, f.ID)
+	}
 	for _, p := range casePromises(c) {
 		r.Forbidden = append(r.Forbidden, Forbidden{ID: p.ID, Kind: "commitment", Verbs: p.Verbs, Cap: casePromiseCap})
 	}

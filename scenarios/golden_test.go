@@ -16,7 +16,7 @@ import (
 // recorded scores no longer belong to the served scenarios.
 var update = flag.Bool("update", false, "write the golden hashes of the embedded catalogue")
 
-const goldenFile = "testdata/golden.json"
+const goldenFile, trainingFile = "testdata/golden.json", "testdata/golden-training.json"
 
 // TestGolden fixes the embedded catalogue's instances: one hash for each scenario, over its
 // instances at three seeds.
@@ -32,10 +32,35 @@ func TestGolden(t *testing.T) {
 	for _, s := range c.Workflows() {
 		got[s.ID] = goldenHash(s.Instantiate)
 	}
-	if *update {
-		writeGolden(t, got)
+	compareGolden(t, goldenFile, got)
+}
+
+// TestTrainingGolden fixes the generated tickets of the training pack.
+func TestTrainingGolden(t *testing.T) {
+	got := map[string]string{}
+	for _, s := range trainingPack(t).Tickets() {
+		if s.Generated() {
+			got[s.ID] = goldenHash(s.Instantiate)
+		}
 	}
-	data, err := os.ReadFile(goldenFile)
+	compareGolden(t, trainingFile, got)
+}
+
+func trainingPack(tb testing.TB) *Catalog {
+	tb.Helper()
+	c, err := LoadFolders("", "../config/samples/training/desk")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+func compareGolden(t *testing.T, file string, got map[string]string) {
+	t.Helper()
+	if *update {
+		writeGolden(t, file, got)
+	}
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +79,13 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func writeGolden(t *testing.T, hashes map[string]string) {
+func writeGolden(t *testing.T, file string, hashes map[string]string) {
 	t.Helper()
 	data, err := json.MarshalIndent(hashes, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(goldenFile, append(data, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

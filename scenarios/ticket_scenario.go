@@ -47,6 +47,14 @@ type TicketScenario struct {
 // its own, so it can't be in a queue with other tickets.
 func (s *TicketScenario) Generated() bool { return s.composition != nil }
 
+// Family is that of a generated ticket, "" for others.
+func (s *TicketScenario) Family() string {
+	if s.composition == nil {
+		return ""
+	}
+	return s.composition.Family
+}
+
 // Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
 // error contains the file and line of an expression or a constraint that fails with this seed's
 // values.

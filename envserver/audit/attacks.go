@@ -82,6 +82,8 @@ func attacks() []attack {
 	return []attack{
 		{"gold (control)", Limit{Figure: lowestReply, Bound: 450, Least: true}, goldReplies},
 		{"article echo", Limit{Figure: wholeEpisode, Bound: 420}, echoArticles},
+		{"dump of the record", Limit{Figure: passedShare, Bound: 200}, dumpRecord},
+		{"echo of the rules", Limit{Figure: passedShare, Bound: 200}, echoRules},
 		{"enumeration of values", Limit{Figure: meanReply, Bound: 150}, enumerateValues},
 		{"enumeration of teams", Limit{Figure: meanReply, Bound: 150}, enumerateTeams},
 		{"transplant, from the ticket", Limit{Figure: wholeEpisode, Bound: 550}, transplantTicket},
@@ -240,6 +242,8 @@ func (t *ticketTally) row(a attack) AttackRow {
 		r.Limit.Value = t.lowest
 	case meanReply:
 		r.Limit.Value = reply
+	case passedShare:
+		r.Limit.Value = r.Passed
 	default:
 		r.Limit.Value = r.Episode
 	}

@@ -72,7 +72,7 @@ func traits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
 		s = &scenarios.TicketScenario{}
 	}
 	cue := "cue right"
-	if s.Cue != t.Gold.Category {
+	if Declared(c)(t) != t.Gold.Category {
 		cue = "cue wrong"
 	}
 	return []string{

@@ -11,14 +11,14 @@ import (
 )
 
 // ProveTicket checks that the gold of a ticket earns 1 in both tasks of one ticket, and that an
-// episode without any decision earns 0. It returns what is wrong.
-func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (faults []string, err error) {
+// episode without any decision earns 0. It returns the number of graded episodes and what is wrong.
+func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried int, faults []string, err error) {
 	gold := goldDecisions(t)
 	for _, reply := range t.References.Good {
 		v, err := judge.Judge(ctx, grader.Case{Ticket: t, Reply: reply,
 			Actions: grader.Actions{Ending: gold.Ending, Team: gold.Team}})
 		if err != nil {
-			return nil, fmt.Errorf("judging the reply to %s: %w", t.ScenarioID, err)
+			return 0, nil, fmt.Errorf("judging the reply to %s: %w", t.ScenarioID, err)
 		}
 		if v.PostGate != grader.ResponsePoints {
 			faults = append(faults, fmt.Sprintf("the right reply earns %d of %d: %s", v.PostGate,
@@ -38,14 +38,15 @@ func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (
 			dims, err := grader.GradeTicket(t, task, try.d, grader.Verdict{Status: grader.StatusOK,
 				PostGate: try.points})
 			if err != nil {
-				return nil, err
+				return 0, nil, err
 			}
+			tried++
 			if got := grader.EpisodeScore(dims); got != try.awarded {
 				faults = append(faults, fmt.Sprintf("%s earns %d of %d in %s", try.what, got, int64(score.One), task))
 			}
 		}
 	}
-	return faults, nil
+	return tried, faults, nil
 }
 
 // losses lists the criteria that didn't earn all of their points, and the gates.

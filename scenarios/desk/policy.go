@@ -2,7 +2,7 @@ package desk
 
 import (
 	_ "embed"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -144,9 +144,10 @@ type Page struct{ Topic, Title, Body string }
 
 // Pages are the sections of the policy in its order, the terms first.
 func (p *Policy) Pages() []Page {
+	texts := p.texts()
 	pages := make([]Page, 0, len(sections()))
 	for _, s := range sections() {
-		pages = append(pages, p.page(s))
+		pages = append(pages, s.page(texts))
 	}
 	return pages
 }
@@ -156,7 +157,8 @@ func (p *Policy) Pages() []Page {
 func (p *Policy) Section(topic string) string {
 	for _, s := range sections()[1:] {
 		if s.topic == topic {
-			return p.page(sections()[0]).String() + "\n\n" + p.page(s).String()
+			texts := p.texts()
+			return sections()[0].page(texts).String() + "\n\n" + s.page(texts).String()
 		}
 	}
 	return ""
@@ -164,22 +166,26 @@ func (p *Policy) Section(topic string) string {
 
 func (p Page) String() string { return "# " + p.Title + "\n\n" + p.Body }
 
-func (p *Policy) page(s section) Page {
+// texts are the numbers as the document shows them, by name.
+func (p *Policy) texts() map[string]string {
+	out := map[string]string{}
+	for _, n := range p.numbers() {
+		if n.money != nil {
+			out[n.name] = "$" + n.money.String()
+		} else {
+			out[n.name] = strconv.FormatInt(*n.days, 10)
+		}
+	}
+	return out
+}
+
+func (s *section) page(texts map[string]string) Page {
 	var b strings.Builder
-	numbers := p.numbers()
 	for i, piece := range s.body {
 		if i%2 == 0 {
 			b.WriteString(piece)
-			continue
-		}
-		for _, n := range numbers {
-			switch {
-			case n.name != piece:
-			case n.money != nil:
-				fmt.Fprintf(&b, "$%s", *n.money)
-			default:
-				fmt.Fprintf(&b, "%d", *n.days)
-			}
+		} else {
+			b.WriteString(texts[piece])
 		}
 	}
 	return Page{Topic: s.topic, Title: s.title, Body: b.String()}

@@ -16,10 +16,12 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	environment "github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // proveOptions choose the cases to prove.
@@ -106,7 +108,7 @@ type proved struct {
 // result doesn't depend on their number.
 func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 	progress func(done, total int)) (*proofReport, error) {
-	all, err := provable(c, o.families)
+	all, err := provables(c, o.families)
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +129,10 @@ func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 				if o.shard.of > 0 && i%o.shard.of != o.shard.index-1 {
 					continue
 				}
-				s, seed := all[i%len(all)], o.seed+int64(i/len(all))
-				w, err := s.Instantiate(seed)
-				var p environment.Proof
-				if err == nil && i < o.cases {
-					p = environment.Prove(w, reader)
-				}
+				c, seed := all[i%len(all)], o.seed+int64(i/len(all))
+				decision, p, err := c.prove(ctx, reader, seed, i < o.cases)
 				mu.Lock()
-				r.add(byFamily, s, w, err, p, i < o.cases)
+				r.add(byFamily, c, seed, decision, err, p, i < o.cases)
 				mu.Unlock()
 				if n := done.Add(1); n%256 == 0 || int(n) == total {
 					mu.Lock()
@@ -149,16 +147,34 @@ func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 	return r, ctx.Err()
 }
 
-// provable lists the cases of the catalogue's lists.
-func provable(c *scenarios.Catalog, families []string) ([]*scenarios.WorkflowScenario, error) {
-	all := c.Cases()
+// provable is a generated case, shown as a workflow or as a ticket.
+type provable struct {
+	id, family string
+	prove      prover
+}
+
+// prover draws a case and, if playing is set, plays it.
+type prover func(ctx context.Context, judge *offline.Judge, seed int64, playing bool) (*desk.Decision,
+	environment.Proof, error)
+
+// provables lists the generated cases of the catalogue's lists.
+func provables(c *scenarios.Catalog, families []string) ([]provable, error) {
+	var all []provable
+	for _, s := range c.Cases() {
+		all = append(all, provable{s.ID, s.Category(), proveWorkflow(s)})
+	}
+	for _, s := range c.Tickets() {
+		if s.Generated() {
+			all = append(all, provable{s.ID, s.Family(), proveTicket(s)})
+		}
+	}
 	for _, family := range families {
-		if !slices.ContainsFunc(all, func(s *scenarios.WorkflowScenario) bool { return s.Category() == family }) {
+		if !slices.ContainsFunc(all, func(c provable) bool { return c.family == family }) {
 			return nil, fmt.Errorf("there are no cases of family %q", family)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s *scenarios.WorkflowScenario) bool {
-		return len(families) > 0 && !slices.Contains(families, s.Category())
+	all = slices.DeleteFunc(all, func(c provable) bool {
+		return len(families) > 0 && !slices.Contains(families, c.family)
 	})
 	if len(all) == 0 {
 		return nil, errors.New("the catalogue has no generated cases")
@@ -166,19 +182,52 @@ func provable(c *scenarios.Catalog, families []string) ([]*scenarios.WorkflowSce
 	return all, nil
 }
 
-func (r *proofReport) add(byFamily map[string]*proved, s *scenarios.WorkflowScenario, w *scenarios.Workflow, err error,
+func proveWorkflow(s *scenarios.WorkflowScenario) prover {
+	return func(_ context.Context, judge *offline.Judge, seed int64, playing bool) (*desk.Decision,
+		environment.Proof, error) {
+		w, err := s.Instantiate(seed)
+		switch {
+		case err != nil:
+			return nil, environment.Proof{}, err
+		case !playing:
+			return w.Decision, environment.Proof{}, nil
+		}
+		return w.Decision, environment.Prove(w, judge), nil
+	}
+}
+
+// ticketSteps are the actions by which a ticket is handled: labels, reply and end.
+const ticketSteps = 3
+
+func proveTicket(s *scenarios.TicketScenario) prover {
+	return func(ctx context.Context, judge *offline.Judge, seed int64, playing bool) (*desk.Decision,
+		environment.Proof, error) {
+		t, err := s.Instantiate(seed)
+		switch {
+		case err != nil:
+			return nil, environment.Proof{}, err
+		case !playing:
+			return t.Decision, environment.Proof{}, nil
+		}
+		p := environment.Proof{Steps: ticketSteps}
+		p.Tried, p.Faults, err = audit.ProveTicket(ctx, t, judge)
+		return t.Decision, p, err
+	}
+}
+
+func (r *proofReport) add(byFamily map[string]*proved, c provable, seed int64, decision *desk.Decision, err error,
 	p environment.Proof, proving bool) {
 	r.Draws++
 	if err != nil {
-		r.Findings = append(r.Findings, finding{s.ID, "draw", err.Error()})
+		r.Findings = append(r.Findings, finding{c.id, "draw", err.Error()})
 		return
 	}
-	f := byFamily[s.Category()]
+	f := byFamily[c.family]
 	if f == nil {
-		f = &proved{familyProof: familyProof{Family: s.Category()}, signatures: map[string]bool{}}
-		byFamily[s.Category()] = f
+		f = &proved{familyProof: familyProof{Family: c.family}, signatures: map[string]bool{}}
+		byFamily[c.family] = f
 	}
-	f.signatures[cases.Signature(w.Decision)] = true
+	f.signatures[cases.Signature(decision)] = true
 	if !proving {
 		return
 	}
@@ -190,7 +239,7 @@ func (r *proofReport) add(byFamily map[string]*proved, s *scenarios.WorkflowScen
 		f.Proved++
 	}
 	for _, fault := range p.Faults {
-		r.Findings = append(r.Findings, finding{fmt.Sprintf("%s seed %d", s.ID, w.Seed), "proof", fault})
+		r.Findings = append(r.Findings, finding{fmt.Sprintf("%s seed %d", c.id, seed), "proof", fault})
 	}
 }
 

@@ -43,36 +43,29 @@ def normal(word):
 
 
 def amount_word(match):
-    return f" usd{bucket(float((match[1] or match[2]).replace(',', '')), AMOUNTS)} "
+    return f" usd{sum(dollars(match) > limit for limit in AMOUNTS)} "
 
 
-def bucket(value, limits):
-    return sum(value > limit for limit in limits)
+def dollars(match):
+    return float((match[1] or match[2]).replace(",", ""))
 
 
 def of_record(text, now):
-    """Yields the fields of a record with the name of their section, and the words of other lines."""
-    section = ""
+    """Yields the fields of a record with the names of their sections, the order of its days, and the words of other lines."""
+    section, days = "", {}
     for line in text.splitlines():
         field = FIELD.match(line)
         if field is None:
             section = line.strip()
-            yield "has " + section
             yield from of_text(line)
             continue
-        yield from of_value(f"{section}.{field[1]}", field[2].lower(), now)
-
-
-def of_value(name, value, now):
-    yield name
-    date, amount = DATE.match(value), AMOUNT.match(value)
-    if date:
-        days = (datetime.date(*map(int, date.groups())) - now).days
-        yield from (f"{name} after {limit}" for limit in DAYS if days > limit)
-    elif amount:
-        paid = float((amount[1] or amount[2]).replace(",", ""))
-        yield from (f"{name} above {limit}" for limit in AMOUNTS if paid > limit)
-    else:
-        words = [normal(w) for w in WORD.findall(value)]
-        yield from (f"{name}={word}" for word in words)
-        yield name + "=" + " ".join(words)
+        name, value = f"{section}.{field[1]}", field[2].lower()
+        yield name
+        if date := DATE.match(value):
+            days[name] = (datetime.date(*map(int, date.groups())) - now).days
+            yield from (f"{name} after {limit}" for limit in DAYS if days[name] > limit)
+        elif amount := AMOUNT.match(value):
+            yield from (f"{name} above {limit}" for limit in AMOUNTS if dollars(amount) > limit)
+        else:
+            yield name + "=" + " ".join(normal(w) for w in WORD.findall(value))
+    yield from (f"{a} before {b}" for a in days for b in days if days[a] < days[b])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,10 +33,46 @@ func TestGenerateAndProve(t *testing.T) {
 		"with -o":         {"scenarios", "generate", "acme"},
 		"no family":       {"scenarios", "generate", "acme", "-o", filepath.Join(t.TempDir(), "x"), "--families", "retrun"},
 		"no cases of":     {"scenarios", "prove", "--family", "retrun"},
+		"give at least 1": {"scenarios", "generate", "acme", "-o", t.TempDir(), "--tickets", "--count", "0"},
+		"exclude each":    {"scenarios", "generate", "acme", "-o", t.TempDir(), "--public", "--salt", "0123456789abcdef"},
 		"number of parts": {"scenarios", "prove", "--shard", "3/2"},
 	} {
 		if _, errs, code := csenv(t, args...); code == exitDone || !strings.Contains(errs, problem) {
 			t.Errorf("%q: code %d: %s, want %q", args, code, errs, problem)
+		}
+	}
+}
+
+// TestGenerateTickets writes the training pack again.
+func TestGenerateTickets(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "desk")
+	if out, errs, code := csenv(t, "scenarios", "generate", "desk", "-o", folder, "--tickets",
+		"--public"); code != exitDone || !strings.Contains(out, "wrote 303 tickets") {
+		t.Fatalf("code %d: %s%s", code, out, errs)
+	}
+	for _, file := range []string{"pack.yaml", "desk.yaml"} {
+		got, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join("../../config/samples/training/desk", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s isn't that of config/samples/training: write the sample again", file)
+		}
+	}
+	for _, args := range [][]string{
+		{"scenarios", "prove", folder, "--family", "coupon", "--cases", "60"},
+		{"scenarios", "show", "desk-coupon-02", "--pack", folder, "--seed", "3"},
+		{"eval", "ticket-classify", "--pack", folder, "--agent", "oracle", "--threshold", "meanScore=1", "--results",
+			t.TempDir()},
+		{"eval", "ticket-resolve", "--pack", folder, "--agent", "oracle", "--scenarios",
+			"desk-coupon-01,desk-return-02", "--threshold", "meanScore=1", "--results", t.TempDir()},
+	} {
+		if out, errs, code := csenv(t, args...); code != exitDone {
+			t.Errorf("%q: code %d: %s%s", args, code, out, errs)
 		}
 	}
 }
@@ -53,7 +90,7 @@ func TestProveReportsAWrongList(t *testing.T) {
 		"a case is written as":       "  acme-coupon-77: simple private\n",
 		"there is no split":          "  acme-coupon-77: easy nowhere\n",
 	} {
-		list := filepath.Join(folder, "families", "acme.yaml")
+		list := filepath.Join(folder, "acme.yaml")
 		before, err := os.ReadFile(list)
 		if err != nil {
 			t.Fatal(err)

@@ -13,16 +13,17 @@ func dumpRecord(to *target) []attempt {
 	if to.ticket.Decision == nil {
 		return nil
 	}
-	reply := greetingOf(to.ticket)
+	var reply strings.Builder
+	reply.WriteString(greetingOf(to.ticket))
 	for _, a := range to.ticket.Attachments {
 		for line := range strings.Lines(a.Content) {
 			name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
 			if ok && strings.ContainsAny(value, "0123456789") {
-				reply += fmt.Sprintf(" The %s is %s.", name, value)
+				fmt.Fprintf(&reply, " The %s is %s.", name, value)
 			}
 		}
 	}
-	return []attempt{{goldDecisions(to.ticket), reply}}
+	return []attempt{{goldDecisions(to.ticket), reply.String()}}
 }
 
 // echoRules answers a generated ticket with the rules that decide it, as far as they fit in a
@@ -32,7 +33,8 @@ func echoRules(to *target) []attempt {
 		return nil
 	}
 	words := wordsOf(greetingOf(to.ticket))
-	reply := greetingOf(to.ticket)
+	var reply strings.Builder
+	reply.WriteString(greetingOf(to.ticket))
 	for _, rule := range to.ticket.Decision.Rules {
 		for _, a := range to.ticket.Articles {
 			_, rest, ok := strings.Cut(a.Body, "- **"+rule+"** ")
@@ -41,10 +43,10 @@ func echoRules(to *target) []attempt {
 			}
 			line, _, _ := strings.Cut(rest, "\n")
 			words = append(words, wordsOf(line)...)
-			reply += " " + line
+			reply.WriteString(" " + line)
 		}
 	}
-	return []attempt{{goldDecisions(to.ticket), reply}}
+	return []attempt{{goldDecisions(to.ticket), reply.String()}}
 }
 
 func greetingOf(t *scenarios.Ticket) string {

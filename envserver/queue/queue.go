@@ -35,11 +35,11 @@ func allSplits() []splitQueues {
 // maxTries bounds the search for a new valid composition.
 const maxTries = 200
 
-// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
-// By their gold at seed 0, at least one is urgent, one low or medium, two or three must be
-// escalated, and there are three or more categories; other seeds may change that. No two queues of
-// a split contain the same tickets. Generated tickets are in no queue. A queue's tickets depend only on the ids of the split's
-// tickets.
+// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split
+// and not generated. By their gold at seed 0, at least one is urgent, one low or medium, two or
+// three must be escalated, and there are three or more categories; other seeds may change that. No
+// two queues of a split contain the same tickets. A queue's tickets depend only on the ids of the
+// split's tickets.
 func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {

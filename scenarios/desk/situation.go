@@ -22,8 +22,7 @@ func Situation(d Desk, r Request) triage.Situation {
 	}
 	switch r.Kind {
 	case "double_charge":
-		captured := slices.DeleteFunc(slices.Clone(shown.Payments), func(p Payment) bool { return p.Status != "captured" })
-		later := twin(captured)
+		later := twin(slices.DeleteFunc(shown.Payments, func(p Payment) bool { return p.Status != "captured" }))
 		if !slices.ContainsFunc(shown.Refunds, func(f Refund) bool { return f.PaymentID == later.ID }) {
 			s.WronglyTaken = int64(later.Amount)
 		}

@@ -193,10 +193,11 @@ func TestReadsEveryDocument(t *testing.T) {
 // Every sample of the repository is valid.
 func TestSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../../config/samples/*.yaml")
-	if err != nil || len(samples) < 5 {
-		t.Fatal(samples, err)
+	training, trainingErr := filepath.Glob("../../../config/samples/training/*.yaml")
+	if err != nil || trainingErr != nil || len(samples) < 5 || len(training) < 2 {
+		t.Fatal(samples, training, err, trainingErr)
 	}
-	for _, sample := range samples {
+	for _, sample := range append(samples, training...) {
 		if filepath.Base(sample) == "kustomization.yaml" {
 			continue
 		}

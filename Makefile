@@ -12,6 +12,9 @@ GOTESTFLAGS ?=
 # label s3 build an S3 server first.
 E2EFLAGS ?=
 FUZZTIME ?= 10s
+# Training. The flags are those of examples/learn/learn.py.
+LEARNMINUTES ?= 10
+LEARNFLAGS ?= --pack config/samples/training/desk --scenarios desk-
 
 TOOL := go tool -modfile=hack/tools/go.mod
 CLUSTER := go run ./hack/cluster
@@ -65,6 +68,15 @@ lint: ## Run go vet and golangci-lint, and check the width of comments.
 .PHONY: manifests
 manifests: ## Print what `kubectl apply -k config/default` applies.
 	@$(TOOL) kustomize build config/default
+
+##@ Training
+
+.PHONY: learn
+learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 10) and draw its curve: see examples/learn.
+	@mkdir -p bin
+	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
+	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
+	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 
 ##@ Slow tests
 

@@ -197,6 +197,7 @@ func TestSamples(t *testing.T) {
 	if err != nil || trainingErr != nil || len(samples) < 5 || len(training) < 2 {
 		t.Fatal(samples, training, err, trainingErr)
 	}
+	training = append(training, "../../../examples/learn/cluster.yaml")
 	for _, sample := range append(samples, training...) {
 		if filepath.Base(sample) == "kustomization.yaml" {
 			continue

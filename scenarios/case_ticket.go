@@ -25,8 +25,8 @@ func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 		loc: l.locales[c.Language], composition: c, triage: a.standard}
 }
 
-// The maximum length of a reply to a generated ticket, in words, and the cap on a reply that promises a
-// remedy that the policy doesn't give or tells what is withheld, in milli-points.
+// The maximum length of a reply to a generated ticket, in words, and the cap on a reply that
+// promises a remedy that the policy doesn't give or tells what is withheld, in milli-points.
 const caseMaxWords, casePromiseCap = 180, 30
 
 // instantiateCase draws a generated case as a ticket. The message contains what the customer would
@@ -63,7 +63,7 @@ func pageID(topic string) string { return "DESK-" + strings.ToUpper(topic) }
 // toneOf returns the tone of a voice.
 func toneOf(voice string) string {
 	switch voice {
-	case "formal", "chatty":
+	case "formal", "chatty", "polite":
 		return "calm"
 	case "worried":
 		return "worried"

@@ -22,8 +22,8 @@ type Workflow struct {
 	Query    string
 	// Unasked is the customer's answer to a question that the case doesn't require.
 	Unasked string `json:",omitempty"`
-	// AskWords are the beginnings of words that make a sentence to the customer of a generated case a
-	// question.
+	// AskWords are the beginnings of words that make a sentence to the customer of a generated case
+	// a question.
 	AskWords []string `json:",omitempty"`
 	Visible  Visible
 	State    Backend

@@ -53,7 +53,8 @@ func TestProveTicketNoticesFaults(t *testing.T) {
 	}
 }
 
-// TestTrainingTicketsAreSpread bounds what constants and keywords earn, and the share of each label.
+// TestTrainingTicketsAreSpread bounds what constants and keywords earn, and the share of each
+// label.
 func TestTrainingTicketsAreSpread(t *testing.T) {
 	c := training(t)
 	rows, err := Distribution(c)
@@ -79,7 +80,7 @@ func TestTrainingTicketsAreSpread(t *testing.T) {
 
 // TestAttacksOnTrainingTickets plays the attacks that need no memory on a part of the tickets.
 func TestAttacksOnTrainingTickets(t *testing.T) {
-	passed := map[string]int64{"article echo": 0, "dump of the record": 200, "echo of the rules": 200}
+	passed := map[string]int64{"article echo": 20, "dump of the record": 200, "echo of the rules": 200}
 	judge := offline.New()
 	tallies := map[string]*ticketTally{}
 	for i, s := range training(t).Tickets() {

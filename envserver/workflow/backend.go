@@ -29,8 +29,8 @@ type result struct {
 
 func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
 
-// missing says what can be missing before a change. It is the same for every change and every moment
-// of an environment's cases, so that it reveals nothing about the present one.
+// missing says what can be missing before a change. It is the same for every change and every
+// moment of an environment's cases, so that it reveals nothing about the present one.
 func (s *state) missing() string {
 	if s.desk != nil {
 		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +

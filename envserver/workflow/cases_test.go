@@ -63,8 +63,8 @@ func TestProveFindsFaults(t *testing.T) {
 	}
 }
 
-// TestEarlyChangesRevealNothing makes the required changes of cases while something is missing: each
-// answer is the same.
+// TestEarlyChangesRevealNothing makes the required changes of cases while something is missing:
+// each answer is the same.
 func TestEarlyChangesRevealNothing(t *testing.T) {
 	catalog := testkit.Catalog(t)
 	answers := map[string]int{}

@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// withheldCases yields cases about other customers' orders or accounts under fraud review, with what
-// their customers must not be told: every eighth seed of each case.
+// withheldCases yields cases about other customers' orders or accounts under fraud review, with
+// what their customers must not be told: every eighth seed of each case.
 func withheldCases(t *testing.T, seeds int64, yield func(w *scenarios.Workflow, gate int)) {
 	t.Helper()
 	found := 0

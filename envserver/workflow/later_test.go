@@ -134,8 +134,8 @@ func (s *state) open() []int {
 	return out
 }
 
-// TestEarlyChangesBesideReadyOnes tries changes while one request's change is possible and the other
-// one's isn't: the right one of the other request is refused, and wrong ones are made.
+// TestEarlyChangesBesideReadyOnes tries changes while one request's change is possible and the
+// other one's isn't: the right one of the other request is refused, and wrong ones are made.
 func TestEarlyChangesBesideReadyOnes(t *testing.T) {
 	w := calm()
 	second := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(700)}})

@@ -22,8 +22,8 @@ type Proof struct {
 // Prove checks a generated case by playing it:
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
-//   - If one look-up or question is left out, no action changes that: neither a required change that
-//     depends on it nor the reply is accepted.
+//   - If one look-up or question is left out, no action changes that: neither a required change
+//     that depends on it nor the reply is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
 //     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
 //   - The same holds if a required change is made twice.

@@ -180,8 +180,8 @@ type repliesFile struct {
 	Units []string `yaml:"units"`
 	// AskWords are the beginnings of words that make a sentence without a question mark a question.
 	AskWords []string `yaml:"ask_words"`
-	// Outcomes are sentences. The values that {{slot}} doesn't place in them follow in the sentences
-	// of their slots.
+	// Outcomes are sentences. The values that {{slot}} doesn't place in them follow in the
+	// sentences of their slots.
 	Outcomes source.Ordered[source.Raw] `yaml:"outcomes"`
 	Slots    source.Ordered[slotFile]   `yaml:"slots"`
 	Words    source.Ordered[[]string]   `yaml:"words,optional"` // of values that are texts; the first is used

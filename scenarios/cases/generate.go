@@ -44,8 +44,9 @@ const maxMeasured = 700
 // of its sample, and easy up to easySteps.
 const easySteps, hardSteps = 6, 10
 
-// distracting is the number of cases of a family among which one has a modifier that changes nothing
-// about what is right. Without such cases, agents could infer that every stated fact matters.
+// distracting is the number of cases of a family among which one has a modifier that changes
+// nothing about what is right. Without such cases, agents could infer that every stated fact
+// matters.
 const distracting = 10
 
 // Generate chooses compositions. In most of them each modifier changes what is right to do for some

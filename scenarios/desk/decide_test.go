@@ -64,16 +64,16 @@ func TestReads(t *testing.T) {
 		changes    []change
 		want       string
 	}{
-		{"a return", "return", nil, "customer LD-1 parcel returns authority payment money"},
+		{"a return", "return", nil, "customer LD-1 parcel returns payment authority money"},
 		{"a kind of item that can't be returned", "return", []change{kind("custom")}, "customer LD-1 returns"},
-		{"a return above the limit", "return", []change{price(20001)}, "customer LD-1 parcel returns authority"},
+		{"a return above the limit", "return", []change{price(20001)}, "customer LD-1 parcel returns payment authority"},
 		{"a return of which nothing is left", "return", []change{credited("LD-1", "delay", 10000, "2026-06-02")},
-			"customer LD-1 parcel returns money"},
+			"customer LD-1 parcel returns payment money"},
 		{"a photo", "damaged", []change{price(15000)}, "customer LD-1 parcel damage photo payment authority"},
 		{"no photo", "damaged", []change{price(14999)}, "customer LD-1 parcel damage payment authority"},
 		{"a serial number", "defective", nil, "customer LD-1 parcel damage serial payment authority"},
 		{"no serial number", "defective", []change{delivered("2024-06-09")}, "customer LD-1 parcel damage"},
-		{"a late parcel", "late", []change{express}, "customer LD-1 parcel delivery authority payment money"},
+		{"a late parcel", "late", []change{express}, "customer LD-1 parcel delivery payment authority money"},
 		{"a payment", "double_charge", nil, "customer LD-1 payment money"},
 		{"a refund that is on its way", "refund_status", []change{refunded("LD-1", "P1", 3000, "2026-06-03")},
 			"customer LD-1 payment money"},

@@ -250,8 +250,8 @@ func (d *decider) parcel() {
 	d.lost(s)
 }
 
-// waiting returns the last day on which the customer waits for a parcel, or searches for one that is
-// marked as delivered.
+// waiting returns the last day on which the customer waits for a parcel, or searches for one that
+// is marked as delivered.
 func (d *Desk) waiting(s *Shipment) time.Time {
 	switch {
 	case s.Status == "delivered":
@@ -309,7 +309,10 @@ func (d *decider) goodwill(s *Shipment) {
 		d.end("no_goodwill", Fact{Slot: "cause", Text: s.Cause})
 		return
 	}
-	d.credit(d.OrderID, d.Policy.Goodwill, "goodwill_credited")
+	const credited = "goodwill_credited"
+	if d.credit(d.OrderID, d.Policy.Goodwill, credited); d.out.Outcome == credited {
+		d.out.Facts = append(d.out.Facts, Fact{Slot: "cause", Text: s.Cause})
+	}
 }
 
 // readdress decides about another address.

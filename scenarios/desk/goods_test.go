@@ -241,7 +241,7 @@ func deliveryRows() []row {
 		{"late because of the weather", "late", []change{
 			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
 			parcel(func(s *desk.Shipment) { s.Cause = "weather" })},
-			"goodwill_credited: credit LD-1 15.00; credit_amount 15.00", "AUT-3 AUT-7 DEL-6"},
+			"goodwill_credited: credit LD-1 15.00; credit_amount 15.00, cause weather", "AUT-3 AUT-7 DEL-6"},
 		{"late because of customs, for a business", "late", []change{
 			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
 			parcel(func(s *desk.Shipment) { s.Cause = "customs" }), customer("business", "domestic")},
@@ -253,7 +253,7 @@ func deliveryRows() []row {
 		{"goodwill given one day earlier", "late", []change{
 			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
 			parcel(func(s *desk.Shipment) { s.Cause = "weather" }), credited("LD-0", "goodwill", 1000, "2025-06-09")},
-			"goodwill_credited: credit LD-1 15.00; credit_amount 15.00", "AUT-3 AUT-7 DEL-6"},
+			"goodwill_credited: credit LD-1 15.00; credit_amount 15.00, cause weather", "AUT-3 AUT-7 DEL-6"},
 		{"another address", "address", []change{status("placed"), says("2 New Street")},
 			"readdressed: readdress LD-1 2 New Street; address 2 New Street", "DEL-7"},
 		{"another address of a packed order", "address", []change{status("packed"), says("2 New Street")},

@@ -19,9 +19,9 @@ func (d *decider) chargedBack(id string) bool {
 	return false
 }
 
-// earlier returns what was refunded and credited for an order before. look_up_customer shows it.
+// earlier returns what was refunded and credited for an order before. check_payment shows it.
 func (d *decider) earlier(id string) (sum Cents) {
-	d.customer()
+	d.payments(id)
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == id {
 			sum += r.Amount
@@ -338,12 +338,17 @@ func (d *decider) priceDrop() {
 	o, it := d.order(), d.item()
 	d.cite("MON-10")
 	last := within(o.Placed, d.Policy.PriceDays)
-	given := slices.IndexFunc(d.Records.Credits, func(c Credit) bool { return c.OrderID == o.ID && c.Why == "price" })
 	switch {
 	case d.Reason == "other_shop" && it.ListPrice >= it.Price:
 		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
+		return
 	case it.Kind == "final_sale":
 		d.end("final_sale", Fact{Slot: "kind", Text: "final sale"})
+		return
+	}
+	d.payments(o.ID) // shows the credits of the order
+	given := slices.IndexFunc(d.Records.Credits, func(c Credit) bool { return c.OrderID == o.ID && c.Why == "price" })
+	switch {
 	case given >= 0:
 		d.end("price_given_before", Fact{Slot: "given_before", Amount: d.Records.Credits[given].Amount})
 	case d.passed(last):

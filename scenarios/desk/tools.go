@@ -24,9 +24,18 @@ type CustomerView struct {
 	Credits       []Credit       `json:"credits,omitempty"`
 }
 
-// ShowCustomer returns the customer with what was given before.
+// ShowCustomer returns the customer with what was given before. The orders and payments for which it
+// was given are left out: an order whose id the customer doesn't give has to be asked for, and
+// another customer's order isn't named.
 func (r *Records) ShowCustomer() CustomerView {
-	return CustomerView{r.Customer, r.Subscriptions, r.Outages, r.Refunds, r.Credits}
+	v := CustomerView{r.Customer, r.Subscriptions, r.Outages, slices.Clone(r.Refunds), slices.Clone(r.Credits)}
+	for i := range v.Refunds {
+		v.Refunds[i].OrderID, v.Refunds[i].PaymentID = "", ""
+	}
+	for i := range v.Credits {
+		v.Credits[i].OrderID = ""
+	}
+	return v
 }
 
 // ShowOrder returns an order, nil if there is none.

@@ -165,8 +165,8 @@ func (r *analysis) promisedOf(g *gate) string {
 	return ""
 }
 
-// waits reports whether a sentence waits for the day from which the gate permits remedies, or for an
-// event: "if it isn't there by then, we will send another one".
+// waits reports whether a sentence waits for the day from which the gate permits remedies, or for
+// an event: "if it isn't there by then, we will send another one".
 func (r *analysis) waits(g *gate, sentence text.Span) bool {
 	return len(g.from) > 0 && (r.doc.AnyWord(text.Conditions, sentence) >= 0 ||
 		slices.ContainsFunc(r.doc.ValuesWithin(sentence), func(v text.Value) bool { return text.Contains(g.from, v) }))

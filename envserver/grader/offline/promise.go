@@ -64,6 +64,9 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 			continue
 		}
 		if name := d.remedyAt(v, i); name != "" && d.committed(v, text.Between(i, i+1)) {
+			if name == "refund" && d.asCredit(text.Between(i+1, v.Sentence.Hi)) {
+				name = "credit"
+			}
 			out = append(out, promise{clause: v.Span, sentence: v.Sentence, name: name})
 		}
 	}
@@ -73,6 +76,17 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 		}
 	}
 	return out
+}
+
+// asCredit reports whether the rest of a sentence up to an "and" says that what was promised is given
+// as store credit: "we refund the difference, $10.26, as store credit".
+func (d *promiseReader) asCredit(rest text.Span) bool {
+	for i := rest.Lo; i < rest.Hi && !d.Tokens[i].Is(text.NumberJoins); i++ {
+		if d.PhraseAt(text.AsCredit, i) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // promised reports whether a clause commits the company to the term.
@@ -104,8 +118,8 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	return ""
 }
 
-// byBank reports whether the customer's bank undoes a payment at token i: "your bank has charged the
-// payment back", "the charge has been reversed by your bank". A writer who says "we" does it.
+// byBank reports whether the customer's bank undoes a payment at token i: "your bank has charged
+// the payment back", "the charge has been reversed by your bank". A writer who says "we" does it.
 func (d *promiseReader) byBank(v *text.Clause, i int) bool {
 	if d.AnyWord(text.FirstPerson, v.Span) >= 0 {
 		return false

@@ -7,7 +7,7 @@ type WordClass uint64
 type StemClass uint16
 
 // Phrases is a set of kinds of phrases, one bit each.
-type Phrases uint16
+type Phrases uint32
 
 // The classes of words.
 const (
@@ -93,6 +93,7 @@ const (
 	Hazards                             // advise something dangerous
 	Dismissals                          // refuse further help
 	Banks                               // name the customer's bank
+	AsCredit                            // say that something is given as store credit
 )
 
 // maxGroups is the number of bits of a token's groups.
@@ -131,7 +132,7 @@ func phraseKeys() map[string]Phrases {
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
 		"pronouns": Pronouns, "handed": Handed, "pledges": Pledges, "secrets": Secrets,
 		"disclosures": Disclosures, "hazards": Hazards, "dismissals": Dismissals,
-		"banks": Banks,
+		"banks": Banks, "as_credit": AsCredit,
 	}
 }
 

@@ -56,14 +56,12 @@ def replace(desk, items):
 
 
 def give_goodwill(desk):
-    """AUT-7. Reports whether the customer may have it."""
+    """AUT-7"""
     if desk.level == "business":
-        return False
+        return
     given = [day_of(c["at"]) for c in desk.all("Credits") if c.get("why") == "goodwill"]
-    if any(desk.today <= add_months(day, 12) for day in given):
-        return False
-    give_credit(desk, desk.numbers["goodwill"], desk.order_id)
-    return True
+    if all(desk.today > add_months(day, 12) for day in given):
+        give_credit(desk, desk.numbers["goodwill"], desk.order_id)
 
 
 # Money

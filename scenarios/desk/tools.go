@@ -24,8 +24,8 @@ type CustomerView struct {
 	Credits       []Credit       `json:"credits,omitempty"`
 }
 
-// ShowCustomer returns the customer with what was given before. The orders and payments for which it
-// was given are left out: an order whose id the customer doesn't give has to be asked for, and
+// ShowCustomer returns the customer with what was given before. The orders and payments for which
+// it was given are left out: an order whose id the customer doesn't give has to be asked for, and
 // another customer's order isn't named.
 func (r *Records) ShowCustomer() CustomerView {
 	v := CustomerView{r.Customer, r.Subscriptions, r.Outages, slices.Clone(r.Refunds), slices.Clone(r.Credits)}

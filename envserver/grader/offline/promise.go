@@ -78,8 +78,8 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 	return out
 }
 
-// asCredit reports whether the rest of a sentence up to an "and" says that what was promised is given
-// as store credit: "we refund the difference, $10.26, as store credit".
+// asCredit reports whether the rest of a sentence up to an "and" says that what was promised is
+// given as store credit: "we refund the difference, $10.26, as store credit".
 func (d *promiseReader) asCredit(rest text.Span) bool {
 	for i := rest.Lo; i < rest.Hi && !d.Tokens[i].Is(text.NumberJoins); i++ {
 		if d.PhraseAt(text.AsCredit, i) > 0 {

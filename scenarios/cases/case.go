@@ -236,7 +236,7 @@ func needsOrder(d *desk.Decision, id string) bool {
 // voices are those of the composition's split.
 func (c *Composition) voices() []string {
 	return slices.DeleteFunc(c.spoken(), func(voice string) bool {
-		return (c.Split == trainSplit) != slices.Contains(c.set.train, voice)
+		return (c.Split == trainSplit || c.trainVoices) != slices.Contains(c.set.train, voice)
 	})
 }
 

@@ -25,17 +25,18 @@ const (
 type Composition struct {
 	// ID is that of the pack's list, and File the list's. Both are "" for a composition without
 	// one.
-	ID, File   string
-	Family     string
-	Modifiers  []string // ordered
-	Language   string
-	Split      string
-	Difficulty string // easy, medium or hard
-	Tickets    bool   // shown as tickets, not as workflows
-	family     *family
-	modifiers  []*modifier
-	specs      map[string]*spec // the family's, changed by the modifiers
-	set        *Set
+	ID, File    string
+	Family      string
+	Modifiers   []string // ordered
+	Language    string
+	Split       string
+	Difficulty  string // easy, medium or hard
+	Tickets     bool   // shown as tickets, not as workflows
+	trainVoices bool   // in every split
+	family      *family
+	modifiers   []*modifier
+	specs       map[string]*spec // the family's, changed by the modifiers
+	set         *Set
 }
 
 // Key names the composition: "return.opened.plus". It is part of the key of the random streams.
@@ -102,6 +103,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 		}
 		composition.ID, composition.File = id, file
 		composition.Difficulty, composition.Split = words[0], words[1]
+		composition.trainVoices = f.Voices != ""
 		if !slices.Contains([]string{trainSplit, devSplit, testSplit, privateSplit}, words[1]) {
 			c.failf(e.Pos, "there is no split %q", words[1])
 			continue

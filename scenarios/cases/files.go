@@ -153,12 +153,14 @@ func (g *goods) products(kind, language string) []string { return g.kinds[kind][
 // listFile names the cases of a pack: "easy public-train opened plus" under the id of a case is its
 // difficulty, its split and its modifiers. The id begins with the family's id and a hyphen.
 type listFile struct {
-	APIVersion string                 `yaml:"apiVersion" enum:"csenv/v1"`
-	Kind       string                 `yaml:"kind" enum:"CaseList"`
-	Metadata   Metadata               `yaml:"metadata"`
-	Language   string                 `yaml:"language,optional" enum:"en|de|es|fr"`
-	As         string                 `yaml:"as,optional" enum:"tickets"` // by default workflows
-	Cases      source.Ordered[string] `yaml:"cases"`
+	APIVersion string   `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string   `yaml:"kind" enum:"CaseList"`
+	Metadata   Metadata `yaml:"metadata"`
+	Language   string   `yaml:"language,optional" enum:"en|de|es|fr"`
+	As         string   `yaml:"as,optional" enum:"tickets"` // by default workflows
+	// Voices is train if all splits have the voices for training.
+	Voices string                 `yaml:"voices,optional" enum:"train"`
+	Cases  source.Ordered[string] `yaml:"cases"`
 }
 
 // repliesFile contains the words of right replies in one language, and the words by which a reply

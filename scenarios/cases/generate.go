@@ -28,6 +28,9 @@ type Options struct {
 	PerDifficulty int
 	// Private puts every case into the split "private".
 	Private bool
+	// TrainVoices means that the texts of every split are in the voices for training, so that the
+	// splits differ in compositions alone.
+	TrainVoices bool
 	// Tickets is the number of tickets, about as many of each category, 0 for cases of the workflow
 	// environment.
 	Tickets int
@@ -216,13 +219,16 @@ func (o Options) hash(what string, c *Composition) string {
 }
 
 // WriteList writes a list of cases as a file of a pack.
-func WriteList(w io.Writer, id, canary, language string, all []*Composition) error {
-	as := ""
-	if len(all) > 0 && all[0].Tickets {
-		as = "as: tickets\n"
+func WriteList(w io.Writer, canary string, o Options, all []*Composition) error {
+	options := ""
+	if o.Tickets > 0 {
+		options = "as: tickets\n"
+	}
+	if o.TrainVoices {
+		options += "voices: train\n"
 	}
 	_, err := fmt.Fprintf(w, "apiVersion: csenv/v1\nkind: CaseList\nmetadata: {id: %s, version: 1, canary: %q}\n"+
-		"language: %s\n%scases:\n", id, canary, language, as)
+		"language: %s\n%scases:\n", o.List, canary, o.Language, options)
 	for _, c := range all {
 		if err != nil {
 			break

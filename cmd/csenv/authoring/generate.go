@@ -43,6 +43,8 @@ func newGenerateCommand() *cobra.Command {
 	f.BoolVar(&tickets, "tickets", false, "show the cases as tickets, for ticket-classify and ticket-resolve")
 	f.IntVar(&count, "count", 300, "number of tickets, about as many of each category")
 	f.BoolVar(&public, "public", false, "without a salt, split into public-train, public-dev and public-test")
+	f.BoolVar(&o.TrainVoices, "train-voices", false, "write every split in the voices for training, so that splits "+
+		"differ in combinations alone")
 	f.BoolVar(&builtIn, "built-in", false, "write the list of the built-in pack into an existing folder")
 	_ = f.MarkHidden("built-in")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -91,7 +93,7 @@ func writeList(c *scenarios.Catalog, path, canary string, o cases.Options) error
 		return fmt.Errorf("no family has texts in %q", o.Language)
 	}
 	var b bytes.Buffer
-	if err := cases.WriteList(&b, o.List, canary, o.Language, all); err != nil {
+	if err := cases.WriteList(&b, canary, o, all); err != nil {
 		return err
 	}
 	return os.WriteFile(path, b.Bytes(), 0o600)

@@ -63,7 +63,8 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Type: desk.Readdressing, Description: "changes the address of an order." + casesOnly,
 		Optional: []string{"payload"}, Properties: []string{"order_id", "address"}},
 	{Type: scenarios.RespondUser, Description: "writes to the customer and ends the episode, unless it asks for " +
-		"what the customer alone knows and the task has no ask_customer.", Optional: []string{"payload"}, Properties: []string{"message"}},
+		"what the customer alone knows and the task has no ask_customer.", Optional: []string{"payload"},
+		Properties: []string{"message"}},
 })
 
 // casesOnly ends the descriptions of the tools that only the tasks with generated cases have.

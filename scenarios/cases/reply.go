@@ -100,7 +100,8 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values strin
 		}
 	}
 	if strings.Contains(outcome, "{{") {
-		return "", "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome, outcome)
+		return "", "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome,
+			outcome)
 	}
 	return outcome, rest.String(), nil
 }

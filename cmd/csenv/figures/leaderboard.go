@@ -151,11 +151,10 @@ func sorted(s v1alpha1.ScenarioSelection) []string {
 	lists := [][]string{s.IDs, s.Categories, s.Modifiers,
 		view.Each(s.Difficulties, func(d v1alpha1.Difficulty) string { return string(d) }),
 		view.Each(s.Splits, v1alpha1.ScenarioSplit.Name)}
-	var values []string
-	for _, list := range lists {
-		values = append(values, slices.Sorted(slices.Values(list))...)
+	for i, list := range lists {
+		lists[i] = slices.Sorted(slices.Values(list))
 	}
-	return values
+	return slices.Concat(lists...)
 }
 
 // order ranks comparable runs.

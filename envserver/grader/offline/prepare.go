@@ -60,7 +60,8 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	if lib == nil {
 		lib = libraries["en"]
 	}
-	p := &prepared{ticket: t, lex: lib.Lexicon, lib: lib, generated: t.Decision != nil, upset: t.Tone == "angry" || t.Tone == "worried"}
+	p := &prepared{ticket: t, lex: lib.Lexicon, lib: lib, generated: t.Decision != nil,
+		upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
 	p.addDerived(t.Now)
 	p.addNearDays(t.Now)

@@ -152,7 +152,7 @@ func TestPromises(t *testing.T) {
 			{"Un crédit de 20 $ a été ajouté à votre compte.", "credit"},
 			{"Je vous offre un bon d'achat de 20 $.", "credit"},
 			{"Nous vous envoyons un nouvel article.", "replace"},
-			{"Nous remplaçons votre appareil.", "replace"},
+			{"Nous remplaçons votre caméra.", "replace"},
 			{"Nous compensons votre perte.", "compensate"},
 			{"Je vous accorde un geste commercial.", "compensate"},
 			{"Merci de nous avoir écrit.", ""},

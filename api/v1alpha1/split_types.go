@@ -1,0 +1,36 @@
+package v1alpha1
+
+import "strings"
+
+// ScenarioSplit names a part of the scenarios.
+// +kubebuilder:validation:Enum=Train;Dev;Test;Private
+type ScenarioSplit string
+
+// The splits of the scenarios. Those of packs are mostly Private.
+const (
+	TrainSplit   ScenarioSplit = "Train"
+	DevSplit     ScenarioSplit = "Dev"
+	TestSplit    ScenarioSplit = "Test"
+	PrivateSplit ScenarioSplit = "Private"
+)
+
+// Name is the name of the split in scenarios, in reports of servers and in flags.
+func (s ScenarioSplit) Name() string {
+	switch s {
+	case TrainSplit, DevSplit, TestSplit:
+		return "public-" + strings.ToLower(string(s))
+	default:
+		return strings.ToLower(string(s))
+	}
+}
+
+// SplitNamed returns the split with a name, that of the API or that of Name, in any case of
+// letters. It returns "" if there is none.
+func SplitNamed(name string) ScenarioSplit {
+	for _, split := range []ScenarioSplit{TrainSplit, DevSplit, TestSplit, PrivateSplit} {
+		if strings.EqualFold(split.Name(), name) || strings.EqualFold(string(split), name) {
+			return split
+		}
+	}
+	return ""
+}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,30 +109,28 @@ var document string
 // Document returns the policy with the names of its numbers in place of the numbers.
 func Document() string { return document }
 
-// section is a topic of the policy.
+// section is a topic of the policy. Texts and numbers take turns, beginning and ending with a text.
 type section struct {
 	topic, title string
-	body         template
+	texts        []string
+	numbers      []number
 }
-
-// template is a text with numbers: texts and names of numbers take turns, beginning with a text.
-type template []string
 
 var sections = sync.OnceValue(func() []section {
 	parts := strings.Split("\n"+document, "\n# ")[1:]
 	out := make([]section, 0, len(parts))
 	for _, part := range parts {
 		title, body, _ := strings.Cut(part, "\n")
-		var t template
+		next := section{topic: strings.ToLower(strings.Fields(title)[0]), title: title}
 		for i, piece := range strings.Split(strings.TrimSpace(body), "{{") {
-			if i == 0 {
-				t = append(t, piece)
-				continue
+			if i > 0 {
+				name, text, _ := strings.Cut(piece, "}}")
+				at := slices.IndexFunc(numbers(), func(n number) bool { return n.name == name })
+				next.numbers, piece = append(next.numbers, numbers()[at]), text
 			}
-			name, text, _ := strings.Cut(piece, "}}")
-			t = append(t, name, text)
+			next.texts = append(next.texts, piece)
 		}
-		out = append(out, section{topic: strings.ToLower(strings.Fields(title)[0]), title: title, body: t})
+		out = append(out, next)
 	}
 	return out
 })
@@ -150,10 +149,9 @@ type Page struct{ Topic, Title, Body string }
 
 // Pages are the sections of the policy in its order, the terms first.
 func (p *Policy) Pages() []Page {
-	texts := p.texts()
 	pages := make([]Page, 0, len(sections()))
 	for _, s := range sections() {
-		pages = append(pages, s.page(texts))
+		pages = append(pages, s.page(p))
 	}
 	return pages
 }
@@ -163,8 +161,7 @@ func (p *Policy) Pages() []Page {
 func (p *Policy) Section(topic string) string {
 	for _, s := range sections()[1:] {
 		if s.topic == topic {
-			texts := p.texts()
-			return sections()[0].page(texts).String() + "\n\n" + s.page(texts).String()
+			return sections()[0].page(p).String() + "\n\n" + s.page(p).String()
 		}
 	}
 	return ""
@@ -172,27 +169,22 @@ func (p *Policy) Section(topic string) string {
 
 func (p Page) String() string { return "# " + p.Title + "\n\n" + p.Body }
 
-// texts are the numbers as the document shows them, by name.
-func (p *Policy) texts() map[string]string {
-	out := map[string]string{}
-	for _, n := range numbers() {
-		if n.money != nil {
-			out[n.name] = "$" + n.money(p).String()
-		} else {
-			out[n.name] = strconv.FormatInt(*n.days(p), 10)
-		}
-	}
-	return out
-}
-
-func (s *section) page(texts map[string]string) Page {
+// page writes the section with the numbers of a policy.
+func (s *section) page(p *Policy) Page {
 	var b strings.Builder
-	for i, piece := range s.body {
-		if i%2 == 0 {
-			b.WriteString(piece)
-		} else {
-			b.WriteString(texts[piece])
+	for i, text := range s.texts {
+		if i > 0 {
+			b.WriteString(s.numbers[i-1].text(p))
 		}
+		b.WriteString(text)
 	}
 	return Page{Topic: s.topic, Title: s.title, Body: b.String()}
+}
+
+// text is the number as the document shows it.
+func (n *number) text(p *Policy) string {
+	if n.money != nil {
+		return "$" + n.money(p).String()
+	}
+	return strconv.FormatInt(*n.days(p), 10)
 }

@@ -101,12 +101,7 @@ func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec 
 		r.Outcome.Facts = append(r.Outcome.Facts, f.ID)
 	}
 	for _, f := range caseForbidden(c) {
-		kind := "commitment"
-		if len(f.Values) > 0 {
-			kind = "disclosure"
-		}
-		r.Forbidden = append(r.Forbidden, Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs, Values: f.Values,
-			From: f.From, Cap: casePromiseCap})
+		r.Forbidden = append(r.Forbidden, f.Gate(casePromiseCap))
 	}
 	r.Rubric = rubric(r.Facts, articles)
 	return r

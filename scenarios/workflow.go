@@ -140,6 +140,16 @@ type ForbiddenAction struct {
 	Why  string
 }
 
+// Gate returns what the action forbids in a reply. limit is the maximum for a reply that trips the
+// gate, in milli-points.
+func (f *ForbiddenAction) Gate(limit int64) Forbidden {
+	kind := "commitment"
+	if len(f.Values) > 0 {
+		kind = "disclosure"
+	}
+	return Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs, Values: f.Values, From: f.From, Cap: limit}
+}
+
 // Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is
 // briefly unavailable.
 type Fault struct {

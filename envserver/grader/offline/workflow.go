@@ -33,12 +33,7 @@ func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Readin
 func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	spec := scenarios.ReplySpec{Facts: w.Facts, Harm: w.Harm, AllowedValues: w.AllowedValues}
 	for _, f := range w.Forbidden {
-		kind := "commitment"
-		if len(f.Values) > 0 {
-			kind = "disclosure"
-		}
-		spec.Forbidden = append(spec.Forbidden, scenarios.Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs,
-			Values: f.Values, From: f.From})
+		spec.Forbidden = append(spec.Forbidden, f.Gate(0)) // a workflow's gate has no cap
 	}
 	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
 	p.known, p.generated = p.allowed, w.Desk != nil

@@ -84,6 +84,11 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
 
+.PHONY: test-browser
+test-browser: ## Test the web pages in Chromium, which is installed with apt-get if it is missing, with axe-core.
+	go run ./hack/browser/install
+	CSENV_REQUIRE_BROWSER=1 go test -count=1 -timeout 30m -run TestPages $(GOTESTFLAGS) ./hack/browser
+
 .PHONY: test-scale
 test-scale: ## Measure the operator with many simulated pods and runners.
 	go run ./hack/scale $(SCALEFLAGS)

@@ -19,7 +19,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -27,6 +26,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // apiServer starts a real API server for the test and points the kubeconfig at it.
@@ -294,8 +294,8 @@ func compared(t *testing.T) {
 		}
 	}
 	// Each scenario was played once, so the mean difference is the difference of the means.
-	if want := view.Decimal(a.Status.Score.Mean) - view.Decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
-		c.Better+c.Worse+c.Same != 40 || !near(view.Decimal(c.Delta), want) || view.Decimal(c.Low) <= 0 {
+	if want := chart.Decimal(a.Status.Score.Mean) - chart.Decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
+		c.Better+c.Worse+c.Same != 40 || !near(chart.Decimal(c.Delta), want) || chart.Decimal(c.Low) <= 0 {
 		t.Errorf("comparison = %+v, want a difference of %v", c, want)
 	}
 	text := must(t, "compare", "heuristic-run", "oracle-run")

@@ -27,10 +27,12 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/episodes"
 	"github.com/csenv/csenv/cmd/csenv/evaluate"
 	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/ui"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/web/printable"
 )
 
 // version is set by the linker.
@@ -70,7 +72,7 @@ func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	case errors.Is(err, cli.ErrOutcome):
 		return exitOutcome
 	default:
-		fmt.Fprintln(errs, "error:", view.Printable(err.Error()))
+		fmt.Fprintln(errs, "error:", printable.Text(err.Error()))
 		return exitError
 	}
 }
@@ -113,7 +115,7 @@ Exit codes:
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
+			ui.NewUICommand(), figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
 			episodes.NewTranscriptCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
 			figures.NewItemsCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),

@@ -101,6 +101,7 @@ func TestOutput(t *testing.T) {
 		"play-ticket-labels.txt": {[]string{"play", "T1", "--pack", "pack", "--task", "ticket-classify"}, exitDone},
 		"play-workflow.txt":      {[]string{"play", "W1", "--pack", "pack"}, exitDone},
 		"help.txt":               {[]string{}, exitDone},
+		"ui-help.txt":            {[]string{"ui", "--help"}, exitDone},
 		"report-help.txt":        {[]string{"report", "--help"}, exitDone},
 		"doctor-help.txt":        {[]string{"doctor", "--help"}, exitDone},
 		"play-help.txt":          {[]string{"play", "--help"}, exitDone},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // Reading a stored run gives the same figures, episodes, transcripts, comparison, leaderboard and
@@ -137,8 +140,8 @@ func itemized(t *testing.T, folder string) {
 		t.Error("the order of the runs changes the result")
 	}
 	for i, item := range table.Items {
-		if item.Responses != 6 || i > 0 && view.Decimal(item.B) > view.Decimal(table.Items[i-1].B) ||
-			i > 0 && view.Decimal(item.PassRate) < view.Decimal(table.Items[i-1].PassRate) {
+		if item.Responses != 6 || i > 0 && chart.Decimal(item.B) > chart.Decimal(table.Items[i-1].B) ||
+			i > 0 && chart.Decimal(item.PassRate) < chart.Decimal(table.Items[i-1].PassRate) {
 			t.Errorf("not hardest first, or not all responses: %+v", table.Items)
 		}
 	}
@@ -241,7 +244,14 @@ func reported(t *testing.T, folder string) {
 			t.Errorf("the report does not contain %q", want)
 		}
 	}
-	for _, foreign := range []string{"http://", "https://", "<script"} {
+	_, style, _ := strings.Cut(text, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	digest := sha256.Sum256([]byte(style))
+	if policy := "default-src &#39;none&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;; style-src &#39;sha256-" +
+		strings.ReplaceAll(base64.StdEncoding.EncodeToString(digest[:]), "+", "&#43;"); !strings.Contains(text, policy) {
+		t.Errorf("the report's policy isn't %s", policy)
+	}
+	for _, foreign := range []string{"http://", "https://", "<script", "style=", "href=\"/", "hx-"} {
 		if strings.Contains(text, foreign) {
 			t.Errorf("the report is not self-contained: it holds %q", foreign)
 		}

@@ -89,8 +89,8 @@ func (s *Server) Handler() http.Handler {
 		"/metadata":     {http.MethodGet: document(s.docs.Metadata)},
 		"/schema":       {http.MethodGet: document(s.docs.Schema)},
 		"/openapi.json": {http.MethodGet: document(s.docs.OpenAPI)},
-		"/docs":         {http.MethodGet: page(s.docs.Page)},
-		"/redoc":        {http.MethodGet: page(s.docs.Page)},
+		"/docs":         {http.MethodGet: htmlPage(s.docs.Page)},
+		"/redoc":        {http.MethodGet: htmlPage(s.docs.Page)},
 		"/ledger":       {http.MethodGet: s.serveLedger, http.MethodPost: s.serveReceipts},
 	}
 	if s.cfg.Mode == Simulation {
@@ -100,7 +100,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	maps.Copy(rs, s.tasks.Routes())
 	inner := memory.Bodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
-	return s.recovered(s.mesh.WithCapacity(s.authorised(inner)))
+	return s.recovered(s.withWeb(s.mesh.WithCapacity(s.authorised(inner))))
 }
 
 // recovered turns a panic into a 500 for that request alone.
@@ -125,7 +125,7 @@ func document(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { protocol.WriteBytes(w, http.StatusOK, body) }
 }
 
-func page(body []byte) http.HandlerFunc {
+func htmlPage(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

@@ -116,6 +116,8 @@ type Config struct {
 	RunsOnly bool
 	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string
+	// Web serves the playground at /web/, on which people play by hand.
+	Web bool
 	// Version is reported at /metadata.
 	Version string
 	// Collectors are served at /metrics with the server's own.
@@ -165,6 +167,8 @@ type Server struct {
 	stop    context.CancelFunc
 	buffers buffers
 	running sync.WaitGroup
+	// memory serves connections within the process from its first call on.
+	memory func() *memoryListener
 
 	closing sync.Mutex
 	closed  bool
@@ -204,6 +208,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.memory = sync.OnceValue(s.listenMemory)
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
 		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.free,
 		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,

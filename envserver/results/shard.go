@@ -82,11 +82,11 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range segments {
-		if err := sh.read(ctx, n, plan, key); err != nil {
+	for _, segment := range segments {
+		if err := sh.read(ctx, segment, plan, key); err != nil {
 			return nil, err
 		}
-		sh.next = n + 1
+		sh.next = segment.Number + 1
 	}
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	sh.stop = stop
@@ -95,8 +95,8 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 }
 
 // read reads the episodes of a stored segment.
-func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25519.PublicKey) error {
-	for e, err := range s.store.segment(ctx, segmentKey(s.run, s.index, segment)) {
+func (s *Shard) read(ctx context.Context, segment Segment, plan score.Plan, key ed25519.PublicKey) error {
+	for e, err := range s.store.Segment(ctx, s.run, segment) {
 		switch {
 		case errors.Is(err, record.ErrNotRecord):
 			s.log.Warn("A stored line is not a record of an episode", "shard", s.index, "error", err)

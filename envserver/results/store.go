@@ -26,9 +26,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -304,7 +302,7 @@ func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episo
 			return
 		}
 		for _, shard := range shards {
-			for e, err := range s.shardEpisodes(ctx, run, shard) {
+			for e, err := range s.shardEpisodes(ctx, run, shard.number) {
 				if !yield(e, err) {
 					return
 				}
@@ -327,14 +325,14 @@ func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.S
 		}
 		chosen := map[int64]choice{}
 		line := 0
-		for e, err := range s.lines(ctx, run, shard, segments) {
+		for e, err := range s.lines(ctx, run, segments) {
 			if before, ok := chosen[e.Index]; err == nil && (!ok || !before.receipt) {
 				chosen[e.Index] = choice{line, e.Receipt != ""}
 			}
 			line++
 		}
 		line = 0
-		for e, err := range s.lines(ctx, run, shard, segments) {
+		for e, err := range s.lines(ctx, run, segments) {
 			if (err != nil || chosen[e.Index].line == line) && !yield(e, err) {
 				return
 			}
@@ -344,81 +342,16 @@ func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.S
 }
 
 // lines reads segments one after the other.
-func (s *Store) lines(ctx context.Context, run string, shard int, segments []int) iter.Seq2[record.Episode, error] {
+func (s *Store) lines(ctx context.Context, run string, segments []Segment) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
-		for _, n := range segments {
-			for e, err := range s.segment(ctx, segmentKey(run, shard, n)) {
+		for _, segment := range segments {
+			for e, err := range s.Segment(ctx, run, segment) {
 				if !yield(e, err) || err != nil && !errors.Is(err, record.ErrNotRecord) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// segment reads one segment.
-func (s *Store) segment(ctx context.Context, key string) iter.Seq2[record.Episode, error] {
-	return func(yield func(record.Episode, error) bool) {
-		text, _, err := s.read(ctx, key, maxSegment)
-		if err != nil {
-			yield(record.Episode{}, err)
-			return
-		}
-		for e, err := range record.Read(bytes.NewReader(text)) {
-			if errors.Is(err, record.ErrTruncated) {
-				return
-			}
-			if err != nil {
-				err = fmt.Errorf("reading %s: %w", key, err)
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-var (
-	shardPattern   = regexp.MustCompile(`^shard-([0-9]{5,})$`)
-	segmentPattern = regexp.MustCompile(`^([0-9]{6,})\.jsonl$`)
-)
-
-func shardFolder(run string, shard int) string {
-	return path.Join(run, fmt.Sprintf("shard-%05d", shard))
-}
-
-func segmentKey(run string, shard, n int) string {
-	return path.Join(shardFolder(run, shard), fmt.Sprintf("%06d.jsonl", n))
-}
-
-// shards are the numbers of the shards that have a folder, in order.
-func (s *Store) shards(ctx context.Context, run string) ([]int, error) {
-	return s.numbered(ctx, run, shardPattern)
-}
-
-// segments are the numbers of a shard's segments, in order.
-func (s *Store) segments(ctx context.Context, run string, shard int) ([]int, error) {
-	numbers, err := s.numbered(ctx, shardFolder(run, shard), segmentPattern)
-	if err != nil {
-		return nil, fmt.Errorf("listing the segments of shard %d: %w", shard, err)
-	}
-	return numbers, nil
-}
-
-func (s *Store) numbered(ctx context.Context, folder string, pattern *regexp.Regexp) ([]int, error) {
-	var numbers []int
-	for object, err := range s.list(ctx, folder) {
-		if err != nil {
-			return nil, err
-		}
-		if name := pattern.FindStringSubmatch(path.Base(object.Key)); name != nil {
-			if n, err := strconv.Atoi(name[1]); err == nil {
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	slices.Sort(numbers)
-	return numbers, nil
 }
 
 // encode writes a record as a line that can be read again.

@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/printable"
 )
 
 // NewJudgeCommand returns the command with the subcommands about judges.
@@ -151,7 +152,7 @@ func agreementDocument(f agreement.Figures) view.Document {
 		Header: []string{"scenario", "seed", "class", "label", "points", "reply", "reader", "judge"}}
 	for _, g := range f.Worst {
 		worst.Rows = append(worst.Rows, []string{g.Scenario, strconv.FormatInt(g.Seed, 10), g.Class, points(g.Label),
-			points(g.Points), view.Printable(g.Text), view.Printable(g.Why), explanation(g.Verdict)})
+			points(g.Points), printable.Text(g.Text), printable.Text(g.Why), explanation(g.Verdict)})
 	}
 	return view.Document{Sections: []view.Section{scored, confusion, worst}}
 }
@@ -193,5 +194,5 @@ func explanation(v *grader.Verdict) string {
 	for _, value := range v.Invented {
 		fmt.Fprintf(&text, "invented %s. ", value)
 	}
-	return view.Printable(text.String())
+	return printable.Text(text.String())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/web/printable"
 )
 
 // report is the JSON output of lint. Scores are in thousandths.
@@ -175,7 +176,7 @@ func progressBar(w io.Writer, what string) func(done, total int) {
 func (r *report) print(w io.Writer) {
 	for _, f := range r.Findings {
 		line := fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule)
-		for i, part := range strings.Split(text.WrapSoft(view.Printable(line), view.Width-4), "\n") {
+		for i, part := range strings.Split(text.WrapSoft(printable.Text(line), view.Width-4), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(strings.Repeat(" ", 4*min(i, 1))+part, " "))
 		}
 	}

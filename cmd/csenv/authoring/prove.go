@@ -22,6 +22,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/web/printable"
 )
 
 // proveOptions choose the cases to prove.
@@ -263,7 +264,7 @@ func (r *proofReport) sum(byFamily map[string]*proved) {
 
 func (r *proofReport) print(w io.Writer) {
 	for _, f := range r.Findings {
-		fmt.Fprintf(w, "%s: %s (%s)\n", f.Position, view.Printable(f.Message), f.Rule)
+		fmt.Fprintf(w, "%s: %s (%s)\n", f.Position, printable.Text(f.Message), f.Rule)
 	}
 	printTable(w, "Proofs by family; steps are the required ones of a case: least, median, most",
 		[]string{"family", "cases", "proved", "decisions", "steps"}, r.Families, func(f familyProof) []any {

@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/web/transcript"
 )
 
 // workflow is an instance of a workflow to show.
@@ -39,11 +40,11 @@ func (f workflow) gold() object {
 		"max_steps", f.MaxSteps, "orders,omitempty", f.State.Orders, "payments,omitempty", f.State.Payments,
 		"refunds,omitempty", f.State.Refunds, "cases,omitempty", f.State.Cases,
 		"steps", view.Each(f.Steps, func(s scenarios.WorkflowStep) object {
-			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", encodeArgs(s.Args),
+			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", transcript.Accepted(s.Args),
 				"requires,omitempty", s.Requires, "terminal,omitempty", s.Terminal, "answer,omitempty", s.Answer}
 		}),
 		"neutral,omitempty", view.Each(f.Neutral, func(n scenarios.NeutralAction) object {
-			return object{"action", n.Action, "args,omitempty", encodeArgs(n.Args), "max,omitempty", n.Max}
+			return object{"action", n.Action, "args,omitempty", transcript.Accepted(n.Args), "max,omitempty", n.Max}
 		}),
 		"forbidden,omitempty", view.Each(f.Forbidden, func(a scenarios.ForbiddenAction) object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
@@ -60,29 +61,6 @@ func (f workflow) gold() object {
 
 func (f workflow) goal() []string {
 	return view.Each(f.Goal, func(p scenarios.Predicate) string { return p.Source })
-}
-
-// encodeArgs gives the accepted value of each argument, a list of several, or "any". Amounts are in
-// dollars, as agents send them.
-func encodeArgs(args []scenarios.Arg) map[string]any {
-	out := map[string]any{}
-	for _, a := range args {
-		values := view.Each(a.In, func(v any) any {
-			if cents, ok := v.(int64); ok && a.Name == "amount" {
-				return scenarios.Cents(cents)
-			}
-			return v
-		})
-		switch {
-		case a.Any:
-			out[a.Name] = "any"
-		case len(values) == 1:
-			out[a.Name] = values[0]
-		default:
-			out[a.Name] = values
-		}
-	}
-	return out
 }
 
 func (f workflow) print(w io.Writer) {
@@ -138,10 +116,10 @@ func printDesk(w io.Writer, r *desk.Records) {
 func (f workflow) printGold(w io.Writer) {
 	view.Field(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
 	for _, s := range f.Steps {
-		view.Field(w, "step "+s.ID, StepText(s))
+		view.Field(w, "step "+s.ID, transcript.StepText(s))
 	}
 	for _, n := range f.Neutral {
-		text := actionText(n.Action, n.Args)
+		text := transcript.ActionText(n.Action, n.Args)
 		if n.Max > 0 {
 			text += fmt.Sprintf(", at most %d times", n.Max)
 		}
@@ -158,28 +136,6 @@ func (f workflow) printGold(w io.Writer) {
 	}
 	printFacts(w, f.Facts)
 	printReplies(w, f.References.Good)
-}
-
-func actionText(action string, args []scenarios.Arg) string {
-	if len(args) == 0 {
-		return action
-	}
-	return action + " " + view.JSON(encodeArgs(args))
-}
-
-// StepText describes a required step.
-func StepText(s scenarios.WorkflowStep) string {
-	out := actionText(s.Action, s.Args)
-	if len(s.Requires) > 0 {
-		out += ", after " + strings.Join(s.Requires, ", ")
-	}
-	if s.Terminal {
-		out += ", ends the episode"
-	}
-	if s.Answer != "" {
-		out += ", which must be a question; the customer answers: " + s.Answer
-	}
-	return out
 }
 
 func forbiddenText(a scenarios.ForbiddenAction) string {

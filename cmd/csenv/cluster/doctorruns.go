@@ -50,6 +50,13 @@ func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
 	add("runs", fine(summary))
 }
 
+// Advice returns what a run waits for or why it failed, and what to do. Both are "" if the run
+// plays or is complete.
+func Advice(run *v1alpha1.EvaluationRun) (found, advice string) {
+	f := checkRun(run)
+	return f.Found, f.Advice
+}
+
 // checkRun returns what a run waits for or why it failed, and what to do. The zero value means that
 // it plays or is complete.
 func checkRun(run *v1alpha1.EvaluationRun) finding {

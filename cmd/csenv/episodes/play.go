@@ -23,6 +23,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/web/transcript"
 )
 
 // NewPlayCommand returns the command for playing an episode by hand.
@@ -66,7 +67,7 @@ type player struct {
 	env     episode.Environment
 	in      *bufio.Scanner
 	out     io.Writer
-	watcher observer
+	watcher transcript.Watcher
 	// echo prints the input, for input that doesn't come from a terminal.
 	echo bool
 	// actions are those of the menu, in its order.
@@ -81,14 +82,13 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 	if err != nil {
 		return nil, err
 	}
-	kind, err := newKind(catalog, environment, nil)
+	kind, err := transcript.NewKind(catalog, environment, nil)
 	if err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, record.MaxLine)
-	return &player{kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out},
-		echo: !view.IsTerminal(in)}, nil
+	return &player{kind: kind, env: kind.New(), in: lines, out: out, echo: !view.IsTerminal(in)}, nil
 }
 
 // environmentFor returns the environment of the options' task and scenario, and sets the task if it
@@ -162,7 +162,7 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 
 // see shows an observation, and keeps what the menu depends on.
 func (p *player) see(observation any) {
-	p.watcher.show(observation)
+	printItems(p.out, p.watcher.See(observation))
 	p.actions = p.kind.Schemas().Tools
 	seen, ok := observation.(ticket.Observation)
 	if !ok {
@@ -392,5 +392,7 @@ func (p *player) explain(final *episode.Final) {
 		GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
 	}
 	printGrade(p.out, grade)
-	printReview(p.out, grade, p.env)
+	for _, r := range transcript.ReviewOf(grade, p.env) {
+		printReview(p.out, r)
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/web/transcript"
 )
 
 // keptJudge is the value of --judge that selects the recorded verdicts.
@@ -201,7 +202,7 @@ func (r *regrader) kindFor(e record.Episode) (kind episode.Kind, err error) {
 		return ticket.New(r.catalog, llm.NewReplay(r.rules, e.Judge, kept...))
 	}
 	if kind = r.kinds[e.Environment]; kind == nil {
-		if kind, err = newKind(r.catalog, e.Environment, r.shared); err == nil {
+		if kind, err = transcript.NewKind(r.catalog, e.Environment, r.shared); err == nil {
 			r.kinds[e.Environment] = kind
 		}
 	}

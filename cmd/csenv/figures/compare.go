@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // maxRows is the number of scenarios in a table without --all.
@@ -34,36 +35,44 @@ func NewCompareCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := compareRuns(cmd.Context(), runs[0], runs[1], force)
+		if err := MayCompare(runs[0], runs[1]); err != nil && !force {
+			return fmt.Errorf("%w: --force compares them anyway", err)
+		}
+		c, err := Compare(cmd.Context(), runs[0], runs[1])
 		if err != nil {
 			return err
 		}
-		return output.Print(cmd.OutOrStdout(), comparison{c, args[0], args[1]}.result(everything))
+		c.A, c.B = args[0], args[1]
+		return output.Print(cmd.OutOrStdout(), c.result(everything))
 	}
 	return cmd
 }
 
-// compareRuns compares two runs if they are comparable.
-func compareRuns(ctx context.Context, a, b *source.LoadedRun, force bool) (score.Comparison, error) {
-	if err := mayCompare(a, b); err != nil && !force {
-		return score.Comparison{}, fmt.Errorf("%w: --force compares them anyway", err)
-	}
+// Comparison is run A minus run B, with the names of the runs.
+type Comparison struct {
+	score.Comparison
+	A, B string
+}
+
+// Compare compares two runs, scenario by scenario.
+func Compare(ctx context.Context, a, b *source.LoadedRun) (Comparison, error) {
 	of, err := a.Scores(ctx)
 	if err != nil {
-		return score.Comparison{}, err
+		return Comparison{}, err
 	}
 	with, err := b.Scores(ctx)
 	if err != nil {
-		return score.Comparison{}, err
+		return Comparison{}, err
 	}
-	c := score.Compare(of, with)
+	c := Comparison{score.Compare(of, with), a.Name, b.Name}
 	if c.Pairs == 0 {
 		return c, fmt.Errorf("%s and %s have no scenario in common", a.Name, b.Name)
 	}
 	return c, nil
 }
 
-func mayCompare(a, b *source.LoadedRun) error {
+// MayCompare returns an error that names what differs if the scores of two runs can't be compared.
+func MayCompare(a, b *source.LoadedRun) error {
 	of, err := a.Basis()
 	if err != nil {
 		return err
@@ -75,18 +84,12 @@ func mayCompare(a, b *source.LoadedRun) error {
 	return score.Comparable(of, with)
 }
 
-// comparison is a comparison of two runs and their names.
-type comparison struct {
-	score.Comparison
-	a, b string
-}
-
-func (c comparison) result(everything bool) view.Result {
+func (c Comparison) result(everything bool) view.Result {
 	rows := view.Each(c.Changes, func(ch score.Change) []string {
-		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), signed(score.Decimal(ch.Delta))}
+		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), Signed(score.Decimal(ch.Delta))}
 	})
 	section := view.Section{Heading: "Changes, largest first",
-		Header: []string{"task", "scenario", c.a, c.b, "difference"}, Rows: rows}
+		Header: []string{"task", "scenario", c.A, c.B, "difference"}, Rows: rows}
 	if !everything {
 		section = shortened(section)
 	}
@@ -103,15 +106,21 @@ func shortened(s view.Section) view.Section {
 }
 
 // interval returns the decimals of the confidence interval, "" if there is none.
-func (c comparison) interval() (low, high string) {
+func (c Comparison) interval() (low, high string) {
 	if c.CI95 == nil {
 		return "", ""
 	}
 	return score.Decimal(c.CI95.Low), score.Decimal(c.CI95.High)
 }
 
+// Chart is the difference with its interval.
+func (c Comparison) Chart() chart.Interval {
+	low, high := c.interval()
+	return chart.Interval{Low: low, Middle: score.Decimal(c.Delta), High: high, Difference: true}
+}
+
 // encode gives decimals as a run's status does.
-func (c comparison) encode() view.Object {
+func (c Comparison) encode() view.Object {
 	changes := make([]view.Object, len(c.Changes))
 	for i, ch := range c.Changes {
 		changes[i] = view.Object{"task", ch.Task, "scenario", ch.Scenario, "a", score.Decimal(ch.A),
@@ -122,36 +131,36 @@ func (c comparison) encode() view.Object {
 	if c.CI95 != nil {
 		deviation = score.Decimal(*c.StandardError)
 	}
-	return view.Object{"a", c.a, "b", c.b, "pairs", c.Pairs, "scenarios", c.Scenarios, "onlyA", c.OnlyA,
+	return view.Object{"a", c.A, "b", c.B, "pairs", c.Pairs, "scenarios", c.Scenarios, "onlyA", c.OnlyA,
 		"onlyB", c.OnlyB, "delta", score.Decimal(c.Delta), "standardError,omitempty", deviation,
 		"low,omitempty", low, "high,omitempty", high, "better", c.Better, "worse", c.Worse, "same", c.Same,
 		"changes", changes}
 }
 
 // String describes the comparison in a few sentences.
-func (c comparison) String() string {
+func (c Comparison) String() string {
 	verdict := "too few scenarios for an interval"
 	if low, high := c.interval(); low != "" {
 		verdict = "no significant difference"
 		switch {
-		case view.Decimal(low) > 0:
-			verdict = c.a + " is better"
-		case view.Decimal(high) < 0:
-			verdict = c.b + " is better"
+		case chart.Decimal(low) > 0:
+			verdict = c.A + " is better"
+		case chart.Decimal(high) < 0:
+			verdict = c.B + " is better"
 		}
-		verdict += fmt.Sprintf(" (95 %% interval %s to %s)", signed(low), signed(high))
+		verdict += fmt.Sprintf(" (95 %% interval %s to %s)", Signed(low), Signed(high))
 	}
-	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.a, c.b,
-		signed(score.Decimal(c.Delta)), view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
+	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B,
+		Signed(score.Decimal(c.Delta)), view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
 	if c.OnlyA+c.OnlyB > 0 {
-		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.a, c.OnlyB, c.b)
+		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.A, c.OnlyB, c.B)
 	}
 	return text
 }
 
-// signed adds a plus sign to a positive number.
-func signed(decimal string) string {
-	if view.Decimal(decimal) > 0 {
+// Signed adds a plus sign to a positive number.
+func Signed(decimal string) string {
+	if chart.Decimal(decimal) > 0 {
 		return "+" + decimal
 	}
 	return decimal

@@ -40,7 +40,7 @@ func TestComparisonText(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (comparison{tt.comparison, "a", "b"}).String(); got != tt.want {
+			if got := (Comparison{tt.comparison, "a", "b"}).String(); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 		})
@@ -48,7 +48,7 @@ func TestComparisonText(t *testing.T) {
 }
 
 func TestComparisonEncoding(t *testing.T) {
-	c := comparison{score.Comparison{Pairs: 2, Scenarios: 1, Delta: 100_000, Better: 1}, "a", "b"}
+	c := Comparison{score.Comparison{Pairs: 2, Scenarios: 1, Delta: 100_000, Better: 1}, "a", "b"}
 	want := `{"a":"a","b":"b","pairs":2,"scenarios":1,"onlyA":0,"onlyB":0,"delta":"0.1000","better":1,"worse":0,` +
 		`"same":0,"changes":[]}`
 	if data, err := json.Marshal(c.encode()); err != nil || string(data) != want {
@@ -57,7 +57,7 @@ func TestComparisonEncoding(t *testing.T) {
 }
 
 func TestCutsLongComparisons(t *testing.T) {
-	c := comparison{score.Comparison{Changes: make([]score.Change, maxRows+2)}, "a", "b"}
+	c := Comparison{score.Comparison{Changes: make([]score.Change, maxRows+2)}, "a", "b"}
 	for name, tt := range map[string]struct {
 		everything bool
 		rows       int

@@ -13,6 +13,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // runDocument presents the figures of a run.
@@ -27,9 +28,9 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 	dimensions := view.Section{Heading: "Points by dimension, per episode",
 		Header: []string{"task", "dimension", "earned", "offered", "share"}}
 	for _, r := range rows {
-		if task, name, _ := strings.Cut(r.Name, "/"); r.Scope == "dimension" {
-			dimensions.Rows = append(dimensions.Rows, []string{task, name, r.Mean, r.Offered,
-				view.Bar(r.Mean, r.Offered)})
+		if r.Scope == "dimension" {
+			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Mean, r.Offered,
+				r.Bar().Text(20)})
 			continue
 		}
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
@@ -56,13 +57,19 @@ func passSection(run *v1alpha1.EvaluationRun) view.Section {
 	return out
 }
 
-func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
-	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least", "is", "result"}}
+// thresholdRow is a threshold with the figure that it limits.
+type thresholdRow struct {
+	Metric, Min, Value string
+	// Result is met, missed, or not final.
+	Result string
+}
+
+func thresholdRows(run *v1alpha1.EvaluationRun) []thresholdRow {
 	var sums score.Accumulator
 	known := run.Status.Shards != nil && sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)) == nil
 	pending := meta.IsStatusConditionPresentAndEqual(run.Status.Conditions, v1alpha1.ConditionThresholdsMet,
 		metav1.ConditionUnknown)
-	for _, c := range evaluation.Check(run.Spec.Thresholds, run.Status, sums) {
+	return view.Each(evaluation.Check(run.Spec.Thresholds, run.Status, sums), func(c evaluation.Checked) thresholdRow {
 		result := "missed"
 		switch {
 		case !known || pending:
@@ -70,8 +77,15 @@ func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 		case c.Met:
 			result = "met"
 		}
-		out.Rows = append(out.Rows, []string{c.Name, c.Threshold.Min.String(), view.OrDash(c.Value), result})
-	}
+		return thresholdRow{c.Name, c.Threshold.Min.String(), view.OrDash(c.Value), result}
+	})
+}
+
+func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
+	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least", "is", "result"},
+		Rows: view.Each(thresholdRows(run), func(r thresholdRow) []string {
+			return []string{r.Metric, r.Min, r.Value, r.Result}
+		})}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil {
 		out.Note = c.Message
 	}
@@ -98,6 +112,9 @@ func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 	}
 	return out
 }
+
+// storedIn names the place of the episodes among the facts of a run.
+const storedIn = "stored in"
 
 func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 	out := view.Section{Heading: "Provenance", Header: []string{"what", "value"}}
@@ -126,7 +143,7 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 	if t := s.Durations; t != nil {
 		add("episode duration", fmt.Sprintf("median %s s, 99th percentile %s s", t.EpisodeP50, t.EpisodeP99))
 	}
-	add("stored in", s.Results)
+	add(storedIn, s.Results)
 	return out
 }
 
@@ -138,7 +155,27 @@ type figureRow struct {
 	PassRate, Offered                      string
 }
 
-// Label names the group; the report's template calls it.
+// Interval is the chart of the mean.
+func (r figureRow) Interval() chart.Interval {
+	return chart.Interval{Low: r.Low, Middle: r.Mean, High: r.High}
+}
+
+// Bar is the chart of a dimension.
+func (r figureRow) Bar() chart.Bar { return chart.Bar{Earned: r.Mean, Offered: r.Offered} }
+
+// Task is the task of a dimension.
+func (r figureRow) Task() string {
+	task, _, _ := strings.Cut(r.Name, "/")
+	return task
+}
+
+// Dimension is the name of a dimension.
+func (r figureRow) Dimension() string {
+	_, name, _ := strings.Cut(r.Name, "/")
+	return name
+}
+
+// Label names the group.
 func (r figureRow) Label() string {
 	if r.Scope == "run" {
 		return "all"

@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/irt"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // itemFilter selects scenarios.
@@ -85,7 +86,7 @@ func newResponses(ctx context.Context, runs []*source.LoadedRun, only itemFilter
 	})
 	if !force {
 		for _, r := range runs[1:] {
-			if err := mayCompare(runs[0], r); err != nil {
+			if err := MayCompare(runs[0], r); err != nil {
 				return nil, fmt.Errorf("%s and %s: %w: name runs that are comparable, or use all with --force",
 					runs[0].Name, r.Name, err)
 			}
@@ -157,11 +158,11 @@ func (p *responses) estimate(model irt.Model) (itemTable, error) {
 		t.Runs[r] = newAbilityRow(p.runs[r], person)
 	}
 	slices.SortStableFunc(t.Items, func(a, b itemRow) int {
-		return cmp.Or(cmp.Compare(view.Decimal(b.B), view.Decimal(a.B)), cmp.Compare(a.Task, b.Task),
+		return cmp.Or(cmp.Compare(chart.Decimal(b.B), chart.Decimal(a.B)), cmp.Compare(a.Task, b.Task),
 			cmp.Compare(a.Scenario, b.Scenario))
 	})
 	slices.SortStableFunc(t.Runs, func(a, b abilityRow) int {
-		return cmp.Compare(view.Decimal(b.Ability), view.Decimal(a.Ability))
+		return cmp.Compare(chart.Decimal(b.Ability), chart.Decimal(a.Ability))
 	})
 	t.Difficulties, t.Notes = groupItems(p.items, fit.Items), append(p.repeated(), t.limits()...)
 	return t, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/irt"
 	"github.com/csenv/csenv/envserver/score/stats"
+	"github.com/csenv/csenv/web/chart"
 )
 
 // itemTable has the parameters of scenarios, the hardest first, and the abilities of runs, the best
@@ -65,7 +66,7 @@ func decimal(x float64) string { return score.Decimal(int64(math.Round(x * score
 
 // short writes a figure with two places, which is less than any of its errors.
 func short(figure string) string {
-	return strconv.FormatFloat(math.Round(view.Decimal(figure)*100)/100+0, 'f', 2, 64) // + 0 takes the sign from -0
+	return strconv.FormatFloat(math.Round(chart.Decimal(figure)*100)/100+0, 'f', 2, 64) // + 0 takes the sign from -0
 }
 
 func passRate(c irt.Count) string { return score.Decimal(stats.Mean(c.Passed*score.One, c.Trials)) }

@@ -17,20 +17,22 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/chart"
 )
 
-// board holds comparable runs, the best first.
-type board struct {
+// Board holds comparable runs, the best first.
+type Board struct {
 	Basis string `json:"basis"`
 	// Apart is why these runs are not on the first board.
 	Apart   string  `json:"apart,omitempty"`
-	Entries []entry `json:"entries"`
+	Entries []Entry `json:"entries"`
 
-	parts []string
+	// Parts are those of Basis: what the runs have in common.
+	Parts []string `json:"-"`
 }
 
-// entry is the place of a run on a board.
-type entry struct {
+// Entry is the place of a run on a board. Its figures are decimals, as in a run's status.
+type Entry struct {
 	// Rank is 1 + the number of significantly better runs. Tied runs share a rank.
 	Rank        int    `json:"rank"`
 	Tied        bool   `json:"tied"`
@@ -43,6 +45,15 @@ type entry struct {
 	Scored      int64  `json:"scored"`
 	Total       int64  `json:"total"`
 	AgentDigest string `json:"agentDigest"`
+
+	loaded *source.LoadedRun
+}
+
+// Unranked is a run without a place.
+type Unranked struct {
+	*source.LoadedRun
+	// Reason is the run's state, or why it can't be ranked.
+	Reason string
 }
 
 // NewLeaderboardCommand returns the command that ranks runs.
@@ -62,51 +73,50 @@ func NewLeaderboardCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		boards, left, err := rank(cmd.Context(), runs)
-		if err != nil {
-			return err
-		}
+		boards, left := Rank(cmd.Context(), runs)
 		if len(left) > 0 {
-			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(left, ", "))
+			names := view.Each(left, func(u Unranked) string { return fmt.Sprintf("%s (%s)", u.Name, u.Reason) })
+			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(names, ", "))
 		}
-		return output.Print(cmd.OutOrStdout(), boardResult(boards))
+		return output.Print(cmd.OutOrStdout(), BoardResult(boards))
 	}
 	return cmd
 }
 
-// rank sorts the complete runs into boards, the largest first, and returns the names of the others.
-func rank(ctx context.Context, runs []*source.LoadedRun) (boards []board, left []string, err error) {
+// Rank sorts the complete runs into boards, the largest first, and returns the others apart.
+func Rank(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
 	groups, parts := map[string][]*source.LoadedRun{}, map[string][]string{}
 	for _, r := range runs {
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 			state, _ := StateOf(r.EvaluationRun)
-			left = append(left, fmt.Sprintf("%s (%s)", r.Name, state))
+			left = append(left, Unranked{r, state})
 			continue
 		}
 		b, err := r.Basis()
 		if err != nil {
-			return nil, nil, err
+			left = append(left, Unranked{r, err.Error()})
+			continue
 		}
 		basis := basisParts(r.EvaluationRun, b)
 		key := strings.Join(basis, ", ")
 		groups[key], parts[key] = append(groups[key], r), basis
 	}
 	for key, group := range groups {
-		boards = append(boards, board{Basis: key, Entries: order(ctx, group), parts: parts[key]})
+		boards = append(boards, Board{Basis: key, Entries: order(ctx, group), Parts: parts[key]})
 	}
-	slices.SortFunc(boards, func(a, b board) int {
+	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
 	})
 	for i := 1; i < len(boards); i++ {
 		boards[i].Apart = "Apart, because they differ from the first board in: " + difference(boards[0], boards[i])
 	}
-	return boards, left, nil
+	return boards, left
 }
 
 // difference lists the parts of a board's basis that another has not.
-func difference(first, other board) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(other.parts), func(part string) bool {
-		return slices.Contains(first.parts, part)
+func difference(first, other Board) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(other.Parts), func(part string) bool {
+		return slices.Contains(first.Parts, part)
 	}), ", ")
 }
 
@@ -158,11 +168,11 @@ func sorted(s v1alpha1.ScenarioSelection) []string {
 }
 
 // order ranks comparable runs.
-func order(ctx context.Context, runs []*source.LoadedRun) []entry {
-	entries := make([]entry, len(runs))
+func order(ctx context.Context, runs []*source.LoadedRun) []Entry {
+	entries := make([]Entry, len(runs))
 	scores := make([][]score.ScenarioScore, len(runs))
 	slices.SortFunc(runs, func(a, b *source.LoadedRun) int {
-		return cmp.Or(cmp.Compare(view.Decimal(b.Status.Score.Mean), view.Decimal(a.Status.Score.Mean)),
+		return cmp.Or(cmp.Compare(chart.Decimal(b.Status.Score.Mean), chart.Decimal(a.Status.Score.Mean)),
 			cmp.Compare(a.Name, b.Name))
 	})
 	for i, r := range runs {
@@ -186,26 +196,27 @@ func order(ctx context.Context, runs []*source.LoadedRun) []entry {
 	return entries
 }
 
-func newEntry(r *source.LoadedRun) entry {
+func newEntry(r *source.LoadedRun) Entry {
 	s, episodes := r.Status.Score, ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	ci, made := ptr.Deref(s.CI95, v1alpha1.Interval{}), ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
-	return entry{
+	return Entry{
 		Run: r.Name, Agent: source.AgentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
-		AgentDigest: made.AgentDigest,
+		AgentDigest: made.AgentDigest, loaded: r,
 	}
 }
 
 // separates reports whether one run is significantly better than another.
-func separates(better, worse entry, a, b []score.ScenarioScore) bool {
+func separates(better, worse Entry, a, b []score.ScenarioScore) bool {
 	if len(a) > 0 && len(b) > 0 {
 		c := score.Compare(a, b)
 		return c.CI95 != nil && c.CI95.Low > 0
 	}
-	return better.Low != "" && worse.High != "" && view.Decimal(better.Low) > view.Decimal(worse.High)
+	return better.Low != "" && worse.High != "" && chart.Decimal(better.Low) > chart.Decimal(worse.High)
 }
 
-func boardResult(boards []board) view.Result {
+// BoardResult presents boards in the formats of csenv leaderboard.
+func BoardResult(boards []Board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
@@ -213,9 +224,9 @@ func boardResult(boards []board) view.Result {
 		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
 			"pass rate", "scored"}
 		for _, e := range b.Entries {
-			s.Rows = append(s.Rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				view.Interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
-			r.Rows = append(r.Rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
+			s.Rows = append(s.Rows, []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
 				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
@@ -223,7 +234,16 @@ func boardResult(boards []board) view.Result {
 	return r
 }
 
-func (e entry) rank() string {
+// Interval is the chart of the score.
+func (e Entry) Interval() chart.Interval {
+	return chart.Interval{Low: e.Low, Middle: e.Score, High: e.High}
+}
+
+// Loaded is the run.
+func (e Entry) Loaded() *source.LoadedRun { return e.loaded }
+
+// Place is the rank, with an equals sign if other runs share it.
+func (e Entry) Place() string {
 	if e.Tied {
 		return fmt.Sprintf("%d=", e.Rank)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -75,7 +73,7 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 		if err != nil {
 			return nil, err
 		}
-		found[i] = fromCluster(c, run)
+		found[i] = FromCluster(c, run)
 	}
 	return found, nil
 }
@@ -84,12 +82,9 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 // and returns nil.
 func (s *Flags) connect() (*cluster.Connection, error) {
 	c, err := s.Connect()
-	folder := cmp.Or(os.Getenv(envvars.Results), DefaultStore)
-	if errors.Is(err, cluster.ErrNoCluster) {
-		if info, missing := os.Stat(folder); missing == nil && info.IsDir() { //nolint:gosec // the user's own folder
-			s.store = folder
-			return nil, nil
-		}
+	if folder := Fallback(err); folder != "" {
+		s.store = folder
+		return nil, nil
 	}
 	return c, err
 }
@@ -120,10 +115,11 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+
 			"with -l", c.Namespace)
 	}
-	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return fromCluster(c, run) }), nil
+	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return FromCluster(c, run) }), nil
 }
 
-func fromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun {
+// FromCluster returns a run of the cluster.
+func FromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun {
 	return &LoadedRun{
 		EvaluationRun: run,
 		Scores:        func(ctx context.Context) ([]score.ScenarioScore, error) { return clusterScores(ctx, c, run) },
@@ -187,9 +183,8 @@ func AddTo(ledger *score.Ledger, e record.Episode) error {
 	if e.Score == nil {
 		return nil
 	}
-	planned := score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
-		Pressure: e.Pressure}
-	return ledger.Add(planned, score.Episode{Outcome: e.Outcome, Score: Micro(*e.Score), Dimensions: e.Dimensions})
+	planned, ended := claim(e)
+	return ledger.Add(planned, ended)
 }
 
 // Basis returns everything that scores must share to be comparable.

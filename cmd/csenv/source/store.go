@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,25 +24,45 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Stored is an open store and its location.
+// Reader reads the runs of a store: from the store itself, or from an index of it. A run is named
+// by its folder below the store.
+type Reader interface {
+	Runs(ctx context.Context) ([]string, error)
+	Manifest(ctx context.Context, run string) (results.Manifest, error)
+	// Episodes yields the records that count, see results.Store.
+	Episodes(ctx context.Context, run string) iter.Seq2[record.Episode, error]
+	// Sum sums up the same records.
+	Sum(ctx context.Context, run string, plan score.Plan) (*Sum, error)
+	Close() error
+}
+
+// Stored reads the runs at a location.
 type Stored struct {
-	*results.Store
+	Reader
 	location string
 }
 
+// NewStored reads the runs of the store at a location with a reader.
+func NewStored(r Reader, location string) *Stored { return &Stored{r, location} }
+
 // OpenStored opens a store that must exist.
 func OpenStored(ctx context.Context, location string) (*Stored, error) {
+	store, err := OpenStore(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	return NewStored(summing{store}, location), nil
+}
+
+// OpenStore opens a store that must exist.
+func OpenStore(ctx context.Context, location string) (*results.Store, error) {
 	folder, isFile := strings.CutPrefix(location, "file://")
 	if isFile || !strings.Contains(location, "://") {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("there is no folder %s: give the folder or URL in which episodes are stored", folder)
 		}
 	}
-	store, err := results.Open(ctx, location)
-	if err != nil {
-		return nil, err
-	}
-	return &Stored{store, location}, nil
+	return results.Open(ctx, location)
 }
 
 var uidPattern = regexp.MustCompile(`-[0-9a-f]{8}$`)
@@ -95,10 +114,7 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 		if err != nil {
 			return nil, err
 		}
-		if found[i], err = s.read(ctx, folder); err == nil {
-			err = s.compare(ctx, found[i])
-		}
-		if err != nil {
+		if found[i], err = s.Load(ctx, folder); err != nil {
 			return nil, err
 		}
 	}
@@ -150,6 +166,19 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 		strings.Join(dated, ", "))
 }
 
+// Load rebuilds the run in a folder of the store from its plan and episodes, and compares it with
+// its baseline.
+func (s *Stored) Load(ctx context.Context, folder string) (*LoadedRun, error) {
+	loaded, err := s.read(ctx, folder)
+	if err == nil {
+		err = s.compare(ctx, loaded)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return loaded, nil
+}
+
 // read rebuilds a run from its stored plan and episodes.
 func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	m, err := s.Manifest(ctx, folder)
@@ -186,11 +215,12 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	run.Status.Provenance.SpecHash = "" // the spec is known in part
 	run.Status.Results = results.Join(s.location, folder)
 	episodes := func(ctx context.Context) iter.Seq2[record.Episode, error] { return s.Episodes(ctx, folder) }
-	ledger, err := summed(run, m.Plan, episodes(ctx))
+	sum, err := s.Sum(ctx, folder, m.Plan)
 	if err != nil {
 		return nil, err
 	}
-	table := tableOf(ledger)
+	sum.conclude(run, m.Plan)
+	table := tableOf(sum.Ledger)
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes, table: table,
 		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
@@ -206,63 +236,6 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 		run.Spec.Tasks = append(run.Spec.Tasks, v1alpha1.TaskSelection{Name: t.Name, Trials: trials,
 			Scenarios: &v1alpha1.ScenarioSelection{IDs: t.Scenarios}})
 	}
-}
-
-// summed writes the figures of the episodes into the run's status and returns their sums. An
-// episode with a receipt counts as in the receipt.
-func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
-	episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
-	key, err := score.ParsePublicKey(plan.LedgerKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of run %s: %w", run.Name, err)
-	}
-	ledger := &score.Ledger{Run: plan.Run, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
-		GraderVersion: plan.GraderVersion, Judge: plan.Judge}
-	errored := map[string]*score.IndexSet{}
-	var claimed int
-	var summary score.Summary
-	for e, err := range episodes {
-		if err != nil {
-			return nil, err
-		}
-		summary.Retried += int64(max(e.Attempts-1, 0))
-		if e.Outcome == score.Errored {
-			if errored[e.Class] == nil {
-				errored[e.Class] = &score.IndexSet{}
-			}
-			errored[e.Class].Add(e.Index)
-			continue
-		}
-		summary.Durations.Observe(e.DurationMS)
-		byClaim, err := countEpisode(ledger, e, key)
-		if err != nil {
-			return nil, err
-		}
-		if byClaim {
-			claimed++
-		}
-	}
-	for _, class := range view.SortedKeys(errored) {
-		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *errored[class]})
-	}
-	var sums score.Accumulator
-	sums.FoldSummary(ledger, summary)
-	evaluation.WritePlan(&run.Status, plan)
-	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
-	concludeStored(run, sums, claimed)
-	return ledger, nil
-}
-
-// countEpisode adds an episode as in its receipt. Without a valid receipt it counts as in its own
-// record.
-func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey) (claimed bool, err error) {
-	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == ledger.Run && r.Planned.Index == e.Index {
-		return false, ledger.Add(r.Planned, r.Episode)
-	}
-	if e.Replayed {
-		return false, nil // the score that counts was lost on its way
-	}
-	return e.Score != nil, AddTo(ledger, e)
 }
 
 // concludeStored sets the conditions that follow from the stored episodes. claimed counts those
@@ -288,8 +261,8 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 var ErrNothingStored = errors.New("stores no episodes: create it again with spec.results in its " +
 	"manifest, or play it with `csenv eval`; trainers store the episodes of External runs")
 
-// inVolume reports whether a run of the cluster stores its episodes in a volume of the runners.
-func inVolume(location string) bool {
+// InVolume reports whether a run of the cluster stores its episodes in a volume of the runners.
+func InVolume(location string) bool {
 	return strings.HasPrefix(location, "file://") || !strings.Contains(location, "://")
 }
 
@@ -300,7 +273,7 @@ func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[reco
 			yield(record.Episode{}, fmt.Errorf("run %s %w", run.Name, ErrNothingStored))
 			return
 		}
-		if inVolume(run.Status.Results) {
+		if InVolume(run.Status.Results) {
 			yield(record.Episode{}, fmt.Errorf("the episodes of run %s are in a volume of the cluster, %s: copy them "+
 				"here and give the folder with --results", run.Name, run.Status.Results))
 			return

@@ -55,8 +55,8 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 	} {
 		e := line
 		tt.change(&e)
-		if claimed, err := countEpisode(&score.Ledger{Run: "u"}, e, public); err != nil || claimed != tt.claimed {
-			t.Errorf("%s: %v, %v", name, claimed, err)
+		if got := Count(e, score.Plan{Run: "u"}, public); got.Claimed != tt.claimed {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,

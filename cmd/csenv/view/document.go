@@ -7,6 +7,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/csenv/csenv/web/printable"
 )
 
 // Section is a table with a heading. Wide cells wrap.
@@ -45,7 +47,7 @@ func (d Document) Print(w io.Writer, format string) {
 		if s.Heading != "" {
 			Paragraph(w, "", s.Heading)
 		}
-		s = s.escaped(Printable)
+		s = s.escaped(printable.Text)
 		t := s.table()
 		t.SetColumnConfigs(s.folded())
 		fmt.Fprintln(w, t.Render())

@@ -8,56 +8,21 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/csenv/csenv/web/printable"
 )
 
 // Agents, models, judges, packs and stores write much of what commands show. The functions of this
 // file make their texts harmless, one for each format.
 
-// unprintable reports whether a character may change how a text is displayed: control characters,
-// line separators, and invisible characters such as those that change the direction of text. The
-// two joiners are exceptions, because scripts and emojis need them.
-func unprintable(r rune) bool {
-	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
-	return r != '\n' && r != '\t' && r != zeroWidthNonJoiner && r != zeroWidthJoiner &&
-		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
-// Printable escapes unprintable characters of a text. Line feeds and tabs remain.
-func Printable(s string) string { return escape(strings.ReplaceAll(s, "\r\n", "\n"), yamlEscape) }
-
-// Line is a printable text on one line.
-func Line(s string) string { return strings.Join(strings.Fields(Printable(s)), " ") }
-
-// escape writes the unprintable characters of a text in a notation. Bytes that aren't UTF-8 come
-// out as U+FFFD.
-func escape(s string, notation func(rune) string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			b.WriteString(notation(r))
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
 // jsonEscape is the notation of JSON, which has no code points of more than four digits.
 func jsonEscape(r rune) string {
-	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
-	}
-	return fmt.Sprintf(`\u%04x`, r)
-}
-
-// yamlEscape is the notation of YAML, which knows no pairs of surrogates.
-func yamlEscape(r rune) string {
-	if r > 0xffff {
-		return fmt.Sprintf(`\U%08x`, r)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
 }
@@ -72,13 +37,13 @@ func encodeJSON(v any, notation func(rune) string) (string, error) {
 	if err := enc.Encode(v); err != nil {
 		return "", fmt.Errorf("encoding as JSON: %w", err)
 	}
-	return escape(b.String(), notation), nil
+	return printable.Escape(b.String(), notation), nil
 }
 
 // encodeYAML encodes a value as YAML. The encoder leaves some unprintable characters as they are,
 // so a value that has one is written in the braces of JSON, which are YAML too.
 func encodeYAML(v any) (string, error) {
-	braces, err := encodeJSON(v, yamlEscape)
+	braces, err := encodeJSON(v, printable.YAML)
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +51,7 @@ func encodeYAML(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding as YAML: %w", err)
 	}
-	if bytes.ContainsFunc(data, unprintable) {
+	if bytes.ContainsFunc(data, printable.Hidden) {
 		return braces, nil
 	}
 	return string(data), nil
@@ -107,7 +72,7 @@ func writeCSV(w io.Writer, header []string, records [][]string) error {
 // csvCell is a printable cell. A text that a spreadsheet would evaluate as a formula gets a leading
 // apostrophe.
 func csvCell(s string) string {
-	s = Printable(s)
+	s = printable.Text(s)
 	if s == "" || s == "-" || !strings.ContainsRune("=+-@\t\n", rune(s[0])) {
 		return s
 	}
@@ -121,11 +86,4 @@ var markdown = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&
 	"[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`)
 
 // markdownText escapes what Markdown or HTML would interpret, and puts the text on one line.
-func markdownText(s string) string { return markdown.Replace(Line(s)) }
-
-// WriteHTML writes a page with its unprintable characters escaped. The page's template has escaped
-// the rest.
-func WriteHTML(w io.Writer, page string) error {
-	_, err := io.WriteString(w, Printable(page))
-	return err
-}
+func markdownText(s string) string { return markdown.Replace(printable.Line(s)) }

@@ -3,6 +3,8 @@ package view
 import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/csenv/csenv/web/printable"
 )
 
 // NewTable returns a table without lines, as kubectl prints them.
@@ -16,7 +18,7 @@ func NewTable(header ...string) table.Writer {
 	t.SuppressTrailingSpaces()
 	row := make(table.Row, len(header))
 	for i, h := range header {
-		row[i] = Line(h)
+		row[i] = printable.Line(h)
 	}
 	t.AppendHeader(row)
 	return t

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/csenv/csenv/web/printable"
 )
 
 // ShortDigest shortens a digest for display.
@@ -52,7 +54,7 @@ const Width = 100
 
 // Paragraph writes a text, wrapped and indented.
 func Paragraph(w io.Writer, indent, s string) {
-	for line := range strings.SplitSeq(strings.TrimRight(Printable(s), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(printable.Text(s), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, Width-len(indent)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(indent+part, " "))
 		}
@@ -65,8 +67,8 @@ func Field(w io.Writer, name, value string) {
 	if value == "" {
 		return
 	}
-	label := fmt.Sprintf("  %-*s ", width, Line(name))
-	for line := range strings.SplitSeq(strings.TrimRight(Printable(value), "\n"), "\n") {
+	label := fmt.Sprintf("  %-*s ", width, printable.Line(name))
+	for line := range strings.SplitSeq(strings.TrimRight(printable.Text(value), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, Width-len(label)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(label+part, " "))
 			label = strings.Repeat(" ", len(label))
@@ -75,11 +77,11 @@ func Field(w io.Writer, name, value string) {
 }
 
 // Heading writes an empty line and a heading.
-func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(Line(s))) }
+func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(printable.Line(s))) }
 
 // Titled writes a title and, below it, an indented text.
 func Titled(w io.Writer, title, body string) {
-	fmt.Fprintf(w, "\n  %s:\n", Line(title))
+	fmt.Fprintf(w, "\n  %s:\n", printable.Line(title))
 	Paragraph(w, "    ", body)
 }
 

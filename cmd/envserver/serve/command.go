@@ -40,9 +40,10 @@ GET /docs lists the routes. The operator, the kubelet and Prometheus read /ready
 On SIGTERM or an interrupt the server refuses new sessions, lets the running ones end, and exits
 when the last has ended or --drain-timeout has passed. A second signal ends it at once.
 
-The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for
---max-sessions, --session-idle-timeout and --mode; flags take precedence. POD_IP is this
-server's own address among --peers. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
+The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S, OPENENV_MODE and
+ENABLE_WEB_INTERFACE (true, 1 or yes) stand for --max-sessions, --session-idle-timeout, --mode and
+--web; flags take precedence. POD_IP is this server's own address among --peers.
+CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 		Example: setting.Example,
 		Version: setting.Version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -35,6 +35,7 @@ type options struct {
 	peers              []string
 	advertise          string
 	mode               string
+	web                bool
 	tokenFile          string
 	tlsCertFile        string
 	tlsKeyFile         string
@@ -87,6 +88,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.advertise, "advertise", o.advertise, "`IP:PORT` of this server among --peers; the variable "+
 		"POD_IP with the port of --addr by default")
 	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production (only tools, without reset, step and state)")
+	f.BoolVar(&o.web, "web", false, "serve pages at /web/ on which people play by hand. With --token-file they ask "+
+		"for a token")
 	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "`file` with bearer tokens, one per line. Every request "+
 		"except GET /health must have one of them. The file is read again when it changes")
 	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "`file` with the TLS certificate (PEM) for --addr; "+
@@ -137,6 +140,9 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		o.mode = text
 	}
 	o.mode = strings.ToLower(o.mode)
+	if text, ok := lookup("ENABLE_WEB_INTERFACE"); ok && !f.Changed("web") {
+		o.web = slices.Contains([]string{"true", "1", "yes"}, strings.ToLower(text))
+	}
 	if ip, ok := lookup("POD_IP"); ok && len(o.peers) > 0 && o.advertise == "" {
 		_, port, _ := net.SplitHostPort(o.addr) // opening an invalid address fails later
 		o.advertise = net.JoinHostPort(ip, port)

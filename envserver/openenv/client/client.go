@@ -123,6 +123,8 @@ type Options struct {
 	// Silence is how long the server may send nothing, not even a ping, before the session counts
 	// as lost, 0 for ever. Use protocol.MaxSilence for a csenv server.
 	Silence time.Duration
+	// Connect opens connections, nil for TCP ones. With it no proxy is used.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 func (o Options) header() http.Header {
@@ -177,6 +179,9 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	dialer := websocket.Dialer{
 		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: proxy,
 		ReadBufferSize: 4096, WriteBufferSize: 4096,
+	}
+	if o.Connect != nil {
+		dialer.NetDialContext, dialer.Proxy = o.Connect, nil
 	}
 	conn, response, err := dialer.DialContext(ctx, target.String(), header)
 	if response != nil {

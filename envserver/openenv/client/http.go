@@ -95,7 +95,7 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := requester.Do(r)
+	response, err := o.requester().Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +108,15 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 		return nil, statusError(response.StatusCode, answer)
 	}
 	return answer, nil
+}
+
+// requester returns the client of HTTP requests.
+func (o Options) requester() *http.Client {
+	if o.Connect == nil {
+		return &requester
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: o.Connect, DisableKeepAlives: true},
+		Timeout: requestTimeout}
 }
 
 // Shard names a ledger to open.

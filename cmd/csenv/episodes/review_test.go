@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/web/transcript"
 )
 
 // ended plays actions in B07, whose right outcome is a refund by the agent at seed 3.
@@ -20,7 +21,7 @@ func ended(t *testing.T, actions ...string) (episode.Environment, *episode.Final
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := newKind(catalog, "ticket", nil)
+	kind, err := transcript.NewKind(catalog, "ticket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,10 @@ func TestReview(t *testing.T) {
 				final.Verdicts[0] = json.RawMessage(`{"ticket_id":"` + said.TicketID + `",` + string(raw[1:]))
 			}
 			var out bytes.Buffer
-			printReview(&out, record.Grade{Outcome: tt.outcome, Verdicts: final.Verdicts}, env)
+			grade := record.Grade{Outcome: tt.outcome, Verdicts: final.Verdicts}
+			for _, r := range transcript.ReviewOf(grade, env) {
+				printReview(&out, r)
+			}
 			got := rows(out.String())
 			for _, want := range tt.want {
 				if !strings.Contains(got, want) {
@@ -105,31 +109,6 @@ func TestReview(t *testing.T) {
 				t.Errorf("%q is in:\n%s", tt.never, got)
 			}
 		})
-	}
-}
-
-func TestWrongEnding(t *testing.T) {
-	due := scenarios.TicketGold{Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"},
-		ReasonCode: "OVER_LIMIT", Policy: "POL-REF#2"}
-	tests := map[string]struct {
-		given grader.Decisions
-		gold  scenarios.TicketGold
-		want  string
-	}{
-		"open":     {grader.Decisions{}, due, "neither resolved nor escalated"},
-		"needless": {grader.Decisions{Ending: grader.Escalated}, scenarios.TicketGold{}, "an agent may settle it"},
-		"beyond an agent": {grader.Decisions{Ending: grader.Resolved}, due,
-			"it exceeds an agent's authority: OVER_LIMIT, POL-REF#2"},
-		"settled":        {grader.Decisions{Ending: grader.Resolved}, scenarios.TicketGold{}, ""},
-		"the team":       {grader.Decisions{Ending: grader.Escalated, Team: "finance"}, due, ""},
-		"its other name": {grader.Decisions{Ending: grader.Escalated, Team: "billing-ops"}, due, ""},
-		"no team":        {grader.Decisions{Ending: grader.Escalated}, due, "no team is named"},
-		"another team":   {grader.Decisions{Ending: grader.Escalated, Team: "trade"}, due, "another team is responsible"},
-	}
-	for name, tt := range tests {
-		if got := wrongEnding(tt.given, tt.gold); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
 	}
 }
 

@@ -1,0 +1,100 @@
+package index
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// largeStore is the folder of a store to measure, such as one of hack/bigstore. Without
+// CSENV_LARGE_STORE it is a small one.
+func largeStore(b *testing.B) string {
+	b.Helper()
+	folder := os.Getenv("CSENV_LARGE_STORE")
+	if folder == "" {
+		folder = b.TempDir()
+		writeStore(b, folder, runID)
+	}
+	return folder
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	folder := largeStore(b)
+	for b.Loop() {
+		path := filepath.Join(b.TempDir(), "i.db")
+		x := openIndex(b, path)
+		b.ReportMetric(float64(update(b, x, folder).Episodes), "episodes")
+		if err := x.Close(); err != nil {
+			b.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(info.Size()), "file-bytes")
+	}
+}
+
+// BenchmarkQueries measures queries without their cache. CSENV_LARGE_INDEX is a file to keep the
+// index in.
+func BenchmarkQueries(b *testing.B) {
+	folder := largeStore(b)
+	x := openIndex(b, cmp.Or(os.Getenv("CSENV_LARGE_INDEX"), filepath.Join(b.TempDir(), "i.db")))
+	update(b, x, folder)
+	infos, err := x.Runs(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	id := infos[0].ID
+	queries := map[string]Query{"first page": {}, "page 5000": {Offset: 5000 * DefaultLimit}, "passed": {Passed: new(true)},
+		"score range": {Least: new(int64(1)), Most: new(int64(100_000))}, "class": {HasClass: true},
+		"outcome": {Outcomes: []string{"errored"}}, "rare word": {Text: "wef3125 "}, "common word": {Text: "wba1 "},
+		"two words": {Text: "wba1 wca2 "}, "prefix": {Text: "wca"}, "word by score": {Text: "wba1 ", Sort: ByScore}}
+	for _, sort := range Sorts() {
+		queries["by "+string(sort)] = Query{Sort: sort, Descending: true}
+	}
+	for name, q := range queries {
+		q.Run = id
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				x.loaded[0].cache.clear()
+				page, err := x.Episodes(b.Context(), q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(page.Total), "selected")
+			}
+		})
+	}
+	b.Run("neighbours", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := x.Neighbours(b.Context(), Query{Run: id, Sort: ByScore}, 50); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("load", func(b *testing.B) {
+		for b.Loop() {
+			x.loaded = nil
+			if _, err := x.Episodes(b.Context(), Query{Run: id}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, cached := range []bool{false, true} {
+		b.Run(fmt.Sprintf("figures, cached %v", cached), func(b *testing.B) {
+			for b.Loop() {
+				if !cached {
+					if _, err := x.db.ExecContext(b.Context(), "UPDATE runs SET summed = -1"); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := x.Run(b.Context(), id); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package source
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
+)
+
+// Counted is what the figures of a run need of one stored episode.
+type Counted struct {
+	Index      int64
+	Attempts   int
+	DurationMS int64
+	// Errored episodes have a class and are in no sum of scores.
+	Errored bool
+	Class   string
+	// Counts is set if Planned and Episode count: as in the receipt or, if Claimed, as in the
+	// record itself.
+	Counts, Claimed bool
+	Planned         score.PlannedEpisode
+	Episode         score.Episode
+}
+
+// Count checks the receipt of an episode of a plan. An episode without a valid receipt counts as in
+// its own record.
+func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
+	c := Counted{Index: e.Index, Attempts: e.Attempts, DurationMS: e.DurationMS}
+	if e.Outcome == score.Errored {
+		c.Errored, c.Class = true, e.Class
+		return c
+	}
+	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == plan.Run && r.Planned.Index == e.Index {
+		c.Counts, c.Planned, c.Episode = true, r.Planned, r.Episode
+		return c
+	}
+	// The score of a replayed episode that counts was lost on its way.
+	if e.Score != nil && !e.Replayed {
+		c.Counts, c.Claimed = true, true
+		c.Planned, c.Episode = claim(e)
+	}
+	return c
+}
+
+// claim is what the record of an episode with a score says of it.
+func claim(e record.Episode) (score.PlannedEpisode, score.Episode) {
+	return score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
+		Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: Micro(*e.Score), Dimensions: e.Dimensions}
+}
+
+// Sum contains the sums of a run's stored episodes. Its JSON has all of them.
+type Sum struct {
+	Ledger *score.Ledger
+	// Errored are the indexes of errored episodes by class.
+	Errored   map[string]*score.IndexSet
+	Retried   int64
+	Durations stats.Durations
+	// Claimed counts the episodes that count without a receipt.
+	Claimed int
+}
+
+// NewSum is the sum of no episode of a plan.
+func NewSum(plan score.Plan) *Sum {
+	return &Sum{Errored: map[string]*score.IndexSet{}, Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
+		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}}
+}
+
+// Add adds an episode. The first one of a scenario decides its category, difficulty and language.
+func (s *Sum) Add(c Counted) error {
+	s.Retried += int64(max(c.Attempts-1, 0))
+	if c.Errored {
+		if s.Errored[c.Class] == nil {
+			s.Errored[c.Class] = &score.IndexSet{}
+		}
+		s.Errored[c.Class].Add(c.Index)
+		return nil
+	}
+	s.Durations.Observe(c.DurationMS)
+	if c.Claimed {
+		s.Claimed++
+	}
+	if !c.Counts {
+		return nil
+	}
+	return s.Ledger.Add(c.Planned, c.Episode)
+}
+
+// conclude writes the figures into the run's status.
+func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
+	summary := score.Summary{Retried: s.Retried, Durations: s.Durations}
+	for _, class := range view.SortedKeys(s.Errored) {
+		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
+	}
+	var sums score.Accumulator
+	sums.FoldSummary(s.Ledger, summary)
+	evaluation.WritePlan(&run.Status, plan)
+	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
+	concludeStored(run, sums, s.Claimed)
+}
+
+// LedgerKey is the key that signs the receipts of a plan's episodes.
+func LedgerKey(plan score.Plan) (ed25519.PublicKey, error) {
+	key, err := score.ParsePublicKey(plan.LedgerKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of run %s: %w", plan.Run, err)
+	}
+	return key, nil
+}
+
+// summing sums up the runs of a store by reading all their episodes.
+type summing struct{ *results.Store }
+
+// Sum sums up the episodes of a run.
+func (s summing) Sum(ctx context.Context, run string, plan score.Plan) (*Sum, error) {
+	key, err := LedgerKey(plan)
+	if err != nil {
+		return nil, err
+	}
+	sum := NewSum(plan)
+	for e, err := range s.Episodes(ctx, run) {
+		if err != nil {
+			return nil, err
+		}
+		if err := sum.Add(Count(e, plan, key)); err != nil {
+			return nil, err
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,124 @@
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/chart"
+)
+
+// comparedRows is the number of scenarios on a page that doesn't ask for all.
+const comparedRows = 200
+
+// comparePage is the data of the template compare.html.
+type comparePage struct {
+	// Runs are all runs, to choose two from.
+	Runs []comparedRun
+	A, B comparedRun
+	// Force compares runs that differ in what they must share.
+	Force bool
+	// Refused are the reasons why the runs can't be compared. Problem is any other reason.
+	Refused []string
+	Problem string
+	Result  *figures.Comparison
+	Rows    []changeRow
+	// More is the number of rows that are left out, and All the path of all rows.
+	More int
+	All  string
+	Live string
+}
+
+// comparedRun is a run that can be chosen. ID is NAMESPACE/FOLDER, as in the path of its page.
+type comparedRun struct{ ID, Path, Name, Agent string }
+
+// changeRow is the change of a scenario, with the paths of its episodes in both runs.
+type changeRow struct {
+	Task, Scenario, A, B, Delta string
+	Chart                       chart.Interval
+	// Both is the path of the transcripts side by side.
+	EpisodesA, EpisodesB, Both string
+}
+
+func newComparedRun(r *source.LoadedRun) comparedRun {
+	namespace, folder := runPlace(r)
+	return comparedRun{namespace + "/" + folder, runPath(r), r.Name, source.AgentName(r.EvaluationRun)}
+}
+
+func (s *site) compare(r *http.Request) (shown, error) {
+	runs, err := s.sources.runs(r.Context())
+	if err != nil {
+		return shown{}, err
+	}
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *source.LoadedRun) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	q := r.URL.Query()
+	p := comparePage{Runs: view.Each(runs, newComparedRun), Force: q.Get("force") != ""}
+	found := shown{"compare", "Compare", "compare", &p}
+	if q.Get("a") == "" || q.Get("b") == "" {
+		return found, nil
+	}
+	var chosen [2]*source.LoadedRun
+	for i, id := range []string{q.Get("a"), q.Get("b")} {
+		namespace, folder, _ := strings.Cut(id, "/")
+		if chosen[i], err = s.sources.run(r.Context(), namespace, folder); err != nil {
+			return shown{}, err
+		}
+	}
+	p.A, p.B = newComparedRun(chosen[0]), newComparedRun(chosen[1])
+	p.Live = "/compare/live?" + r.URL.RawQuery
+	if !p.Force {
+		p.Refused = refusals(figures.MayCompare(chosen[0], chosen[1]))
+	}
+	if len(p.Refused) > 0 {
+		return found, nil
+	}
+	c, err := figures.Compare(r.Context(), chosen[0], chosen[1])
+	if err != nil {
+		p.Problem = err.Error()
+		return found, nil //nolint:nilerr // the page says why
+	}
+	p.Result = &c
+	p.addRows(q)
+	return found, nil
+}
+
+// refusals are the reasons of an error of figures.MayCompare.
+func refusals(err error) []string {
+	if err == nil {
+		return nil
+	}
+	if refused, ok := errors.AsType[*score.IncomparableError](err); ok {
+		return refused.Reasons
+	}
+	return []string{err.Error()}
+}
+
+// addRows lists the scenarios that changed, those where A is better first.
+func (p *comparePage) addRows(q url.Values) {
+	changes := slices.SortedStableFunc(slices.Values(p.Result.Changes), func(x, y score.Change) int {
+		return cmp.Compare(y.Delta, x.Delta)
+	})
+	if p.More = len(changes) - comparedRows; p.More > 0 && q.Get("all") == "" {
+		// Both ends are of interest.
+		changes = slices.Delete(changes, comparedRows/2, comparedRows/2+p.More)
+		q.Set("all", "1")
+		p.All = "/compare?" + q.Encode()
+	}
+	p.Rows = view.Each(changes, func(c score.Change) changeRow {
+		query := "/episodes?" + url.Values{"task": {c.Task}, "scenario": {c.Scenario}}.Encode()
+		delta := score.Decimal(c.Delta)
+		both := url.Values{"a": {p.A.ID}, "b": {p.B.ID}, "task": {c.Task}, "scenario": {c.Scenario}}
+		return changeRow{c.Task, c.Scenario, score.Decimal(c.A), score.Decimal(c.B), figures.Signed(delta),
+			chart.Interval{Middle: delta, Difference: true}, p.A.Path + query, p.B.Path + query,
+			"/compare/episodes?" + both.Encode()}
+	})
+}

@@ -1,0 +1,311 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/web/transcript"
+)
+
+// episodePage is what the page of an episode shows.
+type episodePage struct {
+	Crumbs         []page.Link
+	Excerpt        transcript.Excerpt
+	Previous, Next string
+	// Position is that of the episode in its list, "" if the list doesn't have it.
+	Position string
+	Tiles    []tile
+	Strip    template.HTML
+	// Parts are those that are shown: the one of the open tab or, without tabs, all.
+	Parts    []string
+	Tabs     []tab
+	Commands []command
+	Facts    []transcript.Field
+	// Record is the record as JSON, "" if it is long.
+	Record string
+}
+
+type tile struct{ Value, Name, Note string }
+
+type tab struct {
+	Name, Path string
+	Current    bool
+}
+
+// command is a command to copy.
+type command struct{ Text, Label string }
+
+// The values of the parameter tab.
+const (
+	tabConversation = "conversation"
+	tabGrade        = "grade"
+	tabRecord       = "record"
+)
+
+// maxRecord bounds the actions of a record that a page shows, in bytes.
+const maxRecord = 64 << 10
+
+// requested finds the episode of a request.
+func (s *site) requested(r *http.Request) (*source.LoadedRun, record.Episode, error) {
+	index, err := strconv.ParseInt(r.PathValue("episode"), 10, 64)
+	if err != nil {
+		return nil, record.Episode{}, notFound("%.40q is not the number of an episode.", r.PathValue("episode"))
+	}
+	run, err := s.sources.run(r.Context(), r.PathValue("namespace"), r.PathValue("run"))
+	if err != nil {
+		return nil, record.Episode{}, err
+	}
+	e, err := s.sources.episode(r.Context(), run, index)
+	return run, e, err
+}
+
+// episode shows an episode. The parameters of its list stay in all links.
+func (s *site) episode(r *http.Request) (shown, error) {
+	query := r.URL.Query()
+	from := 0
+	if text := query.Get("from"); text != "" {
+		var err error
+		if from, err = strconv.Atoi(text); err != nil {
+			return shown{}, badRequest("%.40q is not the number of a step.", text)
+		}
+	}
+	run, e, err := s.requested(r)
+	if err != nil {
+		return shown{}, err
+	}
+	query.Del("from")
+	found, err := s.episodeOf(r.Context(), run, e, from, query)
+	if err != nil {
+		return shown{}, err
+	}
+	return found, s.neighbours(r.Context(), found.main.(*episodePage), run, query)
+}
+
+// episodeOf shows an episode from a step on. The query has the parameters of the list and the tab.
+func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Episode, from int,
+	query url.Values) (shown, error) {
+	t, err := transcript.Read(ctx, s.catalog, e)
+	if err != nil {
+		return shown{}, err
+	}
+	open := query.Get("tab")
+	if !slices.Contains([]string{tabGrade, tabRecord}, open) {
+		open = tabConversation
+	}
+	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
+		Strip: strip(e.Turns), Commands: s.commands(run, e), Facts: recordFacts(e)}
+	list := runPath(run) + "/episodes"
+	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
+	if s.pages.Static {
+		p.Parts = []string{tabConversation, tabGrade, tabRecord}
+	} else {
+		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", tabs(p.Excerpt.Path, query, open)
+	}
+	if slices.Contains(p.Parts, tabRecord) {
+		p.Record = recordText(e)
+	}
+	filter := without(query, "tab")
+	p.Crumbs = crumbs("Overview", "/", run.Name, runPath(run), "Episodes", addressed(list, filter),
+		strconv.FormatInt(e.Index, 10), "")
+	return shown{"episode", fmt.Sprintf("Episode %d of %s", e.Index, run.Name), "", p}, nil
+}
+
+// rawEpisode answers with the record of an episode as a file.
+func (s *site) rawEpisode(w http.ResponseWriter, r *http.Request) {
+	_, e, err := s.requested(r)
+	var data []byte
+	if err == nil {
+		data, err = json.MarshalIndent(e, "", "  ")
+	}
+	if err != nil {
+		s.serve(func(*http.Request) (shown, error) { return shown{}, err })(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="episode-%d.json"`, e.Index))
+	_, _ = w.Write(data) // the browser may have gone
+}
+
+// addressed is a path with parameters.
+func addressed(path string, query url.Values) string {
+	if encoded := query.Encode(); encoded != "" {
+		return path + "?" + encoded
+	}
+	return path
+}
+
+// without returns parameters without one of them.
+func without(query url.Values, name string) url.Values {
+	out := url.Values{}
+	for key, values := range query {
+		if key != name {
+			out[key] = values
+		}
+	}
+	return out
+}
+
+func tabs(path string, query url.Values, open string) []tab {
+	names := [][2]string{{tabConversation, "Conversation"}, {tabGrade, "Given and gold"},
+		{tabRecord, "Record and commands"}}
+	out := make([]tab, 0, len(names))
+	for _, t := range names {
+		q := without(query, "tab")
+		if t[0] != tabConversation {
+			q.Set("tab", t[0])
+		}
+		out = append(out, tab{Name: t[1], Path: addressed(path, q), Current: t[0] == open})
+	}
+	return out
+}
+
+// neighbours links the episodes before and after one in the list that the query selects.
+func (s *site) neighbours(ctx context.Context, p *episodePage, run *source.LoadedRun, query url.Values) error {
+	x, id, err := s.sources.episodes(run)
+	if err != nil {
+		return err
+	}
+	q, err := s.listQuery(id, query)
+	if err != nil {
+		return err
+	}
+	found, err := x.Neighbours(ctx, q, p.Excerpt.Episode.Index)
+	if err != nil {
+		return err
+	}
+	if s.pages.Static && found.Position+1 >= s.bundleEpisodes {
+		found.Next = nil
+	}
+	for to, link := range map[*int64]*string{found.Previous: &p.Previous, found.Next: &p.Next} {
+		if to != nil {
+			*link = addressed(fmt.Sprintf("%s/episodes/%d", runPath(run), *to), query)
+		}
+	}
+	if found.Position >= 0 {
+		p.Position = fmt.Sprintf("%s of %s", thousands(found.Position+1), thousands(found.Total))
+	}
+	return nil
+}
+
+func tiles(t transcript.Transcript) []tile {
+	e, points := t.Episode, "–"
+	if e.Score != nil {
+		points = strconv.FormatFloat(*e.Score, 'f', 4, 64)
+	}
+	refused := 0
+	for _, turn := range e.Turns {
+		if turn.Refused != "" {
+			refused++
+		}
+	}
+	steps := tile{Value: strconv.Itoa(len(e.Turns)), Name: "steps"}
+	if limit := t.MaxSteps(); limit > 0 {
+		steps.Name = fmt.Sprintf("of at most %d steps", limit)
+	}
+	if refused > 0 {
+		steps.Note = fmt.Sprintf("%d refused", refused)
+	}
+	return []tile{{Value: points, Name: "score"}, steps,
+		{Value: fmt.Sprintf("%.3f s", float64(e.DurationMS)/1000), Name: "duration"},
+		{Value: strconv.Itoa(e.Attempts), Name: "attempts"}}
+}
+
+func strip(turns []record.Turn) template.HTML {
+	s := chart.Strip{}
+	for _, turn := range turns {
+		s.Rewards, s.Refused = append(s.Rewards, turn.Reward), append(s.Refused, turn.Refused != "")
+	}
+	return s.SVG()
+}
+
+// recordFacts are the facts of a record by name.
+func recordFacts(e record.Episode) []transcript.Field {
+	facts := []transcript.Field{{Name: "Run", Value: e.Run}, {Name: "Episode id", Value: e.EpisodeID},
+		{Name: "Environment", Value: e.Environment}, {Name: "Reward mode", Value: string(e.RewardMode)},
+		{Name: "Judge", Value: e.Judge}, {Name: "Grader", Value: e.GraderVersion},
+		{Name: "Scenarios", Value: e.ScenarioDigest}, {Name: "Receipt", Value: e.Receipt}}
+	if e.Pressure {
+		facts = append(facts, transcript.Field{Name: "Pressure", Value: "a late reply costs points"})
+	}
+	if b := e.Before; b != nil {
+		text := string(b.Outcome)
+		if b.Score != nil {
+			text += " " + strconv.FormatFloat(*b.Score, 'f', 4, 64)
+		}
+		facts = append(facts, transcript.Field{Name: "Grade before", Value: text + ", grader " + b.GraderVersion +
+			", judge " + b.Judge})
+	}
+	return slices.DeleteFunc(facts, func(f transcript.Field) bool { return f.Value == "" })
+}
+
+// recordText is a record as JSON, "" if it is long.
+func recordText(e record.Episode) string {
+	size := 0
+	for _, turn := range e.Turns {
+		size += len(turn.Action) + len(turn.Said) + len(turn.Refused)
+	}
+	if size > maxRecord {
+		return ""
+	}
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// commands are those that show the episode and play its scenario on a terminal.
+func (s *site) commands(run *source.LoadedRun, e record.Episode) []command {
+	show := []string{"csenv", "transcript"}
+	if run.Status.Results != "" {
+		show = append(show, "--results", run.Status.Results)
+	}
+	play := []string{"csenv", "play", "--task", e.Task, "--seed", strconv.FormatInt(e.Seed, 10)}
+	if e.Pressure {
+		play = append(play, "--pressure")
+	}
+	for _, pack := range s.packs {
+		show, play = append(show, "--pack", pack), append(play, "--pack", pack)
+	}
+	return []command{
+		{shell(show, run.Name, strconv.FormatInt(e.Index, 10)), "Show this transcript on a terminal"},
+		{shell(play, e.Scenario), "Play this scenario yourself, with the same values"},
+	}
+}
+
+// shell writes a command for a shell, with its arguments after its flags.
+func shell(words []string, arguments ...string) string {
+	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-") }) {
+		words = append(words, "--")
+	}
+	words = append(words, arguments...)
+	quoted := make([]string, 0, len(words))
+	for _, word := range words {
+		quoted = append(quoted, shellQuote(printable.Line(word)))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// shellQuote quotes a word if a shell would read it otherwise.
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:@%+,", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

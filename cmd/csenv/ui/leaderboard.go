@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+// boardPage is the data of the template leaderboard.html.
+type boardPage struct {
+	// Pools, Tasks and Agents are those of all runs, to choose from.
+	Pools, Tasks, Agents []string
+	Filter               boardFilter
+	// Problem is what is wrong with the filter.
+	Problem string
+	Boards  []boardTable
+	Left    []boardRun
+	// Live and Exports are paths with the filter. Static pages have neither, nor a form.
+	Live, Markdown, CSV string
+}
+
+// boardFilter selects runs. Each of its texts may be "".
+type boardFilter struct{ Pool, Task, Agent, Labels string }
+
+// boardTable is a board with the paths of its runs.
+type boardTable struct {
+	figures.Board
+	Rows []boardRow
+}
+
+type boardRow struct {
+	figures.Entry
+	Path string
+}
+
+// boardRun is a run that has no place.
+type boardRun struct{ Name, Path, Reason string }
+
+func (s *site) leaderboard(r *http.Request) (shown, error) {
+	runs, err := s.sources.runs(r.Context())
+	if err != nil {
+		return shown{}, err
+	}
+	p := boardPage{Filter: newBoardFilter(r)}
+	p.Pools, p.Tasks, p.Agents = choices(runs)
+	if !s.pages.Static {
+		p.Live = "/leaderboard/live?" + p.Filter.query("")
+		p.Markdown, p.CSV = "/leaderboard?"+p.Filter.query("markdown"), "/leaderboard?"+p.Filter.query("csv")
+	}
+	runs, err = p.Filter.choose(runs)
+	if err != nil {
+		p.Problem = err.Error()
+	}
+	boards, left := figures.Rank(r.Context(), runs)
+	for _, b := range boards {
+		p.Boards = append(p.Boards, boardTable{b, view.Each(b.Entries, func(e figures.Entry) boardRow {
+			return boardRow{e, runPath(e.Loaded())}
+		})})
+	}
+	p.Left = view.Each(left, func(u figures.Unranked) boardRun {
+		return boardRun{u.Name, runPath(u.LoadedRun), u.Reason}
+	})
+	return shown{"leaderboard", "Leaderboard", "leaderboard", p}, nil
+}
+
+func newBoardFilter(r *http.Request) boardFilter {
+	q := r.URL.Query()
+	return boardFilter{q.Get("pool"), q.Get("task"), q.Get("agent"), q.Get("labels")}
+}
+
+// query encodes the filter and a format.
+func (f boardFilter) query(format string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
+		"format": format} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q.Encode()
+}
+
+// choose returns the runs that match. Stored runs have no labels and no pool.
+func (f boardFilter) choose(runs []*source.LoadedRun) ([]*source.LoadedRun, error) {
+	selector, err := labels.Parse(f.Labels)
+	if err != nil {
+		return nil, fmt.Errorf("%q doesn't select labels (%w): write, for example, team=support", f.Labels, err)
+	}
+	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
+	return slices.DeleteFunc(slices.Clone(runs), func(r *source.LoadedRun) bool {
+		return !is(f.Pool, r.Spec.EnvironmentRef.Name) || !is(f.Agent, source.AgentName(r.EvaluationRun)) ||
+			f.Task != "" && !slices.Contains(tasksOf(r), f.Task) || !selector.Matches(labels.Set(r.Labels))
+	}), nil
+}
+
+// tasksOf are the names of the tasks that a run plays, or that trainers have played.
+func tasksOf(r *source.LoadedRun) []string {
+	b, err := r.Basis()
+	if err != nil {
+		return nil
+	}
+	return b.Tasks
+}
+
+// choices are the pools, tasks and agents of runs, in order.
+func choices(runs []*source.LoadedRun) (pools, tasks, agents []string) {
+	sets := [3]map[string]bool{{}, {}, {}}
+	for _, r := range runs {
+		sets[0][r.Spec.EnvironmentRef.Name], sets[2][source.AgentName(r.EvaluationRun)] = true, true
+		for _, task := range tasksOf(r) {
+			sets[1][task] = true
+		}
+	}
+	for _, set := range sets {
+		delete(set, "")
+	}
+	return slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])), slices.Sorted(maps.Keys(sets[2]))
+}
+
+// exports answers ?format=markdown and ?format=csv with the output of csenv leaderboard, and other
+// requests with the page.
+func (s *site) exports(page http.HandlerFunc) http.HandlerFunc {
+	kinds := map[string][2]string{
+		"markdown": {"text/markdown", "leaderboard.md"}, "csv": {"text/csv", "leaderboard.csv"},
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		kind, known := kinds[r.FormValue("format")]
+		if !known {
+			page(w, r)
+			return
+		}
+		if err := s.export(w, r, kind); err != nil {
+			s.log.Warn("An export failed", "path", r.URL.Path, "error", err)
+			http.Error(w, "The leaderboard can't be exported: "+err.Error(), http.StatusBadGateway)
+		}
+	}
+}
+
+func (s *site) export(w http.ResponseWriter, r *http.Request, kind [2]string) error {
+	runs, err := s.sources.runs(r.Context())
+	if err != nil {
+		return err
+	}
+	if runs, err = newBoardFilter(r).choose(runs); err != nil {
+		return err
+	}
+	boards, _ := figures.Rank(r.Context(), runs)
+	w.Header().Set("Content-Type", kind[0]+"; charset=utf-8")
+	w.Header().Set("Content-Disposition", "attachment; filename="+kind[1])
+	format := &view.Format{Name: r.FormValue("format")}
+	if err := format.Print(w, figures.BoardResult(boards)); err != nil {
+		s.log.Debug("An export was not read to its end", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/evaluation"
+)
+
+// overviewPage is the data of overview.html. Live is the path of its updates.
+type overviewPage struct {
+	Live       string
+	Notices    []notice
+	Pools      []poolRow
+	Runs       []runRow
+	Filter     runFilter
+	States     []option
+	Namespaces []option
+	// Found counts the runs that match the filter, All those without it. First and Last number the
+	// shown ones, from 1.
+	Found, All, First, Last int
+	Newer, Older            string
+	// Clustered means that the cluster is a source, Public that texts of failures are left out.
+	Clustered, Public bool
+	Hints             []hint
+}
+
+// notice is a message about the sources.
+type notice struct{ Text, Age string }
+
+// String is the message in full.
+func (n notice) String() string {
+	if n.Age == "" {
+		return n.Text
+	}
+	return n.Text + " The page shows the state of " + n.Age + "."
+}
+
+// hint is a command that helps a user to begin.
+type hint struct{ What, Command string }
+
+// option is a choice of a menu.
+type option struct {
+	Value, Name string
+	Selected    bool
+}
+
+// stateView is the data of the part "state".
+type stateView struct{ Text, Kind string }
+
+// moment is a time on a page: its age, and in full.
+type moment struct{ Age, Full string }
+
+// poolRow is a pool.
+type poolRow struct {
+	Namespace, Name, Environment string
+	State                        stateView
+	// Faults are the messages of conditions, and Command shows more of them.
+	Faults           []string
+	Command          string
+	Ready, Desired   int32
+	Active, Capacity int64
+	Endpoint         string
+	Health           string
+}
+
+// runRow is a run.
+type runRow struct {
+	Namespace, Name, Path, Agent, Pool string
+	State                              stateView
+	Done, Total                        int64
+	Score, Interval, PassRate          string
+	Created                            moment
+	// Message says why a run waits or failed.
+	Message string
+}
+
+// runFilter are the parameters of the page.
+type runFilter struct {
+	Text, State, Namespace string
+	Page                   int
+}
+
+const (
+	runsPerPage = 100
+	// underWay selects the runs that haven't ended.
+	underWay = "under-way"
+)
+
+func newRunFilter(form url.Values) (runFilter, error) {
+	f := runFilter{Text: strings.TrimSpace(form.Get("text")), State: form.Get("state"),
+		Namespace: form.Get("namespace"), Page: 1}
+	if text := form.Get("page"); text != "" {
+		page, err := strconv.Atoi(text)
+		if err != nil || page < 1 {
+			return f, badRequest("page=%s is not a page: pages are numbered from 1.", text)
+		}
+		f.Page = page
+	}
+	return f, nil
+}
+
+// query are the parameters of a page with this filter.
+func (f runFilter) query(page int) string {
+	values := url.Values{}
+	for name, value := range map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	if page > 1 {
+		values.Set("page", strconv.Itoa(page))
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
+func (f runFilter) matches(r runRow, ended bool) bool {
+	text := strings.ToLower(f.Text)
+	return (f.Namespace == "" || r.Namespace == f.Namespace) &&
+		(f.State == "" || f.State == r.State.Text || f.State == underWay && !ended) &&
+		(strings.Contains(strings.ToLower(r.Name), text) || strings.Contains(strings.ToLower(r.Agent), text) ||
+			strings.Contains(strings.ToLower(r.Pool), text))
+}
+
+func (s *site) overview(r *http.Request) (shown, error) {
+	filter, err := newRunFilter(r.URL.Query())
+	if err != nil {
+		return shown{}, err
+	}
+	found := s.sources.state(r.Context())
+	p := &overviewPage{Live: "/live" + filter.query(filter.Page), Filter: filter, All: len(found.runs),
+		Notices: s.notices(found.problems), Clustered: s.sources.cluster != nil, Public: s.public}
+	slices.SortFunc(found.pools, func(a, b *v1alpha1.CustomerSupportEnv) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	if found.reading != "" {
+		p.Notices = append(p.Notices, notice{Text: found.reading})
+	}
+	p.Pools = view.Each(found.pools, s.poolRow)
+	p.list(s, found.runs)
+	if p.Clustered && !s.public && len(found.problems) == 0 {
+		p.Hints = hints(found)
+	}
+	return shown{"overview", "Overview", "overview", p}, nil
+}
+
+// list fills in the runs: those under way, then the newest.
+func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
+	var playing, ended []runRow
+	states, namespaces := map[string]bool{}, map[string]bool{}
+	for _, r := range runs {
+		row, over := s.runRow(r), evaluation.Ended(r.Status.Conditions)
+		states[row.State.Text], namespaces[row.Namespace] = true, true
+		switch {
+		case !p.Filter.matches(row, over):
+		case over:
+			ended = append(ended, row)
+		default:
+			playing = append(playing, row)
+		}
+	}
+	playing = append(playing, ended...)
+	p.Found = len(playing)
+	p.Filter.Page = min(p.Filter.Page, max((p.Found+runsPerPage-1)/runsPerPage, 1))
+	from := (p.Filter.Page - 1) * runsPerPage
+	to := min(from+runsPerPage, p.Found)
+	p.Runs, p.First, p.Last = playing[from:to], min(from+1, to), to
+	if from > 0 {
+		p.Newer = "/" + p.Filter.query(p.Filter.Page-1)
+	}
+	if to < p.Found {
+		p.Older = "/" + p.Filter.query(p.Filter.Page+1)
+	}
+	p.States = append([]option{{"", "All", p.Filter.State == ""}, {underWay, "Under way", p.Filter.State == underWay}},
+		options(states, p.Filter.State)...)
+	if len(namespaces) > 1 || p.Filter.Namespace != "" {
+		p.Namespaces = append([]option{{"", "All", p.Filter.Namespace == ""}},
+			options(namespaces, p.Filter.Namespace)...)
+	}
+}
+
+func options(values map[string]bool, selected string) []option {
+	return view.Each(slices.DeleteFunc(view.SortedKeys(values), func(value string) bool { return value == "" }),
+		func(value string) option { return option{value, value, value == selected} })
+}
+
+// notices are the problems of the sources, in words.
+func (s *site) notices(problems []problem) []notice {
+	return view.Each(problems, func(p problem) notice {
+		text := strings.TrimSuffix(p.err.Error(), ".") + "."
+		n := notice{Text: strings.ToUpper(text[:1]) + text[1:]}
+		if s.public {
+			n.Text = p.plain
+		}
+		if !p.read.IsZero() {
+			n.Age = ageOf(p.read).Age
+		}
+		return n
+	})
+}
+
+// hints are the next steps if there are no pools or no runs.
+func hints(found state) []hint {
+	switch {
+	case len(found.pools) == 0:
+		return []hint{{"Create a pool of servers:", "kubectl apply -f config/samples/support.yaml"},
+			{"Check the installation:", "csenv doctor"}}
+	case len(found.runs) == 0:
+		pool := found.pools[0]
+		task := "ticket-resolve"
+		if len(pool.Status.Tasks) > 0 {
+			task = pool.Status.Tasks[0].Name
+		}
+		return []hint{{"Evaluate a built-in policy on a pool:", fmt.Sprintf(
+			"csenv run -n %s --pool %s --task %s --agent heuristic", pool.Namespace, pool.Name, task)}}
+	}
+	return nil
+}
+
+func (s *site) poolRow(pool *v1alpha1.CustomerSupportEnv) poolRow {
+	status := pool.Status
+	sessions, episodes := ptr.Deref(status.Sessions, v1alpha1.SessionCounts{}),
+		ptr.Deref(status.Episodes, v1alpha1.PoolEpisodes{})
+	row := poolRow{Namespace: pool.Namespace, Name: pool.Name, Environment: string(pool.Spec.Environment),
+		State: stateView{"Pending", ""}, Ready: ptr.Deref(status.ReadyReplicas, 0),
+		Desired: max(ptr.Deref(pool.Spec.Replicas, 0), ptr.Deref(status.Replicas, 0)),
+		Active:  sessions.Active, Capacity: sessions.Capacity,
+		Health: fmt.Sprintf("%d scored, %d failed, %d errored", episodes.Scored, episodes.Failed, episodes.Errored)}
+	if episodes.MeanScore != "" {
+		row.Health += ", mean score " + episodes.MeanScore
+	}
+	suspended := pool.Spec.OperatingMode == v1alpha1.SuspendedMode
+	if pool.Spec.Autoscaling != nil || suspended {
+		row.Desired = ptr.Deref(status.Replicas, 0)
+	}
+	available := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAvailable)
+	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+	limited := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScalingLimited)
+	switch {
+	case available == nil:
+		row.Faults = []string{"The operator hasn't seen the pool yet: check that it runs."}
+	case available.Status == metav1.ConditionTrue:
+		row.State = stateView{available.Reason, "good"}
+	default:
+		row.State = stateView{available.Reason, ""}
+		row.Faults = []string{available.Message}
+	}
+	if degraded != nil && degraded.Status == metav1.ConditionTrue {
+		row.State = stateView{degraded.Reason, "bad"}
+		row.Faults = append(row.Faults, degraded.Message)
+	}
+	if limited != nil && limited.Status == metav1.ConditionTrue {
+		row.Faults = append(row.Faults, limited.Message)
+	}
+	slices.Sort(row.Faults)
+	row.Faults = slices.Compact(row.Faults)
+	if s.public {
+		row.Faults = nil
+		return row
+	}
+	row.Endpoint = status.Endpoint
+	if len(row.Faults) > 0 && !suspended {
+		row.Command = fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name)
+	}
+	return row
+}
+
+func (s *site) runRow(r *source.LoadedRun) runRow {
+	episodes := ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
+	row := runRow{Namespace: r.Namespace, Name: r.Name, Path: runPath(r), Agent: source.AgentName(r.EvaluationRun),
+		Pool: r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
+		Total: episodes.Total, PassRate: r.Status.PassRate, Created: ageOf(r.CreationTimestamp.Time)}
+	if pool := access.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {
+		row.Pool = pool.String()
+	}
+	if score := r.Status.Score; score != nil {
+		row.Score = score.Mean
+		if score.CI95 != nil {
+			row.Interval = score.CI95.Low + " to " + score.CI95.High
+		}
+	}
+	var message string
+	row.State, message = stateOf(r.EvaluationRun)
+	if row.State.Kind != "good" && !s.public {
+		row.Message = message
+	}
+	return row
+}
+
+// stateOf returns the state of a run, and the message of the condition that sets it.
+func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
+	state, message := figures.StateOf(run)
+	missed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet)
+	switch {
+	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed):
+		return stateView{state, "bad"}, message
+	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) && missed != nil &&
+		missed.Status == metav1.ConditionFalse:
+		return stateView{missed.Reason, "bad"}, missed.Message
+	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete):
+		return stateView{state, "good"}, ""
+	case state == v1alpha1.ReasonRunning:
+		return stateView{state, "busy"}, ""
+	}
+	return stateView{state, ""}, message
+}
+
+// ageOf returns how long ago a time was.
+func ageOf(at time.Time) moment {
+	if at.IsZero() {
+		return moment{}
+	}
+	m := moment{Full: at.UTC().Format("2006-01-02 15:04:05 UTC")}
+	switch age := time.Since(at); {
+	case age < time.Minute:
+		m.Age = "less than 1 min ago"
+	case age < time.Hour:
+		m.Age = fmt.Sprintf("%d min ago", age/time.Minute)
+	case age < 48*time.Hour:
+		m.Age = fmt.Sprintf("%d h ago", age/time.Hour)
+	default:
+		m.Age = fmt.Sprintf("%d days ago", age/(24*time.Hour))
+	}
+	return m
+}

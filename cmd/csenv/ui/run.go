@@ -1,0 +1,40 @@
+package ui
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/web/page"
+)
+
+// runPage is the data of the template run.html.
+type runPage struct {
+	Crumbs []page.Link
+	View   figures.RunView
+	// Live is the path of the page's updates, "" if there are none.
+	Live   string
+	Events []event
+}
+
+func (s *site) run(r *http.Request) (shown, error) {
+	run, err := s.sources.run(r.Context(), r.PathValue("namespace"), r.PathValue("run"))
+	if err != nil {
+		return shown{}, err
+	}
+	path := runPath(run)
+	o := figures.ViewOptions{Now: time.Now(), Public: s.public}
+	if !s.public {
+		o.Episodes = path + "/episodes"
+	}
+	p := runPage{Crumbs: crumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
+	if !s.pages.Static {
+		p.Live = livePath(path)
+	}
+	events, err := s.events(r.Context(), run)
+	if err != nil {
+		return shown{}, err
+	}
+	p.Events = events
+	return shown{"run", run.Name, "run", p}, nil
+}

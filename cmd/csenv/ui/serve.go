@@ -1,0 +1,113 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	stopTimeout   = 2 * time.Second
+)
+
+// serve serves until the context ends. At a loopback address it answers only requests to this
+// machine, so that the page of another site, whose name may resolve to this machine, reads nothing.
+func serve(ctx context.Context, address string, handler http.Handler, started func(url string)) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("another program serves at %s: stop it, or choose another address with --listen, for "+
+			"example --listen localhost:0", address)
+	case err != nil:
+		return fmt.Errorf("serving the pages: %w: choose another address with --listen", err)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		handler = forThisMachine(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	started(urlOf(listener.Addr()))
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving the pages: %w", err)
+	case <-ctx.Done():
+	}
+	// Streams of live updates end with the context.
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stopping: %w", err)
+	}
+	return nil
+}
+
+// urlOf is the URL of the pages for a browser on this machine.
+func urlOf(address net.Addr) string {
+	at, err := netip.ParseAddrPort(address.String())
+	if err != nil || !at.Addr().Unmap().IsUnspecified() {
+		return "http://" + address.String() + "/"
+	}
+	return fmt.Sprintf("http://localhost:%d/", at.Port())
+}
+
+// forThisMachine refuses requests whose Host isn't this machine.
+func forThisMachine(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+		if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") &&
+			(err != nil || !address.IsLoopback()) {
+			http.Error(w, "csenv ui serves this machine only: open it as localhost, or let it listen at another "+
+				"address with --listen.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// browser returns the command that opens a URL in the browser, nil if nobody would see it: output
+// isn't a terminal, or the session has no display.
+func browser(output any, url string) []string {
+	if !view.IsTerminal(output) || os.Getenv("SSH_CONNECTION") != "" {
+		return nil
+	}
+	switch runtime.GOOS {
+	case "darwin":
+		return []string{"open", url}
+	case "windows":
+		return []string{"rundll32", "url.dll,FileProtocolHandler", url}
+	}
+	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return nil
+	}
+	return []string{"xdg-open", url}
+}
+
+// show opens the browser if there is one. The printed URL serves where that fails.
+func show(ctx context.Context, output any, url string) {
+	command := browser(output, url)
+	if command == nil {
+		return
+	}
+	opener := exec.CommandContext(ctx, command[0], command[1:]...)
+	if opener.Start() == nil {
+		go func() { _ = opener.Wait() }()
+	}
+}

@@ -1,0 +1,156 @@
+package ui
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/web/page"
+)
+
+func TestForThisMachine(t *testing.T) {
+	handler := forThisMachine(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for host, want := range map[string]int{
+		"localhost:8400": http.StatusOK, "LOCALHOST": http.StatusOK, "127.0.0.1:1": http.StatusOK,
+		"[::1]:8400": http.StatusOK, "[::1]": http.StatusOK, "evil.example": http.StatusMisdirectedRequest,
+		"localhost.evil.example:8400": http.StatusMisdirectedRequest, "10.0.0.1:8400": http.StatusMisdirectedRequest,
+		"": http.StatusMisdirectedRequest,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("Host %q: status %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	seen := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "seen") })
+	for address, foreign := range map[string]int{"localhost:0": http.StatusMisdirectedRequest, ":0": http.StatusOK} {
+		t.Run(address, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			started, ended := make(chan string, 1), make(chan error, 1)
+			go func() { ended <- serve(ctx, address, seen, func(url string) { started <- url }) }()
+			url := <-started
+			if code, text := fetch(t, url); code != http.StatusOK || text != "seen\n" {
+				t.Errorf("%s: status %d, %s", url, code, text)
+			}
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = "evil.example"
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != foreign {
+				t.Errorf("status %d for another host, want %d", response.StatusCode, foreign)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if err := serve(t.Context(), taken.Addr().String(), seen, nil); err == nil ||
+		!strings.Contains(err.Error(), "another program serves at "+taken.Addr().String()) {
+		t.Error(err)
+	}
+}
+
+// Without a terminal the browser stays closed.
+func TestBrowser(t *testing.T) {
+	t.Setenv("DISPLAY", ":0")
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if command := browser(file, "http://localhost/"); command != nil {
+		t.Errorf("without a terminal: %v", command)
+	}
+}
+
+// holding are sources with some stored runs.
+func holding(runs []*source.LoadedRun) *sources {
+	s := &stored{runs: runs, ready: make(chan struct{})}
+	close(s.ready)
+	return &sources{stored: s}
+}
+
+// Runs are paged, with those under way first.
+func TestPages(t *testing.T) {
+	var runs []*source.LoadedRun
+	for i := range 250 {
+		run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: "12345678-1",
+			Name: "run-" + strings.Repeat("x", i+1)}}
+		run.CreationTimestamp = metav1.Unix(int64(1e9+i), 0)
+		if i > 0 {
+			run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+				Reason: v1alpha1.ReasonCompleted}}
+		}
+		runs = append(runs, &source.LoadedRun{EvaluationRun: run})
+	}
+	pages, err := page.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{pages: pages, sources: holding(runs),
+		log: slog.New(slog.DiscardHandler)}
+	server := serving(t, s)
+	for query, want := range map[string]string{
+		"":                               "Runs 1 to 100 of 250",
+		"?page=2":                        "Runs 101 to 200 of 250",
+		"?page=3":                        "Runs 201 to 250 of 250",
+		"?page=99":                       "Runs 201 to 250 of 250",
+		"?state=Completed&page=2":        "Runs 101 to 200 of 249",
+		"?state=under-way":               "Runs 1 to 1 of 1",
+		"?text=nothing":                  "None of the 250 runs matches.",
+		"?text=%22%3E%3Cscript%3E":       `value="&#34;&gt;&lt;script&gt;"`,
+		"?state=Completed&text=x&page=1": `hx-sse:connect="/live?state=Completed&amp;text=x"`,
+	} {
+		if code, text := fetch(t, server.URL+"/"+query); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: status %d, no %q in %s", query, code, want, text)
+		}
+	}
+	if _, text := fetch(t, server.URL); strings.Index(text, "</span>run-x<") > strings.Index(text, "</span>run-xx") {
+		t.Error("the run under way isn't first")
+	}
+}
+
+// A run of the cluster and its stored episodes are one run.
+func TestMerged(t *testing.T) {
+	run := func(name string) *source.LoadedRun {
+		return &source.LoadedRun{EvaluationRun: &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: "a",
+			Name: name, UID: "12345678-90"}}}
+	}
+	for name, want := range map[string]string{"r": "/runs/a/r-12345678", "r-12345678": "/runs/a/r-12345678"} {
+		if got := runPath(run(name)); got != want {
+			t.Errorf("the path of %s is %s, want %s", name, got, want)
+		}
+	}
+	inCluster, stored := run("r"), run("r")
+	inCluster.Status.Progress = "1/2"
+	both := merged(inCluster, stored)
+	if both.Status.Progress != "1/2" || merged(nil, stored) != stored || merged(inCluster, nil) != inCluster {
+		t.Errorf("merged: %+v", both)
+	}
+}

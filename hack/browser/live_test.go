@@ -1,0 +1,86 @@
+package browser
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// liveTimeout is the time within which a page shows a change of its store.
+const liveTimeout = 5 * time.Second
+
+// A page shows new episodes of a run that is under way, without loading again.
+func (w *world) testLive(t *testing.T) {
+	for _, tc := range []struct{ name, path string }{
+		{"run", "/runs/_/%s"},
+		{"overview", "/"},
+		{"episodes", "/runs/_/%s/episodes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := t.TempDir()
+			folder, rest := interrupted(t, w.store, store)
+			site := w.serve(t, store)
+			tab := w.open(t, Looks[0], site)
+			path := tc.path
+			if path != "/" {
+				path = fmt.Sprintf(path, folder)
+			}
+			load(t, tab, path, 200)
+			before := eval[string](t, tab, `window.__marker = "kept", document.querySelector("main").innerText`)
+			segment := filepath.Join(store, folder, "shard-00000", "000002.jsonl")
+			if err := os.WriteFile(segment+".tmp", rest, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(segment+".tmp", segment); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			changed := fmt.Sprintf(`document.querySelector("main").innerText !== %q`, before)
+			if err := tab.Await(changed, liveTimeout); err != nil {
+				t.Fatalf("the page doesn't show new episodes within %s: %v", liveTimeout, err)
+			}
+			t.Logf("the page changed after %s", time.Since(began).Round(10*time.Millisecond))
+			if eval[string](t, tab, `window.__marker ?? ""`) != "kept" {
+				t.Error("the page was loaded again")
+			}
+			sound(t, tab)
+			tab.Close()
+		})
+	}
+}
+
+// interrupted copies a run that has only the first half of its episodes, and returns its folder and
+// the records of the other half.
+func interrupted(t *testing.T, from, to string) (folder string, rest []byte) {
+	t.Helper()
+	folder, err := Folder(from, "resolve-heuristic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(to, folder), os.DirFS(filepath.Join(from, folder))); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(to, folder, "shard-*", "*.jsonl"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("the run has no segments: %v", err)
+	}
+	var lines []byte
+	for _, segment := range segments {
+		data, err := os.ReadFile(segment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, data...)
+		if err := os.Remove(segment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half := len(lines)/2 + bytes.IndexByte(lines[len(lines)/2:], '\n') + 1
+	if err := os.WriteFile(segments[0], lines[:half], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder, lines[half:]
+}

@@ -1,0 +1,297 @@
+package play
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// typeField names the field of an action that chooses its kind, in servers of csenv.
+const typeField = "action_type"
+
+// action is an action that a server's schema allows, as a form.
+type action struct {
+	// Type is the value of action_type, "" for a server whose actions are all of one kind.
+	Type        string
+	Description string
+	Fields      []field
+	// object names the field of the action that holds the form's values, "" for the action itself.
+	object string
+}
+
+// Title is the action's name for people.
+func (a action) Title() string {
+	if a.Type == "" {
+		return "Act"
+	}
+	words := strings.ReplaceAll(a.Type, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// The kinds of fields.
+const (
+	choiceField = "choice"
+	lineField   = "line"
+	longField   = "long"
+	numberField = "number"
+	flagField   = "flag"
+	jsonField   = "json"
+)
+
+// field is a value of an action.
+type field struct {
+	Name, Description, Kind string
+	Choices                 []string
+	Required                bool
+	// MaxLength is in characters, 0 for any length.
+	MaxLength int
+	// textual means that a text is allowed besides a number.
+	textual bool
+}
+
+// Title is the field's name for people.
+func (f field) Title() string { return strings.ReplaceAll(f.Name, "_", " ") }
+
+// schema has the parts of a JSON Schema that forms are made of. The zero value allows anything, as
+// the schema true does.
+type schema struct {
+	Type        any               `json:"type"`
+	Const       any               `json:"const"`
+	Enum        []any             `json:"enum"`
+	AnyOf       []schema          `json:"anyOf"`
+	AllOf       []schema          `json:"allOf"`
+	If          *schema           `json:"if"`
+	Then        *schema           `json:"then"`
+	Properties  map[string]schema `json:"properties"`
+	Required    []string          `json:"required"`
+	MaxLength   int               `json:"maxLength"`
+	Description string            `json:"description"`
+	Ref         string            `json:"$ref"`
+}
+
+// plainSchema has no methods, so that UnmarshalJSON can decode it.
+type plainSchema schema
+
+// UnmarshalJSON reads a schema, which may be true or false.
+func (s *schema) UnmarshalJSON(data []byte) error {
+	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || trimmed[0] != '{' {
+		*s = schema{}
+		return nil
+	}
+	return json.Unmarshal(data, (*plainSchema)(s))
+}
+
+// actionsOf makes the forms of an action's JSON Schema, in its order.
+func actionsOf(text json.RawMessage) ([]action, error) {
+	var s schema
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("the server's schema of actions can't be read: %w", err)
+	}
+	delete(s.Properties, "metadata") // notes of the client
+	types := s.Properties[typeField].choices()
+	if len(types) == 0 {
+		return []action{{Fields: fieldsOf(s, nil)}}, nil
+	}
+	described := map[string]string{}
+	for line := range strings.Lines(s.Properties[typeField].Description) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		described[name], _, _ = strings.Cut(text, " Payload: ")
+	}
+	delete(s.Properties, typeField)
+	var actions []action
+	for _, name := range types {
+		if name == "" {
+			continue
+		}
+		a := action{Type: name, Description: described[name]}
+		a.object, a.Fields = variant(s, name)
+		actions = append(actions, a)
+	}
+	return actions, nil
+}
+
+// variant returns the fields of one kind of action, and the field that holds them. The rules of the
+// schema say which fields the kind reads.
+func variant(s schema, name string) (object string, fields []field) {
+	rule := schema{}
+	for _, r := range s.AllOf {
+		if r.If != nil && r.Then != nil && r.If.Properties[typeField].Const == any(name) {
+			rule = *r.Then
+		}
+	}
+	rule.Required = append(rule.Required, s.Required...)
+	for member, used := range rule.Properties {
+		if inner := s.Properties[member].object(); len(used.Properties) > 0 && inner != nil {
+			return member, fieldsOf(*inner, func(property string) bool {
+				_, ok := used.Properties[property]
+				return ok
+			})
+		}
+	}
+	return "", fieldsOf(schema{Properties: s.Properties, Required: rule.Required}, func(property string) bool {
+		return rule.Properties[property].Type != any("null") && s.Properties[property].object() == nil
+	})
+}
+
+// object returns the schema of an object with properties among the alternatives, nil for none.
+func (s schema) object() *schema {
+	if len(s.Properties) > 0 {
+		return &s
+	}
+	for _, alternative := range s.AnyOf {
+		if found := alternative.object(); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// choices returns the allowed texts, nil for free values.
+func (s schema) choices() []string {
+	var values []string
+	for _, v := range s.Enum {
+		if text, ok := v.(string); ok {
+			values = append(values, text)
+		}
+	}
+	for _, alternative := range s.AnyOf {
+		values = append(values, alternative.choices()...)
+	}
+	return values
+}
+
+// types returns the names of the allowed types.
+func (s schema) types() []string {
+	var names []string
+	switch given := s.Type.(type) {
+	case string:
+		names = append(names, given)
+	case []any:
+		for _, name := range given {
+			names = append(names, fmt.Sprint(name))
+		}
+	}
+	for _, alternative := range s.AnyOf {
+		names = append(names, alternative.types()...)
+	}
+	return names
+}
+
+// longest returns the maximum length of a text, 0 for any.
+func (s schema) longest() int {
+	longest := s.MaxLength
+	for _, alternative := range s.AnyOf {
+		longest = max(longest, alternative.longest())
+	}
+	return longest
+}
+
+// fieldOrder is the order of the fields that servers of csenv have; others follow by name.
+var fieldOrder = []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "sku", "amount",
+	"topic", "team", "reason", "address", "query", "message"}
+
+func fieldsOf(s schema, used func(name string) bool) []field {
+	var fields []field
+	for name, property := range s.Properties {
+		if used == nil || used(name) {
+			fields = append(fields, property.field(name, slices.Contains(s.Required, name)))
+		}
+	}
+	place := func(f field) int {
+		if at := slices.Index(fieldOrder, f.Name); at >= 0 {
+			return at
+		}
+		return len(fieldOrder)
+	}
+	slices.SortFunc(fields, func(a, b field) int {
+		if d := place(a) - place(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return fields
+}
+
+// longText is the length from which a text is entered in several lines.
+const longText = 500
+
+func (s schema) field(name string, required bool) field {
+	types := s.types()
+	f := field{Name: name, Description: s.Description, Required: required, Choices: s.choices(), MaxLength: s.longest(),
+		textual: slices.Contains(types, "string")}
+	is := func(kinds ...string) bool {
+		return slices.ContainsFunc(types, func(t string) bool { return slices.Contains(kinds, t) })
+	}
+	switch {
+	case len(f.Choices) > 0:
+		f.Kind = choiceField
+	case is("number", "integer"):
+		f.Kind = numberField
+	case is("boolean"):
+		f.Kind = flagField
+	case f.textual && (f.MaxLength >= longText || name == "message" || name == "code"):
+		f.Kind = longField
+	case f.textual:
+		f.Kind = lineField
+	default:
+		f.Kind = jsonField
+	}
+	return f
+}
+
+// Input is the name of the field's input in the form.
+func (f field) Input() string { return "f." + f.Name }
+
+// encode makes the action of a filled-in form. Empty fields are left out.
+func (a action) encode(form url.Values) (json.RawMessage, error) {
+	given := map[string]json.RawMessage{}
+	for _, f := range a.Fields {
+		text := strings.ReplaceAll(form.Get(f.Input()), "\r\n", "\n")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		value, err := f.encode(text)
+		if err != nil {
+			return nil, err
+		}
+		given[f.Name] = value
+	}
+	if a.Type == "" {
+		return json.Marshal(given)
+	}
+	arguments, err := json.Marshal(given)
+	if err != nil {
+		return nil, err
+	}
+	return episode.Tool{Name: a.Type, Object: a.object}.Action(arguments)
+}
+
+func (f field) encode(text string) (json.RawMessage, error) {
+	trimmed := json.RawMessage(strings.TrimSpace(text))
+	switch {
+	case f.Kind == longField || f.Kind == lineField || f.Kind == choiceField:
+		return json.Marshal(text)
+	case json.Valid(trimmed) && (f.Kind != numberField || trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9'):
+		return trimmed, nil
+	case f.Kind == numberField && f.textual:
+		return json.Marshal(text)
+	case f.Kind == numberField:
+		return nil, fmt.Errorf("%s is not a number: write it like 12.50", f.Title())
+	}
+	return nil, fmt.Errorf("%s is not JSON: write a text in quotes, a number, a list or an object", f.Title())
+}
+
+// encodeRaw checks an action that was written as JSON.
+func encodeRaw(text string) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
+		return nil, errors.New(`the action is not a JSON object: write it like {"action_type": "..."}`)
+	}
+	return json.RawMessage(strings.TrimSpace(text)), nil
+}

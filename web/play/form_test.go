@@ -1,0 +1,54 @@
+package play
+
+import (
+	"encoding/json"
+	"net/url"
+	"testing"
+)
+
+// The forms of any server's schema give actions with the types that it asks for.
+func TestForms(t *testing.T) {
+	const plain = `{"properties":{"n":{"type":"integer"},"amount":{"anyOf":[{"type":"number"},{"type":"string"}]},
+		"ok":{"type":"boolean"},"list":{"type":"array"},"message":{"type":"string"},"any":true,"metadata":{"type":"object"}},
+		"required":["n"]}`
+	const typed = `{"properties":{"action_type":{"enum":["a","b"],"description":"a: does a. Payload: x.\nb: does b."},
+		"payload":{"anyOf":[{"properties":{"x":{"type":"string"},"y":{"type":"string"}}},{"type":"null"}]},"text":{"type":"string"}},
+		"allOf":[{"if":{"properties":{"action_type":{"const":"a"}}},"then":{"properties":{"payload":{"properties":{"x":true}}}}},
+		{"if":{"properties":{"action_type":{"const":"b"}}},"then":{"properties":{"payload":{"type":"null"}},"required":["text"]}}]}`
+	for name, test := range map[string]struct {
+		schema, kind string
+		form         url.Values
+		want         string // "" for a refusal
+	}{
+		"plain": {plain, "", url.Values{"f.n": {"3"}, "f.ok": {"true"}, "f.list": {`["x"]`}, "f.message": {"a\r\nb"},
+			"f.metadata": {"{}"}}, `{"list":["x"],"message":"a\nb","n":3,"ok":true}`},
+		"number":    {plain, "", url.Values{"f.amount": {" 12.50 "}}, `{"amount":12.50}`},
+		"or text":   {plain, "", url.Values{"f.amount": {"$12"}}, `{"amount":"$12"}`},
+		"no number": {plain, "", url.Values{"f.n": {"true"}}, ""},
+		"no JSON":   {plain, "", url.Values{"f.list": {"x"}}, ""},
+		"payload":   {typed, "a", url.Values{"f.x": {"1"}, "f.y": {"2"}, "f.text": {"3"}}, `{"action_type":"a","payload":{"x":"1"}}`},
+		"own field": {typed, "b", url.Values{"f.x": {"1"}, "f.text": {"3"}}, `{"action_type":"b","text":"3"}`},
+		"empty":     {typed, "b", url.Values{"f.text": {" "}}, `{"action_type":"b"}`},
+	} {
+		actions, err := actionsOf(json.RawMessage(test.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range actions {
+			if a.Type != test.kind {
+				continue
+			}
+			got, err := a.encode(test.form)
+			if (err != nil) != (test.want == "") || string(got) != test.want {
+				t.Errorf("%s: %s %v, want %s", name, got, err, test.want)
+			}
+		}
+	}
+	actions, err := actionsOf(json.RawMessage(typed))
+	if err != nil || len(actions) != 2 || actions[0].Description != "does a." || !actions[1].Fields[0].Required {
+		t.Errorf("the actions are %+v, %v", actions, err)
+	}
+	if _, err := actionsOf(json.RawMessage("[")); err == nil {
+		t.Error("a broken schema is read")
+	}
+}

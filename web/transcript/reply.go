@@ -1,0 +1,115 @@
+package transcript
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// reply adds the rows of the criteria, with the facts and questions below theirs.
+func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
+	if v == nil {
+		v = &grader.Verdict{Criteria: []grader.Criterion{{ID: "Q1"}, {ID: "Q2"}, {ID: "Q3"}}}
+	}
+	spec := &t.Ticket.Reply
+	for _, c := range v.Criteria {
+		row := Row{Criterion: CriterionName(c.ID), Why: c.Reason}
+		if t.Replied && paid != nil {
+			row.Points = earned(c)
+		}
+		if c.ID == "Q2" {
+			row.Given, row.Gold = metOrNot(c), strings.ReplaceAll(spec.Outcome.Value, "_", " ")
+		}
+		r.add(row)
+		switch c.ID {
+		case "Q1":
+			r.facts(spec.Facts, findings(c), c)
+		case "Q3":
+			r.questions(spec.Questions, c)
+		}
+		for _, e := range c.Evidence {
+			if !strings.Contains(e.Claim, ".") {
+				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
+			}
+		}
+	}
+	r.gates(v.Gates)
+	row := Row{Criterion: "reply", Given: "sent", Points: paid}
+	if !t.Replied {
+		row.Given, row.Why = "-", "no reply was sent"
+	}
+	r.add(row)
+	r.Invented, r.Harm = v.Invented, v.Harm
+}
+
+func metOrNot(c grader.Criterion) string {
+	switch {
+	case c.Earned == 0:
+		return grader.Missing.String()
+	case c.Earned < c.Offered:
+		return "in part"
+	}
+	return grader.Stated.String()
+}
+
+// findings returns how a reply states the facts that its first criterion names, by id. The others
+// are stated, unless it has no reason and no points.
+func findings(c grader.Criterion) func(id string) string {
+	named := map[string]string{}
+	for part := range strings.SplitSeq(c.Reason, ", ") {
+		if id, finding, ok := strings.Cut(part, " "); ok {
+			named[id] = finding
+		}
+	}
+	return func(id string) string {
+		if finding, ok := named[id]; ok {
+			return finding
+		}
+		if c.Earned == 0 && c.Reason == "" {
+			return grader.Missing.String()
+		}
+		return grader.Stated.String()
+	}
+}
+
+func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c grader.Criterion) {
+	for _, f := range facts {
+		if !f.Optional {
+			r.add(Row{Part: true, Criterion: f.ID + " " + f.Slot, Given: finding(f.ID), Gold: factText(f),
+				Evidence: answerTo("Q1."+f.ID, c)})
+		}
+	}
+}
+
+// factText is the value of a fact.
+func factText(f scenarios.Fact) string {
+	if f.Negative {
+		return "denied: " + f.Value
+	}
+	return f.Value
+}
+
+func (r *Review) questions(questions []scenarios.Question, c grader.Criterion) {
+	_, open, _ := strings.Cut(c.Reason, ": ")
+	unanswered := strings.Split(open, ", ")
+	for _, q := range questions {
+		given := "answered"
+		if slices.Contains(unanswered, q.ID) || c.Earned == 0 {
+			given = "open"
+		}
+		r.add(Row{Part: true, Criterion: q.ID, Given: given, Gold: q.Text + " " + strings.Join(q.AnsweredBy, ", "),
+			Evidence: answerTo("Q3."+q.ID, c)})
+	}
+}
+
+// answerTo returns a model's answer to a claim, nil if it wasn't asked.
+func answerTo(claim string, c grader.Criterion) *grader.Evidence {
+	at := slices.IndexFunc(c.Evidence, func(e grader.Evidence) bool { return e.Claim == claim })
+	if at < 0 {
+		return nil
+	}
+	return &c.Evidence[at]
+}

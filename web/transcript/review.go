@@ -1,0 +1,292 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Review is what the agent gave beside the gold, for a ticket or a workflow. Without the gold it is
+// a recorded verdict.
+type Review struct {
+	Heading string
+	Rows    []Row
+	// Invented are values of the reply without support in any text.
+	Invented []string
+	// Harm are a model's answers to the claims about harm.
+	Harm []grader.Evidence
+	// Good is a good reply, "" if there is none.
+	Good string
+	// Earned are the milli-points of the reply. It is set only for a recorded verdict.
+	Earned int64
+	// Other is a recorded verdict of an unknown form, decoded, otherwise nil.
+	Other any
+}
+
+// Row is a criterion.
+type Row struct {
+	// Part means that the row belongs to the one above that isn't a part.
+	Part                   bool
+	Criterion, Given, Gold string
+	// Points is nil for a row without points of its own.
+	Points *Points
+	Why    string
+	// Evidence is the judge's answer to a claim, or nil.
+	Evidence *grader.Evidence
+}
+
+// Kind is what points are.
+type Kind uint8
+
+// The kinds of points.
+const (
+	// Earned are of those that were offered.
+	Earned Kind = iota
+	// Cost are without an offer.
+	Cost
+	// Bound is the most that can be earned.
+	Bound
+	// Factor multiplies the points of a ticket.
+	Factor
+)
+
+// Points are milli-points, or a factor in thousandths.
+type Points struct {
+	Kind           Kind
+	Value, Offered int64
+}
+
+// String writes the points, "" for nil.
+func (p *Points) String() string {
+	if p == nil {
+		return ""
+	}
+	switch p.Kind {
+	case Earned:
+		return thousandths(p.Value) + " of " + thousandths(p.Offered)
+	case Bound:
+		return "at most " + thousandths(p.Value)
+	case Factor:
+		return "times " + thousandths(p.Value)
+	default:
+		return thousandths(p.Value)
+	}
+}
+
+// Share says how much of the offered points is earned: "all", "part" or "none", and "" without an
+// offer.
+func (p *Points) Share() string {
+	switch {
+	case p == nil || p.Kind != Earned || p.Offered <= 0:
+		return ""
+	case p.Value <= 0:
+		return "none"
+	case p.Value < p.Offered:
+		return "part"
+	}
+	return "all"
+}
+
+func thousandths(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
+
+// ReviewOf reviews the tickets or the workflow of an environment that has played the episode.
+func ReviewOf(g record.Grade, env episode.Environment) []Review {
+	verdicts := readVerdicts(g.Verdicts)
+	if f := workflow.Review(env); f != nil {
+		return []Review{reviewWorkflow(f, verdicts[""])}
+	}
+	tickets := ticket.Review(env)
+	reviews := make([]Review, len(tickets))
+	for i := range tickets {
+		t := &tickets[i]
+		reviews[i].Heading = "given and gold"
+		if t.Weight > 0 {
+			reviews[i].Heading = fmt.Sprintf("ticket %s, %s, weight %d", t.Ticket.ScenarioID, t.ID, t.Weight)
+		}
+		reviews[i].ticket(t, verdicts[t.ID], g.Outcome != score.Errored)
+	}
+	return reviews
+}
+
+// readVerdicts returns the verdicts with criteria by the id of their ticket, "" for a workflow.
+func readVerdicts(raw []json.RawMessage) map[string]*grader.Verdict {
+	out := map[string]*grader.Verdict{}
+	for _, text := range raw {
+		var v struct {
+			TicketID string `json:"ticket_id"`
+			grader.Verdict
+		}
+		if json.Unmarshal(text, &v) == nil && len(v.Criteria) > 0 {
+			out[v.TicketID] = &v.Verdict
+		}
+	}
+	return out
+}
+
+// recorded returns the verdicts of an episode whose gold is unknown.
+func recorded(verdicts []json.RawMessage) []Review {
+	reviews := make([]Review, len(verdicts))
+	for i, raw := range verdicts {
+		r := &reviews[i]
+		r.Heading = "judge of reply " + strconv.Itoa(i+1)
+		var v grader.Verdict
+		if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
+			_ = json.Unmarshal(raw, &r.Other) // a verdict that isn't JSON is left out
+			continue
+		}
+		for _, c := range v.Criteria {
+			r.add(Row{Criterion: CriterionName(c.ID), Points: earned(c), Why: c.Reason})
+			for _, e := range c.Evidence {
+				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
+			}
+		}
+		r.gates(v.Gates)
+		r.Invented, r.Harm, r.Earned = v.Invented, v.Harm, v.PostGate
+	}
+	return reviews
+}
+
+func (r *Review) add(row Row) { r.Rows = append(r.Rows, row) }
+
+func earned(c grader.Criterion) *Points { return &Points{Value: c.Earned, Offered: c.Offered} }
+
+func (r *Review) gates(gates []grader.Gate) {
+	for _, g := range gates {
+		r.add(Row{Criterion: "gate " + g.ID, Points: &Points{Kind: Bound, Value: g.Cap}, Why: g.Reason})
+	}
+}
+
+// ticket reviews a ticket. Without a grade it has no points.
+func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
+	paid := map[string]*Points{}
+	verdict := grader.Verdict{Status: grader.StatusOK}
+	if v != nil {
+		verdict = *v
+	}
+	if parts, err := grader.GradeTicket(t.Ticket, t.Rubric, t.Decisions, verdict); err == nil && graded {
+		for _, p := range parts {
+			paid[p.Name] = &Points{Value: p.Earned, Offered: p.Offered}
+		}
+	}
+	d, gold := t.Decisions, t.Ticket.Gold
+	r.label(grader.DimensionCategory, d.Category, gold.Category, gold.CategoryAlternates, paid)
+	r.label(grader.DimensionPriority, d.Priority, gold.Priority, gold.PriorityAlternates, paid)
+	if t.Rubric != grader.TaskResolve {
+		return
+	}
+	r.add(Row{Criterion: "decision", Given: ending(d), Gold: goldEnding(gold),
+		Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, gold)})
+	if t.Timed {
+		r.firstReply(t)
+	}
+	r.reply(t, v, paid[grader.DimensionResponse])
+	r.good(t.Ticket.References)
+}
+
+func (r *Review) good(references scenarios.References) {
+	if len(references.Good) > 0 {
+		r.Good = references.Good[0]
+	}
+}
+
+func (r *Review) label(name, given, gold string, alternates []scenarios.Alternate, paid map[string]*Points) {
+	why := ""
+	switch at := slices.IndexFunc(alternates, func(a scenarios.Alternate) bool { return a.Value == given }); {
+	case given == "":
+		why = "not set"
+	case given == gold:
+	case at >= 0:
+		why = fmt.Sprintf("arguable: %s of the points", thousandths(alternates[at].Credit))
+	default:
+		why = "wrong"
+	}
+	r.add(Row{Criterion: name, Given: orDash(given), Gold: gold, Points: paid[name], Why: why})
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func ending(d grader.Decisions) string {
+	if d.Ending == grader.Escalated && d.Team != "" {
+		return "escalate to " + d.Team
+	}
+	return orDash(string(d.Ending))
+}
+
+func goldEnding(g scenarios.TicketGold) string {
+	if !g.Escalate {
+		return "resolve"
+	}
+	return "escalate to " + g.Team
+}
+
+// wrongEnding returns what is wrong with a decision, or "".
+func wrongEnding(d grader.Decisions, g scenarios.TicketGold) string {
+	switch {
+	case d.Ending == grader.Open:
+		return "neither resolved nor escalated"
+	case d.Ending == grader.Escalated && !g.Escalate:
+		return "an agent may settle it"
+	case d.Ending == grader.Resolved && g.Escalate:
+		return fmt.Sprintf("it exceeds an agent's authority: %s, %s", g.ReasonCode, g.Policy)
+	case d.Ending == grader.Resolved || d.Team == g.Team || slices.Contains(g.TeamAlternates, d.Team):
+		return ""
+	case d.Team == "":
+		return "no team is named"
+	}
+	return "another team is responsible"
+}
+
+func (r *Review) firstReply(t *ticket.Reviewed) {
+	given, why := "-", ""
+	if t.Answered != queue.Never {
+		given = "minute " + strconv.Itoa(t.Answered)
+	}
+	if t.Factor < queue.InTime {
+		why = "late: all points of the ticket are reduced"
+	}
+	r.add(Row{Criterion: "first reply", Given: given,
+		Gold:   fmt.Sprintf("by minute %d", queue.Limit(t.Ticket.Gold.Priority)),
+		Points: &Points{Kind: Factor, Value: t.Factor}, Why: why})
+}
+
+// CriterionName returns the id and a short name of a criterion of the rubric.
+func CriterionName(id string) string {
+	names := map[string]string{
+		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
+		"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
+	}
+	if name, ok := names[id]; ok {
+		return id + " " + name
+	}
+	return id
+}
+
+// Describe describes a model's answer to a claim.
+func Describe(e grader.Evidence) string {
+	text := "the judge: " + e.Verdict
+	if e.Quote != "" {
+		text += fmt.Sprintf(", by %q", e.Quote)
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	if e.Refused != "" {
+		text += " (rejected by the rules: " + e.Refused + ")"
+	}
+	return text
+}

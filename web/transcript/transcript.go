@@ -1,0 +1,133 @@
+// Package transcript turns an episode into what people read: the conversation with its tools, and
+// what the agent gave beside the gold.
+//
+// Records contain no observations. Environments are deterministic, so the recorded actions are
+// played again to get them. The gold isn't recorded either: it follows from the scenario and the
+// seed. All texts are as agents, customers and packs wrote them: whoever shows them escapes them.
+package transcript
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Transcript is an episode as people read it.
+type Transcript struct {
+	Episode record.Episode
+	// Missing is the reason why observations are missing or may differ, or "", and Unknown that why
+	// the gold is unknown.
+	Missing, Unknown string
+	// Steps begins with step 0, which has no action.
+	Steps []Step
+	// Reviews has a review for each ticket or for the workflow. If the gold is unknown, it has one
+	// for each recorded verdict.
+	Reviews []Review
+}
+
+// Step is an action and what the agent saw after it.
+type Step struct {
+	Number int
+	Action Action
+	// Refused is the reason why the action was refused, or "".
+	Refused string
+	// Said is the text that the agent's model sent with the action.
+	Said string
+	// Reward is that of the step, and Total the sum of the rewards up to it.
+	Reward, Total float64
+	Items         []Item
+}
+
+// Read replays an episode. It fails only if the context ends.
+func Read(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Transcript, error) {
+	t := Transcript{Episode: e, Steps: make([]Step, 1, len(e.Turns)+1)}
+	var watcher Watcher
+	env, seen := t.begin(catalog)
+	t.Steps[0].Items = watcher.See(seen)
+	total := 0.0
+	for i, turn := range e.Turns {
+		total += turn.Reward
+		// Rewards are thousandths: sums have no more digits either.
+		total = math.Round(total*1000) / 1000
+		step := Step{Number: i + 1, Action: ReadAction(turn.Action), Refused: turn.Refused, Said: turn.Said,
+			Reward: turn.Reward, Total: total}
+		if seen := observe(ctx, env, turn.Action); turn.Refused == "" {
+			step.Items = watcher.See(seen)
+		}
+		if ctx.Err() != nil {
+			return Transcript{}, ctx.Err()
+		}
+		t.Steps = append(t.Steps, step)
+	}
+	if env != nil {
+		t.Reviews = ReviewOf(e.Grade, env)
+	} else {
+		t.Reviews = recorded(e.Verdicts)
+	}
+	return t, nil
+}
+
+// begin resets an environment to the beginning of the episode and returns the first observation.
+// It grades by rules only, because the record has the grade. If the environment or the scenario is
+// unknown, it returns nil and sets the reasons.
+func (t *Transcript) begin(catalog *scenarios.Catalog) (episode.Environment, any) {
+	e := &t.Episode
+	kind, err := NewKind(catalog, e.Environment, nil)
+	if err != nil {
+		t.Missing, t.Unknown = err.Error(), err.Error()
+		return nil, nil
+	}
+	env := kind.New()
+	begun, err := env.Reset(e.Options())
+	if err != nil {
+		t.Unknown = err.Error()
+		if errors.Is(err, episode.ErrUnknownScenario) {
+			t.Unknown = fmt.Sprintf("scenario %s isn't in the catalogue", e.Scenario)
+		}
+		t.Missing = fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios", err)
+		return nil, nil
+	}
+	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
+		t.Missing = "the scenarios have changed: the observations and the gold are those of this version"
+	}
+	return env, begun.Observation
+}
+
+// observe plays an action and returns the observation, nil after an error or without an
+// environment.
+func observe(ctx context.Context, env episode.Environment, action json.RawMessage) any {
+	if env == nil {
+		return nil
+	}
+	result, err := env.Step(ctx, action)
+	if err != nil {
+		return nil
+	}
+	return result.Observation
+}
+
+// NewKind returns an environment by name, ticket or workflow. Without a judge, the rules grade
+// replies.
+func NewKind(catalog *scenarios.Catalog, environment string, judge grader.Judge) (episode.Kind, error) {
+	rules := offline.New()
+	if judge == nil {
+		judge = rules
+	}
+	switch environment {
+	case "ticket":
+		return ticket.New(catalog, judge)
+	case "workflow":
+		return workflow.New(catalog, rules)
+	}
+	return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", environment)
+}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -39,11 +39,11 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 	It("show pools and follow a run to its score", func(ctx SpecContext) {
 		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(
 			And(ContainSubstring(">shown</th>"), ContainSubstring(v1alpha1.ReasonServersReady)))
-		lines := uiStream(ctx, "live")
+		updates := uiStream(ctx, "live")
 		apply(ctx, runManifest("shown-run", "shown", "Heuristic", []string{task("ticket-resolve", 2)}))
-		Eventually(ctx, lines).WithTimeout(time.Minute).Should(Receive(ContainSubstring("shown-run")))
+		Eventually(ctx, updates).WithTimeout(time.Minute).Should(gbytes.Say("shown-run"))
 		mean := awaitComplete(ctx, "shown-run").Status.Score.Mean
-		Eventually(ctx, lines).WithTimeout(time.Minute).Should(Receive(ContainSubstring(mean)))
+		Eventually(ctx, updates).WithTimeout(time.Minute).Should(gbytes.Say(mean))
 		Expect(uiPage(ctx, "")).To(And(ContainSubstring("shown-run"), ContainSubstring("80/80"),
 			ContainSubstring(mean)))
 		Expect(uiPage(ctx, "leaderboard")).To(ContainSubstring("shown-run"))
@@ -134,26 +134,15 @@ func uiPage(ctx context.Context, path string) string {
 	return string(text)
 }
 
-// uiStream sends the lines of a page's updates.
-func uiStream(ctx context.Context, path string) <-chan string {
+// uiStream collects what the updates of a page send.
+func uiStream(ctx context.Context, path string) *gbytes.Buffer {
 	GinkgoHelper()
 	streaming, stop := context.WithCancel(ctx)
 	body, err := uiRequest(streaming, path)
 	Expect(err).NotTo(HaveOccurred())
-	lines := make(chan string, 1<<14)
 	DeferCleanup(func() {
 		stop()
 		_ = body.Close()
 	})
-	go func() {
-		defer close(lines)
-		for scanner := bufio.NewScanner(body); scanner.Scan(); {
-			select {
-			case lines <- scanner.Text():
-			case <-streaming.Done():
-				return
-			}
-		}
-	}()
-	return lines
+	return gbytes.BufferReader(body)
 }

@@ -24,9 +24,10 @@ var _ = Describe("The same manifest on this machine and in the cluster", func() 
 		apply(ctx, manifest)
 		cluster := awaitComplete(ctx, "athome")
 
-		file := filepath.Join(GinkgoT().TempDir(), "run.yaml")
+		folder := GinkgoT().TempDir()
+		file := filepath.Join(folder, "run.yaml")
 		Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
-		out, err := exec.CommandContext(ctx, csenvTool, "eval", "-f", file, "-o", "json").Output()
+		out, err := exec.CommandContext(ctx, csenvTool, "eval", "-f", file, "--results", folder, "-o", "json").Output()
 		Expect(err).NotTo(HaveOccurred())
 		home := &v1alpha1.EvaluationRun{}
 		Expect(json.Unmarshal(out, home)).To(Succeed())

@@ -49,7 +49,7 @@ func BenchmarkQueries(b *testing.B) {
 	}
 	id := infos[0].ID
 	queries := map[string]Query{"first page": {}, "page 5000": {Offset: 5000 * DefaultLimit}, "passed": {Passed: new(true)},
-		"score range": {Least: new(int64(1)), Most: new(int64(100_000))}, "class": {HasClass: true},
+		"score range": {Least: new(int64(1)), Most: new(int64(100_000))}, "class": {Class: "timeout"},
 		"outcome": {Outcomes: []string{"errored"}}, "rare word": {Text: "wef3125 "}, "common word": {Text: "wba1 "},
 		"two words": {Text: "wba1 wca2 "}, "prefix": {Text: "wca"}, "word by score": {Text: "wba1 ", Sort: ByScore}}
 	for _, sort := range Sorts() {

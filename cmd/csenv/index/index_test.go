@@ -258,7 +258,6 @@ func TestQueries(t *testing.T) {
 		"scenarios":     {Query{Scenarios: []string{"A1", "E5"}}, func(e record.Episode) bool { return e.Scenario == "A1" || e.Scenario == "E5" }, nil},
 		"errored":       {Query{Outcomes: []string{"errored"}}, func(e record.Episode) bool { return e.Outcome == score.Errored }, nil},
 		"a class":       {Query{Class: "timeout"}, func(e record.Episode) bool { return e.Class == "timeout" }, nil},
-		"any class":     {Query{HasClass: true}, func(e record.Episode) bool { return e.Class != "" }, nil},
 		"passed":        {Query{Passed: new(true)}, func(e record.Episode) bool { return points(e) >= 800_000 }, nil},
 		"not passed":    {Query{Passed: new(false)}, func(e record.Episode) bool { return points(e) < 800_000 }, nil},
 		"a range":       {Query{Least: new(int64(200_000)), Most: new(int64(500_000))}, func(e record.Episode) bool { return points(e) >= 200_000 && points(e) <= 500_000 }, nil},

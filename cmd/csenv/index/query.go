@@ -47,11 +47,9 @@ type Query struct {
 	Tasks, Scenarios, Outcomes []string
 	// Least and Most bound the score, in micro-points.
 	Least, Most *int64
-	// Passed selects by the run's pass score, and Class by the class of error; HasClass selects
-	// those with any class.
-	Passed   *bool
-	Class    string
-	HasClass bool
+	// Passed selects by the run's pass score, and Class by the class of error.
+	Passed *bool
+	Class  string
 	// Text is searched for in scenario ids, classes of errors and the agent's texts. Episodes have
 	// all its words; the last word may be incomplete.
 	Text string

@@ -55,14 +55,8 @@ func (t *table) filter(q Query) filter {
 	if q.Most != nil {
 		f.least, f.most = max(f.least, 0), int32(min(max(*q.Most, -1), math.MaxInt32))
 	}
-	switch {
-	case q.Class != "":
+	if q.Class != "" {
 		f.classes = t.set([]string{q.Class})
-	case q.HasClass:
-		f.classes = make([]bool, len(t.texts))
-		for id, name := range t.texts {
-			f.classes[id] = name != ""
-		}
 	}
 	return f
 }

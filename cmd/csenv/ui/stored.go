@@ -76,6 +76,7 @@ func (s *stored) follow(ctx context.Context, location string) {
 	s.load(ctx) // what an earlier process has read
 	settled := sync.OnceFunc(s.first.Done)
 	defer settled()
+	warmed := false
 	for ctx.Err() == nil {
 		var took time.Duration
 		last, told := time.Now(), time.Now()
@@ -101,7 +102,10 @@ func (s *stored) follow(ctx context.Context, location string) {
 		}
 		settled()
 		s.open()
-		s.warm(ctx)
+		if read > 0 || !warmed {
+			s.warm(ctx)
+			warmed = true
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(storeInterval):

@@ -132,6 +132,20 @@ type Criterion struct {
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
+// criterionNames are short names of the rubric's criteria.
+var criterionNames = map[string]string{
+	"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
+	"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
+}
+
+// Title is the criterion's id and, if the rubric has it, its short name.
+func (c Criterion) Title() string {
+	if name, known := criterionNames[c.ID]; known {
+		return c.ID + " " + name
+	}
+	return c.ID
+}
+
 // The verdicts on a claim.
 const (
 	Met   = "met"

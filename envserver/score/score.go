@@ -66,6 +66,9 @@ func Decimal(micro int64) string {
 	return fmt.Sprintf("%s%d.%04d", sign, tenThousandths/10_000, tenThousandths%10_000)
 }
 
+// Thousandths formats thousandths, such as the points of the rubric, as a decimal with 3 places.
+func Thousandths(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
+
 // Exact writes micro-points from 0 to One with as few places as hold them: 750000 is "0.75".
 func Exact(micro int64) string {
 	text := fmt.Sprintf("%d.%06d", micro/One, micro%One)

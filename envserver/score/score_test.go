@@ -20,6 +20,12 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
+func TestThousandths(t *testing.T) {
+	if got := Thousandths(1250); got != "1.250" {
+		t.Errorf("1250 thousandths are %q", got)
+	}
+}
+
 func TestParseDecimal(t *testing.T) {
 	cases := map[string]int64{"0": 0, "1": One, "1.0": One, "1.000000": One, "0.8": 800_000, "0.333333": 333_333,
 		"0.000001": 1}

@@ -379,12 +379,6 @@ func newGrade(o client.Observation) *gradeView {
 	return g
 }
 
-// criterionNames are short names of the rubric's criteria.
-var criterionNames = map[string]string{
-	"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
-	"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
-}
-
 func newVerdict(i int, raw json.RawMessage) verdict {
 	v := verdict{Title: fmt.Sprintf("Verdict %d", i+1)}
 	var from struct {
@@ -398,16 +392,13 @@ func newVerdict(i int, raw json.RawMessage) verdict {
 	if from.TicketID != "" {
 		v.Title += ", ticket " + from.TicketID
 	}
-	v.Earned, v.Invented = thousandths(from.PostGate), strings.Join(from.Invented, ", ")
+	v.Earned, v.Invented = score.Thousandths(from.PostGate), strings.Join(from.Invented, ", ")
 	for _, c := range from.Criteria {
-		name := strings.TrimSpace(c.ID + " " + criterionNames[c.ID])
-		v.Criteria = append(v.Criteria, criterion{name, thousandths(c.Earned), thousandths(c.Offered), c.Reason,
-			c.Evidence})
+		v.Criteria = append(v.Criteria, criterion{c.Title(), score.Thousandths(c.Earned), score.Thousandths(c.Offered),
+			c.Reason, c.Evidence})
 	}
 	for _, gate := range from.Gates {
-		v.Gates = append(v.Gates, criterion{Name: gate.ID, Offered: thousandths(gate.Cap), Reason: gate.Reason})
+		v.Gates = append(v.Gates, criterion{Name: gate.ID, Offered: score.Thousandths(gate.Cap), Reason: gate.Reason})
 	}
 	return v
 }
-
-func thousandths(points int64) string { return decimal(float64(points) * 1000 / score.One) }

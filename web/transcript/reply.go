@@ -16,7 +16,7 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 	}
 	spec := &t.Ticket.Reply
 	for _, c := range v.Criteria {
-		row := Row{Criterion: CriterionName(c.ID), Why: c.Reason}
+		row := Row{Criterion: c.Title(), Why: c.Reason}
 		if t.Replied && paid != nil {
 			row.Points = earned(c)
 		}

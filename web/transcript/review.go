@@ -73,13 +73,13 @@ func (p *Points) String() string {
 	}
 	switch p.Kind {
 	case Earned:
-		return thousandths(p.Value) + " of " + thousandths(p.Offered)
+		return score.Thousandths(p.Value) + " of " + score.Thousandths(p.Offered)
 	case Bound:
-		return "at most " + thousandths(p.Value)
+		return "at most " + score.Thousandths(p.Value)
 	case Factor:
-		return "times " + thousandths(p.Value)
+		return "times " + score.Thousandths(p.Value)
 	default:
-		return thousandths(p.Value)
+		return score.Thousandths(p.Value)
 	}
 }
 
@@ -96,8 +96,6 @@ func (p *Points) Share() string {
 	}
 	return "all"
 }
-
-func thousandths(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
 
 // ReviewOf reviews the tickets or the workflow of an environment that has played the episode.
 func ReviewOf(g record.Grade, env episode.Environment) []Review {
@@ -145,7 +143,7 @@ func recorded(verdicts []json.RawMessage) []Review {
 			continue
 		}
 		for _, c := range v.Criteria {
-			r.add(Row{Criterion: CriterionName(c.ID), Points: earned(c), Why: c.Reason})
+			r.add(Row{Criterion: c.Title(), Points: earned(c), Why: c.Reason})
 			for _, e := range c.Evidence {
 				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
 			}
@@ -206,7 +204,7 @@ func (r *Review) label(name, given, gold string, alternates []scenarios.Alternat
 		why = "not set"
 	case given == gold:
 	case at >= 0:
-		why = fmt.Sprintf("arguable: %s of the points", thousandths(alternates[at].Credit))
+		why = fmt.Sprintf("arguable: %s of the points", score.Thousandths(alternates[at].Credit))
 	default:
 		why = "wrong"
 	}
@@ -262,18 +260,6 @@ func (r *Review) firstReply(t *ticket.Reviewed) {
 	r.add(Row{Criterion: "first reply", Given: given,
 		Gold:   fmt.Sprintf("by minute %d", queue.Limit(t.Ticket.Gold.Priority)),
 		Points: &Points{Kind: Factor, Value: t.Factor}, Why: why})
-}
-
-// CriterionName returns the id and a short name of a criterion of the rubric.
-func CriterionName(id string) string {
-	names := map[string]string{
-		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
-		"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
-	}
-	if name, ok := names[id]; ok {
-		return id + " " + name
-	}
-	return id
 }
 
 // Describe describes a model's answer to a claim.

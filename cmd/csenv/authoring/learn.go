@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/audit"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // defaultSteps is the number of steps after which the learner improves little.
@@ -52,10 +53,10 @@ func newLearnCommand() *cobra.Command {
 func printLearning(w io.Writer, l *audit.Learning) {
 	printTable(w, "Scores of ticket-classify while learning, on new instances", []string{"steps", "train", "held out"},
 		l.Curve, func(p audit.LearningPoint) []any {
-			return []any{p.Step, view.Thousandths(p.Train), view.Thousandths(p.HeldOut)}
+			return []any{p.Step, score.Thousandths(p.Train), score.Thousandths(p.HeldOut)}
 		})
 	printTable(w, "After the last step", []string{"split", "tickets", "score"}, l.Splits,
-		func(s audit.SplitScore) []any { return []any{s.Split, s.Tickets, view.Thousandths(s.Score)} })
+		func(s audit.SplitScore) []any { return []any{s.Split, s.Tickets, score.Thousandths(s.Score)} })
 	fmt.Fprintln(w)
 	printGap(w, l)
 }
@@ -64,5 +65,5 @@ func printGap(w io.Writer, l *audit.Learning) {
 	last := l.Curve[len(l.Curve)-1]
 	view.Paragraph(w, "", fmt.Sprintf("A linear policy of %d words, trained for %s, earns %s of ticket-classify on "+
 		"the training split and %s on the others: the gap is %s.", l.Words, view.Count(last.Step, "step"),
-		view.Thousandths(last.Train), view.Thousandths(last.HeldOut), view.Thousandths(l.Gap)))
+		score.Thousandths(last.Train), score.Thousandths(last.HeldOut), score.Thousandths(l.Gap)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/web/printable"
@@ -190,13 +191,13 @@ func (r *report) print(w io.Writer) {
 	printTable(w, "The same with keywords as cues, over all wordings", shortcuts, r.Keywords, shortcutCells)
 	printTable(w, "Scores of strategies on the queues, with the declared cues",
 		[]string{"strategy", "raw", "of the best"}, r.Queues, func(f audit.QueueFigures) []any {
-			return []any{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)}
+			return []any{f.Policy, score.Thousandths(f.Raw), score.Thousandths(f.Relative)}
 		})
 	printTable(w, "Scores of fixed sequences of actions on the workflows at seed 0",
 		[]string{"sequence", "all facts", "passed", "copied fields", "passed"}, r.Sequences,
 		func(s audit.SequenceRow) []any {
-			return []any{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
-				view.Thousandths(s.Template.Score), s.Template.Passed}
+			return []any{s.Policy, score.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
+				score.Thousandths(s.Template.Score), s.Template.Passed}
 		})
 	printTable(w, "Scores of attacks on the grader, of which a reply earns at most 0.500",
 		[]string{"attack", "episodes", "reply", "episode", "passed", "limit"}, r.Attacks, attackCells)
@@ -221,23 +222,23 @@ func printTable[T any](w io.Writer, title string, header []string, rows []T, cel
 }
 
 func shortcutCells(f audit.Figures) []any {
-	return []any{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation),
-		view.Thousandths(f.Classify), view.Thousandths(f.Rules)}
+	return []any{f.Policy, score.Thousandths(f.Category), score.Thousandths(f.Priority),
+		score.Thousandths(f.Escalation), score.Thousandths(f.Classify), score.Thousandths(f.Rules)}
 }
 
 func attackCells(r audit.AttackRow) []any {
 	reply, limit := "-", "-"
 	if r.Reply != nil {
-		reply = view.Thousandths(*r.Reply)
+		reply = score.Thousandths(*r.Reply)
 	}
 	if l := r.Limit; l != nil {
 		sign := "<="
 		if l.Least {
 			sign = ">="
 		}
-		limit = fmt.Sprintf("%s %s %s %s", l.Figure, view.Thousandths(l.Value), sign, view.Thousandths(l.Bound))
+		limit = fmt.Sprintf("%s %s %s %s", l.Figure, score.Thousandths(l.Value), sign, score.Thousandths(l.Bound))
 	}
-	return []any{r.Attack, r.Episodes, reply, view.Thousandths(r.Episode), view.Thousandths(r.Passed), limit}
+	return []any{r.Attack, r.Episodes, reply, score.Thousandths(r.Episode), score.Thousandths(r.Passed), limit}
 }
 
 // shortColumns is the header of the distribution.

@@ -43,8 +43,7 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 	}
 	if pod == nil {
 		return nil, fmt.Errorf("pool %s has no running server: `csenv env status %s -n %s` says why", pool.Name,
-			pool.Name,
-			pool.Namespace)
+			pool.Name, pool.Namespace)
 	}
 	type opened struct {
 		through httpstream.Connection

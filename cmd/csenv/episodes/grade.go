@@ -25,7 +25,7 @@ func printGrade(w io.Writer, g record.Grade) {
 	if len(g.Dimensions) > 0 {
 		s := view.Section{Header: []string{"dimension", "earned", "offered", ""}}
 		for _, d := range g.Dimensions {
-			earned, offered := view.Thousandths(d.Earned), view.Thousandths(d.Offered)
+			earned, offered := score.Thousandths(d.Earned), score.Thousandths(d.Offered)
 			bar := chart.Bar{Earned: earned, Offered: offered}
 			s.Rows = append(s.Rows, []string{d.Name, earned, offered, bar.Text(20)})
 		}

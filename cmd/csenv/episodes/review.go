@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/web/transcript"
 )
 
@@ -34,12 +35,12 @@ func printVerdict(w io.Writer, r transcript.Review) {
 	for _, row := range r.Rows {
 		earned, offered := "", row.Points.String()
 		if p := row.Points; p != nil && p.Kind == transcript.Earned {
-			earned, offered = view.Thousandths(p.Value), view.Thousandths(p.Offered)
+			earned, offered = score.Thousandths(p.Value), score.Thousandths(p.Offered)
 		}
 		s.Rows = append(s.Rows, []string{criterion(row), earned, offered, why(row)})
 	}
 	view.Document{Sections: []view.Section{s}}.Print(w, "table")
-	view.Field(w, "reply earns", view.Thousandths(r.Earned))
+	view.Field(w, "reply earns", score.Thousandths(r.Earned))
 }
 
 // criterion is a row's first cell.

@@ -232,7 +232,7 @@ func newProgress(run *v1alpha1.EvaluationRun, now time.Time) Progress {
 	if s.StartTime == nil {
 		return p
 	}
-	p.Started = clock(s.StartTime.Time)
+	p.Started = view.UTC(s.StartTime.Time)
 	end := now
 	if s.CompletionTime != nil {
 		end = s.CompletionTime.Time
@@ -247,9 +247,7 @@ func newProgress(run *v1alpha1.EvaluationRun, now time.Time) Progress {
 		p.Rate = fmt.Sprintf("%.1f episodes per minute", float64(p.Done)/took.Minutes())
 	}
 	if s.EstimatedCompletionTime != nil && !p.Ended {
-		p.Ends = clock(s.EstimatedCompletionTime.Time)
+		p.Ends = view.UTC(s.EstimatedCompletionTime.Time)
 	}
 	return p
 }
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

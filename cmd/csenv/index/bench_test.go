@@ -91,7 +91,7 @@ func BenchmarkQueries(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if _, err := x.Run(b.Context(), id); err != nil {
+				if _, err := loaded(b.Context(), x, id); err != nil {
 					b.Fatal(err)
 				}
 			}

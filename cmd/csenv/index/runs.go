@@ -127,15 +127,8 @@ func (x *Index) Runs(ctx context.Context) ([]StoredRun, error) {
 	return stored, nil
 }
 
-// Run returns a run with its figures, scores by scenario and comparison, as source.Flags.Find does.
-func (x *Index) Run(ctx context.Context, id string) (*source.LoadedRun, error) {
-	r, err := x.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return x.load(ctx, r)
-}
-
+// load returns a run with its figures, scores by scenario and comparison, as source.Flags.Find
+// does.
 func (x *Index) load(ctx context.Context, r run) (*source.LoadedRun, error) {
 	return source.NewStored(&reader{x, r.location}, r.location).Load(ctx, r.folder)
 }

@@ -138,14 +138,6 @@ func (s *site) rawEpisode(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data) // the browser may have gone
 }
 
-// addressed is a path with parameters.
-func addressed(path string, query url.Values) string {
-	if encoded := query.Encode(); encoded != "" {
-		return path + "?" + encoded
-	}
-	return path
-}
-
 // without returns parameters without one of them.
 func without(query url.Values, name string) url.Values {
 	out := url.Values{}

@@ -28,13 +28,11 @@ var listFields = []string{"task", "scenario", "category", "difficulty", "outcome
 
 // listValues returns the fields of a list in a request's query that are set.
 func listValues(r *http.Request) url.Values {
-	values := url.Values{}
+	form, values := r.URL.Query(), map[string]string{}
 	for _, name := range listFields {
-		if v := r.URL.Query().Get(name); v != "" {
-			values.Set(name, v)
-		}
+		values[name] = form.Get(name)
 	}
-	return values
+	return filled(values)
 }
 
 // listQuery returns the query of a list's fields.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -78,14 +77,8 @@ func newBoardFilter(r *http.Request) boardFilter {
 
 // query encodes the filter and a format.
 func (f boardFilter) query(format string) string {
-	q := url.Values{}
-	for name, value := range map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
-		"format": format} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	return q.Encode()
+	return filled(map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
+		"format": format}).Encode()
 }
 
 // choose returns the runs that match. Stored runs have no labels and no pool.

@@ -117,19 +117,11 @@ func newRunFilter(form url.Values) (runFilter, error) {
 
 // query are the parameters of a page with this filter.
 func (f runFilter) query(page int) string {
-	values := url.Values{}
-	for name, value := range map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
+	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace})
 	if page > 1 {
 		values.Set("page", strconv.Itoa(page))
 	}
-	if len(values) == 0 {
-		return ""
-	}
-	return "?" + values.Encode()
+	return addressed("", values)
 }
 
 func (f runFilter) matches(r runRow, ended bool) bool {
@@ -328,7 +320,7 @@ func ageOf(at time.Time) moment {
 	if at.IsZero() {
 		return moment{}
 	}
-	m := moment{Full: at.UTC().Format("2006-01-02 15:04:05 UTC")}
+	m := moment{Full: view.UTC(at)}
 	switch age := time.Since(at); {
 	case age < time.Minute:
 		m.Age = "less than 1 min ago"

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/envserver/episode"
@@ -74,6 +75,25 @@ func crumbs(pairs ...string) []page.Link {
 		out = append(out, page.Link{Name: pairs[i], Path: pairs[i+1]})
 	}
 	return out
+}
+
+// filled are the parameters that have a value.
+func filled(parameters map[string]string) url.Values {
+	values := url.Values{}
+	for name, value := range parameters {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	return values
+}
+
+// addressed is a path with parameters.
+func addressed(path string, query url.Values) string {
+	if encoded := query.Encode(); encoded != "" {
+		return path + "?" + encoded
+	}
+	return path
 }
 
 // statusError is an error with an HTTP status.

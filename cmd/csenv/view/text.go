@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -34,9 +35,6 @@ func Count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
-
-// Thousandths formats a number of thousandths as a decimal.
-func Thousandths(thousandths int64) string { return fmt.Sprintf("%.3f", float64(thousandths)/1000) }
 
 // OrDash returns a dash for an empty text.
 func OrDash(s string) string { return cmp.Or(s, "-") }
@@ -110,6 +108,9 @@ func Each[T, U any](items []T, convert func(T) U) []U {
 	}
 	return out
 }
+
+// UTC writes a time in full.
+func UTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ClockTime is the format of times in text output.
 const ClockTime = "Monday, 2006-01-02 15:04"

@@ -14,7 +14,6 @@ func TestText(t *testing.T) {
 		"zero of a noun":       {got: Count(0, "pool"), want: "no pools"},
 		"one of a noun":        {got: Count(1, "pool"), want: "1 pool"},
 		"several of a noun":    {got: Count(2, "pool"), want: "2 pools"},
-		"thousandths":          {got: Thousandths(1250), want: "1.250"},
 		"an empty cell":        {got: OrDash(""), want: "-"},
 		"a filled cell":        {got: OrDash("a"), want: "a"},
 		"a long digest":        {got: ShortDigest("sha256:0123456789abcdef"), want: "sha256:0123456789ab"},

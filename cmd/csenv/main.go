@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -102,9 +101,7 @@ Exit codes:
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true, Version: cli.Version,
 	}
-	cmd.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages",
-		".FlagUsagesWrapped "+strconv.Itoa(view.Width)))
+	cmd.SetUsageFunc(cli.Usage)
 	cmd.SetFlagErrorFunc(cli.PlainFlagError)
 	for _, g := range []struct {
 		title    string

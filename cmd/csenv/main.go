@@ -44,7 +44,14 @@ const (
 	exitError   = 2
 )
 
+// programs are the other programs in this file, by the name by which they are called.
+var programs map[string]func(version string)
+
 func main() {
+	if run, ok := programs[filepath.Base(os.Args[0])]; ok {
+		run(version)
+		return
+	}
 	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what doesn't heed the first

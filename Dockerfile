@@ -11,9 +11,12 @@ COPY scenarios scenarios
 COPY web web
 ARG TARGETOS TARGETARCH VERSION=dev
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
+    go build -trimpath -tags disable_grpc_modules,grpcnotrace,image \
+    -ldflags "-s -w -X main.version=$VERSION" -o /out/csenv ./cmd/csenv
+RUN for name in envserver manager runner; do ln -s csenv /out/$name; done
 
-# The image holds only static binaries, so it has no shell and no packages to patch.
+# The image holds one static binary, which is all programs, and links with their names. It has no shell
+# and no packages to patch.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/ /

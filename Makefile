@@ -12,6 +12,8 @@ GOTESTFLAGS ?=
 # label s3 build an S3 server first.
 E2EFLAGS ?=
 FUZZTIME ?= 10s
+# The build tags of programs, those of hack/shipped.
+TAGS := disable_grpc_modules,grpcnotrace
 # Training. The flags are those of examples/learn/learn.py.
 LEARNMINUTES ?= 10
 LEARNFLAGS ?= --pack config/samples/training/desk --scenarios desk-
@@ -39,7 +41,7 @@ test: ## Run unit, property and envtest suites (real etcd, kube-apiserver, contr
 .PHONY: build
 build: ## Build all binaries into bin/.
 	@mkdir -p bin
-	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+	go build -trimpath -tags $(TAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs and RBAC from the Go types and markers.
@@ -74,7 +76,7 @@ manifests: ## Print what `kubectl apply -k config/default` applies.
 .PHONY: learn
 learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 10) and draw its curve: see examples/learn.
 	@mkdir -p bin
-	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
+	go build -trimpath -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 

@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -45,7 +44,14 @@ const (
 	exitError   = 2
 )
 
+// programs are the other programs in this file, by the name by which they are called.
+var programs map[string]func(version string)
+
 func main() {
+	if run, ok := programs[filepath.Base(os.Args[0])]; ok {
+		run(version)
+		return
+	}
 	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what doesn't heed the first
@@ -102,9 +108,7 @@ Exit codes:
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true, Version: cli.Version,
 	}
-	cmd.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages",
-		".FlagUsagesWrapped "+strconv.Itoa(view.Width)))
+	cmd.SetUsageFunc(cli.Usage)
 	cmd.SetFlagErrorFunc(cli.PlainFlagError)
 	for _, g := range []struct {
 		title    string

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Limits of messages, in bytes, and the pause after a conflict.
@@ -65,12 +65,12 @@ func LastWords(log string) string {
 
 // IgnoreExpected converts the errors of concurrent writes to a result. A conflict is retried
 // without logging an error. A deleted object, or one in a terminating namespace, is ignored.
-func IgnoreExpected(err error) (ctrl.Result, error) {
+func IgnoreExpected(err error) (reconcile.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return ctrl.Result{}, nil
+		return reconcile.Result{}, nil
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: ConflictDelay}, nil
+		return reconcile.Result{RequeueAfter: ConflictDelay}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return reconcile.Result{}, client.IgnoreNotFound(err)
 }

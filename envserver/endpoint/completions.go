@@ -1,14 +1,15 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 )
 
 // Service is an OpenAI-compatible endpoint.
@@ -28,63 +29,84 @@ type Service struct {
 // Completions requests chat completions from an OpenAI-compatible endpoint. It sends each request
 // once; a Caller repeats it.
 type Completions struct {
-	service openai.ChatCompletionService
-	about   Service
+	service Service
 	url     string
 }
 
 // NewCompletions makes the client.
 func NewCompletions(s Service) *Completions {
-	options := []option.RequestOption{
-		// Nothing is read from OPENAI_* variables.
-		option.WithBaseURL(s.BaseURL), option.WithHTTPClient(s.HTTPClient), option.WithMaxRetries(0),
-		option.WithRequestTimeout(s.Timeout),
-		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-			response, err := next(r)
-			if err == nil {
-				response.Body = Bound(response.Body, s.MaxBody)
-			}
-			return response, err
-		}),
-	}
-	if s.Key != "" {
-		options = append(options, option.WithAPIKey(s.Key))
-	}
-	return &Completions{openai.NewChatCompletionService(options...), s,
-		WithoutSecrets(strings.TrimSuffix(s.BaseURL, "/") + "/chat/completions")}
+	return &Completions{s, strings.TrimSuffix(s.BaseURL, "/") + "/chat/completions"}
 }
 
 // Send makes one request. Its error is an *Error, with a Complaint where the endpoint rejects the
 // request.
-func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams,
-	options ...option.RequestOption) (*openai.ChatCompletion, error) {
-	var response *http.Response
+func (c *Completions) Send(ctx context.Context, r ChatRequest) (*Completion, error) {
+	limited, cancel := context.WithTimeout(ctx, c.service.Timeout)
+	defer cancel()
+	response, err := c.post(limited, r)
 	var body []byte
-	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response),
-		option.WithMiddleware(copyError(&body)))...)
-	if err == nil && response != nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = http.ErrNotSupported // a redirect is no completion, even if its body is JSON
+	var answer Completion
+	if err == nil {
+		defer response.Body.Close()
+		if response.StatusCode >= http.StatusMultipleChoices {
+			body, err = startOf(response.Body), errStatus
+		} else {
+			err = decode(Bound(response.Body, c.service.MaxBody), &answer)
+		}
 	}
 	if err != nil {
-		e := NewError(ctx, err, response, c.about.Now())
-		e.URL, e.Model, e.Complaint = c.url, params.Model, complaint(err, e.Status)
-		e.Words = Words(body, c.about.Key)
+		e := NewError(ctx, err, response, c.service.Now())
+		e.URL, e.Model, e.Complaint = WithoutSecrets(c.url), r.Model, complaint(body, e.Status)
+		e.Words = Words(body, c.service.Key)
 		return nil, e
 	}
-	return answer, nil
+	return &answer, nil
+}
+
+var errStatus = errors.New("the answer is an error")
+
+func (c *Completions) post(ctx context.Context, r ChatRequest) (*http.Response, error) {
+	body, err := r.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("making the request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	if c.service.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.service.Key)
+	}
+	return c.service.HTTPClient.Do(request)
+}
+
+// decode reads JSON. Members of another type than expected are left out.
+func decode(body io.Reader, to any) error {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	err = json.Unmarshal(text, to)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
+		return nil
+	}
+	return err
 }
 
 // complaint is the reason of a rejection: the error's param, or its text.
-func complaint(err error, status int) string {
+func complaint(body []byte, status int) string {
 	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
 		return ""
 	}
-	e, ok := errors.AsType[*openai.Error](err)
-	switch {
-	case !ok:
-		return ""
-	case e.Param == "" || e.Param == "null" || e.Param == "None":
-		return e.Message
+	var e struct {
+		Error struct{ Message, Param string }
 	}
-	return e.Param
+	_ = json.Unmarshal(body, &e) // an error of another form has no param
+	switch e.Error.Param {
+	case "", "null", "None":
+		return e.Error.Message
+	}
+	return e.Error.Param
 }

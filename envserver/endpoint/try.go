@@ -2,11 +2,10 @@ package endpoint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-
-	"github.com/openai/openai-go/v3"
 )
 
 // trialTokens bounds the answer to a trial, where the endpoint accepts a bound.
@@ -16,22 +15,20 @@ const trialTokens = 16
 // address, the key and the model's name are right. A completion is requested, because gateways need
 // not list their models, and list them without a key. The extra members are those of all requests.
 // The error is an *Error.
-func (c *Completions) Try(ctx context.Context, model string, extra map[string]any) error {
-	params := openai.ChatCompletionNewParams{
+func (c *Completions) Try(ctx context.Context, model string, extra map[string]json.RawMessage) error {
+	request := ChatRequest{
 		Model:     model,
-		Messages:  []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Answer with the word: ready")},
-		MaxTokens: openai.Int(trialTokens),
+		Messages:  []ChatMessage{Message(RoleUser, "Answer with the word: ready")},
+		MaxTokens: trialTokens,
+		Extra:     extra,
 	}
-	if extra != nil {
-		params.SetExtraFields(extra)
-	}
-	_, err := c.Send(ctx, params)
+	_, err := c.Send(ctx, request)
 	e, ok := errors.AsType[*Error](err)
 	if ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) {
 		// Some models don't support max_tokens; others refuse a bound below the length of their
 		// reasoning.
-		params.MaxTokens = openai.ChatCompletionNewParams{}.MaxTokens
-		_, err = c.Send(ctx, params)
+		request.MaxTokens = 0
+		_, err = c.Send(ctx, request)
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func TestTrySendsWhatTheModelAccepts(t *testing.T) {
 		_, _ = io.WriteString(w, ready)
 	}))
 	defer server.Close()
-	extra := map[string]any{"provider": "x"}
+	extra := map[string]json.RawMessage{"provider": json.RawMessage(`"x"`)}
 	if err := NewCompletions(serviceAt(server.URL)).Try(t.Context(), "gpt-4", extra); err != nil {
 		t.Error(err)
 	}

@@ -1,16 +1,12 @@
 package endpoint
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/openai/openai-go/v3/option"
 )
 
 // MaxWords bounds what is quoted of an endpoint's answer, in bytes.
@@ -18,22 +14,6 @@ const MaxWords = 300
 
 // maxErrorBody bounds what is read of an answer that is an error, in bytes.
 const maxErrorBody = 16 << 10
-
-// copyError copies the start of an answer's body into to if the answer is an error.
-func copyError(to *[]byte) option.Middleware {
-	return func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		response, err := next(r)
-		if err != nil || response.StatusCode < http.StatusMultipleChoices {
-			return response, err
-		}
-		*to = startOf(response.Body)
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(*to), response.Body), response.Body}
-		return response, nil
-	}
-}
 
 // startOf reads what an error may be quoted from. An answer that breaks off is quoted up to there.
 func startOf(body io.Reader) []byte {

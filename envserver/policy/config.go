@@ -203,17 +203,13 @@ func (c *OpenAIConfig) temperature() (float64, error) {
 var ownMembers = []string{"messages", "model", "n", "stream", "tools"}
 
 // extraBody returns the members to add to every request.
-func (c *OpenAIConfig) extraBody() (map[string]any, error) {
+func (c *OpenAIConfig) extraBody() (map[string]json.RawMessage, error) {
 	if len(c.ExtraBody) == 0 {
 		return nil, nil
 	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(c.ExtraBody, &raw); err != nil {
+	var extra map[string]json.RawMessage
+	if err := json.Unmarshal(c.ExtraBody, &extra); err != nil {
 		return nil, errors.New("the agent's extraBody must be a JSON object")
-	}
-	extra := make(map[string]any, len(raw))
-	for name, value := range raw {
-		extra[name] = value
 	}
 	for _, name := range ownMembers {
 		if _, given := extra[name]; given {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
+	"github.com/csenv/csenv/envserver/endpoint"
 )
 
 const (
@@ -100,14 +100,16 @@ func (c *conversation) size() int {
 }
 
 // messages encodes the conversation for the protocol.
-func (c *conversation) messages(system string, mode Mode) []openai.ChatCompletionMessageParamUnion {
-	messages := []openai.ChatCompletionMessageParamUnion{
-		openai.SystemMessage(system),
-		openai.UserMessage(fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
+func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage {
+	messages := []endpoint.ChatMessage{
+		endpoint.Message(endpoint.RoleSystem, system),
+		endpoint.Message(endpoint.RoleUser, fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
 	}
 	for _, t := range c.turns {
 		if t.call != nil && mode == ModeTools {
-			messages = append(messages, t.call.message(t.said), openai.ToolMessage(t.result, t.call.id))
+			result := endpoint.Message(endpoint.RoleTool, t.result)
+			result.ToolCallID = t.call.id
+			messages = append(messages, t.call.message(t.said), result)
 			continue
 		}
 		said := t.said
@@ -117,22 +119,20 @@ func (c *conversation) messages(system string, mode Mode) []openai.ChatCompletio
 		if said == "" {
 			said = "(nothing)" // endpoints refuse messages without content
 		}
-		messages = append(messages, openai.AssistantMessage(said), openai.UserMessage(t.result))
+		messages = append(messages, endpoint.Message(endpoint.RoleAssistant, said),
+			endpoint.Message(endpoint.RoleUser, t.result))
 	}
 	return messages
 }
 
-func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
-	message := openai.ChatCompletionAssistantMessageParam{ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{{
-		OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: c.id, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.name,
-				Arguments: c.arguments},
-		},
-	}}}
+func (c *toolCall) message(said string) endpoint.ChatMessage {
+	call := endpoint.ChatCall{ID: c.id, Type: "function"}
+	call.Function.Name, call.Function.Arguments = c.name, c.arguments
+	message := endpoint.ChatMessage{Role: endpoint.RoleAssistant, ToolCalls: []endpoint.ChatCall{call}}
 	if said != "" {
-		message.Content.OfString = openai.String(said)
+		message.Content = &said
 	}
-	return openai.ChatCompletionMessageParamUnion{OfAssistant: &message}
+	return message
 }
 
 // changes returns the fields of an observation that are new or different and, for a list that grew,

@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/score"
@@ -28,7 +24,7 @@ type model struct {
 	config      OpenAIConfig
 	idKey       string
 	temperature float64
-	extra       map[string]any
+	extra       map[string]json.RawMessage
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
 	// refused are the features that the endpoint has refused.
@@ -135,8 +131,8 @@ func (p *modelPlayer) prepare(turn Turn) error {
 }
 
 // ask sends the conversation until the model answers.
-func (p *modelPlayer) ask(ctx context.Context) (openai.ChatCompletionMessage, error) {
-	var message openai.ChatCompletionMessage
+func (p *modelPlayer) ask(ctx context.Context) (endpoint.ChatAnswer, error) {
+	var message endpoint.ChatAnswer
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		with := p.features()
 		answer, err := p.completions.Send(ctx, p.request(with))
@@ -187,68 +183,59 @@ func (p *modelPlayer) features() feature {
 }
 
 // request is the conversation so far with the features.
-func (p *modelPlayer) request(with feature) openai.ChatCompletionNewParams {
+func (p *modelPlayer) request(with feature) endpoint.ChatRequest {
 	mode := ModeJSON
 	if with&tools != 0 {
 		mode = ModeTools
 	}
-	params := openai.ChatCompletionNewParams{Model: p.config.Model, Messages: p.talk.messages(p.system[mode], mode)}
+	request := endpoint.ChatRequest{Model: p.config.Model, Messages: p.talk.messages(p.system[mode], mode),
+		Extra: p.extra}
 	if p.config.Temperature != "" {
-		params.Temperature = openai.Float(p.temperature)
+		request.Temperature = &p.temperature
 	}
 	if with&seed != 0 {
-		params.Seed = openai.Int(p.seed)
+		request.Seed = &p.seed
 	}
 	switch {
 	case with&maxTokens != 0:
-		params.MaxTokens = openai.Int(p.config.MaxTokens)
+		request.MaxTokens = p.config.MaxTokens
 	case p.config.MaxTokens > 0:
-		params.MaxCompletionTokens = openai.Int(p.config.MaxTokens)
+		request.MaxCompletionTokens = p.config.MaxTokens
 	}
 	if mode == ModeTools {
-		p.offerTools(&params, with)
+		p.offerTools(&request, with)
 	} else {
-		p.askForJSON(&params, with)
+		p.askForJSON(&request, with)
 	}
-	if p.extra != nil {
-		params.SetExtraFields(maps.Clone(p.extra))
-	}
-	return params
+	return request
 }
 
-func (p *modelPlayer) offerTools(params *openai.ChatCompletionNewParams, with feature) {
+func (p *modelPlayer) offerTools(request *endpoint.ChatRequest, with feature) {
 	strict := with&strictTools != 0
 	for _, t := range p.tools {
-		function := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description),
-			Parameters: t.schema(strict)}
-		if strict {
-			function.Strict = openai.Bool(true)
-		}
-		params.Tools = append(params.Tools, openai.ChatCompletionFunctionTool(function))
+		request.Tools = append(request.Tools, endpoint.ChatTool{Type: "function", Function: endpoint.ChatFunction{
+			Name: t.Name, Description: t.Description, Parameters: t.schema(strict), Strict: strict}})
 	}
 	if with&toolChoice != 0 {
-		params.ToolChoice.OfAuto = openai.String("required")
+		request.ToolChoice = "required"
 	}
 	if with&oneCall != 0 {
-		params.ParallelToolCalls = openai.Bool(false)
+		request.ParallelToolCalls = new(bool)
 	}
 }
 
-func (p *modelPlayer) askForJSON(params *openai.ChatCompletionNewParams, with feature) {
+func (p *modelPlayer) askForJSON(request *endpoint.ChatRequest, with feature) {
 	switch {
 	case with&jsonSchema != 0:
-		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-				Name: "action", Strict: openai.Bool(true), Schema: actionSchema(p.tools),
-			}}
+		request.ResponseFormat = endpoint.JSONSchema("action", actionSchema(p.tools))
 	case with&responseFormat != 0:
-		params.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+		request.ResponseFormat = endpoint.JSONObject()
 	}
 }
 
 // read converts the model's answer to an action and stores it. The first of several calls is
 // played.
-func (p *modelPlayer) read(message openai.ChatCompletionMessage) json.RawMessage {
+func (p *modelPlayer) read(message endpoint.ChatAnswer) json.RawMessage {
 	said := message.Content
 	if said == "" {
 		said = message.Refusal
@@ -267,7 +254,7 @@ func (p *modelPlayer) read(message openai.ChatCompletionMessage) json.RawMessage
 }
 
 // readCalls converts the first call to an action.
-func (p *modelPlayer) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, turn *exchange) json.RawMessage {
+func (p *modelPlayer) readCalls(calls []endpoint.ChatCall, turn *exchange) json.RawMessage {
 	first := calls[0]
 	if len(calls) > 1 {
 		turn.note = fmt.Sprintf(

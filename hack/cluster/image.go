@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/csenv/csenv/hack/shipped"
 )
 
 // pauseImage is the image of pod sandboxes. Its registry doesn't exist: the image is always loaded.
@@ -37,6 +39,7 @@ type imageFile struct {
 	path    string // without a leading slash
 	content []byte
 	mode    int64
+	link    string // target of a symbolic link, which has no content
 }
 
 // makeImage creates an image that contains only files. The same files give the same digest: there
@@ -74,13 +77,18 @@ func layerOf(file imageFile) ([]byte, error) {
 	}
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: file.path, Mode: file.mode, Size: int64(len(file.content)),
 		ModTime: time.Unix(0, 0)}
+	if file.link != "" {
+		header = &tar.Header{Typeflag: tar.TypeSymlink, Name: file.path, Linkname: file.link, Mode: 0o777,
+			ModTime: time.Unix(0, 0)}
+	}
 	if err := archive.WriteHeader(header); err != nil {
 		return nil, err
 	}
 	if _, err := archive.Write(file.content); err != nil {
 		return nil, err
 	}
-	return buffer.Bytes(), archive.Close()
+	err := archive.Close() // writes the end of the archive
+	return buffer.Bytes(), err
 }
 
 // parents yields the folders above path, outermost first.
@@ -126,31 +134,14 @@ func writeArchive(w io.Writer, image v1.Image, fullName string) error {
 	return archive.Close()
 }
 
-// mainPackages lists the folders below cmd that contain a program.
-func mainPackages(repo string) ([]string, error) {
-	mains, err := filepath.Glob(filepath.Join(repo, "cmd", "*", "main.go"))
-	if err != nil {
-		return nil, err
-	}
-	if len(mains) == 0 {
-		return nil, fmt.Errorf("no program to put into the image: %s has no cmd/*/main.go", repo)
-	}
-	var packages []string
-	for _, file := range mains {
-		packages = append(packages, "./cmd/"+filepath.Base(filepath.Dir(file)))
-	}
-	return packages, nil
-}
-
-// csenvImage builds the programs below cmd for the node and puts them into one image.
+// csenvImage builds the program for the node and puts it into an image.
 func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image, error) {
-	packages, err := mainPackages(repo)
+	files, err := buildProgram(ctx, repo, progress, shipped.Image, shipped.ImageTags)
 	if err != nil {
 		return nil, err
 	}
-	files, err := buildPrograms(ctx, repo, progress, packages)
-	if err != nil {
-		return nil, err
+	for _, name := range shipped.Links() {
+		files = append(files, imageFile{path: name, link: files[0].path})
 	}
 	certificates, err := os.ReadFile(hostCertificates)
 	switch {
@@ -167,29 +158,24 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 // defaultProgram runs in containers without a command, as in the Dockerfile.
 const defaultProgram = "/envserver"
 
-// buildPrograms compiles packages into files for an image's root.
-func buildPrograms(ctx context.Context, repo string, progress io.Writer, packages []string) ([]imageFile, error) {
+// buildProgram compiles a package into a file for an image's root.
+func buildProgram(ctx context.Context, repo string, progress io.Writer, pkg, tags string) ([]imageFile, error) {
 	dir, err := os.MkdirTemp("", "csenv-programs-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	sayf(progress, "building %s", strings.Join(packages, " "))
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" +
-		revision(ctx, repo), "-o", dir + "/"}, packages...)
-	if err := runGo(ctx, progress, repo, args...); err != nil {
-		return nil, fmt.Errorf("building the image's programs: %w", err)
+	sayf(progress, "building %s", pkg)
+	if err := runGo(ctx, progress, repo, "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags",
+		"-s -w -X main.version="+revision(ctx, repo), "-o", dir+"/", pkg); err != nil {
+		return nil, fmt.Errorf("building the image's program: %w", err)
 	}
-	var files []imageFile
-	for _, pkg := range packages {
-		program := filepath.Base(pkg)
-		content, err := os.ReadFile(filepath.Join(dir, program))
-		if err != nil {
-			return nil, fmt.Errorf("reading a built program: %w", err)
-		}
-		files = append(files, imageFile{path: program, content: content, mode: 0o755})
+	program := filepath.Base(pkg)
+	content, err := os.ReadFile(filepath.Join(dir, program))
+	if err != nil {
+		return nil, fmt.Errorf("reading a built program: %w", err)
 	}
-	return files, nil
+	return []imageFile{{path: program, content: content, mode: 0o755}}, nil
 }
 
 // revision returns git's description of the checkout, or "dev" if git fails.

@@ -206,34 +206,14 @@ func unpack(t *testing.T, archive io.Reader, dir string) {
 	}
 }
 
-func TestMainPackages(t *testing.T) {
-	repo := t.TempDir()
-	if _, err := mainPackages(repo); err == nil || !strings.Contains(err.Error(), "cmd/*/main.go") {
-		t.Errorf("without programs: %v", err)
-	}
-	for _, path := range []string{"cmd/manager/main.go", "cmd/runner/main.go", "cmd/runner/flags/flags.go",
-		"cmd/later/readme.txt"} {
-		if err := writeFile(filepath.Join(repo, path), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := mainPackages(repo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"./cmd/manager", "./cmd/runner"}, got); diff != "" {
-		t.Errorf("packages (-want +got):\n%s", diff)
-	}
-}
-
-func TestBuiltProgramsAreStatic(t *testing.T) {
+func TestBuiltProgramIsStatic(t *testing.T) {
 	repo, err := repoRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	files, err := buildPrograms(t.Context(), repo, io.Discard, []string{"./hack/cluster/pause"})
+	files, err := buildProgram(t.Context(), repo, io.Discard, "./hack/cluster/pause", "")
 	if err != nil {
 		t.Fatal(err)
 	}

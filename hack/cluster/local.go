@@ -248,7 +248,7 @@ func (l local) awaitClients(ctx context.Context, begin time.Time) error {
 }
 
 func (l local) loadPause(ctx context.Context) error {
-	files, err := buildPrograms(ctx, l.repo, io.Discard, []string{"./hack/cluster/pause"})
+	files, err := buildProgram(ctx, l.repo, io.Discard, "./hack/cluster/pause", "")
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -52,7 +53,7 @@ Environment:
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), loadCommand(), downCommand(), statusCommand(),
+	root.AddCommand(upCommand(), imageCommand(), loadCommand(), downCommand(), statusCommand(),
 		kubeconfigCommand(), kubectlCommand(), binariesCommand(), envtestCommand())
 	return root
 }
@@ -99,6 +100,29 @@ func upCommand() *cobra.Command {
 		return err
 	})
 	return cmd
+}
+
+func imageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "image FILE",
+		Short: "Build the csenv image and write it to a file, as a tarred OCI layout",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			repo, err := repoRoot()
+			if err != nil {
+				return err
+			}
+			image, err := csenvImage(cmd.Context(), repo, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			file, err := os.Create(args[0])
+			if err != nil {
+				return err
+			}
+			return errors.Join(writeArchive(file, image, "docker.io/library/csenv:dev"), file.Close())
+		},
+	}
 }
 
 func loadCommand() *cobra.Command {

@@ -169,6 +169,9 @@ func (r *runner) wants(suites ...string) bool {
 // programs returns the folder of the programs under test.
 func (r *runner) programs() string { return filepath.Join(r.work, "programs") }
 
+// image returns the file of the image under test.
+func (r *runner) image() string { return filepath.Join(r.work, "image.tar") }
+
 // build builds the programs under test.
 func (r *runner) build(ctx context.Context) error {
 	var wanted []string
@@ -188,6 +191,12 @@ func (r *runner) build(ctx context.Context) error {
 	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-o", r.programs()},
 		wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
+	}
+	if r.wants(suiteOpenEnv) {
+		r.progressf("building the image")
+		if output, err := venv.Run(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
+			return fmt.Errorf("building the image: %w\n%s", err, output)
+		}
 	}
 	if !r.wants(suiteS3) {
 		return nil
@@ -241,7 +250,7 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 		if err := r.python.Install(ctx, interpreter, "envserver/openenv/python", installed); err != nil {
 			return report{failure: err}
 		}
-		variables = append(variables, "PYTHONPATH="+installed)
+		variables = append(variables, "PYTHONPATH="+installed, "CONFORMANCE_IMAGE="+r.image())
 		args = append(args, "envserver/openenv/python/tests")
 	}
 	if name == suiteDesk {

@@ -6,9 +6,10 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"strconv"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 // Decimal parses a decimal figure, 0 if it is not known.

@@ -3,10 +3,11 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
-	"html/template"
 	"io"
 	"strings"
 	"testing"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 func TestText(t *testing.T) {

@@ -2,8 +2,9 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"slices"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/csenv/csenv/envserver/score"
 )

@@ -2,8 +2,9 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 // Strip draws the reward of each step of an episode as a bar. If there are many steps, a bar is the

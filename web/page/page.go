@@ -9,12 +9,13 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/csenv/csenv/web/printable"
 )
@@ -75,7 +76,7 @@ func New(base string, only ...string) (*Set, error) {
 			return path.Base(file) != "parts.html" && other(file)
 		})
 	}
-	shared, err := template.New("layout").Funcs(functions).ParseFS(templates, append(parts, "templates/layout.html")...)
+	shared, err := template.New("layout").Funcs(methods).Funcs(functions).ParseFS(templates, append(parts, "templates/layout.html")...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the shared templates: %w", err)
 	}

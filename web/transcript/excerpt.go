@@ -96,14 +96,14 @@ func (e Excerpt) Penalties() bool {
 // Bar is a dimension of the grade.
 type Bar struct {
 	Name   string
-	Points Points
+	Points *Points
 }
 
 // Bars are the dimensions of the grade.
 func (e Excerpt) Bars() []Bar {
 	bars := make([]Bar, len(e.Episode.Dimensions))
 	for i, d := range e.Episode.Dimensions {
-		bars[i] = Bar{d.Name, Points{Value: d.Earned, Offered: d.Offered}}
+		bars[i] = Bar{d.Name, &Points{Value: d.Earned, Offered: d.Offered}}
 		if d.Offered == 0 {
 			bars[i].Points.Kind = Cost
 		}

@@ -69,7 +69,7 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 
 // forward connects by WebSocket or, through an older API server, by SPDY.
 func (c *Connection) forward(pod *corev1.Pod) (httpstream.Connection, error) {
-	target := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+	target := c.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
 		SubResource("portforward").URL()
 	sockets, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, c.config)
 	if err != nil {

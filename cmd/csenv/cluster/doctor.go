@@ -139,7 +139,7 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 		return
 	}
 	add("kubeconfig", fine(fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace)))
-	server, err := connected.kube.Discovery().ServerVersion()
+	server, err := connected.discovery.ServerVersion()
 	if err != nil {
 		add("API server", bad(err.Error(), "check that the cluster runs and that --context is right"))
 		return

@@ -22,7 +22,7 @@ const (
 func (c *Connection) Events(ctx context.Context, run *v1alpha1.EvaluationRun) ([]corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	list, err := c.kube.CoreV1().Events(run.Namespace).List(ctx, metav1.ListOptions{Limit: maxEvents,
+	list, err := c.core.Events(run.Namespace).List(ctx, metav1.ListOptions{Limit: maxEvents,
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(run.UID)).String()})
 	if apierrors.IsForbidden(err) {
 		return nil, nil

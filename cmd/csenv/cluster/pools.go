@@ -139,7 +139,7 @@ func (c *Connection) server(ctx context.Context, pod *corev1.Pod, token string, 
 		shown.Error = keyErr.Error()
 		return shown
 	}
-	asked := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
+	asked := c.core.Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
 		"/stats", nil)
 	if request, ok := asked.(*rest.Request); ok {
 		request.SetHeader(protocol.TokenHeader, token)

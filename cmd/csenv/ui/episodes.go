@@ -2,12 +2,13 @@ package ui
 
 import (
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/index"

@@ -43,7 +43,7 @@ func newEvent(e corev1.Event) event {
 	}
 	for _, at := range last {
 		if out.Last.IsZero() {
-			out.Last = at
+			out.Last = at.UTC()
 		}
 	}
 	out.Type = cmp.Or(out.Type, corev1.EventTypeNormal)

@@ -179,6 +179,7 @@ func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 		return score.Packs{}, fmt.Errorf("finding this program: %w", err)
 	}
 	cmd := exec.CommandContext(bounded, program, append(append([]string{}, command[1:]...), "--check")...)
+	cmd.Args[0] = command[0] // in the image, one file is several programs, by the name of their call
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT="+checkMemory)
 	var out, faults bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &limited{&out, maxFault * 8}, &limited{&faults, maxFault}

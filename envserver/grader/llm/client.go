@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -34,7 +32,7 @@ type client struct {
 	config      *Config
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
-	breaker     *gobreaker.CircuitBreaker[*openai.ChatCompletion]
+	breaker     *gobreaker.CircuitBreaker[*endpoint.Completion]
 	metrics     *metrics
 	refused     atomic.Uint32 // the features that the endpoint has refused
 	// last is the latest failure that the breaker counts.
@@ -49,7 +47,7 @@ func newClient(c *Config, m *metrics) *client {
 		caller: endpoint.NewCaller(endpoint.Config{MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue,
 			Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
 			Now: c.Now, Random: c.Random, Wait: c.Wait}),
-		breaker: gobreaker.NewCircuitBreaker[*openai.ChatCompletion](gobreaker.Settings{
+		breaker: gobreaker.NewCircuitBreaker[*endpoint.Completion](gobreaker.Settings{
 			Interval: breakerWindow, BucketPeriod: breakerWindow / 6, Timeout: breakerPause,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
 				return n.TotalSuccesses+n.TotalFailures >= minRequests && n.TotalFailures >= n.TotalSuccesses
@@ -131,8 +129,8 @@ func refusedByBreaker(err error) bool {
 }
 
 // send makes one request, unless the breaker is open.
-func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
-	answer, err := c.breaker.Execute(func() (*openai.ChatCompletion, error) { return c.post(ctx, p, usage) })
+func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Completion, error) {
+	answer, err := c.breaker.Execute(func() (*endpoint.Completion, error) { return c.post(ctx, p, usage) })
 	if refusedByBreaker(err) {
 		return nil, &blockedError{last: c.last.Load(), err: err}
 	}
@@ -166,7 +164,7 @@ var errContent = errors.New("the model refused to answer")
 // filtered finds the refusals of providers whose filter reads a prompt before the model does.
 var filtered = regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation`)
 
-func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
+func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Completion, error) {
 	usage.Calls++
 	began := c.config.Now()
 	answer, err := c.completions.Send(ctx, c.params(p, ^p.refused))
@@ -187,7 +185,7 @@ func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*open
 }
 
 // count adds up the tokens as the endpoint reports them, also of useless answers.
-func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
+func (c *client) count(answer *endpoint.Completion, usage *grader.Usage) {
 	in, out := max(answer.Usage.PromptTokens, 0), max(answer.Usage.CompletionTokens, 0)
 	usage.PromptTokens += in
 	usage.CompletionTokens += out
@@ -195,7 +193,7 @@ func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
 	c.metrics.completionTokens.Add(float64(out))
 }
 
-func content(answer *openai.ChatCompletion) (string, error) {
+func content(answer *endpoint.Completion) (string, error) {
 	if len(answer.Choices) == 0 {
 		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
 	}
@@ -209,31 +207,30 @@ func content(answer *openai.ChatCompletion) (string, error) {
 	return choice.Message.Content, nil
 }
 
-func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
-	params := openai.ChatCompletionNewParams{
-		Model:    c.config.Model,
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system), openai.UserMessage(p.user)},
+func (c *client) params(p prompt, with feature) endpoint.ChatRequest {
+	request := endpoint.ChatRequest{
+		Model: c.config.Model,
+		Messages: []endpoint.ChatMessage{endpoint.Message(endpoint.RoleSystem, p.system),
+			endpoint.Message(endpoint.RoleUser, p.user)},
 	}
 	if with&responseFormat != 0 {
-		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-				Name: "verdicts", Strict: openai.Bool(true), Schema: schema(p.ids)}}
+		request.ResponseFormat = endpoint.JSONSchema("verdicts", schema(p.ids))
 	}
 	if with&seedParam != 0 {
-		params.Seed = openai.Int(p.seed)
+		request.Seed = &p.seed
 	}
 	if with&temperature != 0 {
-		params.Temperature = openai.Float(0)
+		request.Temperature = new(float64)
 	}
 	if with&topP != 0 {
-		params.TopP = openai.Float(1)
+		request.TopP = new(1.0)
 	}
 	if with&maxTokens != 0 {
-		params.MaxTokens = openai.Int(c.config.MaxTokens)
+		request.MaxTokens = c.config.MaxTokens
 	} else {
-		params.MaxCompletionTokens = openai.Int(c.config.MaxTokens)
+		request.MaxCompletionTokens = c.config.MaxTokens
 	}
-	return params
+	return request
 }
 
 func named(complaint string) feature {

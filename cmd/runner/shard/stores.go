@@ -1,4 +1,4 @@
-package main
+package shard
 
 // The drivers of stores other than folders. They make up more than half of the program, so no
 // package of envserver imports them.

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"os"
@@ -49,7 +49,7 @@ func granted() map[string][]string {
 }
 
 func TestRoleGrantsNoMore(t *testing.T) {
-	data, err := os.ReadFile("../../config/rbac/role.yaml")
+	data, err := os.ReadFile("../../../config/rbac/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -240,7 +240,7 @@ func install(t *testing.T, server *envtest.Environment) {
 	t.Helper()
 	// The go command caches a test's result by the files that the test itself opens. kubectl is
 	// another process.
-	if err := fs.WalkDir(os.DirFS("../.."), "config", touch); err != nil {
+	if err := fs.WalkDir(os.DirFS("../../.."), "config", touch); err != nil {
 		t.Fatal(err)
 	}
 	user, err := server.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
@@ -251,7 +251,7 @@ func install(t *testing.T, server *envtest.Environment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stderr, err := kubectl.Run("apply", "--server-side", "-k", "../../config/default")
+	_, stderr, err := kubectl.Run("apply", "--server-side", "-k", "../../../config/default")
 	if err != nil {
 		output, _ := io.ReadAll(stderr)
 		t.Fatalf("kubectl apply -k config/default: %v\n%s", err, output)
@@ -262,7 +262,7 @@ func touch(path string, entry fs.DirEntry, err error) error {
 	if err != nil || entry.IsDir() {
 		return err
 	}
-	_, err = os.ReadFile(filepath.Join("../..", path))
+	_, err = os.ReadFile(filepath.Join("../../..", path))
 	return err
 }
 

@@ -139,7 +139,10 @@ func (p *modelPlayer) ask(ctx context.Context) (openai.ChatCompletionMessage, er
 	var message openai.ChatCompletionMessage
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		with := p.features()
-		answer, err := p.completions.Send(ctx, p.request(with))
+		params := p.request(with)
+		ctx, span := p.startChat(ctx, &params)
+		answer, err := p.completions.Send(ctx, params)
+		endChat(ctx, span, answer, err)
 		if err != nil {
 			p.noteRefusal(err, with)
 			return err

@@ -46,6 +46,9 @@ const (
 	KeyRefused  = attribute.Key("csenv.refused")
 )
 
+// ExporterVariables is the prefix of the variables that configure the exporter.
+const ExporterVariables = "OTEL_EXPORTER_OTLP_"
+
 // What the semantic conventions define and their package has no constant for.
 const (
 	EventEvaluation = "gen_ai.evaluation.result"

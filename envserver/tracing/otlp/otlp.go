@@ -29,9 +29,6 @@ import (
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
-// Variable is the prefix of the variables that configure the exporter.
-const Variable = "OTEL_EXPORTER_OTLP_"
-
 // Config describes the program whose spans are sent.
 type Config struct {
 	Service, Version string
@@ -86,10 +83,10 @@ func newTracing(ctx context.Context, c Config, exporter sdktrace.SpanExporter, s
 func settings(getenv func(string) string) (share float64, on bool, err error) {
 	get := func(name string) string { return strings.ToLower(strings.TrimSpace(getenv(name))) }
 	first := func(name string) string {
-		if value := get(Variable + "TRACES_" + name); value != "" {
+		if value := get(tracing.ExporterVariables + "TRACES_" + name); value != "" {
 			return value
 		}
-		return get(Variable + name)
+		return get(tracing.ExporterVariables + name)
 	}
 	exporter, endpoint := get("OTEL_TRACES_EXPORTER"), first("ENDPOINT")
 	if get("OTEL_SDK_DISABLED") == "true" || exporter == "none" || exporter == "" && endpoint == "" {
@@ -101,11 +98,12 @@ func settings(getenv func(string) string) (share float64, on bool, err error) {
 	if at, err := url.Parse(endpoint); endpoint != "" && (err != nil || at.Host == "" || at.User != nil ||
 		at.Scheme != "http" && at.Scheme != "https") {
 		// Not quoted, because URLs may contain secrets.
-		return 0, false, fmt.Errorf("%sENDPOINT or %[1]sTRACES_ENDPOINT is not http(s)://host[:port]/path", Variable)
+		return 0, false, fmt.Errorf("%sENDPOINT or %[1]sTRACES_ENDPOINT is not http(s)://host[:port]/path",
+			tracing.ExporterVariables)
 	}
 	if protocol := first("PROTOCOL"); !slices.Contains([]string{"", "http/protobuf", "http/json"}, protocol) {
 		return 0, false, fmt.Errorf("%sPROTOCOL is %q: use http/protobuf or http/json, and the collector's port for "+
-			"HTTP, usually 4318", Variable, protocol)
+			"HTTP, usually 4318", tracing.ExporterVariables, protocol)
 	}
 	return sampled(get("OTEL_TRACES_SAMPLER"), get("OTEL_TRACES_SAMPLER_ARG"))
 }

@@ -31,7 +31,7 @@ const run = "5f0c6f8e-5a2b-4c3d-9e10-0123456789ab"
 func unset(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "HEADERS"} {
-		t.Setenv(Variable+name, "")
+		t.Setenv(tracing.ExporterVariables+name, "")
 	}
 	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER",
 		"OTEL_TRACES_SAMPLER_ARG", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SERVICE_NAME", "TRACEPARENT",

@@ -99,13 +99,7 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
     --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log := slog.New(slog.NewJSONHandler(logs, nil))
-			traces := newTracing(cmd.Context(), o, log)
-			// After the summary is written.
-			defer traces.Close(cmd.Context())
-			return writeMessage(o.terminationLog, func() (score.Summary, error) {
-				return play(cmd.Context(), o, traces, log)
-			})
+			return report(cmd.Context(), o, slog.New(slog.NewJSONHandler(logs, nil)))
 		},
 	}
 	f := cmd.Flags()
@@ -130,6 +124,13 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
 	_ = cmd.MarkFlagRequired("pool")
 	_ = cmd.MarkFlagRequired("agent")
 	return cmd
+}
+
+// report plays the shard, writes the termination message, and then sends the last spans.
+func report(ctx context.Context, o options, log *slog.Logger) error {
+	traces := newTracing(ctx, o, log)
+	defer traces.Close(ctx)
+	return writeMessage(o.terminationLog, func() (score.Summary, error) { return play(ctx, o, traces, log) })
 }
 
 // writeMessage writes the summary or the error of run to a file.

@@ -27,17 +27,20 @@ type Traces interface {
 // are no headers among them, because those contain keys, and no files, because runners don't have
 // them.
 func TracingVariables(getenv func(string) string) []corev1.EnvVar {
-	names := []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
-		"OTEL_RESOURCE_ATTRIBUTES", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"}
-	for _, name := range []string{"ENDPOINT", "PROTOCOL", "INSECURE", "COMPRESSION", "TIMEOUT"} {
-		names = append(names, tracing.ExporterVariables+name, tracing.ExporterVariables+"TRACES_"+name)
-	}
 	var variables []corev1.EnvVar
-	for _, name := range names {
+	add := func(name string) {
 		if value := getenv(name); value != "" {
 			// Kubernetes expands $(NAME) otherwise.
 			variables = append(variables, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(value, "$(", "$$(")})
 		}
+	}
+	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER",
+		"OTEL_TRACES_SAMPLER_ARG", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"} {
+		add(name)
+	}
+	for _, name := range []string{"ENDPOINT", "PROTOCOL", "INSECURE", "COMPRESSION", "TIMEOUT"} {
+		add(tracing.ExporterVariables + name)
+		add(tracing.ExporterVariables + "TRACES_" + name)
 	}
 	return variables
 }
@@ -91,14 +94,15 @@ func (r *Reconciler) traceEnd(ctx context.Context, run *v1alpha1.EvaluationRun, 
 		semconv.K8SNamespaceName(run.Namespace), semconv.GenAIAgentName(evaluation.AgentName(run.Spec.Agent))}
 	span := r.options.Traces.Run(ctx, string(run.UID), trace.WithTimestamp(run.CreationTimestamp.Time),
 		trace.WithAttributes(about...))
+	ended := trace.WithTimestamp(status.CompletionTime.Time)
 	if status.Score != nil {
 		if mean, err := strconv.ParseFloat(status.Score.Mean, 64); err == nil {
-			span.AddEvent(tracing.EventEvaluation, trace.WithTimestamp(status.CompletionTime.Time), trace.WithAttributes(
+			span.AddEvent(tracing.EventEvaluation, ended, trace.WithAttributes(
 				semconv.GenAIEvaluationName("mean_score"), semconv.GenAIEvaluationScoreValue(mean)))
 		}
 	}
 	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) {
 		tracing.Fail(span, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed).Reason)
 	}
-	span.End(trace.WithTimestamp(status.CompletionTime.Time))
+	span.End(ended)
 }

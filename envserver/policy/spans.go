@@ -93,8 +93,8 @@ func (r *remote) startPost(ctx context.Context, request *http.Request) trace.Spa
 	}
 	name := hostOf(r.service.BaseURL)
 	ctx, span := tracing.Start(ctx, "invoke_agent "+name, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(semconv.GenAIOperationNameInvokeAgent, semconv.GenAIProviderNameKey.String(tracing.Provider),
-			semconv.GenAIAgentName(name)))
+		trace.WithAttributes(semconv.GenAIOperationNameInvokeAgent,
+			semconv.GenAIProviderNameKey.String(tracing.Provider), semconv.GenAIAgentName(name)))
 	span.SetAttributes(tracing.Server(r.service.BaseURL)...)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	return span

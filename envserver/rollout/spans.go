@@ -107,7 +107,8 @@ func classOf(err error) string {
 
 // endTool ends the span of an action. A type that the environment doesn't have is no name, because
 // it may be anything that the agent said.
-func (s *shard) endTool(ctx context.Context, span trace.Span, action json.RawMessage, seen client.Observation, err error) {
+func (s *shard) endTool(ctx context.Context, span trace.Span, action json.RawMessage, seen client.Observation,
+	err error) {
 	defer span.End()
 	if !span.IsRecording() {
 		return

@@ -65,6 +65,10 @@ const (
 type Options struct {
 	Image   string // of the runners: the operator's own
 	Version string // for a run's provenance
+	// Traces makes the spans of runs, nil without tracing.
+	Traces Traces
+	// TracingVariables are added to those of runners.
+	TracingVariables []corev1.EnvVar
 }
 
 // Reconciler plays EvaluationRuns.
@@ -251,6 +255,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRu
 	}
 	r.metrics.observe(next.folding)
 	r.metrics.observeEnd(run, next.status)
+	r.traceEnd(ctx, run, next.status)
 	return nil
 }
 

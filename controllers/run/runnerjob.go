@@ -172,7 +172,7 @@ func runnerPod(s snapshot, job jobSpec) corev1.PodSpec {
 			Image:                  s.options.Image,
 			Command:                []string{"/runner"},
 			Args:                   runnerArgs(s.run, job),
-			Env:                    runnerEnv(s),
+			Env:                    append(runnerEnv(s), tracingEnv(s)...),
 			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
 			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
@@ -262,6 +262,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
 		"--termination-log=" + corev1.TerminationMessagePathDefault,
+		"--run=" + run.Namespace + "/" + run.Name,
 	}
 	if at := resultsURL(run); at != "" {
 		// A struct of numbers and strings can always be encoded.

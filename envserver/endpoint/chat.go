@@ -92,14 +92,22 @@ func JSONSchema(name string, schema any) *ResponseFormat {
 
 // Completion is the answer to a ChatRequest.
 type Completion struct {
-	Choices []struct {
-		Message      ChatAnswer `json:"message"`
-		FinishReason string     `json:"finish_reason"`
-	} `json:"choices"`
-	Usage struct {
+	ID      string       `json:"id"`
+	Model   string       `json:"model"`
+	Choices []ChatChoice `json:"choices"`
+	Usage   struct {
 		PromptTokens     int64 `json:"prompt_tokens"`
 		CompletionTokens int64 `json:"completion_tokens"`
+		PromptDetails    struct {
+			Cached int64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
+}
+
+// ChatChoice is one answer, and why it ended.
+type ChatChoice struct {
+	Message      ChatAnswer `json:"message"`
+	FinishReason string     `json:"finish_reason"`
 }
 
 // ChatAnswer is what the model wrote.

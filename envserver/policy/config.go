@@ -14,7 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -64,6 +67,33 @@ type OpenAIConfig struct {
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 	// ExtraBody is a JSON object whose members are added to every request.
 	ExtraBody json.RawMessage `json:"extraBody,omitempty"`
+}
+
+// Identity names an agent in traces.
+type Identity struct {
+	Name, Provider string
+}
+
+// Identity returns the model of an agent, its policy, or the host of its URL.
+func (c Config) Identity() Identity {
+	switch {
+	case c.OpenAI != nil:
+		return Identity{c.OpenAI.Model, semconv.GenAIProviderNameOpenAI.Value.AsString()}
+	case c.Builtin != nil:
+		return Identity{c.Builtin.Policy, tracing.Provider}
+	case c.Container != nil:
+		return Identity{c.Container.address(), tracing.Provider}
+	}
+	return Identity{hostOf(c.HTTP.URL), tracing.Provider}
+}
+
+// hostOf is the host and the port of a valid URL.
+func hostOf(base string) string {
+	at, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	return at.Host
 }
 
 // Mode is how a model returns its actions.

@@ -135,7 +135,10 @@ func (p *modelPlayer) ask(ctx context.Context) (endpoint.ChatAnswer, error) {
 	var message endpoint.ChatAnswer
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		with := p.features()
-		answer, err := p.completions.Send(ctx, p.request(with))
+		request := p.request(with)
+		ctx, span := p.startChat(ctx, &request)
+		answer, err := p.completions.Send(ctx, request)
+		endChat(ctx, span, answer, err)
 		if err != nil {
 			p.noteRefusal(err, with)
 			return err

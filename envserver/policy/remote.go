@@ -128,7 +128,7 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 // errNoAnswer means that an answer violates the protocol.
 var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
 
-func (r *remote) post(ctx context.Context, body []byte, answer *Response) error {
+func (r *remote) post(ctx context.Context, body []byte, answer *Response) (err error) {
 	limited, cancel := context.WithTimeout(ctx, r.service.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(limited, http.MethodPost, r.service.BaseURL, bytes.NewReader(body))
@@ -140,6 +140,8 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) error 
 	if r.service.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+r.service.Key)
 	}
+	span := r.startPost(ctx, request)
+	defer func() { endPost(span, answer, err) }()
 	response, err := r.service.HTTPClient.Do(request)
 	if err != nil {
 		return r.service.Failed(ctx, err, nil)

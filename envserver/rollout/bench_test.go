@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tracing"
 )
 
 // BenchmarkShard plays whole shards of tickets with the Heuristic policy on a server on the
@@ -48,3 +53,62 @@ func counting(factory policy.Factory, actions *atomic.Int64) policy.Factory {
 		}), err
 	}
 }
+
+// BenchmarkTracing plays tickets with the Heuristic policy without tracing, with tracing of which
+// no episode is sampled, and with every span made and discarded. It reports the episodes per
+// second, and for "off" also the part of an episode's time that the calls for its spans take.
+func BenchmarkTracing(b *testing.B) {
+	kind := ticketKind(b, offline.New())
+	_, pod := serve(b, kind, 1)
+	for _, tc := range []struct {
+		name    string
+		sampler sdktrace.Sampler
+	}{{"off", nil}, {"unsampled", episodesOf(false)}, {"on", episodesOf(true)}} {
+		b.Run(tc.name, func(b *testing.B) {
+			cfg := config(b, plan(b, kind, 40, 5, 1), policy.Heuristic, pod)
+			cfg.Concurrency, cfg.Identity = 1, policy.Identity{Name: policy.Heuristic}
+			ctx := b.Context()
+			if tc.sampler != nil {
+				provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(tc.sampler),
+					sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+				ctx, _ = tracing.Tracer(provider).Start(ctx, tracing.SpanShard)
+			}
+			var episodes int64
+			for i := 0; b.Loop(); i++ {
+				cfg.Plan.Run = fmt.Sprintf("run-%s-%d", tc.name, i)
+				if _, err := Run(ctx, cfg); err != nil {
+					b.Fatal(err)
+				}
+				episodes += cfg.Plan.Episodes()
+			}
+			each := b.Elapsed() / time.Duration(episodes)
+			b.ReportMetric(float64(time.Second)/float64(each), "episodes/s")
+			if tc.sampler == nil {
+				b.ReportMetric(100*float64(costOf(b))/float64(each), "%-of-episode")
+			}
+		})
+	}
+}
+
+// costOf is the time that the calls for an episode's spans take without tracing.
+func costOf(b *testing.B) time.Duration {
+	const episodes = 100_000
+	s, ctx, action := &shard{}, b.Context(), json.RawMessage(`{"action_type":"resolve"}`)
+	began := time.Now()
+	for range episodes {
+		untraced(ctx, s, job{}, action)
+	}
+	return time.Since(began) / episodes
+}
+
+// episodesOf samples all episodes or none.
+type episodesOf bool
+
+func (all episodesOf) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	if !all && p.Name != tracing.SpanShard {
+		return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+	}
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
+}
+
+func (episodesOf) Description() string { return "all episodes or none" }

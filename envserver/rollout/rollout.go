@@ -43,6 +43,9 @@ type Config struct {
 	// Environment is "ticket" or "workflow"; it is passed to policies.
 	Environment string
 	Policy      policy.Factory
+	// Identity names the agent in the spans of episodes, which are made if the context has the
+	// recorded span of a shard.
+	Identity policy.Identity
 	// Try, unless nil, tries the agent's endpoint without playing, as policy.Try does.
 	Try func(ctx context.Context) error
 	// Pods looks up the addresses of the pool's pods, host and port each.

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tracing"
 )
 
 // The codes of a server's errors that matter here.
@@ -125,7 +126,9 @@ func (w *worker) play(ctx context.Context, j job) error {
 	j.attempts++
 	began := s.Clock.Now()
 	var p played
-	err := w.attempt(ctx, j, &p)
+	traced, span := s.startEpisode(ctx, j)
+	err := w.attempt(traced, j, &p)
+	s.endEpisode(span, p.end, err)
 	took := s.Clock.Now().Sub(began)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -262,7 +265,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	if err != nil {
 		return &failure{class: score.ClassPolicy, err: err}
 	}
-	defer w.shard.addTokens(agent)
+	defer w.shard.addTokens(ctx, agent)
 	begun, err := w.reset(ctx, j)
 	if err != nil {
 		return w.fail(err)
@@ -317,12 +320,13 @@ func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Co
 }
 
 // addTokens adds the tokens of an attempt, whether or not it failed.
-func (s *shard) addTokens(agent policy.Policy) {
+func (s *shard) addTokens(ctx context.Context, agent policy.Policy) {
 	metered, ok := agent.(policy.Metered)
 	if !ok {
 		return
 	}
 	used := metered.Usage()
+	spent(ctx, used)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens.Add(score.Tokens(used))
@@ -346,11 +350,10 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 				maxActions)}
 		}
 		turn.Observation = seen.Observation
-		action, err := w.act(ctx, agent, turn)
-		if err != nil {
+		action, next, err := w.turn(ctx, agent, turn)
+		if action == nil {
 			return err
 		}
-		next, err := w.step(ctx, action)
 		if turn.Refused = refusal(err); turn.Refused != "" {
 			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Said: said(agent)})
 			continue
@@ -364,6 +367,21 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	}
 	p.end = seen
 	return nil
+}
+
+// turn lets the agent act, and sends its action. Without an action, the error is why.
+func (w *worker) turn(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage,
+	client.Observation, error) {
+	ctx, span := startStep(ctx, turn.Step)
+	action, err := w.act(ctx, agent, turn)
+	var next client.Observation
+	if err == nil {
+		tool, used := tracing.Start(ctx, "execute_tool")
+		next, err = w.step(tool, action)
+		w.shard.endTool(tool, used, action, next, err)
+	}
+	endStep(span, err)
+	return action, next, err
 }
 
 // step sends an action, and repeats it while the server reports that it could not judge it: a

@@ -175,7 +175,9 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 		MaxUpdates: o.maxUpdates}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
-	if err := runs.New(mgr, runs.Options{Image: o.image, Version: version}).SetupWithManager(mgr); err != nil {
+	options := runs.Options{Image: o.image, Version: version}
+	defer traceRuns(ctx, &options, mgr.GetLogger())()
+	if err := runs.New(mgr, options).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the run controller: %w", err)
 	}
 	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {

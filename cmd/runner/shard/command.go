@@ -64,6 +64,7 @@ type options struct {
 	terminationLog  string
 	results         string
 	limits          string
+	run             string
 }
 
 // newCommand makes the command. Logs go to the writer.
@@ -90,6 +91,9 @@ a signal exits with 143.
 
 Episodes that can't be stored keep their scores; the summary has their number and the reason.
 
+Traces are sent if the usual variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT, are
+set.
+
 The agent's key, or the token of an agent behind a URL, is read from the variable
 ` + envvars.AgentKey + `, the token of a protected pool from ` + envvars.PoolToken + `, and the
 run's credential, without which a pool's servers open no ledger, from ` + envvars.RunCredential + `.`,
@@ -97,8 +101,7 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
     --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log := slog.New(slog.NewJSONHandler(logs, nil))
-			return writeMessage(o.terminationLog, func() (score.Summary, error) { return play(cmd.Context(), o, log) })
+			return report(cmd.Context(), o, slog.New(slog.NewJSONHandler(logs, nil)))
 		},
 	}
 	f := cmd.Flags()
@@ -118,10 +121,18 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
 	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, "+
 		"such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
 	f.StringVar(&o.limits, "limits", "", "JSON to store with the episodes: maxErroredPercent and thresholds of the run")
+	f.StringVar(&o.run, "run", "", "namespace and name of the run in traces, NAMESPACE/NAME")
 	// The flags exist, so that this can't fail.
 	_ = cmd.MarkFlagRequired("pool")
 	_ = cmd.MarkFlagRequired("agent")
 	return cmd
+}
+
+// report plays the shard, writes the termination message, and then sends the last spans.
+func report(ctx context.Context, o options, log *slog.Logger) error {
+	traces := newTracing(ctx, o, log)
+	defer traces.Close(ctx)
+	return writeMessage(o.terminationLog, func() (score.Summary, error) { return play(ctx, o, traces, log) })
 }
 
 // writeMessage writes the summary or the error of run to a file.

@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tracing/otlp"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -23,7 +24,7 @@ import (
 const episodeTimeout = 10 * time.Minute
 
 // play plays the shard.
-func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, error) {
+func play(ctx context.Context, o options, traces *otlp.Tracing, log *slog.Logger) (score.Summary, error) {
 	o, err := o.resolved()
 	if err != nil {
 		return score.Summary{}, err
@@ -55,7 +56,7 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 		return score.Summary{}, err
 	}
 	stored := store(ctx, &cfg, o, log)
-	summary, err := rollout.Run(ctx, cfg)
+	summary, err := traced(ctx, traces, cfg)
 	summary.Stored = stored(ctx)
 	if errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("%w: %w", errStopped, err)
@@ -115,6 +116,7 @@ func configureAgent(cfg *rollout.Config, o options) error {
 			return fmt.Errorf("loading the catalogue: %w", err)
 		}
 	}
+	cfg.Identity = agent.Identity()
 	cfg.ActTimeout = agent.ActTimeout(setting)
 	cfg.Try = func(ctx context.Context) error { return policy.Try(ctx, agent, setting) }
 	cfg.Policy, err = policy.New(agent, setting)

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/tracing"
+)
+
+// startChat starts the span of one request to a model.
+func (p *modelPlayer) startChat(ctx context.Context, request *endpoint.ChatRequest) (context.Context,
+	trace.Span) {
+	if !tracing.On(ctx) {
+		return ctx, tracing.None
+	}
+	ctx, span := tracing.Start(ctx, "chat "+p.config.Model, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameOpenAI,
+			semconv.GenAIRequestModel(p.config.Model)))
+	span.SetAttributes(tracing.Server(p.config.BaseURL)...)
+	if request.Seed != nil {
+		span.SetAttributes(semconv.GenAIRequestSeed(int(*request.Seed)))
+	}
+	if request.Temperature != nil {
+		span.SetAttributes(semconv.GenAIRequestTemperature(*request.Temperature))
+	}
+	if p.config.MaxTokens > 0 {
+		span.SetAttributes(semconv.GenAIRequestMaxTokens(int(p.config.MaxTokens)))
+	}
+	if tracing.Content(ctx) {
+		p.recordInput(span, len(request.Tools) > 0)
+	}
+	return ctx, span
+}
+
+// endChat ends the span with the model's answer or the class of the error.
+func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if err != nil {
+		tracing.Fail(span, classOf(err))
+		return
+	}
+	var used Usage
+	used.add(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
+	span.SetAttributes(semconv.GenAIResponseID(clip(answer.ID, maxName)),
+		semconv.GenAIResponseModel(clip(answer.Model, maxName)),
+		semconv.GenAIUsageInputTokens(int(used.Prompt)), semconv.GenAIUsageOutputTokens(int(used.Completion)))
+	if cached := answer.Usage.PromptDetails.Cached; cached > 0 {
+		span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(int(min(cached, maxTokenCount))))
+	}
+	if len(answer.Choices) == 0 {
+		tracing.Fail(span, endpoint.Unparsable.String())
+		return
+	}
+	span.SetAttributes(semconv.GenAIResponseFinishReasons(clip(answer.Choices[0].FinishReason, maxName)))
+	if tracing.Content(ctx) {
+		recordOutput(span, answer.Choices[0])
+	}
+}
+
+// maxName bounds, in bytes, what an endpoint may add to a span as a name or an id.
+const maxName = 256
+
+// classOf is the status of an endpoint's answer, or the class of a request without one.
+func classOf(err error) string {
+	e, ok := errors.AsType[*endpoint.Error](err)
+	switch {
+	case !ok:
+		return semconv.ErrorTypeOther.Value.AsString()
+	case e.Status >= http.StatusBadRequest:
+		return strconv.Itoa(e.Status)
+	}
+	return e.Class.String()
+}
+
+// startPost starts the span of one request to an HTTP policy, and passes it on with the request, so
+// that the policy's own spans are part of the trace.
+func (r *remote) startPost(ctx context.Context, request *http.Request) trace.Span {
+	if !tracing.On(ctx) {
+		return tracing.None
+	}
+	name := hostOf(r.service.BaseURL)
+	ctx, span := tracing.Start(ctx, "invoke_agent "+name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(semconv.GenAIOperationNameInvokeAgent,
+			semconv.GenAIProviderNameKey.String(tracing.Provider), semconv.GenAIAgentName(name)))
+	span.SetAttributes(tracing.Server(r.service.BaseURL)...)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
+	return span
+}
+
+func endPost(span trace.Span, answer *Response, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if err != nil {
+		tracing.Fail(span, classOf(err))
+		return
+	}
+	var used Usage
+	used.add(answer.Usage.Prompt, answer.Usage.Completion)
+	if used != (Usage{}) {
+		span.SetAttributes(semconv.GenAIUsageInputTokens(int(used.Prompt)),
+			semconv.GenAIUsageOutputTokens(int(used.Completion)))
+	}
+}
+
+// message is one of the semantic conventions' messages, and part a part of it.
+type message struct {
+	Role         string `json:"role"`
+	Parts        []part `json:"parts"`
+	FinishReason string `json:"finish_reason,omitempty"`
+}
+
+type part struct {
+	Type      string          `json:"type"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Response  string          `json:"response,omitempty"`
+}
+
+// recordInput records what is new in a request: the earlier messages are in the earlier spans of
+// the episode.
+func (p *modelPlayer) recordInput(span trace.Span, withTools bool) {
+	if len(p.talk.turns) == 0 {
+		mode := ModeJSON
+		if withTools {
+			mode = ModeTools
+		}
+		span.SetAttributes(semconv.GenAISystemInstructionsKey.String(encoded([]part{text(p.system[mode])})),
+			semconv.GenAIInputMessagesKey.String(encoded([]message{{Role: "user",
+				Parts: []part{text("Task: " + p.talk.task + "\nObservation: " + string(p.talk.first))}}})))
+		return
+	}
+	last := p.talk.turns[len(p.talk.turns)-1]
+	input := message{Role: "user", Parts: []part{text(last.result)}}
+	if last.call != nil && withTools {
+		input = message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: last.call.id,
+			Response: clip(last.result, maxSaid)}}}
+	}
+	span.SetAttributes(semconv.GenAIInputMessagesKey.String(encoded([]message{input})))
+}
+
+// recordOutput records an answer.
+func recordOutput(span trace.Span, choice endpoint.ChatChoice) {
+	output := message{Role: "assistant", Parts: []part{}, FinishReason: clip(choice.FinishReason, maxName)}
+	if said := cmp.Or(choice.Message.Content, choice.Message.Refusal); said != "" {
+		output.Parts = append(output.Parts, text(said))
+	}
+	for _, call := range choice.Message.ToolCalls {
+		arguments := rewritten([]byte(call.Function.Arguments))
+		if len(arguments) > maxSaid {
+			arguments = nil
+		}
+		output.Parts = append(output.Parts, part{Type: "tool_call", ID: clip(call.ID, maxName),
+			Name: clip(call.Function.Name, maxName), Arguments: arguments})
+	}
+	span.SetAttributes(semconv.GenAIOutputMessagesKey.String(encoded([]message{output})))
+}
+
+func text(content string) part { return part{Type: "text", Content: clip(content, maxSaid)} }
+
+// encoded is the JSON of parts or messages, whose texts are valid UTF-8.
+func encoded(parts any) string {
+	data, err := json.Marshal(parts)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}

@@ -11,6 +11,8 @@ GOTESTFLAGS ?=
 # Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the
 # label s3 build an S3 server first.
 E2EFLAGS ?=
+# An older minor of Kubernetes for `make test`, for example KUBERNETES=1.36; empty is the newest.
+KUBERNETES ?=
 FUZZTIME ?= 10s
 # Training. The flags are those of examples/learn/learn.py.
 LEARNMINUTES ?= 10
@@ -30,7 +32,7 @@ demo: ## Start a local cluster, install csenv, run the samples and print their s
 .PHONY: test
 test: ## Run unit, property and envtest suites (real etcd, kube-apiserver, controllers).
 	@echo "==> finding etcd, kube-apiserver and kube-controller-manager (built from Go modules: 6 minutes, once)"
-	@assets="$$($(CLUSTER) envtest)"; \
+	@assets="$$($(CLUSTER) envtest --kubernetes=$(KUBERNETES))"; \
 	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
 	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
 

@@ -44,10 +44,12 @@ build: ## Build all binaries into bin/.
 	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs and RBAC from the Go types and markers.
+generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types and markers.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
+		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
 
 .PHONY: verify
 verify: generate ## Fail if generated files, go.mod or formatting differ from the commit.
@@ -55,8 +57,8 @@ verify: generate ## Fail if generated files, go.mod or formatting differ from th
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	go mod verify >/dev/null
 	go mod tidy -diff
-	@if [ -n "$$(git status --porcelain -- api config go.mod go.sum)" ]; then \
-		git --no-pager diff -- api config go.mod go.sum; git status --short -- api config; \
+	@if [ -n "$$(git status --porcelain -- api config docs/api.md go.mod go.sum)" ]; then \
+		git --no-pager diff -- api config docs/api.md go.mod go.sum; git status --short -- api config docs/api.md; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
 
 .PHONY: lint

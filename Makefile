@@ -52,7 +52,7 @@ generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go
 		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
 
 .PHONY: verify
-verify: generate ## Fail if generated files, go.mod or formatting differ from the commit.
+verify: generate ## Fail if generated files, go.mod or formatting differ from the commit, or a CRD breaks the last release.
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	go mod verify >/dev/null
@@ -60,6 +60,7 @@ verify: generate ## Fail if generated files, go.mod or formatting differ from th
 	@if [ -n "$$(git status --porcelain -- api config docs/api.md go.mod go.sum)" ]; then \
 		git --no-pager diff -- api config docs/api.md go.mod go.sum; git status --short -- api config docs/api.md; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
+	go run ./hack/crdcompat
 
 .PHONY: lint
 lint: ## Run go vet and golangci-lint, and check the width of comments.

@@ -36,7 +36,7 @@ Used by {{ range $i, $type := . }}{{ if $i }}, {{ end }}{{ markdownRenderTypeLin
 | `kind` | string | `{{ .GVK.Kind }}` | | |
 {{ end -}}
 {{ range .Members -}}
-| `{{ .Name }}` | {{ markdownRenderType .Type }} | {{ template "meaning" . }} | {{ with .Default | replace "{  }" "" }}`{{ . }}`{{ end }} | {{ template "rules" . }} |
+| `{{ .Name }}` | {{ template "typeOf" . }} | {{ template "meaning" . }} | {{ with .Default | replace "{  }" "" }}`{{ . }}`{{ end }} | {{ template "rules" . }} |
 {{ end -}}
 {{ end }}
 {{- with .EnumValues }}
@@ -74,4 +74,9 @@ the object's name, namespace, labels and annotations
 {{- if not (has . $typed) }}{{ $rules = append $rules (.Message | replace "|" "\\|") }}{{ end -}}
 {{- end -}}
 {{- join "<br>" $rules -}}
+{{- end -}}
+
+{{/* Go aliases have no section. */}}
+{{- define "typeOf" -}}
+{{ markdownRenderType .Type | replace "[Decimal](#decimal)" "decimal string" | replace "[Count](#count)" "integer" }}
 {{- end -}}

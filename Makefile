@@ -89,6 +89,10 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
 
+.PHONY: test-upgrade
+test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.
+	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=upgrade'
+
 .PHONY: test-browser
 test-browser: ## Test the web pages in Chromium, which is installed with apt-get if it is missing, with axe-core.
 	go run ./hack/browser/install

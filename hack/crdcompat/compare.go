@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
+
+// deprecated is in the description of a field that the next release may remove.
+const deprecated = "Deprecated:"
 
 // compare lists what an object or a client that fits before may miss or violate after. It doesn't
 // compare CEL rules: most of them say what the servers couldn't do anyway.
@@ -58,7 +62,7 @@ func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []stri
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
 		was := before.Properties[name]
 		is, ok := after.Properties[name]
-		report(!ok, "%s is removed", name)
+		report(!ok && !strings.Contains(was.Description, deprecated), "%s is removed", name)
 		if ok {
 			breaks = append(breaks, schemas(path+"."+name, &was, &is)...)
 		}

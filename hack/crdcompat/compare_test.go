@@ -15,7 +15,8 @@ func crd(schema string) string {
 func TestCompare(t *testing.T) {
 	const spec = `{type: object, required: [a], properties: {
   a: {type: string, enum: [x, w], maxLength: 5, pattern: "^x"}, b: {type: array, minItems: 1, items: {type: integer}},
-  c: {type: object, additionalProperties: {type: string, minLength: 2}}, d: {type: string, nullable: true}}}`
+  c: {type: object, additionalProperties: {type: string, minLength: 2}}, d: {type: string, nullable: true},
+  e: {type: string, description: "e is old. Deprecated: use a."}}}`
 	for name, test := range map[string]struct {
 		after string
 		want  []string
@@ -37,7 +38,7 @@ func TestCompare(t *testing.T) {
 			`Desk v1.spec.d: null is no longer allowed`,
 			`Desk v1.spec.d: the values are now limited`,
 		}},
-		"without a field": {crd(`{type: object, required: [a], properties: {
+		"without two fields": {crd(`{type: object, required: [a], properties: {
   a: {type: string, enum: [x, w], maxLength: 5, pattern: "^x"}, b: {type: array, minItems: 1, items: {type: integer}},
   c: {type: object, additionalProperties: {type: string, minLength: 2}}}}`), []string{`Desk v1.spec: d is removed`}},
 		"without the version": {`{spec: {names: {kind: Desk}, versions: [{name: v2, served: true}]}}`,

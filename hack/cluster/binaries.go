@@ -48,11 +48,11 @@ func olderKubernetes() []string { return []string{"1.36", "1.35"} }
 
 // modules lists the folders under hack/cluster that pin programs.
 func modules() []string {
-	folders := []string{newest, "coredns"}
-	for _, minor := range olderKubernetes() {
-		folders = append(folders, newest+"-"+minor)
+	all := olderKubernetes()
+	for i := range all {
+		all[i] = newest + "-" + all[i]
 	}
-	return folders
+	return append(all, newest, "coredns")
 }
 
 // newest is the module folder of the cluster's Kubernetes.

@@ -26,8 +26,8 @@ func compare(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 		case at < 0 || was.Served && !after.Spec.Versions[at].Served:
 			breaks = append(breaks, fmt.Sprintf("%s: version %s is no longer served", kind, was.Name))
 		default:
-			is := after.Spec.Versions[at]
-			breaks = append(breaks, schemas(kind+" "+was.Name, was.Schema.OpenAPIV3Schema, is.Schema.OpenAPIV3Schema)...)
+			is := after.Spec.Versions[at].Schema
+			breaks = append(breaks, schemas(kind+" "+was.Name, was.Schema.OpenAPIV3Schema, is.OpenAPIV3Schema)...)
 		}
 	}
 	return breaks
@@ -55,24 +55,32 @@ func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []stri
 	report(after.Pattern != "" && after.Pattern != before.Pattern, "the pattern was %q and is %q", before.Pattern,
 		after.Pattern)
 	report(raised(before.Minimum, after.Minimum) || raised(before.MinLength, after.MinLength) ||
-		raised(before.MinItems, after.MinItems) || raised(before.MinProperties, after.MinProperties), "a minimum is raised")
+		raised(before.MinItems, after.MinItems) || raised(before.MinProperties, after.MinProperties),
+		"a minimum is raised")
 	report(lowered(before.Maximum, after.Maximum) || lowered(before.MaxLength, after.MaxLength) ||
 		lowered(before.MaxItems, after.MaxItems) || lowered(before.MaxProperties, after.MaxProperties),
 		"a maximum is lowered")
+	return append(breaks, inner(path, before, after)...)
+}
+
+// inner compares the schemas of the fields, items and values at a path.
+func inner(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
+	var breaks []string
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
 		was := before.Properties[name]
 		is, ok := after.Properties[name]
-		report(!ok && !strings.Contains(was.Description, deprecated), "%s is removed", name)
 		if ok {
 			breaks = append(breaks, schemas(path+"."+name, &was, &is)...)
+		} else if !strings.Contains(was.Description, deprecated) {
+			breaks = append(breaks, fmt.Sprintf("%s: %s is removed", path, name))
 		}
 	}
 	if before.Items != nil && after.Items != nil {
 		breaks = append(breaks, schemas(path+"[]", before.Items.Schema, after.Items.Schema)...)
 	}
-	if before.AdditionalProperties != nil && after.AdditionalProperties != nil &&
-		before.AdditionalProperties.Schema != nil && after.AdditionalProperties.Schema != nil {
-		breaks = append(breaks, schemas(path+"{}", before.AdditionalProperties.Schema, after.AdditionalProperties.Schema)...)
+	was, is := before.AdditionalProperties, after.AdditionalProperties
+	if was != nil && is != nil && was.Schema != nil && is.Schema != nil {
+		breaks = append(breaks, schemas(path+"{}", was.Schema, is.Schema)...)
 	}
 	return breaks
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,9 +19,7 @@ import (
 const bases = "config/crd/bases"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	breaks, err := check(ctx)
+	breaks, err := check(context.Background())
 	switch {
 	case errors.Is(err, previous.ErrNoHistory) && !previous.Required():
 		fmt.Fprintln(os.Stderr, "crdcompat: not checked:", err)

@@ -62,7 +62,7 @@ func (r Release) Files(ctx context.Context, folder string) (map[string][]byte, e
 		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, name := range strings.Fields(string(list)) {
+	for name := range strings.FieldsSeq(string(list)) {
 		if files[filepath.Base(name)], err = git(ctx, r.checkout, "show", r.revision+":"+name); err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (r Release) Extract(ctx context.Context, folder string) error {
 
 func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", folder}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", folder}, args...)...) //nolint:gosec // no shell
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

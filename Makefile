@@ -11,6 +11,8 @@ GOTESTFLAGS ?=
 # Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the
 # label s3 build an S3 server first.
 E2EFLAGS ?=
+# An older minor of Kubernetes for `make test`, for example KUBERNETES=1.36; empty is the newest.
+KUBERNETES ?=
 FUZZTIME ?= 10s
 # The build tags of programs, those of hack/shipped.
 TAGS := disable_grpc_modules,grpcnotrace
@@ -32,7 +34,7 @@ demo: ## Start a local cluster, install csenv, run the samples and print their s
 .PHONY: test
 test: ## Run unit, property and envtest suites (real etcd, kube-apiserver, controllers).
 	@echo "==> finding etcd, kube-apiserver and kube-controller-manager (built from Go modules: 6 minutes, once)"
-	@assets="$$($(CLUSTER) envtest)"; \
+	@assets="$$($(CLUSTER) envtest --kubernetes=$(KUBERNETES))"; \
 	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
 	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
 
@@ -44,20 +46,23 @@ build: ## Build all binaries into bin/.
 	go build -trimpath -tags $(TAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs and RBAC from the Go types and markers.
+generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types and markers.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
+		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
 
 .PHONY: verify
-verify: generate ## Fail if generated files, go.mod or formatting differ from the commit.
+verify: generate ## Fail if generated files, go.mod or formatting differ from the commit, or a CRD breaks the last release.
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	go mod verify >/dev/null
 	go mod tidy -diff
-	@if [ -n "$$(git status --porcelain -- api config go.mod go.sum)" ]; then \
-		git --no-pager diff -- api config go.mod go.sum; git status --short -- api config; \
+	@if [ -n "$$(git status --porcelain -- api config docs/api.md go.mod go.sum)" ]; then \
+		git --no-pager diff -- api config docs/api.md go.mod go.sum; git status --short -- api config docs/api.md; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
+	go run ./hack/crdcompat
 
 .PHONY: lint
 lint: ## Run go vet and golangci-lint, and check the width of comments.
@@ -85,6 +90,10 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 .PHONY: test-e2e
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
+
+.PHONY: test-upgrade
+test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.
+	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=upgrade'
 
 .PHONY: test-browser
 test-browser: ## Test the web pages in Chromium, which is installed with apt-get if it is missing, with axe-core.

@@ -47,7 +47,7 @@ const (
 	OraclePolicy BuiltinPolicy = "Oracle"
 	// NoopPolicy achieves nothing: the lower bound of a benchmark.
 	NoopPolicy BuiltinPolicy = "Noop"
-	// NullPolicy is another name of NoopPolicy, which YAML reads as no value unless it is quoted.
+	// NullPolicy is another name of Noop, which YAML reads as no value unless it is quoted.
 	NullPolicy BuiltinPolicy = "Null"
 )
 

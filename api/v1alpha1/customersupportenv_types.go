@@ -55,8 +55,11 @@ type ServiceType string
 
 // The types of Services.
 const (
-	ClusterIPService    ServiceType = "ClusterIP"
-	NodePortService     ServiceType = "NodePort"
+	// ClusterIPService is reachable only from the cluster.
+	ClusterIPService ServiceType = "ClusterIP"
+	// NodePortService is also reachable through a port of every node.
+	NodePortService ServiceType = "NodePort"
+	// LoadBalancerService is also reachable through a load balancer of the cluster's provider.
 	LoadBalancerService ServiceType = "LoadBalancer"
 )
 

@@ -23,10 +23,12 @@ type Metric string
 
 // The metrics that aren't pass^k.
 const (
+	// MeanScoreMetric is the mean score of the scored and failed episodes.
 	MeanScoreMetric Metric = "meanScore"
 	// MeanScoreLowMetric is the lower bound of the mean's 95 % interval.
 	MeanScoreLowMetric Metric = "meanScoreLow"
-	PassRateMetric     Metric = "passRate"
+	// PassRateMetric is the share of these episodes whose score is at least the pass score.
+	PassRateMetric Metric = "passRate"
 	// CoverageMetric is the share of the planned episodes that are scored.
 	CoverageMetric Metric = "coverage"
 	// DeltaMetric is the mean score minus that of the baseline.

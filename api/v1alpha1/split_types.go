@@ -8,9 +8,13 @@ type ScenarioSplit string
 
 // The splits of the scenarios. Those of packs are mostly Private.
 const (
-	TrainSplit   ScenarioSplit = "Train"
-	DevSplit     ScenarioSplit = "Dev"
-	TestSplit    ScenarioSplit = "Test"
+	// TrainSplit is public, to train on.
+	TrainSplit ScenarioSplit = "Train"
+	// DevSplit is public, to compare versions of an agent on.
+	DevSplit ScenarioSplit = "Dev"
+	// TestSplit is public, to measure on.
+	TestSplit ScenarioSplit = "Test"
+	// PrivateSplit is not published.
 	PrivateSplit ScenarioSplit = "Private"
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,10 +28,10 @@ type program struct {
 // need only these.
 func programs() []program {
 	kubernetes := func(name, firstBuild string) program {
-		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: "kubernetes", firstBuild: firstBuild}
+		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: newest, firstBuild: firstBuild}
 	}
 	return []program{
-		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: "kubernetes", firstBuild: "1 minute"},
+		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: newest, firstBuild: "1 minute"},
 		kubernetes("kube-apiserver", "4 minutes"),
 		kubernetes("kubectl", "30 seconds"),
 		kubernetes("kube-controller-manager", "90 seconds"),
@@ -40,6 +41,22 @@ func programs() []program {
 		{name: "coredns", pkg: "github.com/coredns/coredns", module: "coredns", firstBuild: "2 minutes"},
 	}
 }
+
+// olderKubernetes lists the minors before the newest on which the envtest suites run. Each has a module
+// folder kubernetes-MINOR.
+func olderKubernetes() []string { return []string{"1.36", "1.35"} }
+
+// modules lists the folders under hack/cluster that pin programs.
+func modules() []string {
+	all := olderKubernetes()
+	for i := range all {
+		all[i] = newest + "-" + all[i]
+	}
+	return append(all, newest, "coredns")
+}
+
+// newest is the module folder of the cluster's Kubernetes.
+const newest = "kubernetes"
 
 // pins are the module versions in a go.mod file.
 type pins map[string]string
@@ -73,7 +90,7 @@ func newBuilder(progress io.Writer) (builder, error) {
 		return builder{}, err
 	}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{}}
-	for _, module := range []string{"kubernetes", "coredns"} {
+	for _, module := range modules() {
 		if b.pinned[module], err = readPins(b.pinFile(module)); err != nil {
 			return builder{}, err
 		}
@@ -85,24 +102,25 @@ func (b builder) pinFile(module string) string {
 	return filepath.Join(b.repo, "hack", "cluster", module, "go.mod")
 }
 
-func (b builder) kubernetesVersion() string { return b.pinned["kubernetes"]["k8s.io/kubernetes"] }
+func (b builder) kubernetesVersion() string { return b.pinned[newest]["k8s.io/kubernetes"] }
 
 func (b builder) versionOf(p program) string {
 	switch p.name {
 	case "etcd":
-		return b.pinned["kubernetes"]["go.etcd.io/etcd/server/v3"]
+		return b.pinned[newest]["go.etcd.io/etcd/server/v3"]
 	case "coredns":
 		return b.pinned["coredns"]["github.com/coredns/coredns"]
 	}
-	return b.kubernetesVersion()
+	return b.pinned[p.module]["k8s.io/kubernetes"]
 }
 
 // folder returns the folder of a module's binaries. Its name contains every version, so that a new
 // version is built and a fresh clone reuses existing binaries.
 func (b builder) folder(module string) string {
 	name := "coredns-" + b.pinned["coredns"]["github.com/coredns/coredns"]
-	if module == "kubernetes" {
-		name = "kubernetes-" + b.kubernetesVersion() + "-etcd-" + b.pinned["kubernetes"]["go.etcd.io/etcd/server/v3"]
+	if module != "coredns" {
+		name = "kubernetes-" + b.pinned[module]["k8s.io/kubernetes"] + "-etcd-" +
+			b.pinned[newest]["go.etcd.io/etcd/server/v3"]
 	}
 	return filepath.Join(b.cache, "bin", name)
 }
@@ -175,7 +193,7 @@ func (b builder) ldflags(p program) string {
 	if !strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
 		return flags
 	}
-	version := b.kubernetesVersion()
+	version := b.versionOf(p)
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	const stamp = " -X k8s.io/component-base/version."
@@ -215,9 +233,38 @@ func showLife(progress io.Writer, what string) (stop func()) {
 	return func() { close(done) }
 }
 
-// envtestAssets returns the folder of the programs that the envtest suites need.
-func (b builder) envtestAssets(ctx context.Context) (string, error) {
-	return b.folder("kubernetes"), b.ensure(ctx, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
+// envtestAssets returns the folder of the programs that the envtest suites need, of a minor of
+// Kubernetes or, if it is empty, of the newest.
+func (b builder) envtestAssets(ctx context.Context, minor string) (string, error) {
+	shared := []string{"etcd", "kubectl"}
+	versioned := []string{"kube-apiserver", "kube-controller-manager"}
+	if minor == "" || strings.HasPrefix(b.kubernetesVersion(), "v"+minor+".") {
+		return b.folder(newest), b.ensure(ctx, append(shared, versioned...)...)
+	}
+	if !slices.Contains(olderKubernetes(), minor) {
+		return "", fmt.Errorf("no Kubernetes %q is pinned here: use %s, or nothing for %s", minor,
+			strings.Join(olderKubernetes(), ", "), b.kubernetesVersion())
+	}
+	if err := b.ensure(ctx, shared...); err != nil {
+		return "", err
+	}
+	for _, p := range programs() {
+		if !slices.Contains(versioned, p.name) {
+			continue
+		}
+		p.module = newest + "-" + minor
+		if err := b.ensureOne(ctx, p); err != nil {
+			return "", err
+		}
+	}
+	folder := b.folder(newest + "-" + minor)
+	for _, name := range shared {
+		err := os.Symlink(b.find(name), filepath.Join(folder, name))
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("linking %s: %w", name, err)
+		}
+	}
+	return folder, nil
 }
 
 // print prints the paths for the command binaries.

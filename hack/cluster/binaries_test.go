@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,22 +26,41 @@ func realPins(t *testing.T) builder {
 
 func TestPinnedStagingModulesFollowKubernetes(t *testing.T) {
 	b := realPins(t)
-	data, err := os.ReadFile(b.pinFile("kubernetes"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := modfile.Parse("go.mod", data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "v0" + strings.TrimPrefix(b.kubernetesVersion(), "v1")
-	for _, r := range file.Replace {
-		if r.Old.Path != r.New.Path || r.New.Version != want {
-			t.Errorf("%s is replaced by %s %s, not by %s", r.Old.Path, r.New.Path, r.New.Version, want)
+	for module, staging := range map[string]int{newest: 33, newest + "-1.36": 33, newest + "-1.35": 31} {
+		data, err := os.ReadFile(b.pinFile(module))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := modfile.Parse("go.mod", data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "v0" + strings.TrimPrefix(b.pinned[module]["k8s.io/kubernetes"], "v1")
+		for _, r := range file.Replace {
+			if r.Old.Path != r.New.Path || r.New.Version != want {
+				t.Errorf("%s: %s is replaced by %s %s, not by %s", module, r.Old.Path, r.New.Path, r.New.Version, want)
+			}
+		}
+		if len(file.Replace) != staging {
+			t.Errorf("%s: %d staging modules are replaced, not %d", module, len(file.Replace), staging)
 		}
 	}
-	if len(file.Replace) != 33 {
-		t.Errorf("%d staging modules are replaced, Kubernetes has 33", len(file.Replace))
+}
+
+func TestOlderKubernetesAreTheTwoMinorsBeforeTheNewest(t *testing.T) {
+	b := realPins(t)
+	minor, err := strconv.Atoi(strings.Split(b.kubernetesVersion(), ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{fmt.Sprintf("1.%d", minor-1), fmt.Sprintf("1.%d", minor-2)}
+	if diff := cmp.Diff(want, olderKubernetes()); diff != "" {
+		t.Errorf("older minors (-want +got):\n%s", diff)
+	}
+	for _, older := range olderKubernetes() {
+		if version := b.pinned[newest+"-"+older]["k8s.io/kubernetes"]; !strings.HasPrefix(version, "v"+older+".") {
+			t.Errorf("the module of %s pins %s", older, version)
+		}
 	}
 }
 
@@ -78,8 +99,9 @@ func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	f := folders{node: firstNode(), repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
 		state: filepath.Join(dir, "state")}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{
-		"kubernetes": {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5"},
-		"coredns":    {"github.com/coredns/coredns": "v1.6.7"},
+		"kubernetes":      {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5"},
+		"kubernetes-1.36": {"k8s.io/kubernetes": "v1.36.9"},
+		"coredns":         {"github.com/coredns/coredns": "v1.6.7"},
 	}}
 	for module := range b.pinned {
 		if err := os.MkdirAll(filepath.Dir(b.pinFile(module)), 0o755); err != nil {
@@ -171,7 +193,7 @@ func TestPrintPaths(t *testing.T) {
 func TestEnvtestAssets(t *testing.T) {
 	fakePrograms(t, map[string]string{"go": fakeGo})
 	b := sampleBuilder(t, io.Discard)
-	dir, err := b.envtestAssets(t.Context())
+	dir, err := b.envtestAssets(t.Context(), "")
 	if err != nil || dir != b.folder("kubernetes") {
 		t.Fatalf("%s, %v", dir, err)
 	}
@@ -180,6 +202,31 @@ func TestEnvtestAssets(t *testing.T) {
 		if built(b.find(name)) != want {
 			t.Errorf("%s is built: %v, want %v", name, !want, want)
 		}
+	}
+}
+
+func TestEnvtestAssetsOfAnOlderKubernetes(t *testing.T) {
+	calls := fakePrograms(t, map[string]string{"go": fakeGo})
+	b := sampleBuilder(t, io.Discard)
+	for range 2 {
+		dir, err := b.envtestAssets(t.Context(), "1.36")
+		if err != nil || dir != filepath.Join(b.cache, "bin", "kubernetes-v1.36.9-etcd-v3.4.5") {
+			t.Fatalf("%s, %v", dir, err)
+		}
+		for _, name := range []string{"etcd", "kubectl", "kube-apiserver", "kube-controller-manager"} {
+			if !built(filepath.Join(dir, name)) {
+				t.Errorf("%s is missing", name)
+			}
+		}
+	}
+	log := calls.log(t)
+	if strings.Count(log, "\n") != 4 || strings.Count(log, "0 kubernetes-1.36 build ") != 2 ||
+		strings.Count(log, "gitVersion=v1.36.9 ") != 2 {
+		t.Errorf("calls:\n%s", log)
+	}
+	_, err := b.envtestAssets(t.Context(), "1.20")
+	if err == nil || !strings.Contains(err.Error(), `no Kubernetes "1.20" is pinned here: use 1.36, 1.35, or nothing`) {
+		t.Errorf("error %v", err)
 	}
 }
 

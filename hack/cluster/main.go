@@ -222,7 +222,8 @@ Without names, prints all binaries, one "name<TAB>path" per line. With names, pr
 }
 
 func envtestCommand() *cobra.Command {
-	return &cobra.Command{
+	var minor string
+	cmd := &cobra.Command{
 		Use:     "envtest",
 		Short:   "Print a folder for KUBEBUILDER_ASSETS, filling it first if it has to",
 		Example: `  KUBEBUILDER_ASSETS="$(go run ./hack/cluster envtest)" go test ./...`,
@@ -232,7 +233,7 @@ func envtestCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := b.envtestAssets(cmd.Context())
+			dir, err := b.envtestAssets(cmd.Context(), minor)
 			if err != nil {
 				return err
 			}
@@ -240,4 +241,7 @@ func envtestCommand() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&minor, "kubernetes", "", "an older minor of Kubernetes, "+
+		strings.Join(olderKubernetes(), " or ")+"; empty is the cluster's")
+	return cmd
 }

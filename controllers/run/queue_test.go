@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// defaultQueuePolicy does to the Jobs of a namespace what Kueue's admission does if the namespace has
-// a LocalQueue with the name default.
+// defaultQueuePolicy does to the Jobs of a namespace what Kueue's admission does if the namespace
+// has a LocalQueue with the name default.
 func defaultQueuePolicy(namespace string) (*admissionv1.MutatingAdmissionPolicy,
 	*admissionv1.MutatingAdmissionPolicyBinding) {
 	const name = "default-queue"

@@ -24,8 +24,17 @@ func enqueue(s *snapshot) {
 	s.run.Labels = map[string]string{labelQueue: "gpus"}
 	if s.job != nil {
 		s.job.Labels = jobLabels(s.run)
+		s.job.Annotations[annotationQueue] = "gpus"
 		s.job.Spec.Suspend = new(true)
 	}
+}
+
+// defaultQueue puts the Job of a run without a label into a queue, as Kueue's admission does in a
+// namespace with a default queue.
+func defaultQueue(s *snapshot) {
+	s.job.Labels = jobLabels(s.run)
+	s.job.Labels[labelQueue] = "default"
+	s.job.Spec.Suspend = new(true)
 }
 
 // TestSuspension starts every case with a run of four shards whose Job plays.
@@ -44,7 +53,7 @@ func TestSuspension(t *testing.T) {
 				true)
 		}, held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
 		"suspended, its Job was deleted": {func(s *snapshot) { suspend(s.run, true); s.job = nil },
-			held + "Complete=False/Suspended" + notFailed, "0 of 4", "create"},
+			held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
 		"resumed": {func(s *snapshot) { s.job.Spec.Suspend = new(true) },
 			envReady + "Complete=False/Running" + notFailed, "0 of 4", "resume"},
 		"queued and not admitted yet": {enqueue, envReady + "Complete=False/Queued" + notFailed,
@@ -60,6 +69,20 @@ func TestSuspension(t *testing.T) {
 		"waits in a queue that the run has left": {
 			func(s *snapshot) { enqueue(s); s.run.Labels = nil }, envReady + "Complete=False/Queued" + notFailed,
 			"waits until queue gpus", "delete",
+		},
+		"waits in a default queue": {defaultQueue, envReady + "Complete=False/Queued" + notFailed,
+			"waits until queue default", ""},
+		"waits in a default queue, and the run names another": {
+			func(s *snapshot) { defaultQueue(s); s.run.Labels = map[string]string{labelQueue: "gpus"} },
+			envReady + "Complete=False/Queued" + notFailed, "waits until queue default", "delete",
+		},
+		"waits in a default queue, suspended": {func(s *snapshot) { defaultQueue(s); suspend(s.run, true) },
+			held + "Complete=False/Suspended" + notFailed, "0 of 4", "delete"},
+		"admitted by a default queue": {func(s *snapshot) { defaultQueue(s); s.job.Spec.Suspend = new(false) },
+			envReady + "Complete=False/Running" + notFailed, "0 of 4", ""},
+		"waits in its queue since an earlier version": {
+			func(s *snapshot) { enqueue(s); delete(s.job.Annotations, annotationQueue) },
+			envReady + "Complete=False/Queued" + notFailed, "waits until queue gpus", "",
 		},
 		"plays, and the run has left the queue": {
 			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false); s.run.Labels = nil },
@@ -99,7 +122,7 @@ func TestSuspension(t *testing.T) {
 			if got := jobDecision(d); got != tc.job {
 				t.Errorf("job: %q, want %q", got, tc.job)
 			}
-			if d.createJob != nil && d.createJob.suspended != (suspended(s.run) || queued(s.run)) {
+			if d.createJob != nil && d.createJob.suspended != queued(s.run) {
 				t.Errorf("the new Job is suspended: %v", d.createJob.suspended)
 			}
 		})

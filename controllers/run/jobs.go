@@ -47,7 +47,7 @@ func keepJob(d *decision, s snapshot) {
 	case !s.job.DeletionTimestamp.IsZero():
 	case jobAttemptOf(s.job) != d.status.Shards.Rounds, next == nil && stillActive(s.job),
 		suspended(s.run) && queuedJob(s.job) && stillActive(s.job),
-		heldByQueue(s) && s.job.Labels[labelQueue] != s.run.Labels[labelQueue]:
+		heldByQueue(s) && requestedQueue(s.job) != s.run.Labels[labelQueue]:
 		// A Job that waits in a queue is replaced when its run's label names another queue or none.
 		d.deleteJob = true
 	case jobEnded(s.job):
@@ -62,12 +62,13 @@ func keepJob(d *decision, s snapshot) {
 	}
 }
 
-// nextJob is the Job that plays the missing shards, nil while there should be none.
+// nextJob is the Job that plays the missing shards, nil while there should be none. None is created
+// for a suspended run: admission may put it into a queue, which would start it.
 func nextJob(d *decision, s snapshot) *jobSpec {
-	if suspended(s.run) && queued(s.run) {
+	if suspended(s.run) && (s.job == nil || queued(s.run)) {
 		return nil
 	}
-	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run),
+	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: queued(s.run),
 		inputs: plannedInputs(d, s)}
 }
 
@@ -115,8 +116,19 @@ func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
 
 func queued(run *v1alpha1.EvaluationRun) bool { return run.Labels[labelQueue] != "" }
 
-// queuedJob reports whether a Job is in a queue, which is decided when it is created.
+// queuedJob reports whether a Job is in a queue, which is decided when it is created: by its run's
+// label, or by admission if the namespace has a default queue.
 func queuedJob(job *batchv1.Job) bool { return job.Labels[labelQueue] != "" }
+
+// requestedQueue is the queue that the run's label named when the Job was created, "" for none. The
+// Job's own label may differ, because admission may have set it. Jobs of earlier versions have the
+// label only.
+func requestedQueue(job *batchv1.Job) string {
+	if queue, noted := job.Annotations[annotationQueue]; noted {
+		return queue
+	}
+	return job.Labels[labelQueue]
+}
 
 // heldByQueue reports whether the queue hasn't admitted the Job.
 func heldByQueue(s snapshot) bool {

@@ -38,6 +38,7 @@ const (
 	// annotationShards lists the shards that a Job plays: its index i is the i-th of them.
 	annotationShards  = "csenv.dev/shards"
 	annotationAttempt = "csenv.dev/round" // numbers the Jobs of the run
+	annotationQueue   = "csenv.dev/queue" // the run's queue when the Job was created, "" for none
 
 	runnerContainer = "runner"
 	agentContainer  = "agent"
@@ -119,6 +120,7 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 			Finalizers: []string{summaryFinalizer}},
 		Spec: runnerPod(s, spec),
 	}
+	annotations[annotationQueue] = run.Labels[labelQueue]
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: run.Name, Namespace: run.Namespace, Labels: jobLabels(run), OwnerReferences: owners(run),

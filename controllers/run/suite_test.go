@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 	BeforeAll(func() {
 		types := runtime.NewScheme()
 		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme,
-			v1alpha1.AddToScheme} {
+			admissionv1.AddToScheme, v1alpha1.AddToScheme} {
 			Expect(add(types)).To(Succeed())
 		}
 		var err error
@@ -310,6 +311,40 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
 		Expect(c.run(ctx).Status.Progress).To(Equal("1"))
 	})
+
+	It("leaves a Job in the queue that admission chose", func(ctx SpecContext) {
+		policy, binding := defaultQueuePolicy(c.namespace)
+		Expect(api.Create(ctx, policy)).To(Succeed())
+		Expect(api.Create(ctx, binding)).To(Succeed())
+		// The API server follows its policies with a delay.
+		probe := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: c.namespace},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}}}}
+		Eventually(func() map[string]string {
+			job := probe.DeepCopy()
+			Expect(api.Create(ctx, job, client.DryRunAll)).To(Succeed())
+			return job.Labels
+		}, time.Minute, 100*time.Millisecond).Should(HaveKey(labelQueue))
+
+		c.createPool(ctx)
+		c.createRun(ctx)
+		c.reconcile(ctx)
+		made := c.job(ctx)
+		Expect(made.Labels).To(HaveKeyWithValue(labelQueue, "default"))
+		Expect(made.Spec.Suspend).To(HaveValue(BeTrue()))
+		for range 3 {
+			c.reconcile(ctx)
+		}
+		Expect(c.job(ctx).UID).To(Equal(made.UID), "the Job is replaced again and again")
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Queued"))
+
+		By("creating none while the run is suspended")
+		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true) })
+		for range 3 {
+			c.reconcile(ctx)
+			Expect(apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(made), &batchv1.Job{}))).To(BeTrue())
+		}
+	}, SpecTimeout(2*time.Minute))
 
 	It("resizes the Job", func(ctx SpecContext) {
 		c.createPool(ctx)

@@ -1,0 +1,37 @@
+package run
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// defaultQueuePolicy does to the Jobs of a namespace what Kueue's admission does if the namespace
+// has a LocalQueue with the name default.
+func defaultQueuePolicy(namespace string) (*admissionv1.MutatingAdmissionPolicy,
+	*admissionv1.MutatingAdmissionPolicyBinding) {
+	const name = "default-queue"
+	policy := &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+					corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"},
+						Resources: []string{"jobs"}},
+				}}},
+			},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "without-a-queue",
+				Expression: `!has(object.metadata.labels) || !('` + labelQueue + `' in object.metadata.labels)`}},
+			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{` +
+					`metadata: Object.metadata{labels: {"` + labelQueue + `": "default"}}, ` +
+					`spec: Object.spec{suspend: true}}`}}},
+		},
+	}
+	return policy, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
+}

@@ -55,7 +55,8 @@ func cleanUpNamespace(ctx context.Context, api client.Client, namespace string) 
 		group, labels := v1alpha1.GroupVersion, client.MatchingLabels{}
 		if kind == "Pod" {
 			group, labels = corev1.SchemeGroupVersion, client.MatchingLabels{
-				v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue, v1alpha1.LabelComponent: v1alpha1.ComponentRunner}
+				v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue,
+				v1alpha1.LabelComponent: v1alpha1.ComponentRunner}
 		}
 		list := listOf(group.WithKind(kind))
 		if err := api.List(ctx, list, client.InNamespace(namespace), labels); meta.IsNoMatchError(err) {

@@ -194,11 +194,10 @@ func TestWatchNamespaces(t *testing.T) {
 		"A": `"A" is no name`,
 	} {
 		var list namespaceList
+		err := list.Set(value)
 		got := list.String()
-		if err := list.Set(value); err != nil {
+		if err != nil {
 			got = err.Error()
-		} else {
-			got = list.String()
 		}
 		if !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %s, want %s", value, got, want)

@@ -23,8 +23,8 @@ type part struct {
 	objects []string // KIND/NAME
 }
 
-// edit replaces a line of an object, which must occur once, or a block: the line and the deeper ones
-// below it.
+// edit replaces a line of an object, which must occur once, or a block: the line and the deeper
+// ones below it.
 type edit struct {
 	line  string
 	block bool

@@ -36,7 +36,8 @@ func templateFiles() []templateFile {
 			name: "network-policy.yaml", source: "config/network-policy",
 			parts: []part{
 				{[]string{"if .Values.networkPolicy.enabled"}, []string{"NetworkPolicy/csenv-manager-metrics"}},
-				{[]string{"if and .Values.networkPolicy.enabled .Values.ui.enabled"}, []string{"NetworkPolicy/csenv-ui"}},
+				{[]string{"if .Values.networkPolicy.enabled", "if .Values.ui.enabled"},
+					[]string{"NetworkPolicy/csenv-ui"}},
 			},
 		},
 		{
@@ -61,8 +62,9 @@ func keep() []edit {
 
 func operatorParts() []part {
 	return []part{
-		{nil, []string{"ServiceAccount/csenv-manager", "Role/csenv-leader-election", "RoleBinding/csenv-leader-election",
-			"Lease/csenv-manager", "Service/csenv-manager-metrics", "Deployment/csenv-manager"}},
+		{nil, []string{"ServiceAccount/csenv-manager", "Role/csenv-leader-election",
+			"RoleBinding/csenv-leader-election", "Lease/csenv-manager", "Service/csenv-manager-metrics",
+			"Deployment/csenv-manager"}},
 		{[]string{perNamespace}, []string{"ClusterRole/csenv-manager", "ClusterRoleBinding/csenv-manager"}},
 		{[]string{"if .Values.metrics.secure"}, []string{"ClusterRole/csenv-metrics-auth",
 			"ClusterRoleBinding/csenv-metrics-auth", "ClusterRole/csenv-metrics-reader"}},
@@ -94,8 +96,8 @@ func operatorEdits() map[string][]edit {
 			{line: "          value: csenv:dev", with: `          value: {{ include "csenv.image" . }}`},
 			{line: "        resources:", block: true, with: `        resources:
           {{- toYaml .Values.resources | nindent 10 }}`},
-			{line: "      topologySpreadConstraints:", block: true, with: "      {{- " + manyReplicas + " }}\n" + original +
-				"\n      {{- end }}"},
+			{line: "      topologySpreadConstraints:", block: true,
+				with: "      {{- " + manyReplicas + " }}\n" + original + "\n      {{- end }}"},
 		}...),
 	}
 }
@@ -112,7 +114,7 @@ func uiEdits() map[string][]edit {
 		"Deployment/csenv-ui": append(podEdits("        image: csenv:dev"), []edit{
 			{line: "        - --all-namespaces", with: `        {{- with .Values.watchNamespaces }}
         {{- if gt (len .) 1 }}
-        {{- fail "ui.enabled: the pages show one namespace or all: shorten watchNamespaces, or run csenv ui elsewhere" }}
+        {{- fail "ui.enabled: the pages show one namespace or all, but watchNamespaces has several" }}
         {{- end }}
         - --namespace={{ first . }}
         {{- else }}

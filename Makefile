@@ -46,12 +46,13 @@ build: ## Build all binaries into bin/.
 	go build -trimpath -tags $(TAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types and markers.
+generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, and the Helm chart from config.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
 	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
 		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
+	go run -C hack/chart .
 
 .PHONY: verify
 verify: generate ## Fail if generated files, go.mod or formatting differ from the commit, or a CRD breaks the last release.
@@ -59,8 +60,9 @@ verify: generate ## Fail if generated files, go.mod or formatting differ from th
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	go mod verify >/dev/null
 	go mod tidy -diff
-	@if [ -n "$$(git status --porcelain -- api config docs/api.md go.mod go.sum)" ]; then \
-		git --no-pager diff -- api config docs/api.md go.mod go.sum; git status --short -- api config docs/api.md; \
+	@paths="api config charts docs/api.md go.mod go.sum"; \
+	if [ -n "$$(git status --porcelain -- $$paths)" ]; then \
+		git --no-pager diff -- $$paths; git status --short -- $$paths; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
 	go run ./hack/crdcompat
 
@@ -107,6 +109,10 @@ test-scale: ## Measure the operator with many simulated pods and runners.
 .PHONY: test-alerts
 test-alerts: ## Check the alerts and the dashboard with promtool, which is built if it is not on PATH.
 	cd hack/promtool && go test -timeout 30m ./...
+
+.PHONY: test-chart
+test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
+	cd hack/chart && go test $(GOTESTFLAGS) ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks of the hot paths.

@@ -123,7 +123,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // or one of its pods changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := errors.Join(r.metrics.register(metrics.Registry),
-		metrics.Registry.Register(newCollector(mgr.GetClient()))); err != nil {
+		metrics.Registry.Register(newCollector(mgr.GetClient(), mgr.Elected()))); err != nil {
 		return fmt.Errorf("registering the pools' metrics: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).

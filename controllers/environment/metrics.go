@@ -163,15 +163,18 @@ func freeSlots(s snapshot) int64 {
 	return free
 }
 
-// collector counts pools at each scrape.
+// collector counts pools at each scrape. Only the leader shows them, so that sums over replicas of
+// the operator are right.
 type collector struct {
-	reader client.Reader
-	pools  *prometheus.Desc
+	reader  client.Reader
+	elected <-chan struct{}
+	pools   *prometheus.Desc
 }
 
-func newCollector(reader client.Reader) *collector {
+func newCollector(reader client.Reader, elected <-chan struct{}) *collector {
 	return &collector{
-		reader: reader,
+		reader:  reader,
+		elected: elected,
 		pools: prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs by environment and status of Available.",
 			[]string{"environment", "available"}, nil),
 	}
@@ -182,6 +185,11 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) { descs <- c.pools }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
+	select {
+	case <-c.elected:
+	default:
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	var list v1alpha1.CustomerSupportEnvList

@@ -45,10 +45,16 @@ csenv_environments{available="True",environment="Workflow"} 0
 csenv_environments{available="Unknown",environment="Ticket"} 0
 csenv_environments{available="Unknown",environment="Workflow"} 1
 `
-	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader(want)); err != nil {
+	elected := make(chan struct{})
+	counting := newCollector(reader, elected)
+	if n := testutil.CollectAndCount(counting); n != 0 {
+		t.Errorf("an operator that waits for the Lease shows %d series", n)
+	}
+	close(elected)
+	if err := testutil.CollectAndCompare(counting, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	if problems, err := testutil.CollectAndLint(newCollector(reader)); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(counting); err != nil || len(problems) > 0 {
 		t.Errorf("names that Prometheus advises against: %v, %v", problems, err)
 	}
 }
@@ -60,7 +66,9 @@ func TestCollectorWithoutTheCache(t *testing.T) {
 			return errors.New("cache not started")
 		},
 	}).Build()
-	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader("")); err == nil ||
+	elected := make(chan struct{})
+	close(elected)
+	if err := testutil.CollectAndCompare(newCollector(reader, elected), strings.NewReader("")); err == nil ||
 		!strings.Contains(err.Error(), "cache not started") {
 		t.Errorf("error = %v, want the scrape to fail", err)
 	}

@@ -115,7 +115,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its
@@ -123,7 +123,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // pods of runs deleted while no operator ran are released.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := errors.Join(r.metrics.register(metrics.Registry),
-		metrics.Registry.Register(newStateCollector(r.client))); err != nil {
+		metrics.Registry.Register(newStateCollector(r.client, mgr.Elected()))); err != nil {
 		return fmt.Errorf("registering the runs' metrics: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).

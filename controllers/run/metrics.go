@@ -136,14 +136,16 @@ func knownClass(class string) string {
 	return score.OtherClass
 }
 
-// stateCollector counts the runs of the cache by state at each scrape.
+// stateCollector counts the runs of the cache by state at each scrape. Only the leader shows them,
+// so that sums over replicas of the operator are right.
 type stateCollector struct {
-	reader client.Reader
-	runs   *prometheus.Desc
+	reader  client.Reader
+	elected <-chan struct{}
+	runs    *prometheus.Desc
 }
 
-func newStateCollector(reader client.Reader) *stateCollector {
-	return &stateCollector{reader: reader, runs: prometheus.NewDesc("csenv_runs",
+func newStateCollector(reader client.Reader, elected <-chan struct{}) *stateCollector {
+	return &stateCollector{reader: reader, elected: elected, runs: prometheus.NewDesc("csenv_runs",
 		"EvaluationRuns by state, as kubectl get shows it.", []string{"state"}, nil)}
 }
 
@@ -152,6 +154,11 @@ func (c *stateCollector) Describe(descriptions chan<- *prometheus.Desc) { descri
 
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(metrics chan<- prometheus.Metric) {
+	select {
+	case <-c.elected:
+	default:
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	var list v1alpha1.EvaluationRunList

@@ -49,7 +49,13 @@ func TestRunsByState(t *testing.T) {
 		Reason: v1alpha1.ReasonCompleted}}
 	w := newWorld(t, newTestRun(), over)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newStateCollector(w.client))
+	elected := make(chan struct{})
+	counting := newStateCollector(w.client, elected)
+	if n := testutil.CollectAndCount(counting); n != 0 {
+		t.Errorf("an operator that waits for the Lease shows %d series", n)
+	}
+	close(elected)
+	registry.MustRegister(counting)
 	want := `# HELP csenv_runs EvaluationRuns by state, as kubectl get shows it.
 # TYPE csenv_runs gauge
 csenv_runs{state="Completed"} 1

@@ -197,8 +197,11 @@ func (r *Reconciler) readNeighbours(ctx context.Context, s *snapshot) error {
 func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.client.Get(ctx, types.NamespacedName{Name: namespace}, space); err != nil {
-		return false, fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
+	if env.Spec.Access.AllowedNamespaces.From == v1alpha1.SelectedNamespaces {
+		// A cache would watch all namespaces, which needs a right on the whole cluster.
+		if err := r.direct.Get(ctx, types.NamespacedName{Name: namespace}, space); err != nil {
+			return false, fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
+		}
 	}
 	allowed, err := access.Allows(env, namespace, space.Labels)
 	if err != nil {

@@ -208,7 +208,8 @@ func overduePods(s snapshot) []corev1.Pod {
 }
 
 // readLostNodes finds out which nodes of overdue pods are lost. Nodes are read past the cache,
-// because this is rare and a cache would hold all nodes.
+// because this is rare and a cache would hold all nodes. Without the right to read nodes, which an
+// operator of single namespaces doesn't have, no node counts as lost.
 func (r *Reconciler) readLostNodes(ctx context.Context, s *snapshot) error {
 	s.lostNodes = map[string]bool{}
 	for _, pod := range overduePods(*s) {
@@ -218,6 +219,10 @@ func (r *Reconciler) readLostNodes(ctx context.Context, s *snapshot) error {
 		}
 		var node corev1.Node
 		err := r.direct.Get(ctx, types.NamespacedName{Name: name}, &node)
+		if apierrors.IsForbidden(err) {
+			s.lostNodes[name] = false
+			continue
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -285,6 +289,26 @@ func TestPodsOfLostNodesAreEnded(t *testing.T) {
 				t.Errorf("node lost %v, overdue %v: %q, want %q", lost, after, got, want)
 			}
 		}
+	}
+}
+
+// The operator of single namespaces has no right on nodes.
+func TestNodesThatMayNotBeReadAreNotLost(t *testing.T) {
+	s, _ := begun(t)
+	pod := deleting(runnerPodOf(s.run, 0), -deleteGrace)
+	pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+	addPods(&s, pod)
+	r := &Reconciler{direct: interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object,
+			_ ...client.GetOption) error {
+			return apierrors.NewForbidden(corev1.Resource("nodes"), key.Name, nil)
+		},
+	})}
+	if err := r.readLostNodes(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if lost, known := s.lostNodes["node"]; lost || !known {
+		t.Errorf("lost nodes %v", s.lostNodes)
 	}
 }
 

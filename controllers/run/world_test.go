@@ -69,6 +69,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			if _, isConfigMap := obj.(*corev1.ConfigMap); isConfigMap {
 				return errors.New("the cache has only the metadata of ConfigMaps")
 			}
+			if obj.GetObjectKind().GroupVersionKind().Kind == "Namespace" {
+				return errors.New("the cache has no namespaces")
+			}
 			if w.read != nil {
 				if answered, err := w.read(key, obj); answered {
 					return err

@@ -79,9 +79,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	By("building the command line with the flags of the image, which reuses its build cache")
 	run(ctx, "go", "build", "-trimpath", "-o", csenvTool, "../../cmd/csenv")
 	By("installing the operator")
-	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
-	kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
-	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=180s")
+	installOperator(ctx)
 	connect(ctx)
 	createNamespace(ctx)
 	installed = true
@@ -128,6 +126,13 @@ func explain(out io.Writer) {
 			append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
 		fmt.Fprintf(out, "--- kubectl %s (err: %v)\n%s\n", strings.Join(args, " "), err, said)
 	}
+}
+
+func installOperator(ctx context.Context) {
+	GinkgoHelper()
+	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=180s")
 }
 
 func image() string {

@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -64,7 +65,11 @@ func Main(of string) {
 	if err != nil {
 		fail(fmt.Errorf("finding the cluster: %w", err))
 	}
-	if err := run(ctrl.SetupSignalHandler(), config, o); err != nil {
+	do := run
+	if o.cleanUp {
+		do = cleanUp
+	}
+	if err := do(ctrl.SetupSignalHandler(), config, o); err != nil {
 		fail(err)
 	}
 }
@@ -99,8 +104,10 @@ type options struct {
 	image          string
 	leaseNamespace string
 	namespace      string
+	namespaces     namespaceList
 	maxUpdates     int
 	leaderElect    bool
+	cleanUp        bool
 	insecure       bool
 	showVersion    bool
 	log            zap.Options
@@ -138,6 +145,11 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
 		"namespace of this program, which managed NetworkPolicies admit to the operations port; defaults to "+
 			"$POD_NAMESPACE or that of the service account; if empty, they admit every client to that port")
+	flags.Var(&o.namespaces, "watch-namespaces",
+		"comma-separated `names` of the namespaces whose pools and runs are reconciled; all by default")
+	flags.BoolVar(&o.cleanUp, "cleanup", false,
+		"delete all pools and runs of the watched namespaces, wait until they are gone, and exit; the operator "+
+			"must run meanwhile")
 	flags.IntVar(&o.maxUpdates, "max-pool-updates", defaultMaxUpdates,
 		"number of pools whose servers are replaced at the same time after an update of this program")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
@@ -151,7 +163,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	if o.maxUpdates < 1 {
 		return options{}, fmt.Errorf("--max-pool-updates is %d: use at least 1", o.maxUpdates)
 	}
-	if o.image == "" && !o.showVersion {
+	if o.image == "" && !o.showVersion && !o.cleanUp {
 		return options{}, errors.New("no image for servers and runners: set --image or CSENV_IMAGE to the image " +
 			"of this program")
 	}
@@ -185,7 +197,8 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 			return fmt.Errorf("adding health checks: %w", err)
 		}
 	}
-	mgr.GetLogger().Info("Starting", "version", version, "image", o.image, "namespace", o.namespace)
+	mgr.GetLogger().Info("Starting", "version", version, "image", o.image, "namespace", o.namespace,
+		"watching", cmp.Or(o.namespaces.String(), "all namespaces"))
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
@@ -203,7 +216,7 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
-	return ctrl.Options{
+	options := ctrl.Options{
 		Scheme:                  scheme,
 		Metrics:                 metricsOptions(o),
 		HealthProbeBindAddress:  o.probeAddress,
@@ -212,12 +225,16 @@ func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 		LeaderElectionNamespace: o.leaseNamespace,
 		// The program ends with the manager, so nothing continues to work without the Lease.
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cacheOptions(),
+		Cache:                         cacheOptions(o.namespaces),
 		// The operator may not read Secrets, so none may reach a cache. Of ConfigMaps, whose number
 		// and size users determine, it caches only the metadata.
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	}
+	if len(o.namespaces) > 0 {
+		options.NewClient = newScopedClient(o.namespaces)
+	}
+	return options
 }
 
 // metricsOptions serves metrics with a self-signed certificate to clients that the API server
@@ -236,11 +253,16 @@ func metricsOptions(o options) metricsserver.Options {
 }
 
 // cacheOptions limits the cache to csenv's objects, because few pods are servers or runners.
-func cacheOptions() cache.Options {
+func cacheOptions(namespaces []string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(
 		labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}
+	watched := map[string]cache.Config{} // if empty, all
+	for _, name := range namespaces {
+		watched[name] = cache.Config{}
+	}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultNamespaces: watched,
+		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:            ours,
 			&batchv1.Job{}:                  ours,

@@ -43,7 +43,7 @@ func granted() map[string][]string {
 		// The Job controller reports by events only that pods are refused.
 		"events": {"list"},
 		// access.allowedNamespaces may select namespaces by labels.
-		"namespaces":           {"get", "list", "watch"},
+		"namespaces":           {"get"},
 		"events.k8s.io/events": {"create", "patch"},
 	}
 }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	operator = "Deployment/csenv-manager"
+	pages    = "Deployment/csenv-ui"
+	monitor  = "ServiceMonitor/csenv-manager"
+)
+
+// Each value changes what it is for.
+func TestSwitches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		values string
+		want   map[string][]string // parts of objects' YAML
+		absent []string
+	}{
+		"the image": {
+			"{ui: {enabled: true}, image: {repository: registry.example/csenv, tag: v1, pullPolicy: Always}}",
+			map[string][]string{
+				operator: {"image: registry.example/csenv:v1\n        imagePullPolicy: Always\n",
+					"- name: CSENV_IMAGE\n          value: registry.example/csenv:v1\n"},
+				pages: {"image: registry.example/csenv:v1\n        imagePullPolicy: Always\n"},
+			}, nil,
+		},
+		"pods": {
+			"{ui: {enabled: true}, imagePullSecrets: [{name: registry}], nodeSelector: {disk: ssd}, priorityClassName: high, " +
+				"tolerations: [{operator: Exists}], affinity: {nodeAffinity: {}}}",
+			map[string][]string{operator: pod(), pages: pod()}, nil,
+		},
+		"resources and arguments": {
+			"{args: [--max-pool-updates=9], resources: {limits: {memory: 1Gi}}, ui: {enabled: true, resources: {limits: " +
+				"{memory: 2Gi}}}}",
+			map[string][]string{operator: {"- --max-pool-updates=9\n", "memory: 1Gi\n"}, pages: {"memory: 2Gi\n"}}, nil,
+		},
+		"watched namespaces": {
+			"{watchNamespaces: [a, b]}",
+			map[string][]string{operator: {"- --watch-namespaces=a,b\n"}},
+			[]string{"ClusterRole/csenv-manager", "ClusterRoleBinding/csenv-manager"},
+		},
+		"one replica":  {"{}", map[string][]string{operator: {"replicas: 1\n"}}, []string{"PodDisruptionBudget/csenv-manager"}},
+		"no kinds":     {"{crds: {install: false}}", nil, []string{"CustomResourceDefinition/evaluationruns.csenv.dev"}},
+		"no roles":     {"{userRoles: false}", nil, []string{"ClusterRole/csenv-viewer", "ClusterRole/csenv-editor"}},
+		"no policy":    {"{secretPolicy: false}", nil, []string{"ValidatingAdmissionPolicy/csenv-manager-secrets"}},
+		"three copies": {"{replicas: 3}", map[string][]string{operator: {"replicas: 3\n", "topologySpreadConstraints:\n"}}, nil},
+		"metrics over HTTP": {
+			"{metrics: {secure: false, serviceMonitor: {enabled: true, interval: 1m, labels: {release: prometheus}}}}",
+			map[string][]string{
+				operator:                        {"- --metrics-insecure\n"},
+				"Service/csenv-manager-metrics": {"- name: http\n"},
+				monitor:                         {"port: http\n", "scheme: http\n", "interval: 1m\n", "release: prometheus\n"},
+			},
+			[]string{"ClusterRole/csenv-metrics-auth", "ClusterRole/csenv-metrics-reader",
+				"ClusterRoleBinding/csenv-metrics-auth"},
+		},
+		"labels of the dashboard and the alerts": {
+			"{metrics: {rules: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true, labels: " +
+				"{grafana_dashboard: null, grafana: 'yes'}}}}",
+			map[string][]string{
+				"PrometheusRule/csenv":      {"release: prometheus\n", "Pool {{ $labels.namespace }}/{{ $labels.pool }}"},
+				"ConfigMap/csenv-dashboard": {"grafana: \"yes\"\n", `{{namespace}}/{{pool}}`},
+			}, nil,
+		},
+		"the pages": {
+			"{watchNamespaces: [a], ui: {enabled: true, public: true, results: ['s3://b/p?region=x&y=: #'], " +
+				"serviceAccountAnnotations: {role: reader}}}",
+			map[string][]string{
+				pages:                     {"- --namespace=a\n        - --public\n        - '--results=s3://b/p?region=x&y=: #'\n"},
+				"ServiceAccount/csenv-ui": {"role: reader\n"},
+			}, []string{"ClusterRole/csenv-ui"},
+		},
+		"policies without the pages": {"{networkPolicy: {enabled: true}}",
+			map[string][]string{"NetworkPolicy/csenv-manager-metrics": {"metrics: enabled\n"}},
+			[]string{"NetworkPolicy/csenv-ui"}},
+	} {
+		t.Run(name, func(t *testing.T) { checkParts(t, render(t, tt.values), tt.want, tt.absent) })
+	}
+}
+
+// pod returns the fields of a pod.
+func pod() []string {
+	return []string{"imagePullSecrets:\n      - name: registry\n", "nodeSelector:\n        disk: ssd\n",
+		"priorityClassName: high\n", "tolerations:\n      - operator: Exists\n", "affinity:\n        nodeAffinity: {}\n"}
+}
+
+func checkParts(t *testing.T, got objects, want map[string][]string, absent []string) {
+	t.Helper()
+	for id, parts := range want {
+		text, err := yaml.Marshal(got[id])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s hasn't %q:\n%s", id, part, text)
+			}
+		}
+	}
+	for _, id := range absent {
+		if got[id] != nil {
+			t.Errorf("it has %s", id)
+		}
+	}
+}
+
+// Helm stores a release, with the chart and all rendered objects, in one Secret.
+func TestReleaseFitsIntoItsSecret(t *testing.T) {
+	rendered, err := install(t, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(writer).Encode(rendered); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 1 << 20
+	if size := base64.StdEncoding.EncodedLen(packed.Len()); size > limit/2 {
+		t.Errorf("the release has %d bytes, more than half of what a Secret may have", size)
+	}
+}
+
+func TestEdits(t *testing.T) {
+	const text = "a: 1\nb:\n- c\n- d: 2\ne:\n  f: 3\ng: 4\n"
+	for name, tt := range map[string]struct {
+		edit edit
+		want string // "" if it is refused
+	}{
+		"a line":      {edit{line: "a: 1", with: "a: 2"}, "a: 2\nb:\n- c\n- d: 2\ne:\n  f: 3\ng: 4\n"},
+		"lines after": {edit{line: "g: 4", with: original + "\nh: 5"}, text + "h: 5\n"},
+		"a list":      {edit{line: "b:", block: true, with: "b: []"}, "a: 1\nb: []\ne:\n  f: 3\ng: 4\n"},
+		"a mapping":   {edit{line: "e:", block: true, with: "<" + original + ">"}, "a: 1\nb:\n- c\n- d: 2\n<e:\n  f: 3>\ng: 4\n"},
+		"a lost line": {edit{line: "z: 1", with: "z: 2"}, ""},
+	} {
+		got, err := apply(text, []edit{tt.edit})
+		if (err != nil) != (tt.want == "") || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, tt.want)
+		}
+	}
+	if _, err := apply("a: 1\na: 1\n", []edit{{line: "a: 1"}}); err == nil {
+		t.Error("a line that occurs twice is replaced")
+	}
+}

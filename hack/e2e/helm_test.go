@@ -1,0 +1,153 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const chart = "../../charts/csenv"
+
+// operatorLabels select the operator's pods.
+var operatorLabels = client.MatchingLabels{"app.kubernetes.io/name": "csenv", "app.kubernetes.io/component": "manager"}
+
+// The specs replace the suite's installation by a release of the chart, and install it again at the
+// end.
+var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
+	var helmTool string
+	helm := func(ctx context.Context, args ...string) string {
+		GinkgoHelper()
+		return run(ctx, helmTool, append([]string{"--kubeconfig", strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")),
+			"--namespace", systemNamespace}, args...)...)
+	}
+	var before []string
+
+	BeforeAll(func(ctx SpecContext) {
+		helmTool = filepath.Join(GinkgoT().TempDir(), "helm")
+		run(ctx, "go", "build", "-C", "../chart", "-o", helmTool, "helm.sh/helm/v4/cmd/helm")
+		By("removing what kubectl has installed")
+		kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
+		kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
+			"app.kubernetes.io/managed-by=csenv")
+		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", "--timeout=90s")
+		DeferCleanup(func(ctx SpecContext) {
+			helm(ctx, "uninstall", "csenv", "--ignore-not-found", "--no-hooks", "--wait")
+			kubectl(ctx, "delete", "namespace", systemNamespace, "--ignore-not-found", "--timeout=90s")
+			installOperator(ctx)
+		}, NodeTimeout(4*time.Minute))
+		kubectl(ctx, "apply", "-f", "../../config/manager/namespace.yaml")
+		Eventually(ctx, func(g Gomega) {
+			before = allObjects(ctx)
+			g.Expect(before).NotTo(ContainElement(ContainSubstring("csenv-manager")))
+		}).WithTimeout(time.Minute).Should(Succeed())
+	}, NodeTimeout(15*time.Minute))
+
+	It("installs csenv, and the samples have the scores that the README shows", func(ctx SpecContext) {
+		separator := strings.LastIndex(image(), ":")
+		set := "image.repository=" + image()[:separator] + ",image.tag=" + image()[separator+1:]
+		Expect(helm(ctx, "lint", "--strict", chart, "--set", set)).To(ContainSubstring("0 chart(s) failed"))
+		Expect(helm(ctx, "template", "csenv", chart, "--set", set)).To(ContainSubstring("image: " + image() + "\n"))
+		Expect(helm(ctx, "install", "csenv", chart, "--set", set, "--wait", "--timeout=2m")).To(
+			ContainSubstring("kubectl -n " + systemNamespace))
+
+		kubectl(ctx, "-n", namespace, "apply", "-k", "../../config/samples")
+		readme, err := os.ReadFile("../../README.md")
+		Expect(err).NotTo(HaveOccurred())
+		shown := regexp.MustCompile(`(?m)^evaluationrun\.csenv\.dev/(\S+) .* (\d\.\d{4}) +\d\.\d{4} `).FindAllSubmatch(readme, -1)
+		Expect(shown).To(HaveLen(6))
+		for _, row := range shown {
+			name, score := string(row[1]), string(row[2])
+			Expect(awaitComplete(ctx, name).Status.Score.Mean).To(Equal(score), name)
+		}
+	}, SpecTimeout(5*time.Minute))
+
+	It("upgrades to two replicas, the pages, and rights on single namespaces", func(ctx SpecContext) {
+		helm(ctx, "upgrade", "csenv", chart, "--reset-then-reuse-values", "--wait", "--timeout=2m", "--set",
+			"replicas=2,ui.enabled=true,metrics.secure=false,watchNamespaces={"+namespace+"}")
+		manager := client.ObjectKey{Namespace: systemNamespace, Name: "csenv-manager"}
+		deployment := &appsv1.Deployment{}
+		Expect(k8s.Get(ctx, manager, deployment)).To(Succeed())
+		Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(2))
+		Expect(k8s.Get(ctx, manager, &policyv1.PodDisruptionBudget{})).To(Succeed())
+		Expect(apierrors.IsNotFound(k8s.Get(ctx, manager, &rbacv1.ClusterRole{}))).To(BeTrue())
+
+		apply(ctx, runManifest("again", "support", "Heuristic", []string{task("ticket-resolve", 2)}, "seed: 42"))
+		first := awaitComplete(ctx, "heuristic")
+		Expect(awaitComplete(ctx, "again").Status.Score).To(Equal(first.Status.Score))
+		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(ContainSubstring("again"))
+		Eventually(ctx, replicasWithMetrics).WithTimeout(time.Minute).Should(Equal([]bool{false, true}))
+		Expect(kubectl(ctx, "-n", systemNamespace, "logs", "-l", "app.kubernetes.io/name=csenv", "--prefix",
+			"--tail=-1")).NotTo(ContainSubstring("forbidden"))
+	}, SpecTimeout(5*time.Minute))
+
+	It("leaves nothing behind when it is uninstalled, not even while a run is played", func(ctx SpecContext) {
+		helm(ctx, "upgrade", "csenv", chart, "--reset-then-reuse-values", "--wait", "--timeout=2m", "--set",
+			"crds.keep=false")
+		apply(ctx, runManifest("long", "support", "Heuristic", []string{task("ticket-resolve", 500)}))
+		Eventually(ctx, func(g Gomega) {
+			var pods corev1.PodList
+			g.Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRun: "long"})).
+				To(Succeed())
+			g.Expect(pods.Items).To(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
+		}).WithTimeout(time.Minute).Should(Succeed())
+		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")
+		Eventually(ctx, func() []string {
+			return slices.DeleteFunc(allObjects(ctx), func(object string) bool { return slices.Contains(before, object) })
+		}).WithTimeout(time.Minute).Should(BeEmpty())
+	}, SpecTimeout(6*time.Minute))
+})
+
+// replicasWithMetrics reports of each of the operator's pods whether it counts runs, false first.
+func replicasWithMetrics(ctx context.Context) (counting []bool) {
+	var pods corev1.PodList
+	if k8s.List(ctx, &pods, client.InNamespace(systemNamespace), operatorLabels) != nil {
+		return nil
+	}
+	for _, pod := range pods.Items {
+		text, err := kube.CoreV1().Pods(systemNamespace).ProxyGet("http", pod.Name, "8443", "metrics", nil).DoRaw(ctx)
+		if err != nil {
+			return nil
+		}
+		counting = append(counting, strings.Contains(string(text), "\ncsenv_runs{"))
+	}
+	slices.SortFunc(counting, func(a, b bool) int {
+		return cmp.Compare(map[bool]int{true: 1}[a], map[bool]int{true: 1}[b])
+	})
+	return counting
+}
+
+// allObjects lists the cluster's objects of all kinds, except events, which expire.
+func allObjects(ctx context.Context) []string {
+	GinkgoHelper()
+	kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "--output=name"))
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
+		return strings.HasPrefix(kind, "events") || kind == "componentstatuses"
+	})
+	out, err := exec.CommandContext(ctx, clusterTool, "kubectl", "--", "get", strings.Join(kinds, ","), "--all-namespaces",
+		"--no-headers", "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name").Output()
+	Expect(err).NotTo(HaveOccurred())
+	objects := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for i, object := range objects {
+		objects[i] = strings.Join(strings.Fields(object), " ")
+	}
+	return objects
+}

@@ -34,8 +34,8 @@ func TracingVariables(getenv func(string) string) []corev1.EnvVar {
 			variables = append(variables, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(value, "$(", "$$(")})
 		}
 	}
-	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER",
-		"OTEL_TRACES_SAMPLER_ARG", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"} {
+	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
+		"OTEL_RESOURCE_ATTRIBUTES", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"} {
 		add(name)
 	}
 	for _, name := range []string{"ENDPOINT", "PROTOCOL", "INSECURE", "COMPRESSION", "TIMEOUT"} {

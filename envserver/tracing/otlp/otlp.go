@@ -96,7 +96,7 @@ func settings(getenv func(string) string) (share float64, on bool, err error) {
 		return 0, false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: use otlp or none", exporter)
 	}
 	if at, err := url.Parse(endpoint); endpoint != "" && (err != nil || at.Host == "" || at.User != nil ||
-		at.Scheme != "http" && at.Scheme != "https") {
+		at.RawQuery != "" || at.Scheme != "http" && at.Scheme != "https") {
 		// Not quoted, because URLs may contain secrets.
 		return 0, false, fmt.Errorf("%sENDPOINT or %[1]sTRACES_ENDPOINT is not http(s)://host[:port]/path",
 			tracing.ExporterVariables)

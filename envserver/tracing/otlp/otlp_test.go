@@ -197,10 +197,28 @@ func (exporter) Shutdown(context.Context) error { return nil }
 
 // start traces with an exporter, and returns the log.
 func start(t *testing.T, share float64, export func(context.Context, []sdktrace.ReadOnlySpan) error) (*Tracing,
-	*bytes.Buffer) {
+	*lines) {
 	t.Helper()
-	var logs bytes.Buffer
+	var logs lines
 	return newTracing(t.Context(), Config{Log: slog.New(slog.NewTextHandler(&logs, nil))}, exporter{export}, share), &logs
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // A collector that refuses or never answers delays nothing but the end, by at most five seconds,

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -29,8 +33,28 @@ import (
 	"github.com/csenv/csenv/web/chart"
 )
 
+// apiUser is a client with all rights, and reads runs as csenv does.
+type apiUser struct {
+	client.Client
+	connection *cluster.Connection
+}
+
+// Run reads a run.
+func (u apiUser) Run(ctx context.Context, name string) (*v1alpha1.EvaluationRun, error) {
+	return u.connection.Run(ctx, name)
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // apiServer starts a real API server for the test and points the kubeconfig at it.
-func apiServer(t *testing.T, crds bool) *cluster.Connection {
+func apiServer(t *testing.T, crds bool) apiUser {
 	t.Helper()
 	start := apiserver.Start
 	if crds {
@@ -46,11 +70,15 @@ func apiServer(t *testing.T, crds bool) *cluster.Connection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	all, err := client.New(server.Config, client.Options{Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apiUser{all, c}
 }
 
 // playRun acts as the operator: it plays a run of the cluster and writes its status and scores.
-func playRun(t *testing.T, c *cluster.Connection, name string, agent policy.Factory) {
+func playRun(t *testing.T, c apiUser, name string, agent policy.Factory) {
 	t.Helper()
 	run, err := c.Run(t.Context(), name)
 	if err != nil {
@@ -180,7 +208,7 @@ func TestCluster(t *testing.T) {
 }
 
 // resumed resumes a run that failed.
-func resumed(t *testing.T, c *cluster.Connection) {
+func resumed(t *testing.T, c apiUser) {
 	if _, errs, code := csenv(t, "run", "--resume", "null-run"); code != exitError ||
 		!strings.Contains(errs, "run null-run has not failed, it is Completed") {
 		t.Errorf("exit code %d: %s", code, errs)
@@ -214,7 +242,7 @@ func resumed(t *testing.T, c *cluster.Connection) {
 }
 
 // trained reads a run of type External that has the figures of another run.
-func trained(t *testing.T, c *cluster.Connection) {
+func trained(t *testing.T, c apiUser) {
 	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: " +
 		"{environmentRef: {name: support}, agent: {type: External}}\n"
 	if out := must(t, "run", "-f", manifestFile(t, manifest), "--detach"); out != "grpo-7\n" {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // reference is a Secret or ConfigMap that a spec names.
@@ -58,7 +59,7 @@ func (p private) covers(ref reference) bool {
 
 // isOwnToken reports whether a run's token is that of the pool that it is sent to.
 func isOwnToken(run *v1alpha1.EvaluationRun, ref reference, p private) bool {
-	pool := PoolOf(run)
+	pool := evaluation.PoolOf(run)
 	return ref.field == tokenField && p.field == "the token" && pool.Namespace == run.Namespace && pool.Name == p.pool
 }
 

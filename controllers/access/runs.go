@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -11,12 +10,6 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 )
-
-// PoolOf names the pool that a run is played against.
-func PoolOf(run *v1alpha1.EvaluationRun) types.NamespacedName {
-	return types.NamespacedName{Namespace: cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace),
-		Name: run.Spec.EnvironmentRef.Name}
-}
 
 // UnendedField indexes, in a cache, the runs that haven't ended by their pool. Ended ones are left
 // out, because there may be thousands of them.
@@ -28,7 +21,7 @@ func UnendedIndex(object client.Object) []string {
 	if !ok || evaluation.Ended(run.Status.Conditions) {
 		return nil
 	}
-	return []string{PoolOf(run).String()}
+	return []string{evaluation.PoolOf(run).String()}
 }
 
 // IndexRuns adds UnendedField to a cache, which UnendedRuns needs.

@@ -39,6 +39,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
@@ -97,7 +98,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		recorder:  mgr.GetEventRecorder("csenv"),
 		stats:     stats.NewReader(),
 		polls:     polling.New[polled](concurrentPolls),
-		keys:      keys.NewReader(mgr.GetAPIReader()),
+		keys:      objects.Keys(mgr.GetAPIReader()),
 		clock:     clock.RealClock{},
 		metrics:   newPoolMetrics(),
 		entropy:   rand.Reader,
@@ -204,7 +205,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 6. Write the status.
 	if err := r.writeStatus(ctx, env, computeStatus(d), memory); err != nil {
-		return pods.IgnoreExpected(errors.Join(d.applyErr, err))
+		return objects.IgnoreExpected(errors.Join(d.applyErr, err))
 	}
 
 	// 7. If a write failed, retry with a growing delay. Otherwise return for the next poll.

@@ -31,7 +31,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/keys"
-	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -372,7 +372,7 @@ func TestReconcileRetriesAfterFaults(t *testing.T) {
 				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want it to contain %q", err, tt.wantErr)
 			}
-			if (result == ctrl.Result{RequeueAfter: pods.ConflictDelay}) != tt.wantDelay {
+			if (result == ctrl.Result{RequeueAfter: objects.ConflictDelay}) != tt.wantDelay {
 				t.Errorf("result = %v", result)
 			}
 			if got := w.secrets(t); len(got) != tt.wantSecrets {

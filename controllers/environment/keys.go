@@ -23,7 +23,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/keys"
-	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/objects"
 )
 
 // ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
@@ -66,7 +66,7 @@ func replaceKeyCommand(env *v1alpha1.CustomerSupportEnv) string {
 // users can't read the operator's log.
 func (r *Reconciler) withoutKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory,
 	cause error) (ctrl.Result, error) {
-	if result, err := pods.IgnoreExpected(cause); err == nil {
+	if result, err := objects.IgnoreExpected(cause); err == nil {
 		return result, nil
 	}
 	d := decide(snapshot{env: env, image: cmp.Or(env.Spec.Image, r.image), now: r.clock.Now()}, m)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -31,7 +31,7 @@ func (r tokenReader) Report(_ context.Context, _, token string) (score.Report, e
 func TestReconcileSharesTheKeysSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
-	reader := keys.NewReader(w)
+	reader := objects.Keys(w)
 	w.reconciler.keys = reader
 	metricsToken := func() string {
 		t.Helper()

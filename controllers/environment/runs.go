@@ -13,6 +13,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // isAwaited reports whether an EvaluationRun of any namespace keeps the pool from scaling to zero.
@@ -23,7 +24,7 @@ func (r *Reconciler) isAwaited(ctx context.Context, env *v1alpha1.CustomerSuppor
 	pool := client.ObjectKeyFromObject(env)
 	list, err := access.UnendedRuns(ctx, r.client, pool)
 	return slices.ContainsFunc(list, func(run v1alpha1.EvaluationRun) bool {
-		return access.PoolOf(&run) == pool && wantsToPlay(&run)
+		return evaluation.PoolOf(&run) == pool && wantsToPlay(&run)
 	}), err
 }
 
@@ -49,7 +50,7 @@ func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: access.PoolOf(run)}}
+	return []reconcile.Request{{NamespacedName: evaluation.PoolOf(run)}}
 }
 
 // beginsToWait passes events of runs that begin to wait for a pool. Polls notice the end.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/envserver/score"
@@ -93,7 +94,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	if s.awaited, err = r.isAwaited(ctx, env); err != nil {
 		return s, false, err
 	}
-	if s.pods, err = pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env)); err != nil {
+	if s.pods, err = objects.Servers(ctx, r.client, client.ObjectKeyFromObject(env)); err != nil {
 		return s, false, err
 	}
 	servers, isNewest := s.pods, describes(s, annotatedScenarios(s))

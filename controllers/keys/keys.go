@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
@@ -40,15 +39,15 @@ type Source interface {
 // Reader reads pools' keys, each once, because a key's Secret never changes. It is safe for
 // concurrent use.
 type Reader struct {
-	secrets client.Reader
+	secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)
 
 	mu    sync.Mutex
 	known map[string]*poolkey.Secrets // by public key
 }
 
-// NewReader returns a reader of Secrets that are in no cache.
-func NewReader(secrets client.Reader) *Reader {
-	return &Reader{secrets: secrets, known: map[string]*poolkey.Secrets{}}
+// NewReader returns a reader. The function reads a Secret, which is in no cache.
+func NewReader(secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)) *Reader {
+	return &Reader{secret: secret, known: map[string]*poolkey.Secrets{}}
 }
 
 // Secrets returns those of the pool with this public key. A pool that is gone is still known by its
@@ -84,8 +83,8 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 var errOtherKey = errors.New("its key is not the one of status.ledgerPublicKey")
 
 func (r *Reader) read(ctx context.Context, name types.NamespacedName, public string) (ed25519.PrivateKey, error) {
-	secret := &corev1.Secret{}
-	if err := r.secrets.Get(ctx, name, secret); err != nil {
+	secret, err := r.secret(ctx, name)
+	if err != nil {
 		return nil, fmt.Errorf("reading the ledger key's Secret: %w", err)
 	}
 	key, err := poolkey.Parse(secret.Data[File])

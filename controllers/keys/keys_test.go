@@ -5,15 +5,13 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
@@ -33,16 +31,18 @@ func TestSecrets(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	public := score.FormatPublicKey(key.Public().(ed25519.PublicKey))
 	pool := types.NamespacedName{Namespace: "shop", Name: "support"}
+	secrets := map[string]*corev1.Secret{}
+	for _, named := range []string{public, "another"} {
+		secrets[SecretName("support", named)] = secretOf(t, SecretName("support", named), key)
+	}
 	reads := 0
-	reader := NewReader(interceptor.NewClient(fake.NewClientBuilder().WithObjects(
-		secretOf(t, SecretName("support", public), key),
-		secretOf(t, SecretName("support", "another"), key)).Build(), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, name client.ObjectKey, object client.Object,
-			o ...client.GetOption) error {
-			reads++
-			return c.Get(ctx, name, object, o...)
-		},
-	}))
+	reader := NewReader(func(_ context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+		reads++
+		if found := secrets[name.Name]; found != nil && name.Namespace == found.Namespace {
+			return found, nil
+		}
+		return nil, errors.New("not found")
+	})
 	want, err := poolkey.Derive(key)
 	if err != nil {
 		t.Fatal(err)

@@ -2,22 +2,14 @@ package pods
 
 import (
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Limits of messages, in bytes, and the pause after a conflict.
+// Limits of messages, in bytes.
 const (
 	MaxNote  = 1024 // bytes of an event's note, the API's limit, and of a condition's message
 	MaxQuote = 600  // bytes of a quotation in a message
-	// ConflictDelay gives the cache time to receive the write that won a conflict.
-	ConflictDelay = time.Second
 )
 
 // Quote puts a message of another program on one line of at most MaxQuote bytes, without control
@@ -61,16 +53,4 @@ func LastWords(log string) string {
 		}
 	}
 	return log[max(0, len(log)-MaxQuote):]
-}
-
-// IgnoreExpected converts the errors of concurrent writes to a result. A conflict is retried
-// without logging an error. A deleted object, or one in a terminating namespace, is ignored.
-func IgnoreExpected(err error) (reconcile.Result, error) {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return reconcile.Result{}, nil
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: ConflictDelay}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
 }

@@ -2,15 +2,11 @@ package pods
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -26,17 +22,6 @@ func Selector(pool string) map[string]string {
 		v1alpha1.LabelComponent:   v1alpha1.ComponentEnvServer,
 		v1alpha1.LabelEnvironment: pool,
 	}
-}
-
-// Servers lists the pods of a pool, ordered by name.
-func Servers(ctx context.Context, reader client.Reader, pool types.NamespacedName) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace),
-		client.MatchingLabels(Selector(pool.Name))); err != nil {
-		return nil, fmt.Errorf("listing the pool's pods: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return list.Items, nil
 }
 
 // IsReady reports whether the pod's Ready condition is True. A full server isn't ready.

@@ -51,6 +51,7 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
@@ -97,7 +98,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
 		pools:    reader,
-		keys:     keys.NewReader(mgr.GetAPIReader()),
+		keys:     objects.Keys(mgr.GetAPIReader()),
 		polls:    polls,
 		live:     newLivePoller(reader, polls.Do),
 		contents: newContents(),
@@ -175,7 +176,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Release the pods of runs that no longer exist.
 	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
-		return pods.IgnoreExpected(err)
+		return objects.IgnoreExpected(err)
 	}
 	if snap.run == nil {
 		r.polls.Forget(req.NamespacedName)
@@ -190,7 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
-		return pods.IgnoreExpected(err)
+		return objects.IgnoreExpected(err)
 	}
 	if err := r.writeScores(ctx, snap, next.scores); err != nil {
 		uncounted := next // without the shards whose scores aren't written
@@ -198,7 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.unlessRefused(ctx, snap, uncounted, err)
 	}
 	if err := r.writeStatus(ctx, snap.run, next); err != nil {
-		return pods.IgnoreExpected(err)
+		return objects.IgnoreExpected(err)
 	}
 
 	// 5. Notify the servers that returned segments when the run has ended.
@@ -216,7 +217,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 7. Release what the run no longer needs.
 	if err := r.release(ctx, snap, next); err != nil {
-		return pods.IgnoreExpected(err)
+		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
 }

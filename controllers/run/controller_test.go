@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -173,8 +173,8 @@ func TestStaleStatusWriteIsRetriedWithoutAnError(t *testing.T) {
 	w.create(succeeded(t, old, w.plan(), 3))
 	w.events()
 	result := w.mustPass()
-	if result.RequeueAfter != pods.ConflictDelay {
-		t.Errorf("requeued after %v, want %v", result.RequeueAfter, pods.ConflictDelay)
+	if result.RequeueAfter != objects.ConflictDelay {
+		t.Errorf("requeued after %v, want %v", result.RequeueAfter, objects.ConflictDelay)
 	}
 	if diff := cmp.Diff(counted, w.run().Status); diff != "" {
 		t.Error(diff)

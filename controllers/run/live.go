@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -172,7 +173,7 @@ func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || suspended(s.run) {
 		return nil
 	}
-	list, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(s.env))
+	list, err := objects.Servers(ctx, r.client, client.ObjectKeyFromObject(s.env))
 	if err != nil {
 		return err
 	}

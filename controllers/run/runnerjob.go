@@ -22,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
@@ -257,7 +256,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 		"--shards=" + job.shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
 		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name),
-			access.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
+			evaluation.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
 		inputsFlag + job.inputs,
 		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(job.shards.Len())))), //nolint:gosec // few
@@ -345,7 +344,7 @@ func credentialName(run *v1alpha1.EvaluationRun) string {
 // else, open ledgers on the pool's servers. One that exists is left as it is: the operator made it
 // for an earlier Job of the run, or somebody else did, whose runners are refused.
 func (r *Reconciler) createCredential(ctx context.Context, s snapshot) error {
-	secrets, err := r.keys.Secrets(ctx, access.PoolOf(s.run), s.publicKey())
+	secrets, err := r.keys.Secrets(ctx, evaluation.PoolOf(s.run), s.publicKey())
 	if err != nil {
 		return err
 	}

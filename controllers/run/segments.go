@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
@@ -155,7 +154,7 @@ func graderChanged(_ *decision, s snapshot) evaluation.Outcome {
 		if r.reason == refusedGrader {
 			return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("Server %s of pool %s grades differently "+
 				"from the pool when the run began: %v. Scores of different graders are never mixed. Create the run "+
-				"again.", r.pod.Name, access.PoolOf(s.run).Name, r.err))
+				"again.", r.pod.Name, evaluation.PoolOf(s.run).Name, r.err))
 		}
 	}
 	return evaluation.Outcome{}
@@ -178,7 +177,7 @@ func collectionDeadline(d *decision, s snapshot) evaluation.Outcome {
 		return failed(v1alpha1.ReasonDeadlineExceeded,
 			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
 				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-				*s.run.Spec.ActiveDeadlineSeconds, access.PoolOf(s.run).Name, d.status.Rollouts.Tag))
+				*s.run.Spec.ActiveDeadlineSeconds, evaluation.PoolOf(s.run).Name, d.status.Rollouts.Tag))
 	}
 	return completeCollection(d, s, v1alpha1.ReasonCollectionEnded,
 		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds))
@@ -204,7 +203,7 @@ func goal(run *v1alpha1.EvaluationRun) int64 {
 
 // tagOf is the tag of the run's episodes: its name, after its namespace if that isn't the pool's.
 func tagOf(run *v1alpha1.EvaluationRun) string {
-	if access.PoolOf(run).Namespace == run.Namespace {
+	if evaluation.PoolOf(run).Namespace == run.Namespace {
 		return run.Name
 	}
 	return run.Namespace + "/" + run.Name

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -50,7 +50,7 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return nil //nolint:nilerr // the decision reports it
 	}
-	list, err := pods.Servers(ctx, r.client, access.PoolOf(s.run))
+	list, err := objects.Servers(ctx, r.client, evaluation.PoolOf(s.run))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 		}
 		replies = append(replies, segmentReply{pod: pod})
 	}
-	secrets, err := r.keys.Secrets(ctx, access.PoolOf(s.run), s.run.Status.Rollouts.LedgerKey)
+	secrets, err := r.keys.Secrets(ctx, evaluation.PoolOf(s.run), s.run.Status.Rollouts.LedgerKey)
 	if err != nil {
 		// The key may be back before the servers go, so the run waits for them as for silent ones.
 		for i := range replies {
@@ -127,7 +127,7 @@ func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
 	if len(s.segments) == 0 {
 		return
 	}
-	r.polls.Do(ctx, access.PoolOf(s.run), func(ctx context.Context) {
+	r.polls.Do(ctx, evaluation.PoolOf(s.run), func(ctx context.Context) {
 		r.request(ctx, slices.Clone(s.segments), s.token, func(string) score.CollectRequest {
 			return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 		})
@@ -175,7 +175,7 @@ func (r *Reconciler) findGone(ctx context.Context, s *snapshot, alive map[string
 				return nil
 			}
 			var pod corev1.Pod
-			err := r.direct.Get(ctx, types.NamespacedName{Namespace: access.PoolOf(s.run).Namespace, Name: server.Pod},
+			err := r.direct.Get(ctx, types.NamespacedName{Namespace: evaluation.PoolOf(s.run).Namespace, Name: server.Pod},
 				&pod)
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("looking for server %s: %w", server.Pod, err)

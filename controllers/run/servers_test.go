@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -161,8 +161,8 @@ func TestStaleViewOfAnEndedRun(t *testing.T) {
 		}
 		return ok, nil
 	}
-	if again := w.mustPass().RequeueAfter; again != pods.ConflictDelay {
-		t.Errorf("again in %s, want %s", again, pods.ConflictDelay)
+	if again := w.mustPass().RequeueAfter; again != objects.ConflictDelay {
+		t.Errorf("again in %s, want %s", again, objects.ConflictDelay)
 	}
 	if err := w.client.Get(t.Context(), key(want.Name), &got); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/envserver/score"
@@ -159,7 +160,7 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 // readPool reads the pool if it admits the run.
 func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	env := &v1alpha1.CustomerSupportEnv{}
-	err := r.client.Get(ctx, access.PoolOf(s.run), env)
+	err := r.client.Get(ctx, evaluation.PoolOf(s.run), env)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -249,7 +250,7 @@ type polled struct {
 // poll polls servers in the background. Its answer belongs to one version of what it is for.
 func (r *Reconciler) poll(ctx context.Context, s *snapshot, version string,
 	requests func(context.Context) polled) (polled, error) {
-	q := polling.Question{Object: client.ObjectKeyFromObject(s.run), Version: version, Pool: access.PoolOf(s.run)}
+	q := polling.Question{Object: client.ObjectKeyFromObject(s.run), Version: version, Pool: evaluation.PoolOf(s.run)}
 	answer, known := r.polls.Ask(ctx, q, requests)
 	if !known {
 		return polled{}, errPolling
@@ -276,7 +277,7 @@ func (r *Reconciler) readReport(ctx context.Context, s *snapshot) error {
 // fetchReport returns a server's report, and the digests of the image that the ready servers run.
 func (r *Reconciler) fetchReport(ctx context.Context,
 	env *v1alpha1.CustomerSupportEnv) (*score.Report, []string, error) {
-	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
+	servers, err := objects.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, nil, err
 	}

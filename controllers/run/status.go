@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
@@ -126,7 +125,7 @@ func environmentCondition(s snapshot) metav1.Condition {
 		return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
 			fmt.Sprintf(format, args...))
 	}
-	key := access.PoolOf(s.run)
+	key := evaluation.PoolOf(s.run)
 	name := key.Name
 	switch {
 	case s.env == nil && key.Namespace != s.run.Namespace:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -72,7 +73,7 @@ func (r *Reconciler) unlessRefused(ctx context.Context, snap snapshot, next deci
 	if e, ok := errors.AsType[*refusedError](err); ok {
 		return r.refused(ctx, snap, next, e)
 	}
-	return pods.IgnoreExpected(err)
+	return objects.IgnoreExpected(err)
 }
 
 // refused writes to the status that the API server refuses an object, and tries again later. The
@@ -91,13 +92,13 @@ func (r *Reconciler) refused(ctx context.Context, snap snapshot, next decision, 
 	}
 	var run v1alpha1.EvaluationRun
 	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(snap.run), &run); err != nil {
-		return pods.IgnoreExpected(client.IgnoreNotFound(err))
+		return objects.IgnoreExpected(client.IgnoreNotFound(err))
 	}
 	if run.UID != snap.run.UID || evaluation.Ended(run.Status.Conditions) {
 		return ctrl.Result{}, nil
 	}
 	if err := r.writeStatus(ctx, &run, d); err != nil {
-		return pods.IgnoreExpected(err)
+		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: refusedRetry(snap)}, nil
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
@@ -334,7 +334,7 @@ func shardsBySeed(ctx SpecContext, pool, evalrun string) map[int64]int {
 	}).WithTimeout(time.Minute).Should(Succeed())
 	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
 	Expect(err).NotTo(HaveOccurred())
-	secrets, err := keys.NewReader(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
+	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())
 	shards := map[int64]int{}
 	for shard := range plan.Shards {

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/objects"
 	envclient "github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
@@ -406,7 +406,7 @@ func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	env := &v1alpha1.CustomerSupportEnv{}
 	name := client.ObjectKey{Namespace: namespace, Name: pool}
 	Expect(k8s.Get(ctx, name, env)).To(Succeed())
-	secrets, err := keys.NewReader(k8s).Secrets(ctx, name, env.Status.LedgerPublicKey)
+	secrets, err := objects.Keys(k8s).Secrets(ctx, name, env.Status.LedgerPublicKey)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range serversOf(ctx, pool) {
 		var report score.Report

@@ -2,6 +2,7 @@ package shipped
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,23 @@ func TestLinksAreAllPrograms(t *testing.T) {
 	}
 	if len(mains) != len(names) {
 		t.Errorf("the programs are %v, but there are %d", names, len(mains))
+	}
+}
+
+// The kinds of Kubernetes that csenv doesn't use, and OpenAI's, would add 12 and 15 MB.
+func TestTheCommandLineIsSmall(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", Tags, Image)
+	list.Dir = root
+	all, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(all)) {
+		for _, large := range []string{"k8s.io/client-go/kubernetes", "github.com/openai/openai-go"} {
+			if strings.HasPrefix(pkg, large) {
+				t.Errorf("%s imports %s", Image, pkg)
+			}
+		}
 	}
 }
 

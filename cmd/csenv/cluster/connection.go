@@ -18,11 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -50,9 +47,10 @@ func (c *Flags) Add(cmd *cobra.Command) {
 
 // Connection is a connection to a cluster.
 type Connection struct {
-	client.Client
-	core      corev1client.CoreV1Interface
-	discovery discovery.DiscoveryInterface
+	Client
+	// core is for the kinds of Kubernetes' own group.
+	core      rest.Interface
+	scheme    *runtime.Scheme
 	config    *rest.Config
 	Namespace string
 }
@@ -87,20 +85,12 @@ func (c *Flags) Connect() (*Connection, error) {
 	}
 	config.UserAgent, config.WarningHandler = "csenv/"+cli.Version, rest.NoWarnings{}
 	config.Timeout = callTimeout
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	api := newAPI(config, scheme)
+	core, err := api.group(corev1.SchemeGroupVersion)
 	if err != nil {
-		return nil, Explain(err, "connecting to the cluster")
+		return nil, err
 	}
-	// The client set of all groups would make the program 10 MB larger.
-	core, err := corev1client.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	discover, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	return &Connection{Client: api, core: core, discovery: discover, config: config,
+	return &Connection{Client: api, core: core, scheme: scheme, config: config,
 		Namespace: cmp.Or(c.Namespace, namespace)}, nil
 }
 
@@ -127,21 +117,21 @@ func Explain(err error, doing string) error {
 }
 
 // Complete returns a completion of the names of objects.
-func (c *Flags) Complete(list client.ObjectList) cobra.CompletionFunc {
+func (c *Flags) Complete(list runtime.Object) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.names(cmd.Context(), list), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // names returns the names of a list's objects, nil if the cluster can't be read.
-func (c *Flags) names(ctx context.Context, list client.ObjectList) []string {
+func (c *Flags) names(ctx context.Context, list runtime.Object) []string {
 	connected, err := c.Connect()
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	if err := connected.List(ctx, list, client.InNamespace(connected.Namespace)); err != nil {
+	if err := connected.List(ctx, list, connected.Namespace, ""); err != nil {
 		return nil
 	}
 	var names []string

@@ -32,9 +32,9 @@ type Tunnel struct {
 // Tunnel opens a tunnel to a server of the pool. The user needs the right to create
 // pods/portforward.
 func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tunnel, error) {
-	servers, err := pods.Servers(ctx, c, pool)
+	servers, err := c.servers(ctx, pool)
 	if err != nil {
-		return nil, Explain(err, "listing the servers of pool "+pool.Name)
+		return nil, err
 	}
 	// A full server isn't ready, but says in words that it is full.
 	pod := pods.First(servers, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && pods.IsReady(&p) })
@@ -69,7 +69,7 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 
 // forward connects by WebSocket or, through an older API server, by SPDY.
 func (c *Connection) forward(pod *corev1.Pod) (httpstream.Connection, error) {
-	target := c.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+	target := c.core.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
 		SubResource("portforward").URL()
 	sockets, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, c.config)
 	if err != nil {

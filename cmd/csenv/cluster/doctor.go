@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/labels"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -139,7 +142,11 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 		return
 	}
 	add("kubeconfig", fine(fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace)))
-	server, err := connected.discovery.ServerVersion()
+	var server version.Info
+	answer, err := connected.core.Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(answer, &server)
+	}
 	if err != nil {
 		add("API server", bad(err.Error(), "check that the cluster runs and that --context is right"))
 		return
@@ -166,7 +173,7 @@ func (c *Connection) checkDefinitions(ctx context.Context, add func(string, find
 	all := true
 	for _, kind := range view.SortedKeys(wanted) {
 		got := &apiextensionsv1.CustomResourceDefinition{}
-		err := c.Get(ctx, client.ObjectKeyFromObject(wanted[kind]), got)
+		err := c.Get(ctx, NameOf(wanted[kind]), got)
 		switch {
 		case apierrors.IsNotFound(err):
 			add(kind, bad("not installed", install))
@@ -184,9 +191,9 @@ func (c *Connection) checkDefinitions(ctx context.Context, add func(string, find
 }
 
 func (c *Connection) checkOperator(ctx context.Context, add func(string, finding)) {
-	manager := client.MatchingLabels{v1alpha1.LabelName: v1alpha1.LabelNameValue, v1alpha1.LabelComponent: "manager"}
+	manager := labels.Set{v1alpha1.LabelName: v1alpha1.LabelNameValue, v1alpha1.LabelComponent: "manager"}.String()
 	list := &appsv1.DeploymentList{}
-	if err := c.List(ctx, list, manager); err != nil {
+	if err := c.List(ctx, list, "", manager); err != nil {
 		add("operator", note("can't be listed: "+err.Error(), "request permission to list deployments"))
 		return
 	}
@@ -206,7 +213,7 @@ func (c *Connection) checkOperator(ctx context.Context, add func(string, finding
 		add("operator", fine(fmt.Sprintf("%s/%s runs %s", d.Namespace, d.Name, image)))
 	}
 	services := &corev1.ServiceList{}
-	if err := c.List(ctx, services, manager); err != nil || len(services.Items) == 0 {
+	if err := c.List(ctx, services, "", manager); err != nil || len(services.Items) == 0 {
 		add("metrics", note("no Service for the metrics of the operator",
 			"apply config/default, which contains one"))
 		return
@@ -215,11 +222,11 @@ func (c *Connection) checkOperator(ctx context.Context, add func(string, finding
 }
 
 // listAll lists the objects of all namespaces, or of the connection's if the user may not.
-func (c *Connection) listAll(ctx context.Context, list client.ObjectList) error {
-	if c.List(ctx, list) == nil {
+func (c *Connection) listAll(ctx context.Context, list apiruntime.Object) error {
+	if c.List(ctx, list, "", "") == nil {
 		return nil
 	}
-	return c.List(ctx, list, client.InNamespace(c.Namespace))
+	return c.List(ctx, list, c.Namespace, "")
 }
 
 func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
@@ -83,7 +82,7 @@ func checkRun(run *v1alpha1.EvaluationRun) finding {
 // checkWaiting is checkRun for a run that has not ended.
 func checkWaiting(run *v1alpha1.EvaluationRun, complete *metav1.Condition) finding {
 	found := complete.Reason + ": " + complete.Message
-	pool := access.PoolOf(run)
+	pool := evaluation.PoolOf(run)
 	environment := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	kubectl := func(format string, args ...any) string {
 		return fmt.Sprintf("kubectl -n %s ", run.Namespace) + fmt.Sprintf(format, args...)

@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -22,8 +22,10 @@ const (
 func (c *Connection) Events(ctx context.Context, run *v1alpha1.EvaluationRun) ([]corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	list, err := c.core.Events(run.Namespace).List(ctx, metav1.ListOptions{Limit: maxEvents,
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(run.UID)).String()})
+	list := &corev1.EventList{}
+	err := c.core.Get().Namespace(run.Namespace).Resource("events").Param("limit", strconv.Itoa(maxEvents)).
+		Param("fieldSelector", fields.OneTermEqualSelector("involvedObject.uid", string(run.UID)).String()).
+		Do(ctx).Into(list)
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}

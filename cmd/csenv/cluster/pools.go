@@ -13,14 +13,16 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -70,7 +72,7 @@ func newEnvStatusCommand() *cobra.Command {
 
 func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, error) {
 	list := &v1alpha1.CustomerSupportEnvList{}
-	if err := c.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
+	if err := c.List(ctx, list, c.Namespace, ""); err != nil {
 		return nil, Explain(err, "listing pools")
 	}
 	var views []poolView
@@ -103,22 +105,37 @@ func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv
 	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
 		shown.State, shown.Message = available.Reason, available.Message
 	}
-	pods := &corev1.PodList{}
-	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
-		v1alpha1.LabelEnvironment: pool.Name}
-	if err := c.List(ctx, pods, client.InNamespace(pool.Namespace), chosen); err != nil {
-		return shown, Explain(err, "listing the servers of pool "+pool.Name)
+	servers, err := c.servers(ctx, NameOf(pool))
+	if err != nil {
+		return shown, err
 	}
-	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	token := ""
-	secrets, err := keys.NewReader(c).Secrets(ctx, client.ObjectKeyFromObject(pool), pool.Status.LedgerPublicKey)
+	secrets, err := c.keys().Secrets(ctx, NameOf(pool), pool.Status.LedgerPublicKey)
 	if err == nil {
 		token = secrets.Operations
 	}
-	for i := range pods.Items {
-		shown.Servers = append(shown.Servers, c.server(ctx, &pods.Items[i], token, err))
+	for i := range servers {
+		shown.Servers = append(shown.Servers, c.server(ctx, &servers[i], token, err))
 	}
 	return shown, nil
+}
+
+// servers lists the pods of a pool, ordered by name.
+func (c *Connection) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := c.List(ctx, list, pool.Namespace, labels.FormatLabels(pods.Selector(pool.Name))); err != nil {
+		return nil, Explain(err, "listing the servers of pool "+pool.Name)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// keys returns a reader of pools' ledger keys.
+func (c *Connection) keys() *keys.Reader {
+	return keys.NewReader(func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		return secret, c.Get(ctx, name, secret)
+	})
 }
 
 // statsTimeout bounds the request to one server.
@@ -139,12 +156,9 @@ func (c *Connection) server(ctx context.Context, pod *corev1.Pod, token string, 
 		shown.Error = keyErr.Error()
 		return shown
 	}
-	asked := c.core.Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
-		"/stats", nil)
-	if request, ok := asked.(*rest.Request); ok {
-		request.SetHeader(protocol.TokenHeader, token)
-	}
-	data, err := asked.DoRaw(ctx)
+	port := utilnet.JoinSchemeNamePort("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort))
+	data, err := c.core.Get().Namespace(pod.Namespace).Resource("pods").SubResource("proxy").Name(port).
+		Suffix("/stats").SetHeader(protocol.TokenHeader, token).DoRaw(ctx)
 	if err == nil {
 		shown.Report = &score.Report{}
 		err = json.Unmarshal(data, shown.Report)

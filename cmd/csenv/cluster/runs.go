@@ -8,7 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -16,7 +16,7 @@ import (
 // Run reads a run of the namespace. If it is missing, the error lists the existing runs.
 func (c *Connection) Run(ctx context.Context, name string) (*v1alpha1.EvaluationRun, error) {
 	run := &v1alpha1.EvaluationRun{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, run)
+	err := c.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, run)
 	switch {
 	case err == nil:
 		run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
@@ -32,7 +32,7 @@ const maxNamed = 8
 
 func (c *Connection) noRun(ctx context.Context, name string) error {
 	list := &v1alpha1.EvaluationRunList{}
-	if err := c.List(ctx, list); err != nil {
+	if err := c.List(ctx, list, "", ""); err != nil {
 		return fmt.Errorf("there is no run %s in namespace %s: choose another namespace with -n", name, c.Namespace)
 	}
 	var here, elsewhere []string
@@ -68,8 +68,7 @@ func (c *Connection) Runs(ctx context.Context, selector string) ([]*v1alpha1.Eva
 		return nil, fmt.Errorf("reading -l: %w", err)
 	}
 	list := &v1alpha1.EvaluationRunList{}
-	if err := c.List(ctx, list, client.InNamespace(c.Namespace),
-		client.MatchingLabelsSelector{Selector: chosen}); err != nil {
+	if err := c.List(ctx, list, c.Namespace, chosen.String()); err != nil {
 		return nil, Explain(err, "listing runs")
 	}
 	runs := make([]*v1alpha1.EvaluationRun, len(list.Items))

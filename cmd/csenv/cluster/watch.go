@@ -19,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -149,7 +149,7 @@ func (c *Connection) typed() (rest.Interface, error) {
 	// A watch lasts minutes. Each list has its own timeout.
 	config.Timeout = 0
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(c.Scheme()).WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(c.scheme).WithoutConversion()
 	api, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
@@ -158,7 +158,7 @@ func (c *Connection) typed() (rest.Interface, error) {
 }
 
 // mirror has the objects of a kind.
-type mirror[T client.Object] struct {
+type mirror[T Object] struct {
 	changed func()
 	slim    func(T)
 	// known is closed when there are objects or an error.
@@ -166,14 +166,14 @@ type mirror[T client.Object] struct {
 	once  sync.Once
 
 	mu      sync.RWMutex
-	objects map[client.ObjectKey]T
+	objects map[types.NamespacedName]T
 	// err is the reason why the objects aren't up to date since the time read.
 	err  error
 	read time.Time
 }
 
-func newMirror[T client.Object](changed func(), slim func(T)) *mirror[T] {
-	return &mirror[T]{changed: changed, slim: slim, known: make(chan struct{}), objects: map[client.ObjectKey]T{}}
+func newMirror[T Object](changed func(), slim func(T)) *mirror[T] {
+	return &mirror[T]{changed: changed, slim: slim, known: make(chan struct{}), objects: map[types.NamespacedName]T{}}
 }
 
 // follow lists and watches until the context ends or the cluster rejects the credentials.
@@ -273,7 +273,7 @@ func (m *mirror[T]) Update(object any) error {
 	}
 	slimmed(changed, m.slim)
 	m.mu.Lock()
-	m.objects[client.ObjectKeyFromObject(changed)] = changed
+	m.objects[NameOf(changed)] = changed
 	m.mu.Unlock()
 	m.changed()
 	return nil
@@ -286,7 +286,7 @@ func (m *mirror[T]) Delete(object any) error {
 		return fmt.Errorf("%T is not of the watched kind", object)
 	}
 	m.mu.Lock()
-	delete(m.objects, client.ObjectKeyFromObject(deleted))
+	delete(m.objects, NameOf(deleted))
 	m.mu.Unlock()
 	m.changed()
 	return nil
@@ -294,14 +294,14 @@ func (m *mirror[T]) Delete(object any) error {
 
 // Replace implements cache.ReflectorStore.
 func (m *mirror[T]) Replace(list []any, _ string) error {
-	objects := make(map[client.ObjectKey]T, len(list))
+	objects := make(map[types.NamespacedName]T, len(list))
 	for _, item := range list {
 		object, ok := item.(T)
 		if !ok {
 			return fmt.Errorf("%T is not of the watched kind", item)
 		}
 		slimmed(object, m.slim)
-		objects[client.ObjectKeyFromObject(object)] = object
+		objects[NameOf(object)] = object
 	}
 	m.mu.Lock()
 	m.objects, m.err, m.read = objects, nil, time.Now()
@@ -315,7 +315,7 @@ func (m *mirror[T]) Replace(list []any, _ string) error {
 func (m *mirror[T]) Resync() error { return nil }
 
 // slimmed removes what no page shows, so that thousands of runs take little memory.
-func slimmed[T client.Object](object T, slim func(T)) {
+func slimmed[T Object](object T, slim func(T)) {
 	object.SetManagedFields(nil)
 	if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -33,7 +32,7 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 	answered := time.Now()
 	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		read := &v1alpha1.EvaluationRun{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(run), read); err != nil {
+		if err := c.Get(ctx, cluster.NameOf(run), read); err != nil {
 			if passing(err) && time.Since(answered) < followPatience {
 				return false, nil
 			}

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -23,11 +23,11 @@ import (
 // answers imitates an API server that answers each read of a run with the next error, or with a
 // complete run for nil. The last answer is repeated.
 type answers struct {
-	client.Client
+	cluster.Client
 	errs []error
 }
 
-func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (a *answers) Get(_ context.Context, key types.NamespacedName, object cluster.Object) error {
 	err := a.errs[0]
 	if len(a.errs) > 1 {
 		a.errs = a.errs[1:]
@@ -41,11 +41,11 @@ func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Obj
 
 // resuming imitates an API server whose operator sees the next attempt after the first read.
 type resuming struct {
-	client.Client
+	cluster.Client
 	reads int
 }
 
-func (r *resuming) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (r *resuming) Get(_ context.Context, key types.NamespacedName, object cluster.Object) error {
 	run := object.(*v1alpha1.EvaluationRun)
 	run.Name, run.Namespace, run.Spec.Attempt = key.Name, key.Namespace, new(int32(2))
 	ended := metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "ShardsFailed"}

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -157,9 +156,8 @@ func resume(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationR
 		fmt.Fprintf(cmd.ErrOrStderr(), "run %s is being resumed already\n", run.Name)
 		return nil
 	}
-	before := run.DeepCopy()
-	run.Spec.Attempt = new(evaluation.NextAttempt(run))
-	if err := c.Patch(cmd.Context(), run, client.MergeFrom(before)); err != nil {
+	patch := fmt.Appendf(nil, `{"spec":{"attempt":%d}}`, evaluation.NextAttempt(run))
+	if err := c.Merge(cmd.Context(), run, patch); err != nil {
 		return cluster.Explain(err, "resuming run "+run.Name)
 	}
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"

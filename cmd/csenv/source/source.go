@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -139,7 +139,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 	}
 	data := &corev1.ConfigMap{}
 	name := run.Status.ScoresRef.Name
-	if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, data); err != nil {
+	if err := c.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, data); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted", run.Name, name)
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
@@ -280,7 +279,7 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	row := runRow{Namespace: r.Namespace, Name: r.Name, Path: runPath(r), Agent: source.AgentName(r.EvaluationRun),
 		Pool: r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
 		Total: episodes.Total, PassRate: r.Status.PassRate, Created: ageOf(r.CreationTimestamp.Time)}
-	if pool := access.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {
+	if pool := evaluation.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {
 		row.Pool = pool.String()
 	}
 	if score := r.Status.Score; score != nil {

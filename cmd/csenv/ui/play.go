@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -108,7 +107,7 @@ func (a *arena) targets(r *http.Request) ([]play.Target, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), poolsTimeout)
 	defer cancel()
 	pools := &v1alpha1.CustomerSupportEnvList{}
-	if err := c.List(ctx, pools, client.InNamespace(c.Namespace)); err != nil {
+	if err := c.List(ctx, pools, c.Namespace, ""); err != nil {
 		return targets, cluster.Explain(err, "listing the pools")
 	}
 	for i := range pools.Items {

@@ -50,10 +50,12 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 			"app.kubernetes.io/managed-by=csenv")
 		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", "--timeout=90s")
 		DeferCleanup(func(ctx SpecContext) {
+			By("installing the operator with kubectl again")
 			helm(ctx, "uninstall", "csenv", "--ignore-not-found", "--no-hooks", "--wait")
 			kubectl(ctx, "delete", "namespace", systemNamespace, "--ignore-not-found", "--timeout=90s")
 			installOperator(ctx)
 		}, NodeTimeout(4*time.Minute))
+		By("listing the objects of the cluster")
 		kubectl(ctx, "apply", "-f", "../../config/manager/namespace.yaml")
 		Eventually(ctx, func(g Gomega) {
 			before = allObjects(ctx)
@@ -82,7 +84,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 
 	It("upgrades to two replicas, the pages, and rights on single namespaces", func(ctx SpecContext) {
 		helm(ctx, "upgrade", "csenv", chart, "--reset-then-reuse-values", "--wait", "--timeout=2m", "--set",
-			"replicas=2,ui.enabled=true,metrics.secure=false,watchNamespaces={"+namespace+"}")
+			"replicas=2,ui.enabled=true,metrics.secure=false,crds.keep=false,watchNamespaces={"+namespace+"}")
 		manager := client.ObjectKey{Namespace: systemNamespace, Name: "csenv-manager"}
 		deployment := &appsv1.Deployment{}
 		Expect(k8s.Get(ctx, manager, deployment)).To(Succeed())
@@ -90,9 +92,11 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		Expect(k8s.Get(ctx, manager, &policyv1.PodDisruptionBudget{})).To(Succeed())
 		Expect(apierrors.IsNotFound(k8s.Get(ctx, manager, &rbacv1.ClusterRole{}))).To(BeTrue())
 
+		By("playing a run again")
 		apply(ctx, runManifest("again", "support", "Heuristic", []string{task("ticket-resolve", 2)}, "seed: 42"))
 		first := awaitComplete(ctx, "heuristic")
 		Expect(awaitComplete(ctx, "again").Status.Score).To(Equal(first.Status.Score))
+		By("reading the pages and the metrics")
 		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(ContainSubstring("again"))
 		Eventually(ctx, replicasWithMetrics).WithTimeout(time.Minute).Should(Equal([]bool{false, true}))
 		Expect(kubectl(ctx, "-n", systemNamespace, "logs", "-l", "app.kubernetes.io/name=csenv", "--prefix",
@@ -100,8 +104,6 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("leaves nothing behind when it is uninstalled, not even while a run is played", func(ctx SpecContext) {
-		helm(ctx, "upgrade", "csenv", chart, "--reset-then-reuse-values", "--wait", "--timeout=2m", "--set",
-			"crds.keep=false")
 		apply(ctx, runManifest("long", "support", "Heuristic", []string{task("ticket-resolve", 500)}))
 		Eventually(ctx, func(g Gomega) {
 			var pods corev1.PodList
@@ -109,6 +111,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 				To(Succeed())
 			g.Expect(pods.Items).To(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
 		}).WithTimeout(time.Minute).Should(Succeed())
+		By("uninstalling the release")
 		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")
 		Eventually(ctx, func() []string {
 			return slices.DeleteFunc(allObjects(ctx), func(object string) bool { return slices.Contains(before, object) })

@@ -1,5 +1,5 @@
-// Package docs checks the links between the pages. The pages of a version link to nothing of another
-// version.
+// Package docs checks the links between the pages. The pages of a version link to nothing of
+// another version.
 package docs
 
 import (

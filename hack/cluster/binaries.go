@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,8 +41,8 @@ func programs() []program {
 	}
 }
 
-// olderKubernetes lists the minors before the newest on which the envtest suites run. Each has a module
-// folder kubernetes-MINOR.
+// olderKubernetes lists the minors before the newest on which the envtest suites run. Each has a
+// module folder kubernetes-MINOR.
 func olderKubernetes() []string { return []string{"1.36", "1.35"} }
 
 // modules lists the folders under hack/cluster that pin programs.
@@ -259,8 +258,12 @@ func (b builder) envtestAssets(ctx context.Context, minor string) (string, error
 	}
 	folder := b.folder(newest + "-" + minor)
 	for _, name := range shared {
-		err := os.Symlink(b.find(name), filepath.Join(folder, name))
-		if err != nil && !errors.Is(err, os.ErrExist) {
+		link := filepath.Join(folder, name)
+		if built(link) {
+			continue
+		}
+		_ = os.Remove(link) // it may lead to a folder that was deleted
+		if err := os.Symlink(b.find(name), link); err != nil {
 			return "", fmt.Errorf("linking %s: %w", name, err)
 		}
 	}

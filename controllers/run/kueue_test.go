@@ -164,7 +164,7 @@ func startKueue(ctx SpecContext, api client.Client, folder string, kubeconfig []
 		Expect(os.WriteFile(path, data, 0o600)).To(Succeed())
 		return path
 	}
-	cmd := exec.Command(filepath.Join(folder, "kueue"), //nolint:noctx // Stop ends it
+	cmd := exec.Command(filepath.Join(folder, "kueue"),
 		"--config="+write("config.yaml", fmt.Appendf(nil, kueueConfig, addresses[1], addresses[2], port, dir)),
 		"--feature-gates=VisibilityOnDemand=false")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+write("kubeconfig", kubeconfig))

@@ -42,8 +42,8 @@ func defaultQueuePolicy(namespace string) (*admissionv1.MutatingAdmissionPolicy,
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
 }
 
-// awaitDefaultQueue waits until admission puts Jobs into the default queue, which takes effect with a
-// delay.
+// awaitDefaultQueue waits until admission puts Jobs into the default queue, which takes effect with
+// a delay.
 func (c *cluster) awaitDefaultQueue(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(ctx, func() (map[string]string, error) {

@@ -114,6 +114,16 @@ test-alerts: ## Check the alerts and the dashboard with promtool, which is built
 test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
 	cd hack/chart && go test $(GOTESTFLAGS) ./...
 
+.PHONY: test-kueue
+test-kueue: ## Test runs in a queue with Kueue's own controller, which is built from its Go module.
+	@mkdir -p bin/kueue
+	@source="$$(go mod download -json sigs.k8s.io/kueue@v0.16.1 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"; \
+	go build -C "$$source" -trimpath -o "$(CURDIR)/bin/kueue/kueue" ./cmd/kueue; \
+	$(TOOL) kustomize build "$$source/config/default" >bin/kueue/kueue.yaml
+	@assets="$$($(CLUSTER) envtest)"; \
+	CSENV_KUEUE="$(CURDIR)/bin/kueue" CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" \
+		go test ./controllers/run -count=1 -run TestAgainstAPIServer -ginkgo.focus "Kueue's default queue"
+
 .PHONY: bench
 bench: ## Run the benchmarks of the hot paths.
 	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...

@@ -1,9 +1,15 @@
 package run
 
 import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // defaultQueuePolicy does to the Jobs of a namespace what Kueue's admission does if the namespace
@@ -34,4 +40,17 @@ func defaultQueuePolicy(namespace string) (*admissionv1.MutatingAdmissionPolicy,
 	}
 	return policy, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
+}
+
+// awaitDefaultQueue waits until admission puts Jobs into the default queue, which takes effect with
+// a delay.
+func (c *cluster) awaitDefaultQueue(ctx SpecContext) {
+	GinkgoHelper()
+	Eventually(ctx, func() (map[string]string, error) {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: c.namespace},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}}}}
+		err := c.client.Create(ctx, job, client.DryRunAll)
+		return job.Labels, err
+	}).WithTimeout(time.Minute).Should(HaveKeyWithValue(labelQueue, "default"))
 }

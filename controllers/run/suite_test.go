@@ -316,16 +316,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		policy, binding := defaultQueuePolicy(c.namespace)
 		Expect(api.Create(ctx, policy)).To(Succeed())
 		Expect(api.Create(ctx, binding)).To(Succeed())
-		// The API server follows its policies with a delay.
-		probe := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: c.namespace},
-			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}}}}
-		Eventually(func() map[string]string {
-			job := probe.DeepCopy()
-			Expect(api.Create(ctx, job, client.DryRunAll)).To(Succeed())
-			return job.Labels
-		}, time.Minute, 100*time.Millisecond).Should(HaveKey(labelQueue))
-
+		c.awaitDefaultQueue(ctx)
 		c.createPool(ctx)
 		c.createRun(ctx)
 		c.reconcile(ctx)

@@ -136,3 +136,40 @@ func TestDashboard(t *testing.T) {
 		monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
 	promtool(t, "check", "rules", filepath.Join(folder, "queries.yaml"))
 }
+
+// TestScaling evaluates the query with which a pool is scaled, also while a restarted operator's
+// series overlap.
+func TestScaling(t *testing.T) {
+	data, err := os.ReadFile("../../examples/works-with/keda/scaledobject.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scaled struct {
+		Spec struct {
+			Triggers []struct {
+				Metadata struct {
+					Query string `json:"query"`
+				} `json:"metadata"`
+			} `json:"triggers"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(data, &scaled); err != nil {
+		t.Fatal(err)
+	}
+	series := func(name, pool, operator, values string) map[string]string {
+		return map[string]string{"values": values,
+			"series": fmt.Sprintf(`csenv_pool_sessions_%s{namespace="default", pool=%q, pod=%q}`, name, pool, operator)}
+	}
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "test.yaml"), map[string]any{"tests": []any{map[string]any{
+		"interval": "1m",
+		"input_series": []any{
+			series("capacity", "support", "old", "4000x9"), series("free", "support", "old", "1000x9"),
+			series("capacity", "support", "new", "4000x9"), series("free", "support", "new", "900x9"),
+			series("capacity", "other", "new", "4000x9"), series("free", "other", "new", "0x9"),
+		},
+		"promql_expr_test": []any{map[string]any{"expr": scaled.Spec.Triggers[0].Metadata.Query, "eval_time": "5m",
+			"exp_samples": []any{map[string]any{"labels": "{}", "value": 3100}}}},
+	}}})
+	promtool(t, "test", "rules", filepath.Join(folder, "test.yaml"))
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// asProgram makes the test program act as the server, which runs itself to check packs. Its value is
-// the name by which the program is called, which the image needs, or 1 for any.
+// asProgram makes the test program act as the server, which runs itself to check packs. Its value
+// is the name by which the program is called, which the image needs, or 1 for any.
 const asProgram = "CSENV_TEST_AS_ENVSERVER"
 
 func TestMain(m *testing.M) {

@@ -72,7 +72,7 @@ lint: ## Run go vet and golangci-lint, and check the width of comments.
 	@wide="$$(git ls-files '*.go' | grep -v zz_generated | LC_ALL=C xargs awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
 		/^ *\/\// && !/\+kubebuilder|go:/ && length($$0) > 100 { print FILENAME ":" FNR }')"; \
 	if [ -n "$$wide" ]; then echo "comments over 100 columns:"; echo "$$wide"; exit 1; fi
-	$(TOOL) golangci-lint run --build-tags e2e ./...
+	$(TOOL) golangci-lint run --build-tags e2e,image ./...
 
 .PHONY: manifests
 manifests: ## Print what `kubectl apply -k config/default` applies.

@@ -18,11 +18,15 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// asProgram makes the test program act as the server, which runs itself to check packs.
+// asProgram makes the test program act as the server, which runs itself to check packs. Its value
+// is the name by which the program is called, which the image needs, or 1 for any.
 const asProgram = "CSENV_TEST_AS_ENVSERVER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if name := os.Getenv(asProgram); name != "" {
+		if name != "1" && name != os.Args[0] {
+			os.Exit(3)
+		}
 		main()
 		return
 	}
@@ -35,7 +39,8 @@ func launch(t *testing.T, args ...string) (protocol, ops string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0],
 		append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-timeout", "1s"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Args[0] = "envserver"
+	cmd.Env = append(os.Environ(), asProgram+"="+cmd.Args[0])
 	logs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -175,8 +175,8 @@ func (r *Reconciler) findGone(ctx context.Context, s *snapshot, alive map[string
 				return nil
 			}
 			var pod corev1.Pod
-			err := r.direct.Get(ctx, types.NamespacedName{Namespace: evaluation.PoolOf(s.run).Namespace, Name: server.Pod},
-				&pod)
+			name := types.NamespacedName{Namespace: evaluation.PoolOf(s.run).Namespace, Name: server.Pod}
+			err := r.direct.Get(ctx, name, &pod)
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("looking for server %s: %w", server.Pod, err)
 			}

@@ -12,6 +12,6 @@ const (
 	ImageTags = Tags + ",image"
 )
 
-// Links are the names, besides csenv, under which the image has the program. The name by which it is
-// called decides what it does.
+// Links are the names, besides csenv, under which the image has the program. The name by which it
+// is called decides what it does.
 func Links() []string { return []string{"envserver", "manager", "runner"} }

@@ -109,5 +109,5 @@ func (s Strip) SVG() template.HTML {
 			b.class(), float64(i)*step, top+1, width, height, b.title())
 	}
 	out.WriteString("</svg>")
-	return template.HTML(out.String()) //nolint:gosec // it has only numbers and words of this file
+	return template.HTML(out.String()) // it has only numbers and words of this file
 }

@@ -76,7 +76,8 @@ func New(base string, only ...string) (*Set, error) {
 			return path.Base(file) != "parts.html" && other(file)
 		})
 	}
-	shared, err := template.New("layout").Funcs(methods).Funcs(functions).ParseFS(templates, append(parts, "templates/layout.html")...)
+	shared, err := template.New("layout").Funcs(methods).Funcs(functions).ParseFS(templates,
+		append(parts, "templates/layout.html")...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the shared templates: %w", err)
 	}

@@ -103,7 +103,7 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 	digest := sha256.Sum256(style)
 	allowed := "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
 	out := report{Title: "Evaluation of " + strings.Join(names, ", "), Version: cli.Version,
-		Style:  template.CSS(style), //nolint:gosec // a file of this program
+		Style:  template.CSS(style), // a file of this program
 		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + allowed}
 	for i, r := range runs {
 		out.Mixed = out.Mixed || MayCompare(runs[0], r) != nil

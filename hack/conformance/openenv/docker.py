@@ -45,7 +45,8 @@ def run(options):
     command = config.get("Entrypoint", []) + (options.command or config.get("Cmd", []))
     (folder / "container.json").write_text(json.dumps({"command": command, "variables": variables, "user": config["User"], "port": options.port}))
     with open(folder / "log", "wb") as log:
-        container = subprocess.Popen([sys.executable, __file__, "contain", options.name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        itself = [sys.executable, __file__, "contain", options.name]
+        container = subprocess.Popen(itself, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     (folder / "pid").write_text(str(container.pid))
     print(options.name)
 

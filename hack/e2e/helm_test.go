@@ -120,12 +120,16 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 })
 
 // replicasWithMetrics reports of each of the operator's pods whether it counts runs, false first.
+// Pods that are being deleted may still be listed.
 func replicasWithMetrics(ctx context.Context) (counting []bool) {
 	var pods corev1.PodList
 	if k8s.List(ctx, &pods, client.InNamespace(systemNamespace), operatorLabels) != nil {
 		return nil
 	}
 	for _, pod := range pods.Items {
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
 		text, err := kube.CoreV1().Pods(systemNamespace).ProxyGet("http", pod.Name, "8443", "metrics", nil).DoRaw(ctx)
 		if err != nil {
 			return nil

@@ -106,9 +106,9 @@ func (r release) install(ctx SpecContext) time.Duration {
 // grading returns what decides whether scores of two releases can be mixed.
 func (r release) grading(ctx SpecContext) string {
 	GinkgoHelper()
-	out, err := exec.CommandContext(ctx, r.csenv, "eval", "ticket-resolve", "--agent", "null", "--scenario", "B01",
-		"--results", "none", "-o", "json").Output()
-	Expect(err).NotTo(HaveOccurred())
+	out, err := exec.CommandContext(ctx, r.csenv, "eval", "ticket-resolve", "--agent", "null", "--results", "none",
+		"-o", "json").Output()
+	Expect(err).NotTo(HaveOccurred(), r.name)
 	played := &v1alpha1.EvaluationRun{}
 	Expect(json.Unmarshal(out, played)).To(Succeed())
 	p := played.Status.Provenance

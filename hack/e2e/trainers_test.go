@@ -28,7 +28,8 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 		apply(ctx, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: "+
 			"{environmentRef: {name: gym}, agent: {type: External}}\n")
 		players := gather(ctx, nodeURL(ctx, "gym"), "grpo-7", 12, time.Second)
-		Eventually(ctx, collected).WithTimeout(time.Minute).Should(BeNumerically(">", trainedEpisodes/5))
+		Eventually(ctx, collected).WithArguments("grpo-7").WithTimeout(time.Minute).Should(
+			BeNumerically(">", trainedEpisodes/5))
 
 		By("replacing every server, and killing the manager while they go")
 		before := podNames(serversOf(ctx, "gym"))
@@ -44,8 +45,8 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 		players.leave(ctx)
 		ended := players.episodes.Load()
 		Expect(players.losses()).To(BeEmpty())
-		Eventually(ctx, collected).WithTimeout(time.Minute).Should(Equal(ended))
-		data, err := json.Marshal(trained(ctx).Status)
+		Eventually(ctx, collected).WithArguments("grpo-7").WithTimeout(time.Minute).Should(Equal(ended))
+		data, err := json.Marshal(runNamed(ctx, "grpo-7").Status)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(data)).To(BeNumerically("<", 16<<10))
 
@@ -67,18 +68,18 @@ var _ = Describe("A run that collects episodes of trainers", func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// trained returns the run that collects the trainers' episodes.
-func trained(ctx SpecContext) *v1alpha1.EvaluationRun {
+// runNamed returns a run of the suite's namespace.
+func runNamed(ctx SpecContext, name string) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	run := &v1alpha1.EvaluationRun{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "grpo-7"}, run)).To(Succeed())
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, run)).To(Succeed())
 	return run
 }
 
-// collected returns the number of episodes in the run's figures.
-func collected(ctx SpecContext) int64 {
+// collected returns the number of episodes in a run's figures.
+func collected(ctx SpecContext, evalrun string) int64 {
 	GinkgoHelper()
-	e := trained(ctx).Status.Episodes
+	e := runNamed(ctx, evalrun).Status.Episodes
 	if e == nil {
 		return 0
 	}

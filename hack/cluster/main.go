@@ -102,15 +102,24 @@ func upCommand() *cobra.Command {
 }
 
 func loadCommand() *cobra.Command {
-	var image string
+	var name, layout string
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Build the csenv image and load it onto the node",
+		Short: "Build the csenv image, or take that of a release, and load it onto the node",
 		Args:  cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&image, "image", "csenv:dev", "name of the image")
+	cmd.Flags().StringVar(&name, "image", "csenv:dev", "name of the image")
+	cmd.Flags().StringVar(&layout, "layout", "",
+		"load the image of a release from this folder, such as dist/image, under the names of its manifests")
+	cmd.MarkFlagsMutuallyExclusive("image", "layout")
 	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
-		digest, err := p.load(cmd.Context(), image)
+		var digest string
+		var err error
+		if layout != "" {
+			digest, err = p.loadReleased(cmd.Context(), layout)
+		} else {
+			digest, err = p.load(cmd.Context(), name)
+		}
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,10 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 
+.PHONY: ci
+ci: ## Run everything that a change must pass.
+	.ci/run
+
 ##@ Slow tests
 
 .PHONY: test-e2e
@@ -151,11 +155,14 @@ release-keys: ## Make the key pair cosign.key and cosign.pub, encrypted if COSIG
 
 .PHONY: release-sign-keyless
 release-sign-keyless: ## Push image and chart of dist/ and sign them and the checksums with the identity of the CI job.
+	@if [ -n "$${REGISTRY_USER:-}" ]; then $(COSIGN) login "$(firstword $(subst /, ,$(IMAGE_REPOSITORY)))" \
+		--username "$$REGISTRY_USER" --password-stdin <<<"$$GH_TOKEN"; fi
 	@$(RELEASE) push | while read -r reference; do $(COSIGN) sign --yes "$$reference"; done
 	$(COSIGN) sign-blob --yes --bundle dist/checksums.txt.keyless.sigstore.json dist/checksums.txt
 
 .PHONY: release-publish
 release-publish: ## Publish dist/ as the release VERSION on GitHub, with gh.
+	@mkdir -p bin
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf bin/csenv_$(VERSION)_release.tar.gz dist
 	gh release create "$(VERSION)" --verify-tag --generate-notes bin/csenv_$(VERSION)_release.tar.gz \
 		$$(find dist -maxdepth 1 -type f)

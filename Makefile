@@ -20,8 +20,17 @@ TAGS := disable_grpc_modules,grpcnotrace
 LEARNMINUTES ?= 10
 LEARNFLAGS ?= --pack config/samples/training/desk --scenarios desk-
 
+# Releases.
+IMAGE_REPOSITORY ?= ghcr.io/csenv/csenv
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+BUILDER ?=
+COSIGN_KEY ?=
+COSIGN_PUB ?=
+
 TOOL := go tool -modfile=hack/tools/go.mod
 CLUSTER := go run ./hack/cluster
+RELEASE := go run ./hack/release
+COSIGN := go tool -modfile=hack/cosign/go.mod cosign
 
 export CGO_ENABLED ?= $(if $(findstring -race,$(GOTESTFLAGS)),1,0)
 
@@ -86,6 +95,10 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 	go build -trimpath -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
+
+.PHONY: ci
+ci: ## Run everything that a change must pass.
+	.ci/run
 
 ##@ Slow tests
 
@@ -152,6 +165,35 @@ fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
 		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) \
 			-fuzzminimizetime 100x; done
 
+##@ Release
+
+.PHONY: release
+release: ## Build the release VERSION=v1.2.3 of this commit into dist/, signed if COSIGN_KEY is a private key.
+	@$(RELEASE) build --version "$(if $(filter file,$(origin VERSION)),,$(VERSION))" --image "$(IMAGE_REPOSITORY)" \
+		--platforms "$(PLATFORMS)" --key "$(COSIGN_KEY)" $(if $(BUILDER),--builder "$(BUILDER)")
+
+.PHONY: release-verify
+release-verify: ## Verify every file of dist/ without a network, and the signatures if COSIGN_PUB is a public key.
+	@$(RELEASE) verify --key "$(COSIGN_PUB)"
+
+.PHONY: release-keys
+release-keys: ## Make the key pair cosign.key and cosign.pub, encrypted if COSIGN_PASSWORD is set.
+	@$(RELEASE) keys cosign
+
+.PHONY: release-sign-keyless
+release-sign-keyless: ## Push image and chart of dist/ and sign them and the checksums with the identity of the CI job.
+	@if [ -n "$${REGISTRY_USER:-}" ]; then $(COSIGN) login "$(firstword $(subst /, ,$(IMAGE_REPOSITORY)))" \
+		--username "$$REGISTRY_USER" --password-stdin <<<"$$GH_TOKEN"; fi
+	@$(RELEASE) push | while read -r reference; do $(COSIGN) sign --yes "$$reference"; done
+	$(COSIGN) sign-blob --yes --bundle dist/checksums.txt.keyless.sigstore.json dist/checksums.txt
+
+.PHONY: release-publish
+release-publish: ## Publish dist/ as the release VERSION on GitHub, with gh.
+	@mkdir -p bin
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf bin/csenv_$(VERSION)_release.tar.gz dist
+	gh release create "$(VERSION)" --verify-tag --generate-notes bin/csenv_$(VERSION)_release.tar.gz \
+		$$(find dist -maxdepth 1 -type f)
+
 ##@ Local cluster
 
 .PHONY: cluster-up
@@ -184,7 +226,7 @@ undeploy: ## Remove every run and pool, the operator and the CRDs from the local
 
 .PHONY: clean
 clean: ## Remove build results from the checkout.
-	rm -rf bin
+	rm -rf bin dist
 
 .PHONY: help
 help: ## Print this list.

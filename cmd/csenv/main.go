@@ -37,6 +37,9 @@ import (
 // version is set by the linker.
 var version = "dev"
 
+// moreCommands are those of builds with a tag.
+var moreCommands []func() *cobra.Command
+
 // The exit codes.
 const (
 	exitDone    = 0
@@ -131,6 +134,9 @@ Exit codes:
 			c.GroupID = g.title
 			cmd.AddCommand(c)
 		}
+	}
+	for _, more := range moreCommands {
+		cmd.AddCommand(more())
 	}
 	cmd.SetHelpCommandGroupID("Other:")
 	cmd.SetCompletionCommandGroupID("Other:")

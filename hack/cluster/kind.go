@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/csenv/csenv/hack/image"
 )
 
 // kindName is the name of the cluster that kind creates.
@@ -59,7 +62,7 @@ func (k kind) up(ctx context.Context, nodes int) error {
 	return k.show(ctx, "kind", "create", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
 }
 
-func (k kind) load(ctx context.Context, image string) (string, error) {
+func (k kind) load(ctx context.Context, name string) (string, error) {
 	there, err := k.exists(ctx)
 	if err != nil {
 		return "", err
@@ -67,17 +70,39 @@ func (k kind) load(ctx context.Context, image string) (string, error) {
 	if !there {
 		return "", fmt.Errorf("kind has no cluster %s: run up first", kindName)
 	}
-	sayf(k.progress, "building %s with Docker", image)
-	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", image,
+	sayf(k.progress, "building %s with Docker", name)
+	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", name,
 		k.repo); err != nil {
 		return "", err
 	}
-	sayf(k.progress, "loading %s into kind's node", image)
-	if err := k.show(ctx, "kind", "load", "docker-image", image, "--name", kindName); err != nil {
+	sayf(k.progress, "loading %s into kind's node", name)
+	if err := k.show(ctx, "kind", "load", "docker-image", name, "--name", kindName); err != nil {
 		return "", err
 	}
-	digest, err := run(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", image)
+	digest, err := run(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", name)
 	return strings.TrimSpace(digest), err
+}
+
+func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
+	released, names, err := image.Released(dir)
+	if err != nil {
+		return "", err
+	}
+	archive, err := os.CreateTemp("", "csenv-image-*.tar")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(archive.Name())
+	defer archive.Close()
+	if err := image.WriteArchive(archive, released, names...); err != nil {
+		return "", err
+	}
+	sayf(k.progress, "loading %s into kind's node", strings.Join(names, " and "))
+	if err := k.show(ctx, "kind", "load", "image-archive", archive.Name(), "--name", kindName); err != nil {
+		return "", err
+	}
+	digest, err := released.Digest()
+	return digest.String(), err
 }
 
 func (k kind) down(ctx context.Context) error {

@@ -12,7 +12,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/csenv/csenv/hack/image"
 )
 
 // local runs the node directly on this machine.
@@ -248,23 +250,23 @@ func (l local) awaitClients(ctx context.Context, begin time.Time) error {
 }
 
 func (l local) loadPause(ctx context.Context) error {
-	files, err := buildProgram(ctx, l.repo, io.Discard, "./hack/cluster/pause", "")
+	program, err := buildProgram(ctx, l.repo, io.Discard, "./hack/cluster/pause", "")
 	if err != nil {
 		return err
 	}
-	image, err := makeImage(files, "/pause")
+	pause, err := imageOf([]image.File{{Path: "pause", Content: program, Mode: 0o755}}, "/pause")
 	if err != nil {
 		return err
 	}
-	_, err = l.importImage(ctx, image, pauseImage)
+	_, err = l.importImage(ctx, pause, pauseImage)
 	return err
 }
 
-func (l local) load(ctx context.Context, image string) (string, error) {
+func (l local) load(ctx context.Context, name string) (string, error) {
 	if err := l.containerdAnswers(ctx); err != nil {
 		return "", fmt.Errorf("the cluster is not up, run up first: %w", err)
 	}
-	full, err := fullName(image)
+	full, err := image.FullName(name)
 	if err != nil {
 		return "", err
 	}
@@ -273,34 +275,63 @@ func (l local) load(ctx context.Context, image string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	digest, err := l.importImage(ctx, built, full)
+	digest, err := l.importEverywhere(ctx, built, full)
+	if err != nil {
+		return "", err
+	}
+	sayf(l.progress, "the node has %s after %s", name, time.Since(start).Round(100*time.Millisecond))
+	return digest, nil
+}
+
+func (l local) loadReleased(ctx context.Context, dir string) (string, error) {
+	if err := l.containerdAnswers(ctx); err != nil {
+		return "", fmt.Errorf("the cluster is not up, run up first: %w", err)
+	}
+	released, names, err := image.Released(dir)
+	if err != nil {
+		return "", err
+	}
+	digest, err := l.importEverywhere(ctx, released, names...)
+	if err != nil {
+		return "", err
+	}
+	sayf(l.progress, "the node has %s", strings.Join(names, " and "))
+	return digest, nil
+}
+
+// importEverywhere imports an image or an index into the containerd of each node that runs.
+func (l local) importEverywhere(ctx context.Context, content mutate.Appendable, fullNames ...string) (string, error) {
+	digest, err := l.importImage(ctx, content, fullNames...)
 	if err != nil {
 		return "", err
 	}
 	if _, running := l.second().mainProcess("containerd"); running {
-		if _, err := l.second().importImage(ctx, built, full); err != nil {
+		if _, err := l.second().importImage(ctx, content, fullNames...); err != nil {
 			return "", err
 		}
 	}
-	sayf(l.progress, "the node has %s after %s", image, time.Since(start).Round(100*time.Millisecond))
 	return digest, nil
 }
 
-// importImage imports an image into containerd, unless containerd already has it.
-func (l local) importImage(ctx context.Context, image v1.Image, full string) (string, error) {
-	digest, err := image.Digest()
+// importImage imports an image or an index into containerd, unless containerd already has it.
+func (l local) importImage(ctx context.Context, content mutate.Appendable, fullNames ...string) (string, error) {
+	digest, err := content.Digest()
 	if err != nil {
 		return "", err
 	}
-	listed, err := l.ctr(ctx, nil, "images", "list", "name=="+full)
-	if err != nil {
-		return "", err
+	there := true
+	for _, full := range fullNames {
+		listed, err := l.ctr(ctx, nil, "images", "list", "name=="+full)
+		if err != nil {
+			return "", err
+		}
+		there = there && strings.Contains(listed, digest.String())
 	}
-	if strings.Contains(listed, digest.String()) {
+	if there {
 		return digest.String(), nil
 	}
 	var archive bytes.Buffer
-	if err := writeArchive(&archive, image, full); err != nil {
+	if err := image.WriteArchive(&archive, content, fullNames...); err != nil {
 		return "", err
 	}
 	_, err = l.ctr(ctx, archive.Bytes(), "images", "import", "-")

@@ -21,6 +21,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/hack/image"
 )
 
 func main() {
@@ -112,7 +114,7 @@ func imageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			image, err := csenvImage(cmd.Context(), repo, cmd.ErrOrStderr())
+			built, err := csenvImage(cmd.Context(), repo, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -120,21 +122,30 @@ func imageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(writeArchive(file, image, "docker.io/library/csenv:dev"), file.Close())
+			return errors.Join(image.WriteArchive(file, built, "docker.io/library/csenv:dev"), file.Close())
 		},
 	}
 }
 
 func loadCommand() *cobra.Command {
-	var image string
+	var name, layout string
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Build the csenv image and load it onto the node",
+		Short: "Build the csenv image, or take that of a release, and load it onto the node",
 		Args:  cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&image, "image", "csenv:dev", "name of the image")
+	cmd.Flags().StringVar(&name, "image", "csenv:dev", "name of the image")
+	cmd.Flags().StringVar(&layout, "layout", "",
+		"load the image of a release from this folder, such as dist/image, under the names of its manifests")
+	cmd.MarkFlagsMutuallyExclusive("image", "layout")
 	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
-		digest, err := p.load(cmd.Context(), image)
+		var digest string
+		var err error
+		if layout != "" {
+			digest, err = p.loadReleased(cmd.Context(), layout)
+		} else {
+			digest, err = p.load(cmd.Context(), name)
+		}
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func TestLinksAreAllPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{filepath.Base(Image)}
+	names := []string{filepath.Base(CommandLine)}
 	for _, link := range Links() {
 		names = append(names, link)
 		if file := "cmd/csenv/image.go"; !strings.Contains(read(t, file), `"`+link+`": `) {
@@ -44,7 +44,7 @@ func TestLinksAreAllPrograms(t *testing.T) {
 
 // The kinds of Kubernetes that csenv doesn't use, and OpenAI's, would add 12 and 15 MB.
 func TestTheCommandLineIsSmall(t *testing.T) {
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", Tags, Image)
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", Tags, CommandLine)
 	list.Dir = root
 	all, err := list.Output()
 	if err != nil {
@@ -53,7 +53,7 @@ func TestTheCommandLineIsSmall(t *testing.T) {
 	for pkg := range strings.FieldsSeq(string(all)) {
 		for _, large := range []string{"k8s.io/client-go/kubernetes", "github.com/openai/openai-go"} {
 			if strings.HasPrefix(pkg, large) {
-				t.Errorf("%s imports %s", Image, pkg)
+				t.Errorf("%s imports %s", CommandLine, pkg)
 			}
 		}
 	}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	spdxjson "github.com/spdx/tools-golang/json"
+)
+
+// What can't become a release is refused with the reason, and leaves no folder behind.
+func TestReleaseIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		change func(t *testing.T, r *release)
+		want   string
+	}{
+		"no version":     {func(_ *testing.T, r *release) { r.version = "" }, "set VERSION"},
+		"no v":           {func(_ *testing.T, r *release) { r.version = "1.2.3" }, "must be a semantic version"},
+		"short version":  {func(_ *testing.T, r *release) { r.version = "v1.2" }, "must be a semantic version"},
+		"no Linux":       {func(_ *testing.T, r *release) { r.platforms[0].OS, r.platforms[1].OS = "darwin", "darwin" }, "needs a platform of Linux"},
+		"uncommitted":    {func(t *testing.T, r *release) { writeFile(t, filepath.Join(r.repo, "new"), nil) }, "?? new"},
+		"tag elsewhere":  {func(t *testing.T, r *release) { git(t, r.repo, "tag", r.version); again(t, r.repo, "README.md") }, "git checkout v1.2.3"},
+		"without charts": {func(t *testing.T, r *release) { remove(t, r.repo, "charts") }, "no chart in charts/csenv"},
+		"other chart":    {func(t *testing.T, r *release) { again(t, r.repo, "charts/csenv/values.yaml") }, "0 places match"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRelease(t, newProject(t), nil)
+			test.change(t, r)
+			out := filepath.Join(t.TempDir(), "dist")
+			if err := r.build(t.Context(), out); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if left, _ := os.ReadDir(filepath.Dir(out)); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// again commits another content of a file.
+func again(t *testing.T, repo, file string) {
+	t.Helper()
+	writeFile(t, filepath.Join(repo, file), []byte("other\n"))
+	commit(t, repo)
+}
+
+func remove(t *testing.T, repo, folder string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(repo, folder)); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, repo)
+}
+
+func TestFolderThatIsNoReleaseIsKept(t *testing.T) {
+	out := t.TempDir()
+	writeFile(t, filepath.Join(out, "mine"), nil)
+	if err := replace(out, t.TempDir()); err == nil || !strings.Contains(err.Error(), "is no release") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An unsigned release passes without a key, fails with one, and its parts can be pushed and read.
+func TestUnsignedRelease(t *testing.T) {
+	dir := build(t, newRelease(t, newProject(t), nil))
+	if report, ok := verify(t, dir, nil); !ok || strings.Count(report, "not signed") != 4 {
+		t.Errorf("without a key:\n%s", report)
+	}
+	if report, ok := verify(t, dir, &newKey(t).PublicKey); ok || strings.Count(report, "no signature") != 4 {
+		t.Errorf("with a key:\n%s", report)
+	}
+	for file, content := range files(t, dir) {
+		switch {
+		case strings.HasSuffix(file, ".spdx.json"):
+			document, err := spdxjson.Read(bytes.NewReader(content))
+			if err != nil || len(document.Packages) < 3 {
+				t.Errorf("%s: %v", file, err)
+			}
+		case strings.HasSuffix(file, ".cdx.json"):
+			var bom cyclonedx.BOM
+			err := cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(&bom)
+			if err != nil || bom.SpecVersion != cyclonedx.SpecVersion1_6 || len(*bom.Components) < 2 {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// The registry has what the manifests of the release name, with its signature as a referrer.
+func TestPush(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true)))
+	defer server.Close()
+	r := newRelease(t, newProject(t), newKey(t))
+	r.repository = strings.TrimPrefix(server.URL, "http://") + "/team/csenv"
+	dir := build(t, r)
+	pushed, err := push(t.Context(), dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pushed) != 2 || !strings.Contains(pushed[1], "/team/charts/csenv@sha256:") {
+		t.Fatalf("pushed %v", pushed)
+	}
+	for _, reference := range append(pushed, r.image) {
+		digest, err := name.NewDigest(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := remote.Head(digest); err != nil {
+			t.Errorf("%s: %v", reference, err)
+		}
+		referrers, err := remote.Referrers(digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest, err := referrers.IndexManifest()
+		if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != bundleType {
+			t.Errorf("%s has the referrers %v, %v", reference, manifest, err)
+		}
+	}
+}
+
+func TestEncryptedKey(t *testing.T) {
+	t.Setenv("COSIGN_PASSWORD", "secret")
+	key := newKey(t)
+	prefix := filepath.Join(t.TempDir(), "cosign")
+	if err := makeKeys(prefix); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeKeys(prefix); err == nil {
+		t.Error("a key was overwritten")
+	}
+	t.Setenv("COSIGN_PASSWORD", "wrong")
+	if _, err := readPrivateKey(prefix + ".key"); err == nil || !strings.Contains(err.Error(), "COSIGN_PASSWORD") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	signed, err := signText(key, []byte("text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := signText(key, []byte("text"))
+	if err != nil || !bytes.Equal(signed, again) {
+		t.Errorf("two signatures of a text differ: %v", err)
+	}
+	if err := verifyText(&key.PublicKey, []byte("text"), signed); err != nil {
+		t.Error(err)
+	}
+	if verifyText(&key.PublicKey, []byte("test"), signed) == nil {
+		t.Error("the signature is for another text")
+	}
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+
+	"github.com/csenv/csenv/hack/image"
+)
+
+// The formats of Sigstore, which cosign verifies.
+const (
+	bundleType    = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	signatureType = "https://sigstore.dev/cosign/sign/v1"
+	payloadType   = "application/vnd.in-toto+json"
+	emptyType     = types.MediaType("application/vnd.oci.empty.v1+json")
+)
+
+const (
+	encryptedKey = "ENCRYPTED SIGSTORE PRIVATE KEY"
+	plainKey     = "PRIVATE KEY"
+	publicKey    = "PUBLIC KEY"
+)
+
+// bundle is a Sigstore bundle of a signature by a key.
+type bundle struct {
+	MediaType            string `json:"mediaType"`
+	VerificationMaterial struct {
+		PublicKey struct {
+			Hint string `json:"hint"`
+		} `json:"publicKey"`
+	} `json:"verificationMaterial"`
+	MessageSignature *messageSignature `json:"messageSignature,omitempty"`
+	Envelope         *envelope         `json:"dsseEnvelope,omitempty"`
+}
+
+type messageSignature struct {
+	MessageDigest struct {
+		Algorithm string `json:"algorithm"`
+		Digest    []byte `json:"digest"`
+	} `json:"messageDigest"`
+	Signature []byte `json:"signature"`
+}
+
+// envelope is a DSSE envelope.
+type envelope struct {
+	Payload     []byte              `json:"payload"`
+	PayloadType string              `json:"payloadType"`
+	Signatures  []envelopeSignature `json:"signatures"`
+}
+
+type envelopeSignature struct {
+	Sig []byte `json:"sig"`
+}
+
+// signed is the text that an envelope's signature is for.
+func (e envelope) signed() []byte {
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
+}
+
+func newBundle(key *ecdsa.PublicKey) (bundle, error) {
+	b := bundle{MediaType: bundleType}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return bundle{}, err
+	}
+	hint := sha256.Sum256(der)
+	b.VerificationMaterial.PublicKey.Hint = base64.StdEncoding.EncodeToString(hint[:])
+	return b, nil
+}
+
+// sign signs deterministically (RFC 6979), so that a second release of a commit has the same bytes.
+func sign(key *ecdsa.PrivateKey, text []byte) ([]byte, error) {
+	digest := sha256.Sum256(text)
+	return key.Sign(nil, digest[:], crypto.SHA256)
+}
+
+// signText makes the bundle of a file's signature.
+func signText(key *ecdsa.PrivateKey, text []byte) ([]byte, error) {
+	b, err := newBundle(&key.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(text)
+	b.MessageSignature = &messageSignature{}
+	b.MessageSignature.MessageDigest.Algorithm, b.MessageSignature.MessageDigest.Digest = "SHA2_256", digest[:]
+	if b.MessageSignature.Signature, err = sign(key, text); err != nil {
+		return nil, err
+	}
+	return json.Marshal(b)
+}
+
+// signStatement makes the bundle of an in-toto statement.
+func signStatement(key *ecdsa.PrivateKey, statement []byte) ([]byte, error) {
+	b, err := newBundle(&key.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	b.Envelope = &envelope{Payload: statement, PayloadType: payloadType}
+	signature, err := sign(key, b.Envelope.signed())
+	if err != nil {
+		return nil, err
+	}
+	b.Envelope.Signatures = []envelopeSignature{{Sig: signature}}
+	return json.Marshal(b)
+}
+
+// readBundle reads a bundle that this tool has written, and refuses every other spelling of it.
+func readBundle(key *ecdsa.PublicKey, text []byte) (bundle, error) {
+	var b bundle
+	if err := json.Unmarshal(text, &b); err != nil {
+		return bundle{}, fmt.Errorf("reading the bundle: %w", err)
+	}
+	want, err := newBundle(key)
+	if err != nil {
+		return bundle{}, err
+	}
+	if b.MediaType != want.MediaType {
+		return bundle{}, fmt.Errorf("the bundle has the type %q, want %q", b.MediaType, want.MediaType)
+	}
+	if b.VerificationMaterial != want.VerificationMaterial {
+		return bundle{}, errors.New("another key has signed")
+	}
+	written, err := json.Marshal(b)
+	if err != nil {
+		return bundle{}, err
+	}
+	if !bytes.Equal(written, text) {
+		return bundle{}, errors.New("the bundle isn't as the release tool writes it")
+	}
+	return b, nil
+}
+
+var errSignature = errors.New("the signature doesn't belong to the text")
+
+func verified(key *ecdsa.PublicKey, text, signature []byte) bool {
+	digest := sha256.Sum256(text)
+	return ecdsa.VerifyASN1(key, digest[:], signature)
+}
+
+func verifyText(key *ecdsa.PublicKey, text, bundled []byte) error {
+	b, err := readBundle(key, bundled)
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256(text)
+	m := b.MessageSignature
+	if m == nil || m.MessageDigest.Algorithm != "SHA2_256" || !bytes.Equal(m.MessageDigest.Digest, digest[:]) ||
+		!verified(key, text, m.Signature) {
+		return errSignature
+	}
+	return nil
+}
+
+func verifyStatement(key *ecdsa.PublicKey, statement, bundled []byte) error {
+	b, err := readBundle(key, bundled)
+	if err != nil {
+		return err
+	}
+	e := b.Envelope
+	if e == nil || e.PayloadType != payloadType || !bytes.Equal(e.Payload, statement) || len(e.Signatures) != 1 ||
+		!verified(key, e.signed(), e.Signatures[0].Sig) {
+		return errSignature
+	}
+	return nil
+}
+
+// imageStatement is what the signature of an image says: it is for this digest.
+func imageStatement(digest v1.Hash) ([]byte, error) {
+	return json.Marshal(map[string]any{"_type": statementType, "predicateType": signatureType,
+		"predicate": map[string]any{}, "subject": []subject{{Digest: map[string]string{digest.Algorithm: digest.Hex}}}})
+}
+
+// signLayout adds the signature of content to its layout.
+func signLayout(dir layout.Path, content mutate.Appendable, key *ecdsa.PrivateKey) error {
+	of, err := partial.Descriptor(content)
+	if err != nil {
+		return err
+	}
+	statement, err := imageStatement(of.Digest)
+	if err != nil {
+		return err
+	}
+	signed, err := signStatement(key, statement)
+	if err != nil {
+		return err
+	}
+	empty := []byte("{}")
+	signature, err := newArtefact(signed, v1.Manifest{
+		ArtifactType: bundleType,
+		Config:       descriptor(emptyType, empty),
+		Subject:      &v1.Descriptor{MediaType: of.MediaType, Digest: of.Digest, Size: of.Size},
+		Annotations: map[string]string{"dev.sigstore.bundle.content": "dsse-envelope",
+			"dev.sigstore.bundle.predicateType": signatureType},
+	}, empty, bundleType)
+	if err != nil {
+		return err
+	}
+	return image.Append(dir, signature, nil)
+}
+
+func readPEM(file string) (*pem.Block, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no key: it must be a PEM file", file)
+	}
+	return block, nil
+}
+
+// readPrivateKey reads a key that cosign or makeKeys has made.
+func readPrivateKey(file string) (*ecdsa.PrivateKey, error) {
+	block, err := readPEM(file)
+	if err != nil {
+		return nil, err
+	}
+	der := block.Bytes
+	switch block.Type {
+	case plainKey:
+	case encryptedKey:
+		password, ok := os.LookupEnv("COSIGN_PASSWORD")
+		if !ok {
+			return nil, fmt.Errorf("%s is encrypted: set COSIGN_PASSWORD", file)
+		}
+		if der, err = encrypted.Decrypt(der, []byte(password)); err != nil {
+			return nil, fmt.Errorf("decrypting %s with COSIGN_PASSWORD: %w", file, err)
+		}
+	default:
+		return nil, fmt.Errorf("%s holds a %s: it must be a %s or %s", file, block.Type, plainKey, encryptedKey)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
+	}
+	return key, nil
+}
+
+func readPublicKey(file string) (*ecdsa.PublicKey, error) {
+	block, err := readPEM(file)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the public key %s: %w", file, err)
+	}
+	key, ok := parsed.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
+	}
+	return key, nil
+}
+
+// makeKeys writes a new key pair and never overwrites one.
+func makeKeys(prefix string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	kind := plainKey
+	if password := os.Getenv("COSIGN_PASSWORD"); password != "" {
+		kind = encryptedKey
+		if private, err = encrypted.Encrypt(private, []byte(password)); err != nil {
+			return err
+		}
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name, kind string
+		content    []byte
+		mode       os.FileMode
+	}{{prefix + ".key", kind, private, 0o600}, {prefix + ".pub", publicKey, public, 0o644}} {
+		f, err := os.OpenFile(file.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
+		if err != nil {
+			return fmt.Errorf("writing a key (an existing one is kept): %w", err)
+		}
+		err = errors.Join(pem.Encode(f, &pem.Block{Type: file.kind, Bytes: file.content}), f.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

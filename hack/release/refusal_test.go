@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -97,7 +99,7 @@ func TestUnsignedRelease(t *testing.T) {
 
 // The registry has what the manifests of the release name, with its signature as a referrer.
 func TestPush(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true)))
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	r := newRelease(t, newProject(t), newKey(t))
 	r.repository = strings.TrimPrefix(server.URL, "http://") + "/team/csenv"
@@ -122,7 +124,8 @@ func TestPush(t *testing.T) {
 			t.Fatal(err)
 		}
 		manifest, err := referrers.IndexManifest()
-		if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != bundleType {
+		if err != nil || len(manifest.Manifests) != 1 ||
+			manifest.Manifests[0].Annotations["dev.sigstore.bundle.predicateType"] != signatureType {
 			t.Errorf("%s has the referrers %v, %v", reference, manifest, err)
 		}
 	}

@@ -12,8 +12,7 @@ import (
 )
 
 // traceRuns has runs traced, by the operator and its runners, if the OTEL_ variables turn tracing
-// on. The returned function sends the
-// last spans.
+// on. The returned function sends the last spans.
 func traceRuns(ctx context.Context, options *runs.Options, log logr.Logger) func() {
 	traces := otlp.New(ctx, otlp.Config{Service: "csenv-manager", Version: version,
 		Log: slog.New(logr.ToSlogHandler(log))})

@@ -32,7 +32,8 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 	return imageOf(files, shipped.Entrypoint)
 }
 
-// imageOf makes an image for this machine. Its layers aren't compressed, because it goes nowhere else.
+// imageOf makes an image for this machine. Its layers aren't compressed, because it goes nowhere
+// else.
 func imageOf(files []image.File, entrypoint string) (v1.Image, error) {
 	return image.Make(files, image.Options{Entrypoint: entrypoint,
 		Platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}})

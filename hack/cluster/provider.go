@@ -17,8 +17,8 @@ type provider interface {
 	down(ctx context.Context) error
 	// load puts the csenv image on the node under the given name and returns its digest.
 	load(ctx context.Context, image string) (digest string, err error)
-	// loadReleased puts the image of a release on the node, from its layout, under the names that the
-	// release's manifests use.
+	// loadReleased puts the image of a release on the node, from its layout, under the names that
+	// the release's manifests use.
 	loadReleased(ctx context.Context, dir string) (digest string, err error)
 	status(ctx context.Context, out io.Writer) error
 	// kubeconfig returns the path of the cluster's kubeconfig. The user's own is never changed.

@@ -39,8 +39,8 @@ func Append(path layout.Path, content mutate.Appendable, annotations map[string]
 	return fmt.Errorf("a layout can't hold %T", content)
 }
 
-// WriteArchive writes an image or an index as a tarred OCI layout, under full names. Importing it keeps
-// the digest.
+// WriteArchive writes an image or an index as a tarred OCI layout, under full names. Importing it
+// keeps the digest.
 func WriteArchive(w io.Writer, content mutate.Appendable, fullNames ...string) error {
 	dir, err := os.MkdirTemp("", "csenv-image-")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // Certificates is where Go programs look for the authorities that they trust.
 const Certificates = "etc/ssl/certs/ca-certificates.crt"
 
-// CertificatesFile returns the authorities that Mozilla trusts, from a Go module, so that images don't
-// depend on the machine that made them. It leaves out those that Mozilla is about to distrust,
+// CertificatesFile returns the authorities that Mozilla trusts, from a Go module, so that images
+// don't depend on the machine that made them. It leaves out those that Mozilla is about to distrust,
 // because a file of certificates can't say from when on.
 func CertificatesFile() (File, error) {
 	var text bytes.Buffer

@@ -1,8 +1,8 @@
 // Command release builds the files of a release from a commit, signs and verifies them, and pushes
 // the image and the chart. It needs neither Docker nor, once the Go modules are there, a network.
 //
-// The same commit, Go release, parameters and key give the same bytes: nothing depends on the time or
-// on the machine, and the signatures are deterministic.
+// The same commit, Go release, parameters and key give the same bytes: nothing depends on the time
+// or on the machine, and the signatures are deterministic.
 package main
 
 import (

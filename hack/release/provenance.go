@@ -28,8 +28,8 @@ const (
 	sourceURL     = "https://github.com/csenv/csenv"
 )
 
-// statement is an in-toto statement with SLSA provenance. It has no times of the build, because they
-// would make each build different.
+// statement is an in-toto statement with SLSA provenance. It has no times of the build, because
+// they would make each build different.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`

@@ -177,8 +177,8 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return found
 }
 
-// Two releases of a commit, from two checkouts, have the same bytes, and a changed byte in any file,
-// a missing file and an additional file don't pass.
+// Two releases of a commit, from two checkouts, have the same bytes, and a changed byte in any
+// file, a missing file and an additional file don't pass.
 func TestReleaseIsReproducibleAndVerified(t *testing.T) {
 	repo, key := newProject(t), newKey(t)
 	dir := build(t, newRelease(t, repo, key))

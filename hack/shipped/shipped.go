@@ -8,7 +8,7 @@ import "github.com/csenv/csenv/hack/image"
 const Tags = "disable_grpc_modules,grpcnotrace"
 
 // CommandLine is the package of the command line. Built with ImageTags, it is all programs, and the
-// image's only one: it is smaller than the programs together, because they share most of their code.
+// image's only one. It is smaller than the programs together, which share most of their code.
 const (
 	CommandLine = "./cmd/csenv"
 	ImageTags   = Tags + ",image"

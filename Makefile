@@ -123,6 +123,10 @@ test-scale: ## Measure the operator with many simulated pods and runners.
 test-alerts: ## Check the alerts and the dashboard with promtool, which is built if it is not on PATH.
 	cd hack/promtool && go test -timeout 30m ./...
 
+.PHONY: test-docs
+test-docs: ## Check the links of the documentation, and that its index lists every page.
+	go test ./docs
+
 .PHONY: test-chart
 test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
 	cd hack/chart && go test $(GOTESTFLAGS) ./...

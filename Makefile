@@ -184,6 +184,10 @@ release-verify: ## Verify every file of dist/ without a network, and the signatu
 release-keys: ## Make the key pair cosign.key and cosign.pub, encrypted if COSIGN_PASSWORD is set.
 	@$(RELEASE) keys cosign
 
+.PHONY: release-push
+release-push: ## Push image and chart of dist/ to their registry, with the credentials of `docker login`.
+	@$(RELEASE) push
+
 .PHONY: release-sign-keyless
 release-sign-keyless: ## Push image and chart of dist/ and sign them and the checksums with the identity of the CI job.
 	@if [ -n "$${REGISTRY_USER:-}" ]; then $(COSIGN) login "$(firstword $(subst /, ,$(IMAGE_REPOSITORY)))" \

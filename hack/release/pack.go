@@ -192,11 +192,11 @@ const (
 
 // chartEdits are the places of the chart that a release fills in.
 func (r *release) chartEdits() map[string][][2]string {
-	name, tag, _ := strings.Cut(r.image, ":")
+	tag := strings.TrimPrefix(r.image, r.repository+":")
 	return map[string][][2]string{
 		"Chart.yaml": {{`(?m)^version: .*$`, "version: " + chartVersion(r.version)},
 			{`(?m)^appVersion: .*$`, "appVersion: " + r.version}},
-		"values.yaml": {{`(?m)^(image:\n(?:  .*\n)*?  repository:) .*$`, "${1} " + name},
+		"values.yaml": {{`(?m)^(image:\n(?:  .*\n)*?  repository:) .*$`, "${1} " + r.repository},
 			{`(?m)^(image:\n(?:  .*\n)*?  tag:) .*$`, "${1} " + tag}},
 	}
 }

@@ -180,6 +180,10 @@ release: ## Build the release VERSION=v1.2.3 of this commit into dist/, signed i
 release-verify: ## Verify every file of dist/ without a network, and the signatures if COSIGN_PUB is a public key.
 	@$(RELEASE) verify --key "$(COSIGN_PUB)"
 
+.PHONY: test-release
+test-release: ## Install dist/ on the local cluster with Helm and with kubectl, play the samples, and remove it.
+	@CSENV_RELEASE="$(CURDIR)/dist" $(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=helm'
+
 .PHONY: release-keys
 release-keys: ## Make the key pair cosign.key and cosign.pub, encrypted if COSIGN_PASSWORD is set.
 	@$(RELEASE) keys cosign

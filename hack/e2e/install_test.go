@@ -25,15 +25,21 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-const chart = "../../charts/csenv"
+// releaseFolder is the folder of a release. If it is set, the specs install its files instead of those of
+// the checkout.
+var releaseFolder = os.Getenv("CSENV_RELEASE")
 
 // operatorLabels select the operator's pods.
 var operatorLabels = client.MatchingLabels{"app.kubernetes.io/name": "csenv", "app.kubernetes.io/component": "manager"}
 
-// The specs replace the suite's installation by a release of the chart, and install it again at the
-// end.
+// The specs replace the suite's installation, and install it again at the end.
 var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
-	var helmTool string
+	var (
+		helmTool string
+		chart    = "../../charts/csenv"
+		values   = "image.repository=" + image()[:strings.LastIndex(image(), ":")] +
+			",image.tag=" + image()[strings.LastIndex(image(), ":")+1:]
+	)
 	helm := func(ctx context.Context, args ...string) string {
 		GinkgoHelper()
 		return run(ctx, helmTool, append([]string{"--kubeconfig", strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")),
@@ -44,6 +50,13 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 	BeforeAll(func(ctx SpecContext) {
 		helmTool = filepath.Join(GinkgoT().TempDir(), "helm")
 		run(ctx, "go", "build", "-C", "../chart", "-o", helmTool, "helm.sh/helm/v4/cmd/helm")
+		if releaseFolder != "" {
+			charts, err := filepath.Glob(filepath.Join(releaseFolder, "csenv-*.tgz"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(charts).To(HaveLen(1), "charts of %s", releaseFolder)
+			chart, values = charts[0], "" // which names the release's image
+			stream(ctx, clusterTool, "load", "--layout", filepath.Join(releaseFolder, "image"))
+		}
 		By("removing what kubectl has installed")
 		kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
 		kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
@@ -64,22 +77,11 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 	}, NodeTimeout(15*time.Minute))
 
 	It("installs csenv, and the samples have the scores that the README shows", func(ctx SpecContext) {
-		separator := strings.LastIndex(image(), ":")
-		set := "image.repository=" + image()[:separator] + ",image.tag=" + image()[separator+1:]
-		Expect(helm(ctx, "lint", "--strict", chart, "--set", set)).To(ContainSubstring("0 chart(s) failed"))
-		Expect(helm(ctx, "template", "csenv", chart, "--set", set)).To(ContainSubstring("image: " + image() + "\n"))
-		Expect(helm(ctx, "install", "csenv", chart, "--set", set, "--wait", "--timeout=2m")).To(
+		Expect(helm(ctx, "lint", "--strict", chart, "--set", values)).To(ContainSubstring("0 chart(s) failed"))
+		Expect(helm(ctx, "template", "csenv", chart, "--set", values)).To(ContainSubstring("name: csenv-manager\n"))
+		Expect(helm(ctx, "install", "csenv", chart, "--set", values, "--wait", "--timeout=2m")).To(
 			ContainSubstring("kubectl -n " + systemNamespace))
-
-		kubectl(ctx, "-n", namespace, "apply", "-k", "../../config/samples")
-		readme, err := os.ReadFile("../../README.md")
-		Expect(err).NotTo(HaveOccurred())
-		shown := regexp.MustCompile(`(?m)^evaluationrun\.csenv\.dev/(\S+) .* (\d\.\d{4}) +\d\.\d{4} `).FindAllSubmatch(readme, -1)
-		Expect(shown).To(HaveLen(6))
-		for _, row := range shown {
-			name, score := string(row[1]), string(row[2])
-			Expect(awaitComplete(ctx, name).Status.Score.Mean).To(Equal(score), name)
-		}
+		playSamples(ctx)
 	}, SpecTimeout(5*time.Minute))
 
 	It("upgrades to two replicas, the pages, and rights on single namespaces", func(ctx SpecContext) {
@@ -113,11 +115,44 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		}).WithTimeout(time.Minute).Should(Succeed())
 		By("uninstalling the release")
 		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")
-		Eventually(ctx, func() []string {
-			return slices.DeleteFunc(allObjects(ctx), func(object string) bool { return slices.Contains(before, object) })
-		}).WithTimeout(time.Minute).Should(BeEmpty())
+		Eventually(ctx, objectsBeside).WithArguments(before).WithTimeout(time.Minute).Should(BeEmpty())
 	}, SpecTimeout(6*time.Minute))
+
+	It("isn't needed: a release's install.yaml has the same scores and leaves nothing behind", func(ctx SpecContext) {
+		if releaseFolder == "" {
+			Skip("CSENV_RELEASE names no release: `make test-release` sets it")
+		}
+		manifest := filepath.Join(releaseFolder, "install.yaml")
+		kubectl(ctx, "apply", "--server-side", "-f", manifest)
+		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
+		playSamples(ctx)
+		kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
+		kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
+			"app.kubernetes.io/managed-by=csenv")
+		kubectl(ctx, "delete", "-f", manifest, "--timeout=90s")
+		Eventually(ctx, objectsBeside).WithArguments(before).WithTimeout(time.Minute).Should(BeEmpty())
+	}, SpecTimeout(5*time.Minute))
 })
+
+// playSamples applies the samples and compares their scores with those that the README shows.
+func playSamples(ctx context.Context) {
+	GinkgoHelper()
+	kubectl(ctx, "-n", namespace, "apply", "-k", "../../config/samples")
+	readme, err := os.ReadFile("../../README.md")
+	Expect(err).NotTo(HaveOccurred())
+	shown := regexp.MustCompile(`(?m)^evaluationrun\.csenv\.dev/(\S+) .* (\d\.\d{4}) +\d\.\d{4} `).FindAllSubmatch(readme, -1)
+	Expect(shown).To(HaveLen(6))
+	for _, row := range shown {
+		name, score := string(row[1]), string(row[2])
+		Expect(awaitComplete(ctx, name).Status.Score.Mean).To(Equal(score), name)
+	}
+}
+
+// objectsBeside lists the cluster's objects that aren't among earlier ones.
+func objectsBeside(ctx context.Context, earlier []string) []string {
+	GinkgoHelper()
+	return slices.DeleteFunc(allObjects(ctx), func(object string) bool { return slices.Contains(earlier, object) })
+}
 
 // replicasWithMetrics reports of each of the operator's pods whether it counts runs, false first.
 // Pods that are being deleted may still be listed.

@@ -25,8 +25,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// releaseFolder is the folder of a release. If it is set, the specs install its files instead of those of
-// the checkout.
+// releaseFolder is the folder of a release. If it is set, the specs install its files instead of
+// those of the checkout.
 var releaseFolder = os.Getenv("CSENV_RELEASE")
 
 // operatorLabels select the operator's pods.

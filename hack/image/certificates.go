@@ -11,8 +11,8 @@ import (
 const Certificates = "etc/ssl/certs/ca-certificates.crt"
 
 // CertificatesFile returns the authorities that Mozilla trusts, from a Go module, so that images
-// don't depend on the machine that made them. It leaves out those that Mozilla is about to distrust,
-// because a file of certificates can't say from when on.
+// don't depend on the machine that made them. It leaves out those that Mozilla is about to
+// distrust, because a file of certificates can't say from when on.
 func CertificatesFile() (File, error) {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

@@ -249,9 +249,11 @@ func processesWith(program, proof, needle string) []int {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	Expect(err).NotTo(HaveOccurred())
 	for _, folder := range folders {
-		exe, _ := os.Readlink(filepath.Join(folder, "exe"))
+		// Not the executable, which is one for all programs of the image.
+		cmdline, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		called, _, _ := strings.Cut(string(cmdline), "\x00")
 		pid, err := strconv.Atoi(filepath.Base(folder))
-		if err != nil || program != "" && filepath.Base(exe) != program {
+		if err != nil || program != "" && filepath.Base(called) != program {
 			continue
 		}
 		if text, err := os.ReadFile(filepath.Join(folder, proof)); err == nil &&

@@ -28,6 +28,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/hack/shipped"
 )
 
 const (
@@ -77,7 +78,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
 	By("building the command line with the flags of the image, which reuses its build cache")
-	run(ctx, "go", "build", "-trimpath", "-o", csenvTool, "../../cmd/csenv")
+	run(ctx, "go", shipped.BuildArgs("dev", shipped.Tags, csenvTool, "../../cmd/csenv")...)
 	By("installing the operator")
 	installOperator(ctx)
 	connect(ctx)

@@ -62,7 +62,8 @@ func (r *release) check() error {
 		return errors.New("no version: set VERSION, for example VERSION=v1.2.3")
 	}
 	if !semver.IsValid(r.version) || semver.Canonical(r.version) != r.version {
-		return fmt.Errorf("version %q: it must be a semantic version with a v, such as v1.2.3 or v1.2.3-rc.1", r.version)
+		return fmt.Errorf("version %q: it must be a semantic version with a v, such as v1.2.3 or v1.2.3-rc.1",
+			r.version)
 	}
 	if len(imagePlatforms(r.platforms)) == 0 {
 		return errors.New("the image needs a platform of Linux: add linux/amd64 or linux/arm64 to PLATFORMS")
@@ -141,17 +142,16 @@ func (r *release) sayf(format string, args ...any) {
 }
 
 func platformNames(platforms []v1.Platform) string {
-	var names []string
-	for _, p := range platforms {
-		names = append(names, p.String())
+	names := make([]string, len(platforms))
+	for i, p := range platforms {
+		names[i] = p.String()
 	}
 	return strings.Join(names, ", ")
 }
 
-// artefact names a file of the release: artefact("csenv", p, ".tar.gz") is
-// csenv_v1.2.3_linux_amd64.tar.gz.
-func artefact(name, version string, p v1.Platform, extension string) string {
-	return fmt.Sprintf("%s_%s_%s_%s%s", name, version, p.OS, p.Architecture, extension)
+// artefact begins the names of a platform's files: csenv_v1.2.3_linux_amd64.
+func artefact(name, version string, p v1.Platform) string {
+	return fmt.Sprintf("%s_%s_%s_%s", name, version, p.OS, p.Architecture)
 }
 
 func (r *release) write(name string, content []byte) error {

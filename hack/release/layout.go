@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -67,7 +68,7 @@ func (v *verification) image() (v1.Hash, string, error) {
 	if len(manifest.Manifests) != len(want) {
 		return digest, "", fmt.Errorf("%d platforms, want %s", len(manifest.Manifests), platformNames(want))
 	}
-	detail := digest.String()
+	details := []string{digest.String()}
 	for i, p := range want {
 		if got := manifest.Manifests[i].Platform; got == nil || !got.Equals(p) {
 			return digest, "", fmt.Errorf("platform %d is %s, want %s", i+1, got, p)
@@ -84,9 +85,9 @@ func (v *verification) image() (v1.Hash, string, error) {
 			return digest, "", fmt.Errorf("%s has %.1f MB, %.1f MB over the budget", p, float64(size)/1e6,
 				(float64(size)-imageBudget)/1e6)
 		}
-		detail += fmt.Sprintf(", %s %.1f MB", p, float64(size)/1e6)
+		details = append(details, fmt.Sprintf("%s %.1f MB", p, float64(size)/1e6))
 	}
-	return digest, detail, nil
+	return digest, strings.Join(details, ", "), nil
 }
 
 // layoutSignature verifies the signature of what a layout names.
@@ -180,7 +181,7 @@ func (v *verification) imageBill(p v1.Platform) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return v.bill(artefact("csenv-image", v.named.Version, p, ""), p, executables(files))
+		return v.bill(artefact("csenv-image", v.named.Version, p), p, executables(files))
 	}
 	return "", fmt.Errorf("the image isn't for %s", p)
 }

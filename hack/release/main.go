@@ -112,7 +112,8 @@ If COSIGN_PASSWORD is set, it encrypts the private key.`,
 			if err := makeKeys(args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%[1]s.key signs: keep it secret. %[1]s.pub verifies: publish it.\n", args[0])
+			fmt.Fprintf(cmd.ErrOrStderr(), "%[1]s.key signs: keep it secret. %[1]s.pub verifies: publish it.\n",
+				args[0])
 			return nil
 		},
 	}
@@ -130,7 +131,8 @@ The digests are printed.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&dir, "dir", "dist", "folder of the release")
-	cmd.Flags().StringVar(&chart, "chart", "", "name of the chart in its registry (default: charts/csenv beside the image)")
+	cmd.Flags().StringVar(&chart, "chart", "",
+		"name of the chart in its registry (default: charts/csenv beside the image)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		pushed, err := push(cmd.Context(), dir, chart)
 		if err != nil {

@@ -58,7 +58,8 @@ func (r *release) renderManifests(context.Context) error {
 
 // imageLines are where manifests name images: of containers, and of the variable that names that of
 // servers and runners.
-var imageLines = regexp.MustCompile(`(?m)^\s*(?:- )?image: "?([^"\s]+)"?$|- name: CSENV_IMAGE\n\s*value: "?([^"\s]+)"?$`)
+var imageLines = regexp.MustCompile(
+	`(?m)^\s*(?:- )?image: "?([^"\s]+)"?$|- name: CSENV_IMAGE\n\s*value: "?([^"\s]+)"?$`)
 
 // wrongImages returns what is wrong with the images in manifests that must all be one.
 func wrongImages(manifests []byte, want string) string {

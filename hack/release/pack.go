@@ -67,7 +67,7 @@ func pack(files []image.File, created time.Time) ([]byte, error) {
 // packArchives packs the command line of each platform with its man pages and completions.
 func (r *release) packArchives(context.Context) error {
 	for _, p := range r.platforms {
-		top := artefact("csenv", r.version, p, "")
+		top := artefact("csenv", r.version, p)
 		program, err := os.ReadFile(r.commandLine(p))
 		if err != nil {
 			return err
@@ -125,7 +125,8 @@ func (r *release) packImage(context.Context) error {
 		}
 		r.sayf("        %s: %.1f MB compressed", p, float64(size)/1e6)
 		if size > imageBudget {
-			return fmt.Errorf("%s is %.1f MB above the limit of %.0f MB", p, (float64(size)-imageBudget)/1e6, imageBudget/1e6)
+			return fmt.Errorf("%s is %.1f MB above the limit of %.0f MB", p, (float64(size)-imageBudget)/1e6,
+				imageBudget/1e6)
 		}
 		images = append(images, made)
 	}
@@ -234,8 +235,8 @@ func (r *release) packChart(context.Context) error {
 	if err := r.write(chartFile(r.version), packed); err != nil {
 		return err
 	}
-	chart, err := newArtefact(packed, v1.Manifest{Annotations: r.annotations(), Config: descriptor(helmConfig, metadata)},
-		metadata, helmContent)
+	chart, err := newArtefact(packed,
+		v1.Manifest{Annotations: r.annotations(), Config: descriptor(helmConfig, metadata)}, metadata, helmContent)
 	if err != nil {
 		return err
 	}

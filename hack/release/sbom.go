@@ -43,7 +43,8 @@ func readProgram(name string, content []byte) (program, error) {
 
 // modules returns what the program was made of: the modules that replaced others, and Go itself.
 func (p program) modules() []debug.Module {
-	modules := []debug.Module{{Path: "stdlib", Version: strings.TrimPrefix(p.info.GoVersion, "go")}}
+	modules := make([]debug.Module, 0, 1+len(p.info.Deps))
+	modules = append(modules, debug.Module{Path: "stdlib", Version: strings.TrimPrefix(p.info.GoVersion, "go")})
 	for _, m := range p.info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
@@ -74,11 +75,11 @@ func (b bill) modules() []debug.Module {
 
 // id depends on what is described, so that the same programs have the same SBOM.
 func (b bill) id() string {
-	text := b.name
+	text := []byte(b.name)
 	for _, p := range b.programs {
-		text += " " + p.sha256
+		text = append(text, " "+p.sha256...)
 	}
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(text)).String()
+	return uuid.NewSHA1(uuid.NameSpaceURL, text).String()
 }
 
 // packageURL names a module for the databases of vulnerabilities.
@@ -94,22 +95,25 @@ func (b bill) cycloneDX() ([]byte, error) {
 	bom := cyclonedx.NewBOM()
 	bom.SerialNumber = "urn:uuid:" + b.id()
 	kind := cyclonedx.ComponentTypeApplication
-	if len(b.programs) > 1 {
+	if strings.HasPrefix(b.name, "csenv-image_") {
 		kind = cyclonedx.ComponentTypeContainer
 	}
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: b.created.Format(time.RFC3339), Component: &cyclonedx.Component{
 		BOMRef: b.name, Type: kind, Name: b.name, Version: b.version}}
-	var components []cyclonedx.Component
-	dependencies := []cyclonedx.Dependency{{Ref: b.name, Dependencies: &[]string{}}}
+	components := make([]cyclonedx.Component, 0, len(b.programs)+len(b.modules()))
+	dependencies := make([]cyclonedx.Dependency, 0, 1+len(b.programs))
+	dependencies = append(dependencies, cyclonedx.Dependency{Ref: b.name, Dependencies: &[]string{}})
 	for _, p := range b.programs {
 		ref := "program/" + p.name
 		components = append(components, cyclonedx.Component{BOMRef: ref, Type: cyclonedx.ComponentTypeApplication,
-			Name: p.name, Version: b.version, PackageURL: packageURL(debug.Module{Path: p.info.Main.Path, Version: b.version}),
-			Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: p.sha256}}})
+			Name: p.name, Version: b.version,
+			PackageURL: packageURL(debug.Module{Path: p.info.Main.Path, Version: b.version}),
+			Hashes:     &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: p.sha256}}})
 		*dependencies[0].Dependencies = append(*dependencies[0].Dependencies, ref)
-		var of []string
-		for _, m := range p.modules() {
-			of = append(of, packageURL(m))
+		modules := p.modules()
+		of := make([]string, len(modules))
+		for i, m := range modules {
+			of[i] = packageURL(m)
 		}
 		dependencies = append(dependencies, cyclonedx.Dependency{Ref: ref, Dependencies: &of})
 	}
@@ -194,13 +198,13 @@ func (b bill) sboms() (map[string][]byte, error) {
 // writeSBOMs describes each archive, and the image of each platform.
 func (r *release) writeSBOMs(context.Context) error {
 	for _, p := range r.platforms {
-		if err := r.writeBill(artefact("csenv", r.version, p, ""), r.commandLine(p)); err != nil {
+		if err := r.writeBill(artefact("csenv", r.version, p), r.commandLine(p)); err != nil {
 			return err
 		}
 		if p.OS != "linux" {
 			continue
 		}
-		if err := r.writeBill(artefact("csenv-image", r.version, p, ""), r.imageProgram(p)); err != nil {
+		if err := r.writeBill(artefact("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,9 @@ func (v *verification) run() {
 	if v.platforms == nil {
 		return
 	}
-	v.check("signature of the provenance", func() (string, error) { return v.signature(provenanceFile, verifyStatement) })
+	v.check("signature of the provenance", func() (string, error) {
+		return v.signature(provenanceFile, verifyStatement)
+	})
 	var reference string
 	v.check("image", func() (string, error) {
 		digest, detail, err := v.image()
@@ -182,7 +184,7 @@ func (v *verification) provenance() (string, error) {
 
 // archive checks the command line of a platform: that it is for it, and that its SBOMs describe it.
 func (v *verification) archive(p v1.Platform) (string, error) {
-	name := artefact("csenv", v.named.Version, p, "")
+	name := artefact("csenv", v.named.Version, p)
 	packed, err := v.read(name + ".tar.gz")
 	if err != nil {
 		return "", err
@@ -202,8 +204,10 @@ func (v *verification) bill(name string, p v1.Platform, programs []image.File) (
 	}
 	for _, program := range b.programs {
 		for _, setting := range program.info.Settings {
-			if setting.Key == "GOOS" && setting.Value != p.OS || setting.Key == "GOARCH" && setting.Value != p.Architecture {
-				return "", fmt.Errorf("%s was built for another platform: %s=%s", program.name, setting.Key, setting.Value)
+			wanted, known := map[string]string{"GOOS": p.OS, "GOARCH": p.Architecture}[setting.Key]
+			if known && setting.Value != wanted {
+				return "", fmt.Errorf("%s was built for another platform: %s=%s", program.name, setting.Key,
+					setting.Value)
 			}
 		}
 		if program.info.GoVersion != v.facts.Go {

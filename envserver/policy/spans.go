@@ -44,11 +44,7 @@ func (p *modelPlayer) startChat(ctx context.Context, request *endpoint.ChatReque
 // endChat ends the span with the model's answer or the class of the error.
 func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, err error) {
 	defer span.End()
-	if !span.IsRecording() {
-		return
-	}
-	if err != nil {
-		tracing.Fail(span, classOf(err))
+	if !hasAnswer(span, err) {
 		return
 	}
 	var used Usage
@@ -67,6 +63,17 @@ func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, 
 	if tracing.Content(ctx) {
 		recordOutput(span, answer.Choices[0])
 	}
+}
+
+// hasAnswer records the error of a request, and reports whether there is an answer to record.
+func hasAnswer(span trace.Span, err error) bool {
+	if !span.IsRecording() {
+		return false
+	}
+	if err != nil {
+		tracing.Fail(span, classOf(err))
+	}
+	return err == nil
 }
 
 // maxName bounds, in bytes, what an endpoint may add to a span as a name or an id.
@@ -101,11 +108,7 @@ func (r *remote) startPost(ctx context.Context, request *http.Request) trace.Spa
 
 func endPost(span trace.Span, answer *Response, err error) {
 	defer span.End()
-	if !span.IsRecording() {
-		return
-	}
-	if err != nil {
-		tracing.Fail(span, classOf(err))
+	if !hasAnswer(span, err) {
 		return
 	}
 	var used Usage

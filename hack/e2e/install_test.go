@@ -58,9 +58,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 			stream(ctx, clusterTool, "load", "--layout", filepath.Join(releaseFolder, "image"))
 		}
 		By("removing what kubectl has installed")
-		kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
-		kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
-			"app.kubernetes.io/managed-by=csenv")
+		removeRunsAndPools(ctx)
 		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", "--timeout=90s")
 		DeferCleanup(func(ctx SpecContext) {
 			By("installing the operator with kubectl again")
@@ -128,13 +126,19 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		kubectl(ctx, "apply", "--server-side", "-f", manifest)
 		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
 		playSamples(ctx)
-		kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
-		kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
-			"app.kubernetes.io/managed-by=csenv")
+		removeRunsAndPools(ctx)
 		kubectl(ctx, "delete", "-f", manifest, "--timeout=90s")
 		Eventually(ctx, objectsBeside).WithArguments(before).WithTimeout(time.Minute).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 })
+
+// removeRunsAndPools deletes them with their pods, while the operator still removes finalizers.
+func removeRunsAndPools(ctx context.Context) {
+	GinkgoHelper()
+	kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
+	kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
+		"app.kubernetes.io/managed-by=csenv")
+}
 
 // playSamples applies the samples and compares their scores with those that the README shows.
 func playSamples(ctx context.Context) {

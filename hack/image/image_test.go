@@ -119,21 +119,28 @@ func TestImageDigestFollowsContent(t *testing.T) {
 	}
 }
 
+// entries returns the headers of an archive.
+func entries(t *testing.T, content []byte) (headers []*tar.Header) {
+	t.Helper()
+	for reader := tar.NewReader(bytes.NewReader(content)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers = append(headers, header)
+	}
+}
+
 func TestLayerHoldsTheFileAndItsFolders(t *testing.T) {
 	content, err := archive(sampleFiles()[1:], time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	reader := tar.NewReader(bytes.NewReader(content))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, header := range entries(t, content) {
 		if header.ModTime.Unix() != 0 || header.Uid != 0 {
 			t.Errorf("%s: time %s, owner %d", header.Name, header.ModTime, header.Uid)
 		}
@@ -237,15 +244,7 @@ func TestLinksAreInOneLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	reader := tar.NewReader(bytes.NewReader(content))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, header := range entries(t, content) {
 		if header.ModTime.Unix() != 7 {
 			t.Errorf("%s has the time %s", header.Name, header.ModTime)
 		}

@@ -100,7 +100,8 @@ func (b bill) cycloneDX() ([]byte, error) {
 	}
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: b.created.Format(time.RFC3339), Component: &cyclonedx.Component{
 		BOMRef: b.name, Type: kind, Name: b.name, Version: b.version}}
-	components := make([]cyclonedx.Component, 0, len(b.programs)+len(b.modules()))
+	all := b.modules()
+	components := make([]cyclonedx.Component, 0, len(b.programs)+len(all))
 	dependencies := make([]cyclonedx.Dependency, 0, 1+len(b.programs))
 	dependencies = append(dependencies, cyclonedx.Dependency{Ref: b.name, Dependencies: &[]string{}})
 	for _, p := range b.programs {
@@ -117,7 +118,7 @@ func (b bill) cycloneDX() ([]byte, error) {
 		}
 		dependencies = append(dependencies, cyclonedx.Dependency{Ref: ref, Dependencies: &of})
 	}
-	for _, m := range b.modules() {
+	for _, m := range all {
 		component := cyclonedx.Component{BOMRef: packageURL(m), Type: cyclonedx.ComponentTypeLibrary, Name: m.Path,
 			Version: m.Version, PackageURL: packageURL(m)}
 		if m.Sum != "" {

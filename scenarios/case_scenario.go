@@ -11,23 +11,20 @@ import (
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
-	"github.com/csenv/csenv/scenarios/source"
 )
 
 // caseFile keeps a file of a pack's cases until all of the pack is read.
-func (l *loader) caseFile(p *openPack, s pack.File) {
-	d := &source.Decoder{File: s.File}
-	root := d.Root(s.Data)
-	l.errs = append(l.errs, d.Errs...)
-	if root == nil {
+func (l *loader) caseFile(p *openPack, s pack.File, y document) {
+	l.errs = append(l.errs, y.Errs...)
+	if y.root == nil {
 		return
 	}
 	l.digest.text(s.Canonical())
-	l.digest.node(root, "")
+	l.digest.node(y.root, "")
 	if len(p.cases) == 0 {
 		l.cases = append(l.cases, p)
 	}
-	p.cases = append(p.cases, cases.File{Name: s.File, Root: root})
+	p.cases = append(p.cases, cases.File{Name: s.File, Root: y.root})
 }
 
 // casesOf compiles a pack's cases and adds them to the catalogue. A pack without a family or a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -29,21 +30,21 @@ func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 // promises a remedy that the policy doesn't give or tells what is withheld, in milli-points.
 const caseMaxWords, casePromiseCap = 180, 30
 
-// instantiateCase draws a generated case as a ticket. The message contains what the customer would
-// answer, an attachment contains the records, and the articles are the pages of the policy.
-func (s *TicketScenario) instantiateCase(seed int64) (*Ticket, error) {
+// drawCase draws a generated case as a ticket. The message contains what the customer would answer,
+// an attachment contains the records, and the articles are the pages of the policy.
+func (s *TicketScenario) drawCase(seed int64) (*DrawnTicket, error) {
 	c, err := s.composition.Instantiate(s.salt, seed)
 	if err != nil {
 		return nil, err
 	}
 	customer := &c.Records.Customer
-	t := &Ticket{
+	t := Served{
 		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language,
 		Customer:    Customer{Name: customer.Name, AccountLevel: customer.Level, Since: customer.Since},
 		Subject:     c.Ticket.Subject,
 		Description: strings.Join(append([]string{c.Query}, c.Ticket.Answers...), "\n\n"),
 		Attachments: []Attachment{{Name: recordName, Content: recordText(&c.Records)}},
-		Tone:        toneOf(c.Voice), Decision: &c.Decision, References: References{Good: []string{c.Reply}},
+		Tone:        toneOf(c.Voice), Decision: &c.Decision,
 	}
 	for _, page := range c.Policy.Pages() {
 		t.Articles = append(t.Articles, Article{ID: pageID(page.Topic), Title: page.Title, Body: page.Body})
@@ -52,9 +53,14 @@ func (s *TicketScenario) instantiateCase(seed int64) (*Ticket, error) {
 	slices.SortFunc(t.Articles, func(a, b Article) int { return strings.Compare(a.ID, b.ID) })
 	t.Gold = caseGold(c)
 	minutes, err := triage.SLAMinutes(t.Gold.Priority)
+	if err != nil {
+		return nil, err
+	}
 	t.SLAMinutes = int(minutes)
-	t.Reply = s.caseReply(c, t.Articles)
-	return t, err
+	return &DrawnTicket{t, sync.OnceValues(func() (*Ticket, error) {
+		return &Ticket{Served: t, Reply: s.caseReply(c, t.Articles),
+			References: References{Good: []string{c.Reply}}}, nil
+	})}, nil
 }
 
 // pageID is the id of the article with a page of the desk's policy.

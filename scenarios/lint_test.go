@@ -115,8 +115,8 @@ func TestLintFindsUnstableRendering(t *testing.T) {
 
 func TestLintFindsBraces(t *testing.T) {
 	l := &linter{seen: map[Finding]bool{}}
-	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello {{ name }}"})
-	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello name"})
+	l.braces("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello {{ name }}"}})
+	l.braces("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello name"}})
 	if len(l.findings) != 1 || !strings.Contains(l.findings[0].String(), "{{ name }}") {
 		t.Errorf("findings %v, want one that shows {{ name }}", l.findings)
 	}

@@ -11,16 +11,18 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -40,15 +42,11 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 		open := l.open(p)
 		c.packs = append(c.packs, open.info)
 	}
-	for _, f := range l.tickets {
-		if s := l.ticket(f); s != nil {
-			c.addTicket(s)
-		}
+	for _, s := range compileAll(l, l.tickets, (*loader).ticket) {
+		c.addTicket(s)
 	}
-	for _, f := range l.workflows {
-		if s := l.workflow(f); s != nil {
-			c.addWorkflow(s)
-		}
+	for _, s := range compileAll(l, l.workflows, (*loader).workflow) {
+		c.addWorkflow(s)
 	}
 	for _, p := range l.cases {
 		l.casesOf(c, p)
@@ -67,7 +65,7 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 // loader contains the input and the results of loading a catalogue.
 type loader struct {
 	locales   map[string]*expr.Locale
-	languages map[string]*cel.Env
+	languages map[string]*expr.Language
 	base      *openPack
 	// scenarios contains the files of the scenarios so far, by id.
 	scenarios map[string]string
@@ -86,15 +84,43 @@ type parsed[T any] struct {
 	value *T
 }
 
+// compileAll compiles scenarios, several at a time, and returns those without a fault. Scenarios
+// and faults are in the order of the files.
+func compileAll[F, S any](l *loader, files []parsed[F], compile func(*loader, parsed[F]) *S) []*S {
+	own, compiled := make([]loader, len(files)), make([]*S, len(files))
+	atOnce(len(files), func(i int) {
+		own[i] = loader{locales: l.locales, languages: l.languages}
+		compiled[i] = compile(&own[i], files[i])
+	})
+	for i := range own {
+		l.errs = append(l.errs, own[i].errs...)
+	}
+	return slices.DeleteFunc(compiled, func(s *S) bool { return s == nil })
+}
+
+// atOnce calls f for the numbers below n, on all processors.
+func atOnce(n int, f func(int)) {
+	var group sync.WaitGroup
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
+
 func newLoader() (*loader, error) {
-	l := &loader{locales: expr.Locales(), languages: map[string]*cel.Env{}, scenarios: map[string]string{},
+	l := &loader{locales: expr.Locales(), languages: map[string]*expr.Language{}, scenarios: map[string]string{},
 		digest: digester{sha256.New()}}
 	for _, lang := range slices.Sorted(maps.Keys(l.locales)) {
-		env, err := expr.NewLanguage(l.locales[lang])
+		language, err := expr.NewLanguage(l.locales[lang])
 		if err != nil {
 			return nil, fmt.Errorf("making the expression language for %s: %w", lang, err)
 		}
-		l.languages[lang] = env
+		l.languages[lang] = language
 	}
 	return l, nil
 }
@@ -114,23 +140,40 @@ func (l *loader) open(p pack.Pack) *openPack {
 	}
 	l.errs = append(l.errs, errs...)
 	l.digest.text(pack.salt)
-	for _, s := range contents.Files {
-		l.source(pack, s)
+	documents := make([]document, len(contents.Files))
+	atOnce(len(documents), func(i int) { documents[i] = parse(contents.Files[i]) })
+	for i, s := range contents.Files {
+		l.source(pack, s, documents[i])
 	}
 	return pack
 }
 
+// document is the YAML of a file, nil for an article and after a fault, which the decoder recorded.
+type document struct {
+	*source.Decoder
+
+	root *yaml.Node
+}
+
+func parse(f pack.File) document {
+	d := &source.Decoder{File: f.File}
+	if f.Folder == "kb" {
+		return document{d, nil}
+	}
+	return document{d, d.Root(f.Data)}
+}
+
 // source decodes a file.
-func (l *loader) source(pack *openPack, s pack.File) {
+func (l *loader) source(pack *openPack, s pack.File, y document) {
 	switch s.Folder {
 	case "families", "modifiers":
-		l.caseFile(pack, s)
+		l.caseFile(pack, s, y)
 	case "names":
 		if cases.IsFile(s.Data) {
-			l.caseFile(pack, s)
+			l.caseFile(pack, s, y)
 			return
 		}
-		l.nameFile(pack, s)
+		l.nameFile(pack, s, y)
 	case "kb":
 		l.digest.text(s.Canonical())
 		if a := l.article(s.File, s.ID, s.Data); a != nil {
@@ -140,20 +183,20 @@ func (l *loader) source(pack *openPack, s pack.File) {
 		}
 	case "tickets":
 		f := new(ticketFile)
-		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+		if l.decode(pack, s, y, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
 			l.tickets = append(l.tickets, parsed[ticketFile]{pack, s.File, f})
 		}
 	default:
 		f := new(workflowFile)
-		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+		if l.decode(pack, s, y, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
 			l.workflows = append(l.workflows, parsed[workflowFile]{pack, s.File, f})
 		}
 	}
 }
 
-func (l *loader) nameFile(pack *openPack, s pack.File) {
+func (l *loader) nameFile(pack *openPack, s pack.File, y document) {
 	var f nameFile
-	l.decode(pack, s, &f, &f.Metadata)
+	l.decode(pack, s, y, &f, &f.Metadata)
 	if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
 		l.errs = append(l.errs, fmt.Errorf("%s: people needs at least one given and one family name", s.File))
 		return
@@ -187,12 +230,12 @@ func (l *loader) first(s pack.File, pos source.Position) bool {
 }
 
 // decode decodes a YAML file strictly. After a fault, which it records, it returns false.
-func (l *loader) decode(pack *openPack, s pack.File, into any, meta *baseMetadata) bool {
-	d := &source.Decoder{File: s.File}
-	if root := d.Root(s.Data); root != nil {
-		d.Value(root, reflect.ValueOf(into).Elem(), "")
+func (l *loader) decode(pack *openPack, s pack.File, y document, into any, meta *baseMetadata) bool {
+	d := y.Decoder
+	if y.root != nil {
+		d.Value(y.root, reflect.ValueOf(into).Elem(), "")
 		l.digest.text(s.Canonical())
-		l.digest.node(root, "")
+		l.digest.node(y.root, "")
 	}
 	if len(d.Errs) == 0 {
 		checkMetadata(d, meta, s.ID)

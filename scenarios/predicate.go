@@ -3,7 +3,7 @@ package scenarios
 import (
 	"fmt"
 
-	"github.com/google/cel-go/cel"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
 )
@@ -24,7 +24,7 @@ type Moment struct {
 type Predicate struct {
 	// Source is the expression as written.
 	Source  string
-	program cel.Program
+	program expr.Program
 	vars    interpreter.Activation
 }
 

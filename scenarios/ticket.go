@@ -7,10 +7,26 @@ import (
 )
 
 // Ticket is one ticket, instantiated from its scenario by a seed: every value is drawn and every
-// text rendered. The environment serves Customer, Subject, Description, History, Attachments,
-// Language, Now and the articles; everything else is for the grader and the oracle. It is immutable
-// and may be shared.
+// text rendered. Reply is for the judge, References for the oracle. It is immutable and may be
+// shared.
 type Ticket struct {
+	Served
+	Reply      ReplySpec
+	References References
+}
+
+// DrawnTicket is a ticket of which the parts for the judge are rendered when they are needed first.
+type DrawnTicket struct {
+	Served
+	// Complete returns the whole ticket, the same one at each call. An error contains the file and
+	// line of an expression that fails with this seed's values. It is safe for concurrent use.
+	Complete func() (*Ticket, error)
+}
+
+// Served is what an episode of a ticket has from its beginning. The environment serves Customer,
+// Subject, Description, History, Attachments, Language, Now and the articles; everything else is
+// for the grader and the scripted customer.
+type Served struct {
 	ScenarioID string
 	Version    int
 	Seed       int64
@@ -27,18 +43,16 @@ type Ticket struct {
 	Articles   []Article
 	SLAMinutes int
 	// Tone is the customer's tone: angry, calm, neutral or worried. Gold never depends on it.
-	Tone  string
-	Gold  TicketGold
-	Reply ReplySpec
+	Tone string
+	Gold TicketGold
 	// UserSim is the script of a customer who answers in episodes with several turns, or nil.
-	UserSim    *UserSim `json:",omitempty"`
-	References References
+	UserSim *UserSim `json:",omitempty"`
 	// Decision is what is right to do in a generated ticket, nil for others.
 	Decision *desk.Decision `json:",omitempty"`
 }
 
 // ServedTexts are the texts that the agent receives with the ticket, without articles.
-func (t *Ticket) ServedTexts() []string {
+func (t *Served) ServedTexts() []string {
 	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		served = append(served, m.Text)

@@ -12,24 +12,24 @@ import (
 // text of each article. The first ticket draws now as it does alone, and each param of an article
 // is drawn by the first ticket that has it; the others take these values. If the constraints of one
 // ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
-// the tickets are those of Instantiate.
-func Together(tickets []*TicketScenario, seed int64) ([]*Ticket, error) {
+// the tickets are those of Draw.
+func Together(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
 	if vals := drawTogether(tickets, seed); vals != nil {
-		if drawn, err := each(tickets, func(i int) (*Ticket, error) {
+		if drawn, err := each(tickets, func(i int) (*DrawnTicket, error) {
 			b, err := tickets[i].render(seed, drawnVariant, vals[i])
 			if err != nil {
 				return nil, err
 			}
-			return &b.ticket, nil
+			return b.drawn(), nil
 		}); err == nil {
 			return drawn, nil
 		}
 	}
-	return each(tickets, func(i int) (*Ticket, error) { return tickets[i].Instantiate(seed) })
+	return each(tickets, func(i int) (*DrawnTicket, error) { return tickets[i].Draw(seed) })
 }
 
-func each(tickets []*TicketScenario, build func(i int) (*Ticket, error)) ([]*Ticket, error) {
-	out := make([]*Ticket, len(tickets))
+func each(tickets []*TicketScenario, build func(i int) (*DrawnTicket, error)) ([]*DrawnTicket, error) {
+	out := make([]*DrawnTicket, len(tickets))
 	for i, s := range tickets {
 		t, err := build(i)
 		if err != nil {

@@ -53,15 +53,35 @@ type Environment interface {
 	Reset(opts Options) (Result, error)
 	// Step plays one action (a JSON object). It returns an *ActionError for an action outside the
 	// schema, which uses no step, and ErrNotReset before the first Reset. After the end of the
-	// episode it returns done with reward 0.
+	// episode it returns done with reward 0. Only the *ActionError may share the action's memory.
 	//
 	// Any other error is a failure of the environment: the step had no effect, and the same action
 	// may be sent again. It is a *JudgeError if a reply could not be judged. MaxJudgeFailures of
 	// these without a verdict in between end the episode as errored.
 	Step(ctx context.Context, action json.RawMessage) (Result, error)
+	// Fork returns an environment in the same state: the same actions have the same results in
+	// both, and neither changes the other. Both may be used at the same time.
+	Fork() Environment
 	// State is the reply to the message "state": {"episode_id", "step_count", ...}. It contains no
 	// gold labels.
 	State() any
+}
+
+// Judged is an Environment whose steps may call a judge, so that the actions alone are not enough
+// to play an episode again.
+type Judged interface {
+	// Verdicts returns the verdicts of the episode so far, a JSON object each, as in Final.
+	Verdicts() ([]json.RawMessage, error)
+	// Recall makes the episode use verdicts where the judge would be called for what they judge.
+	Recall(verdicts []json.RawMessage) error
+}
+
+// Stepped is a state that reports the number of steps. The server corrects it by the steps that it
+// answers itself.
+type Stepped interface {
+	Steps() int
+	// WithSteps returns the state with another number.
+	WithSteps(steps int) any
 }
 
 // Result is the result of a reset or a step.
@@ -95,6 +115,8 @@ type Final struct {
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
 	// It is "" for every other outcome. Detail is that of the JudgeError.
 	Cause, Detail string
+	// Forked is set by the server for an episode whose beginning another session has, or had.
+	Forked bool
 	// Receipt is the signed proof that the server adds to a run's episodes; it is "" for others.
 	Receipt string
 }

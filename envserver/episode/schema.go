@@ -8,25 +8,98 @@ import (
 
 type schema = map[string]any
 
-// Schema returns the form as a JSON Schema (draft 2020-12) in pydantic's dialect.
+// Schema returns the form as a JSON Schema (draft 2020-12). It is short, because some trainers show
+// it to their model with every observation.
 func (f *Form) Schema() map[string]any {
 	properties := schema{
-		typeField: schema{"type": "string", "enum": f.Types(), "title": "Action Type",
-			"description": f.describeTypes()},
-		"metadata": schema{"type": []string{"object", "null"}, "title": "Metadata",
+		typeField: schema{"type": "string", "enum": f.Types(), "description": f.describeTypes()},
+		"metadata": schema{"type": []string{"object", "null"},
 			"description": "Free notes of the client. The environment ignores them."},
 	}
-	for _, field := range f.fields {
-		properties[field.Name] = field.nullable()
+	for i := range f.fields {
+		properties[f.fields[i].Name] = f.fields[i].compact()
 	}
-	rules := make([]any, len(f.variants))
-	for i := range f.variants {
-		rules[i] = f.rule(&f.variants[i])
-	}
-	return schema{
+	s := schema{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f.title, "type": "object",
-		"properties": properties, "required": []string{typeField}, "additionalProperties": false, "allOf": rules,
+		"properties": properties, "required": []string{typeField}, "additionalProperties": false,
 	}
+	if rules := append(f.unread(), f.needs()...); len(rules) > 0 {
+		s["allOf"] = rules
+	}
+	return s
+}
+
+// compact is like nullable, but lists the types and has no default.
+func (field *Field) compact() schema {
+	s := schema{"description": field.Description}
+	switch {
+	case field.Properties != nil:
+		properties := schema{}
+		for i := range field.Properties {
+			properties[field.Properties[i].Name] = field.Properties[i].compact()
+		}
+		s["type"], s["properties"], s["additionalProperties"] = []string{"object", "null"}, properties, false
+	case field.Enum != nil:
+		values := make([]any, len(field.Enum), len(field.Enum)+1)
+		for i, v := range field.Enum {
+			values[i] = v
+		}
+		s["enum"] = append(values, nil)
+	default:
+		s["type"], s["minLength"], s["maxLength"] = []string{"string", "null"}, 1, field.MaxLength
+		if field.Number {
+			s["type"] = []string{"number", "string", "null"}
+		}
+	}
+	return s
+}
+
+// unread returns the rules that fields are null in the variants that don't read them, one for the
+// fields with the same readers.
+func (f *Form) unread() []any {
+	var rules []any
+	byReaders := map[string]schema{}
+	for _, field := range f.fields {
+		var readers []string
+		for i := range f.variants {
+			if f.variants[i].reads(field.Name) {
+				readers = append(readers, f.variants[i].Type)
+			}
+		}
+		if len(readers) == len(f.variants) {
+			continue
+		}
+		key := strings.Join(readers, " ")
+		if byReaders[key] == nil {
+			byReaders[key] = schema{}
+			rules = append(rules, schema{"anyOf": []any{schema{"properties": byReaders[key]},
+				schema{"properties": schema{typeField: schema{"enum": readers}}}}})
+		}
+		byReaders[key][field.Name] = schema{"type": "null"}
+	}
+	return rules
+}
+
+// needs returns the rules of the variants that need fields.
+func (f *Form) needs() []any {
+	var rules []any
+	for i := range f.variants {
+		v := &f.variants[i]
+		if len(v.Required) == 0 && len(v.AnyOf) == 0 {
+			continue
+		}
+		then := v.require(schema{})
+		if len(v.Required) > 0 {
+			properties := schema{}
+			for _, name := range v.Required {
+				properties[name] = notNull()
+			}
+			then["properties"] = properties
+		}
+		isType := schema{"properties": schema{typeField: schema{"const": v.Type}}}
+		rules = append(rules, schema{"if": isType, "then": then})
+	}
+	return rules
 }
 
 func (f *Form) describeTypes() string {
@@ -66,12 +139,6 @@ func (field *Field) required() schema {
 func (field *Field) alternatives() []any {
 	text := schema{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
-	case field.Properties != nil:
-		properties := schema{}
-		for i := range field.Properties {
-			properties[field.Properties[i].Name] = field.Properties[i].nullable()
-		}
-		return []any{schema{"type": "object", "properties": properties, "additionalProperties": false}}
 	case field.Enum != nil:
 		return []any{schema{"type": "string", "enum": field.Enum}}
 	case field.Number:
@@ -79,30 +146,6 @@ func (field *Field) alternatives() []any {
 	default:
 		return []any{text}
 	}
-}
-
-// rule returns, for one value of action_type, which fields must be given and which must not.
-func (f *Form) rule(v *Variant) schema {
-	properties := schema{}
-	for _, field := range f.fields {
-		if !v.reads(field.Name) {
-			properties[field.Name] = schema{"type": "null"}
-		}
-	}
-	for _, name := range v.Required {
-		properties[name] = notNull()
-	}
-	if object := f.objectOf(v); object != "" {
-		// The properties of the object that the variant uses; true permits any value.
-		used := schema{}
-		for _, name := range v.Properties {
-			used[name] = true
-		}
-		properties[object] = schema{"properties": used}
-	}
-	then := v.require(schema{"properties": properties})
-	isType := schema{"properties": schema{typeField: schema{"const": v.Type}}, "required": []string{typeField}}
-	return schema{"if": isType, "then": then}
 }
 
 // require adds the fields that the variant requires to a schema.

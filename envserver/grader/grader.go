@@ -73,7 +73,7 @@ type Decisions struct {
 
 // GradeTicket grades an ended ticket in the dimensions that the task offers. It returns ErrUnjudged
 // if the task asks for a reply and the verdict isn't a score, and an error for an unknown task.
-func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
+func GradeTicket(t *scenarios.Served, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
 	dims := []score.Dimension{
 		{Name: DimensionCategory, Offered: categoryPoints,
 			Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category, t.Gold.CategoryAlternates)},

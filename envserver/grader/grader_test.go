@@ -13,11 +13,11 @@ import (
 
 // overbilled returns a ticket for the team finance.
 func overbilled() *scenarios.Ticket {
-	return &scenarios.Ticket{ScenarioID: "B07", Gold: scenarios.TicketGold{
+	return &scenarios.Ticket{Served: scenarios.Served{ScenarioID: "B07", Gold: scenarios.TicketGold{
 		Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "general", Credit: 500}},
 		Priority: "high", PriorityAlternates: []scenarios.Alternate{{Value: "medium", Credit: 333}},
 		Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"},
-	}}
+	}}}
 }
 
 func TestGradeTicket(t *testing.T) {
@@ -49,7 +49,7 @@ func TestGradeTicket(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			dims, err := GradeTicket(overbilled(), tc.task, tc.decisions, verdict)
+			dims, err := GradeTicket(&overbilled().Served, tc.task, tc.decisions, verdict)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,15 +76,15 @@ func TestGradeTicketRefuses(t *testing.T) {
 	for name, v := range map[string]Verdict{"no verdict": {}, "failure": {Judge: "llm:x", Status: StatusError,
 		Cause: CauseFailed},
 		"failure with points": {Status: StatusError, PostGate: 250}} {
-		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
+		if dims, err := GradeTicket(&overbilled().Served, TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
 			dims != nil {
 			t.Errorf("%s: got %v, %v, want no score and ErrUnjudged", name, dims, err)
 		}
 	}
-	if _, err := GradeTicket(overbilled(), TaskClassify, Decisions{}, Verdict{}); err != nil {
+	if _, err := GradeTicket(&overbilled().Served, TaskClassify, Decisions{}, Verdict{}); err != nil {
 		t.Errorf("a task without a reply requires no verdict, got %v", err)
 	}
-	if _, err := GradeTicket(overbilled(), "ticket-sing", Decisions{}, Verdict{Status: StatusOK}); err == nil {
+	if _, err := GradeTicket(&overbilled().Served, "ticket-sing", Decisions{}, Verdict{Status: StatusOK}); err == nil {
 		t.Error("an unknown task was graded")
 	}
 }
@@ -122,7 +122,7 @@ func TestEpisodeScoreProperties(t *testing.T) {
 		ticket := overbilled()
 		ticket.Gold.CategoryAlternates = []scenarios.Alternate{
 			{Value: "general", Credit: rapid.Int64().Draw(t, "credit")}}
-		dims, err := GradeTicket(ticket, TaskResolve, decisions,
+		dims, err := GradeTicket(&ticket.Served, TaskResolve, decisions,
 			Verdict{Status: StatusCached, PostGate: rapid.Int64().Draw(t, "reply")})
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,17 @@ type Member struct {
 
 // Read reads a JSON object. The error is, or wraps, one of the errors above or a syntactic error.
 func Read(raw []byte, repeats Repeats) (Object, error) {
+	if len(raw) <= Large {
+		if o := plain(raw, repeats); o != nil {
+			return o, nil
+		}
+	}
 	defer Admit(len(raw))()
+	return decode(raw, repeats)
+}
+
+// decode reads any object.
+func decode(raw []byte, repeats Repeats) (Object, error) {
 	if jsontext.Value(raw).Kind() != '{' {
 		if err := jsonv2.Unmarshal(raw, new(skipped), jsontext.AllowDuplicateNames(true)); err != nil {
 			return nil, err

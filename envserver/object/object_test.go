@@ -103,6 +103,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, unique bool) {
+		checkPlain(t, raw)
 		o, err := Read(raw, Repeats(unique))
 		if (o == nil) != (err != nil) || len(o) > MaxMembers {
 			t.Fatalf("%q: %v %v", raw, o, err)

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
@@ -134,4 +137,101 @@ func BenchmarkRelayedStep(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	playSteps(b, p.Conn, b.N)
+}
+
+// BenchmarkFork forks sessions of tickets. "episode" is the copy of an episode alone, "sessions"
+// forks into 100 at a time and ends them, and "paced" forks 100 times a second over a socket.
+func BenchmarkFork(b *testing.B) {
+	const n = 100
+	s, url := serve(b, Config{Kind: newTicketKind(b), MaxSessions: 2 * n})
+	peer := wire.Connect(b, url)
+	peer.Ask(`{"type":"reset","data":{"seed":3,"scenario":"B07","task":"ticket-resolve"}}`)
+	peer.Ask(`{"type":"step","data":` + responds + `}`)
+	parent := s.sessions.all()[0]
+	endForks := func(want int) {
+		if got := s.sessions.active(); got != want+1 {
+			b.Fatalf("%d sessions, want %d", got, want+1)
+		}
+		for _, fork := range s.sessions.all() {
+			if fork != parent {
+				fork.end(endClosed, 0, "")
+			}
+		}
+	}
+	b.Run("episode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = parent.player.Fork(nil)
+		}
+	})
+	b.Run("sessions", func(b *testing.B) {
+		request := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"session/fork","params":{"n":%d}}`, n)
+		for b.Loop() {
+			var out bytes.Buffer
+			s.answerRPC(b.Context(), &out, request, parent, "")
+			endForks(n)
+		}
+		b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "forks/s")
+	})
+	b.Run("paced", func(b *testing.B) {
+		ticks := time.NewTicker(time.Second / 100)
+		defer ticks.Stop()
+		took := make([]float64, 0, b.N)
+		for b.Loop() {
+			<-ticks.C
+			began := time.Now()
+			peer.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"session/fork"}}`)
+			took = append(took, time.Since(began).Seconds()*1000)
+			endForks(1)
+		}
+		slices.Sort(took)
+		b.ReportMetric(took[len(took)*99/100], "ms-p99")
+	})
+}
+
+// BenchmarkForkMemory reports the heap of a fork that is held beyond that of an empty session, and
+// after one more step.
+func BenchmarkForkMemory(b *testing.B) {
+	const n = 10_000
+	s := newTestServer(b, Config{Kind: newTicketKind(b), MaxSessions: 2*n + 1})
+	defer s.Close()
+	held := func(open func() *session) float64 {
+		before := testkit.HeapInUse()
+		sessions := make([]*session, n)
+		for i := range sessions {
+			sessions[i] = open()
+		}
+		used := testkit.HeapInUse() - before
+		for _, session := range sessions {
+			session.end(endClosed, 0, "")
+		}
+		return float64(used) / n
+	}
+	opened := func() *session {
+		session, err := s.open(b.Context(), newID(""), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		return session
+	}
+	parent := opened()
+	parent.player.Reset([]byte(`{"seed":3,"scenario":"B07","task":"ticket-resolve"}`), protocol.StrictSeed, "data")
+	parent.player.Act(b.Context(), json.RawMessage(responds))
+	for b.Loop() {
+		empty := held(opened)
+		fork := func() *session {
+			forks, err := s.fork(b.Context(), parent.player, 1, "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			return forks[0]
+		}
+		b.ReportMetric(held(fork)-empty, "bytes/fork")
+		b.ReportMetric(held(func() *session {
+			session := fork()
+			session.player.Act(b.Context(), json.RawMessage(searches))
+			return session
+		})-empty, "bytes/fork-after-a-step")
+		b.ReportMetric(empty, "bytes/session")
+	}
 }

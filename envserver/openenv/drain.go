@@ -12,8 +12,13 @@ import (
 
 // Drain refuses new sessions and waits until the running ones have ended and their ledgers and
 // rollouts have been fetched, or the grace for that is over. If the context ends first, it returns
-// the context's error.
+// the context's error. In the second half of the time that it has, it ends sessions between two
+// episodes, because trainers keep theirs for a whole training.
 func (s *Server) Drain(ctx context.Context) error {
+	if until, ok := ctx.Deadline(); ok {
+		half := time.AfterFunc(time.Until(until)/2, func() { s.releasing.Store(true) })
+		defer half.Stop()
+	}
 	select {
 	case <-s.sessions.drain():
 	case <-ctx.Done():

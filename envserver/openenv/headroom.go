@@ -25,12 +25,17 @@ func KeepHeadroom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	keepHeadroom(ctx, heapInUse)
+}
+
+// keepHeadroom takes the memory in use, in bytes, from a function.
+func keepHeadroom(ctx context.Context, inUse func() uint64) {
 	ticker := time.NewTicker(headroomInterval)
 	defer ticker.Stop()
 	percent := minGCPercent
 	for {
 		// Ignore small changes, because setting it stops the world.
-		if wanted := gcPercent(heapInUse()); wanted > percent+percent/4 || wanted < percent-percent/4 {
+		if wanted := gcPercent(inUse()); wanted > percent+percent/4 || wanted < percent-percent/4 {
 			percent = wanted
 			debug.SetGCPercent(percent)
 		}

@@ -36,7 +36,7 @@ type rpcCall struct {
 
 // rpcParams are the params of all methods.
 type rpcParams struct {
-	name, arguments, sessionID jsontext.Value
+	name, arguments, sessionID, n, checkpoint jsontext.Value
 }
 
 // namesSession reports whether there is a session_id other than null and "".
@@ -51,7 +51,8 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 		if err != nil {
 			return nil, invalidParams("the params can't be read: " + err.Error())
 		}
-		p = rpcParams{members.Get("name"), members.Get("arguments"), members.Get("session_id")}
+		p = rpcParams{name: members.Get("name"), arguments: members.Get("arguments"),
+			sessionID: members.Get("session_id"), n: members.Get("n"), checkpoint: members.Get("checkpoint")}
 	}
 	switch method {
 	case "tools/list":
@@ -65,12 +66,18 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 		return c.createSession(ctx)
 	case "openenv/session/close":
 		return c.closeSession(p)
+	case "session/fork":
+		return c.forkSession(ctx, p)
+	case "session/checkpoint":
+		return c.saveSession(ctx, p)
+	case protocol.RestoreMethod:
+		return c.restoreSession(ctx, p)
 	case "ping":
 		return map[string]any{}, nil
 	}
 	return nil, &protocol.RPCError{Code: protocol.RPCNoMethod, Message: fmt.Sprintf(
-		"method not found: %.64q; tools/list, tools/call, openenv/session/create and openenv/session/close need no "+
-			"initialize; other MCP methods do", method)}
+		"method not found: %.64q; tools/list, tools/call, openenv/session/create, openenv/session/close, "+
+			"session/fork, session/checkpoint and session/restore need no initialize; other MCP methods do", method)}
 }
 
 func invalidParams(message string) *protocol.RPCError {

@@ -47,7 +47,7 @@ func TestPlainMCP(t *testing.T) {
 		{call(`1`, "tools/list", `[]`), fault("1", -32600, `"Invalid request: params should be a JSON object"`,
 			"null")},
 		{call(`"a"`, "notifications/initialized", `{}`), fault(`"a"`, -32601,
-			`"method not found: \"notifications/initialized\"; tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do"`, "null")},
+			`"method not found: \"notifications/initialized\"; tools/list, tools/call, openenv/session/create, openenv/session/close, session/fork, session/checkpoint and session/restore need no initialize; other MCP methods do"`, "null")},
 		{call(`1`, "tools/list", `{"session_id":"x"}`),
 			fault("1", -32602, `"unknown session_id: begin a session with openenv/session/create"`, "null")},
 		{call(`1`, "tools/call", `{}`), fault("1", -32602, `"params.name should be the name of a tool"`, "null")},
@@ -196,8 +196,12 @@ func TestMCPActions(t *testing.T) {
 			t.Errorf("%s: %s", bad, got)
 		}
 	}
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 2.0 {
-		t.Errorf("%v steps after two tool calls that were played", got)
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
+		t.Errorf("%v steps after seven that were answered with an observation", got)
+	}
+	p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation"}}}`)
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
+		t.Errorf("%v steps after a look outside of a step", got)
 	}
 	if got := wire.CodeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != protocol.CodeExecution {
 		t.Errorf("a panic of a tool: %s", got)

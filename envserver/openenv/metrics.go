@@ -148,5 +148,6 @@ func observe(factory promauto.Factory, s *Server) {
 	help = "Ended rollouts, by result: counted, errored, dropped (no space left, or not collected in time)."
 	counter(rollouts, help, "counted", func() int64 { return s.rollouts.Figures().Counted })
 	counter(rollouts, help, "errored", func() int64 { return s.rollouts.Figures().Errored })
+	counter(rollouts, help, "forked", func() int64 { return s.rollouts.Figures().Forked })
 	counter(rollouts, help, "dropped", func() int64 { return s.rollouts.Figures().Dropped })
 }

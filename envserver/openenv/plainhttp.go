@@ -74,15 +74,16 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var state any
-	var err error
+	var state bytes.Buffer
+	var err, unwritten error
+	read := func(p *player.Player) { unwritten = p.AppendState(&state) }
 	if ss != nil { // unlike playOn, this doesn't restart the idle timeout
-		err = ss.do(r.Context(), func(p *player.Player) { state = p.State() })
+		err = ss.do(r.Context(), read)
 	} else {
-		err = s.playOn(r.Context(), nil, func(_ context.Context, p *player.Player) { state = p.State() })
+		err = s.playOn(r.Context(), nil, func(_ context.Context, p *player.Player) { read(p) })
 	}
-	if s.answered(w, err) {
-		protocol.WriteJSON(w, http.StatusOK, state)
+	if s.answered(w, errors.Join(err, unwritten)) {
+		protocol.WriteBytes(w, http.StatusOK, state.Bytes())
 	}
 }
 

@@ -221,8 +221,16 @@ func (p past) explain(client string, r player.Reply) player.Reply {
 	if !errors.Is(r.Err, episode.ErrNotReset) {
 		return r
 	}
-	if e, ok := p.byClient.Get(client); ok && time.Since(e.at) < pastTTL {
-		r.Err = fmt.Errorf("%w; an earlier session of this client ended: %s", r.Err, e.reason)
+	if reason := p.reason(client); reason != "" {
+		r.Err = fmt.Errorf("%w; an earlier session of this client ended: %s", r.Err, reason)
 	}
 	return r
+}
+
+// reason says how the client's last session ended, "" if that isn't known.
+func (p past) reason(client string) string {
+	if e, ok := p.byClient.Get(client); ok && time.Since(e.at) < pastTTL {
+		return e.reason
+	}
+	return ""
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/openenv/memory"
+	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/gorilla/websocket"
 )
@@ -93,7 +94,11 @@ func (s *Server) Handler() http.Handler {
 		"/redoc":        {http.MethodGet: htmlPage(s.docs.Page)},
 		"/ledger":       {http.MethodGet: s.serveLedger, http.MethodPost: s.serveReceipts},
 	}
+	rewards := &ors.Routes{Host: orsHost{s}, Kind: s.cfg.Kind, Tools: s.players.Tools, Tasks: s.tasks,
+		Version: cmp.Or(s.cfg.Version, "dev")}
+	maps.Copy(rs, rewards.Stateless())
 	if s.cfg.Mode == Simulation {
+		maps.Copy(rs, rewards.Sessions())
 		rs["/reset"] = map[string]http.HandlerFunc{http.MethodPost: s.serveReset}
 		rs["/step"] = map[string]http.HandlerFunc{http.MethodPost: s.serveStep}
 		rs["/state"] = map[string]http.HandlerFunc{http.MethodGet: s.serveState}
@@ -164,6 +169,9 @@ func (s *Server) accepts(token string) bool {
 	return known == 1 && token != ""
 }
 
+// apiKeyHeader has the token of OpenReward's clients.
+const apiKeyHeader = "X-Api-Key" //nolint:gosec // a name, not a token
+
 // tokenOf returns the token of a request, "" for none. The password of a URL counts too, for
 // clients that can't send headers.
 func tokenOf(r *http.Request) string {
@@ -172,7 +180,7 @@ func tokenOf(r *http.Request) string {
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
+		return r.Header.Get(apiKeyHeader)
 	}
 	return strings.TrimSpace(token)
 }

@@ -31,11 +31,18 @@ func TestDocuments(t *testing.T) {
 	}
 	_, schema := wire.GetBody(t, url+"/schema")
 	for name, want := range map[string]json.RawMessage{
-		"action": echo.Kind{}.Schemas().Action, "observation": echo.Kind{}.Schemas().Observation,
-		"state": echo.Kind{}.Schemas().State, "reset_observation": echo.Kind{}.Schemas().Observation,
+		"action": echo.Kind{}.Schemas().Action, "reset_observation": echo.Kind{}.Schemas().Observation,
 	} {
 		if diff := cmp.Diff(wire.Decoded(t, string(want)), wire.Decoded(t, schema, name)); diff != "" {
 			t.Errorf("schema of the %s (-want +got)\n%s", name, diff)
+		}
+	}
+	for name, want := range map[string]string{"observation": "text tools tool_name result error errors feedback",
+		"state": "step_count dataset_size"} {
+		for member := range strings.FieldsSeq(want) {
+			if wire.Decoded(t, schema, name, "properties", member) == nil {
+				t.Errorf("the schema of the %s lacks %s", name, member)
+			}
 		}
 	}
 }

@@ -13,8 +13,8 @@
 //
 // The packages below do not import this one: protocol (messages and their encoding), slots
 // (capacity), memory (budgets of messages and bodies), documents (static answers and task lists),
-// ledger (episodes of runs), player (plays episodes, uses documents and ledger), mesh (peers of a
-// pool, uses slots), client.
+// ledger (episodes of runs), player (plays episodes, uses documents and ledger), ors (routes of
+// OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots), client.
 package openenv
 
 import (
@@ -141,17 +141,19 @@ const DefaultMaxSessions = 2000
 
 // Server serves one environment to many sessions.
 type Server struct {
-	cfg       Config
-	secrets   *poolkey.Secrets
-	log       *slog.Logger
-	docs      documents.Documents
-	tasks     *documents.Tasks
-	players   *player.Factory
-	mcp       *mcpServer
-	mesh      *mesh.Mesh
-	upgrader  websocket.Upgrader
-	sessions  *registry
-	past      past
+	cfg      Config
+	secrets  *poolkey.Secrets
+	log      *slog.Logger
+	docs     documents.Documents
+	tasks    *documents.Tasks
+	players  *player.Factory
+	mcp      *mcpServer
+	mesh     *mesh.Mesh
+	upgrader websocket.Upgrader
+	sessions *registry
+	past     past
+	// releasing is true in the second half of a drain.
+	releasing atomic.Bool
 	ledgers   *ledger.Ledgers
 	rollouts  *ledger.Rollouts
 	metrics   *metrics

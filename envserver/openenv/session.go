@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
@@ -26,6 +27,7 @@ const (
 	endDead        = "dead_peer"
 	endTooLarge    = "too_large"
 	endDrained     = "drained"
+	endReleased    = "released"
 	endFactory     = "factory_error"
 	endUnused      = "unused"
 )
@@ -49,6 +51,10 @@ type session struct {
 	// registry.
 	used   atomic.Bool
 	unused *list.Element
+	// pinged is true for a session that its client keeps alive by pings. calls are those of its
+	// tools.
+	pinged atomic.Bool
+	calls  ors.Calls
 	// limiter is nil without a message rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
@@ -57,6 +63,8 @@ type session struct {
 	mu     sync.Mutex
 	socket *socket
 	owned  bool
+	// adoptable is true for a fork: the first socket that attaches owns it, as if it had opened it.
+	adoptable bool
 	// closing is true when the session ends as soon as its socket is detached.
 	closing bool
 	ended   bool
@@ -69,9 +77,15 @@ type session struct {
 // errEnded is the error of an operation on a session that ended before its turn.
 var errEnded = protocol.Error{Code: protocol.CodeSession, Message: "the session has ended: begin another one"}
 
-// open makes a session with a slot and an environment. The error is player.ErrFactory or one of
+// open makes a session with a slot and a new environment. The error is player.ErrFactory or one of
 // registry.admit.
 func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
+	return s.openWith(ctx, id, client, s.players.New)
+}
+
+// openWith makes a session with a slot and a player, which stores its tag in current.
+func (s *Server) openWith(ctx context.Context, id, client string,
+	newPlayer func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error)) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	if s.cfg.MessageRate > 0 {
 		ss.limiter = rate.NewLimiter(rate.Limit(s.cfg.MessageRate), max(1, int(s.cfg.MessageRate)))
@@ -86,7 +100,7 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 		return nil, err
 	}
 	var err error
-	if ss.player, err = s.players.New(&ss.tag); err != nil {
+	if ss.player, err = newPlayer(&ss.tag); err != nil {
 		ss.end(endFactory, 0, "")
 		return nil, err
 	}
@@ -177,7 +191,7 @@ func (s *session) attach(socket *socket, owned bool) error {
 		return errors.New("another socket is attached to the session: close that one first")
 	}
 	s.socket, s.lostAt = socket, time.Time{}
-	s.owned = s.owned || owned
+	s.owned = s.owned || owned || s.adoptable
 	s.use()
 	return nil
 }
@@ -268,8 +282,12 @@ func (s *session) check(now time.Time) {
 				server.cfg.MaxDuration))
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.pause():
 		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
+	case server.releasing.Load() && s.pause():
+		s.expire(endReleased, "the server is shutting down: connect again")
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
+	case socket == nil && s.abandoned(idle):
+		s.expire(endIdle, fmt.Sprintf("its client sent nothing, not even a ping, for %v", pingTimeout))
 	case !s.used.Load() && now.Sub(s.opened) >= unusedTimeout:
 		s.expire(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:
@@ -277,6 +295,11 @@ func (s *session) check(now time.Time) {
 	case socket != nil:
 		socket.check(now)
 	}
+}
+
+// abandoned reports whether the client that keeps the session alive by pings is gone.
+func (s *session) abandoned(idle time.Duration) bool {
+	return s.pinged.Load() && idle >= pingTimeout && !s.busy(nil)
 }
 
 // pause prevents operations if none runs and no episode is being played. It reports whether it did.

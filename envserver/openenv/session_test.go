@@ -23,7 +23,7 @@ func TestGoldenExchanges(t *testing.T) {
 	p := wire.Connect(t, url)
 	exchanges := []struct{ send, want string }{
 		{`{"type":"state"}`,
-			`{"type":"state","data":{"episode_id":null,"step_count":0,"seed":0,"task":"","scenario":"","reward_mode":""}}`},
+			`{"type":"state","data":{"episode_id":null,"step_count":0,"seed":0,"task":"","scenario":"","reward_mode":"","dataset_size":2}}`},
 		{`{"type":"step","data":{"kind":"say"}}`,
 			`{"type":"error","data":{"message":"no episode yet: send reset first","code":"EXECUTION_ERROR"}}`},
 		{`{"type":"reset","data":{"seed":3,"episode_id":"E","prompt":[{"role":"user"}],"unknown":null}}`,
@@ -31,7 +31,7 @@ func TestGoldenExchanges(t *testing.T) {
 		{`{"type":"step","data":{"kind":"say","text":"<hi> ü","reward":-20}}`,
 			`{"type":"observation","data":{"observation":{"text":"<hi> ü","seed":3},"reward":-0.02,"done":false}}`},
 		{`{"type":"state"}`,
-			`{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"terminal"}}`},
+			`{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"terminal","dataset_size":2}}`},
 		{`{"type":"step"}`,
 			`{"type":"error","data":{"message":"Invalid message: a step message has the action's fields in data","code":"VALIDATION_ERROR",` +
 				`"errors":[{"type":"missing","loc":["data"],"msg":"a step message has the action's fields in data"}]}}`},

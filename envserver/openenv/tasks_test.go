@@ -27,14 +27,18 @@ func TestTaskAPI(t *testing.T) {
 		{"/echo/tasks", `{"split":"train"}`, 200, `{"env_name":"echo","tasks":[` + first + `,` + second + `]}`},
 		{"/ECHO/tasks", `{"split":"public-test"}`, 200, `{"env_name":"echo","tasks":[` + third + `]}`},
 		{"/talk/num_tasks", `{"split":"train"}`, 200, `{"num_tasks":2}`},
-		{"/echo/task", `{"split":"train","index":1}`, 200, `{"task":` + second + `}`},
+		{"/echo/task", `{"split":"train","index":1}`, 200, `{"env_name":"echo","task":` + second + `}`},
 		{"/echo/task", `{"split":"train","index":2}`, 400, `{"detail":"Invalid task index"}`},
 		{"/echo/task", `{"split":"train","index":-1}`, 400, `{"detail":"Invalid task index"}`},
-		{"/echo/task_range", `{"split":"train"}`, 200, `{"tasks":[` + first + `,` + second + `]}`},
-		{"/echo/task_range", `{"split":"train","start":1,"stop":null}`, 200, `{"tasks":[` + second + `]}`},
-		{"/echo/task_range", `{"split":"train","start":1,"stop":1}`, 200, `{"tasks":[]}`},
-		{"/echo/task_range", `{"split":"train","start":5,"stop":-3}`, 200, `{"tasks":[]}`},
-		{"/nobody/tasks", `{"split":"train"}`, 404, `{"detail":"unknown environment 'nobody'"}`},
+		{"/echo/task_range", `{"split":"train"}`, 200, `{"env_name":"echo","tasks":[` + first + `,` + second + `]}`},
+		{"/echo/task_range", `{"split":"train","start":1,"stop":null}`, 200, `{"env_name":"echo","tasks":[` + second + `]}`},
+		{"/echo/task_range", `{"split":"train","start":1,"stop":1}`, 200, `{"env_name":"echo","tasks":[]}`},
+		{"/echo/task_range", `{"split":"train","start":5,"stop":-3}`, 200, `{"env_name":"echo","tasks":[]}`},
+		{"/echo/task_range", `{"split":"train","start":-1}`, 200, `{"env_name":"echo","tasks":[` + second + `]}`},
+		{"/task", `{"split":"test","index":0}`, 200, `{"env_name":"echo","task":` + third + `}`},
+		{"/env/num_tasks", `{"split":"train"}`, 200, `{"num_tasks":2}`},
+		{"/nobody/tasks", `{"split":"train"}`, 404,
+			`{"detail":"unknown environment 'nobody': choose one of echo, talk"}`},
 		{"/echo/tasks", `{"split":"holdout"}`, 400, `{"detail":"unknown split 'holdout'"}`},
 		{"/echo/tasks", `{}`, 422, `{"detail":[{"type":"missing","loc":["body","split"],"msg":"Field required"}]}`},
 		{"/echo/tasks", `{"split":7}`, 422, ``},
@@ -54,6 +58,7 @@ func TestTaskAPI(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/list_environments": `["echo","talk"]`,
+		"/splits":            `[{"name":"train","type":"train"},{"name":"test","type":"test"}]`,
 		"/Echo/splits":       `[{"name":"train","type":"train"},{"name":"test","type":"test"}]`,
 	} {
 		if status, body := wire.GetBody(t, url+path); status != 200 || body != want {
@@ -92,6 +97,13 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"test","task":"talk","index":"0"}`:            "E03",
 		`{"split":"train","index":1,"scenario":"E01"}`:          "E01",
 		`{"index":77,"scenario":"E02","prompt":[{"role":"x"}]}`: "E02",
+		`{"row_index":1,"seed":2}`:                              "E02",
+		`{"row_index":"0","seed":1,"evaluation":false}`:         "E01",
+		`{"row_index":7,"evaluation":true}`:                     "E03",
+		`{"evaluation":true,"task":"talk"}`:                     "E03",
+		`{"row_index":1,"split":"train","index":0}`:             "E01",
+		`{"row_index":99,"evaluation":true,"scenario":"E02"}`:   "E02",
+		`{"row_index":[1],"evaluation":"x","seed":1}`:           "E02",
 	} {
 		if got := scenario(options); got != want {
 			t.Errorf("%s plays %v, want %s", options, got, want)
@@ -108,6 +120,9 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"train","index":2}`:   `["data","index"]`,
 		`{"split":"train","index":-1}`:  `["data","index"]`,
 		`{"csenv":{"split":["train"]}}`: `["data","csenv","split"]`,
+		`{"row_index":2}`:               `["data","row_index"]`,
+		`{"row_index":-1}`:              `["data","row_index"]`,
+		`{"csenv":{"evaluation":"x"}}`:  `["data","csenv","evaluation"]`,
 	} {
 		if answer := p.Ask(`{"type":"reset","data":` + options + `}`); wire.CodeOf(t,
 			answer) != protocol.CodeValidation ||

@@ -253,6 +253,39 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// In the second half of a drain a session ends between two episodes, and an episode goes on.
+func TestDrainReleasesSessions(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		between, playing := wire.ConnectPipe(t, network), wire.ConnectPipe(t, network)
+		between.Ask(`{"type":"reset"}`)
+		between.Ask(`{"type":"step","data":{"kind":"finish"}}`)
+		playing.Ask(`{"type":"reset"}`)
+		drained := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		go func() { drained <- s.Drain(ctx) }()
+		pass(4 * time.Minute)
+		if got := s.sessions.active(); got != 2 {
+			t.Fatalf("%d sessions are left in the first half, want 2", got)
+		}
+		ended := between.Quiet()
+		pass(2 * time.Minute)
+		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+			t.Errorf("closed with %v, want 1001", err)
+		}
+		if got := playing.Code(`{"type":"step","data":{"kind":"finish"}}`); got != "observation" {
+			t.Errorf("the episode was answered with %s", got)
+		}
+		if err := <-drained; err != nil {
+			t.Errorf("drained with %v", err)
+		}
+		s.Close()
+		if got := s.DrainReport(); got.Sessions != 2 || got.Cut != 0 {
+			t.Errorf("drain report %+v, want 2 sessions and none cut", got)
+		}
+	})
+}
+
 func TestDrainTimeout(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		p := wire.ConnectPipe(t, network)

@@ -50,7 +50,7 @@ func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 		if err != nil {
 			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
 		}
-		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, CaseOf(canonical)})
+		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, CaseOf(&canonical.Served)})
 	}
 	var queues []Queue
 	for _, s := range allSplits() {
@@ -69,7 +69,13 @@ func (q Queue) Instantiate(catalog *scenarios.Catalog, seed int64) ([]*scenarios
 			return nil, fmt.Errorf("queue %s has the unknown ticket %s", q.ID, id)
 		}
 	}
-	tickets, err := scenarios.Together(drawn, seed)
+	together, err := scenarios.Together(drawn, seed)
+	tickets := make([]*scenarios.Ticket, len(together))
+	for i := range together {
+		if err == nil {
+			tickets[i], err = together[i].Complete()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", q.ID, err)
 	}
@@ -77,7 +83,7 @@ func (q Queue) Instantiate(catalog *scenarios.Catalog, seed int64) ([]*scenarios
 }
 
 // CaseOf returns the properties that the ticket's weighted score depends on.
-func CaseOf(t *scenarios.Ticket) Case {
+func CaseOf(t *scenarios.Served) Case {
 	return Case{Priority: t.Gold.Priority, Escalate: t.Gold.Escalate}
 }
 

@@ -51,7 +51,7 @@ func TestFactorFalls(t *testing.T) {
 
 // TestPerfectIsWhatTheGraderOffers compares the points of perfect acts with the grader's rubric.
 func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
-	dims, err := grader.GradeTicket(&scenarios.Ticket{}, grader.TaskResolve, grader.Decisions{},
+	dims, err := grader.GradeTicket(&scenarios.Served{}, grader.TaskResolve, grader.Decisions{},
 		grader.Verdict{Status: grader.StatusOK})
 	if err != nil {
 		t.Fatal(err)

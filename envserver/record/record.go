@@ -63,8 +63,27 @@ type Turn struct {
 	Action  json.RawMessage `json:"action"`
 	Reward  float64         `json:"reward"`
 	Refused string          `json:"refused,omitempty"`
-	// Said is the text that the agent's model sent with the action, shortened.
+	Answer
+}
+
+// Answer is the answer of an agent's model that contained an action.
+type Answer struct {
+	// Said is the text that the model sent with the action, shortened.
 	Said string `json:"said,omitempty"`
+	// Tokens counts the answer's tokens, nil if they are unknown.
+	Tokens *score.Tokens `json:"tokens,omitempty"`
+	// Trace has the tokens themselves, nil unless the model's endpoint returns them.
+	Trace *Trace `json:"trace,omitempty"`
+}
+
+// Trace has the tokens of an answer, for training on exactly what the model read and wrote.
+type Trace struct {
+	// PromptIDs are the ids of the prompt's tokens, and IDs those of the answer's.
+	PromptIDs []int32 `json:"prompt_ids,omitempty"`
+	IDs       []int32 `json:"ids,omitempty"`
+	// Tokens are the answer's tokens as texts, and LogProbs their natural log-probabilities.
+	Tokens   []string  `json:"tokens,omitempty"`
+	LogProbs []float64 `json:"logprobs,omitempty"`
 }
 
 // Grade is the grade of an episode.

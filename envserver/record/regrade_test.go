@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,9 +64,11 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result, err = env.Step(t.Context(), action); err != nil {
+		sent := bytes.Clone(action)
+		if result, err = env.Step(t.Context(), sent); err != nil {
 			t.Fatal(err)
 		}
+		clear(sent) // the server reuses the memory
 		e.Turns = append(e.Turns, record.Turn{Action: action, Reward: float64(result.Reward) / 1000})
 	}
 	points := float64(result.Final.Score) / score.One

@@ -81,6 +81,8 @@ type Segment struct {
 	Ledger *SignedLedger `json:"ledger"`
 	// Dropped counts episodes of the segment for which the ledger had no room.
 	Dropped int64 `json:"dropped"`
+	// Forked counts ended episodes that are in no figure, because they were forked.
+	Forked int64 `json:"forked,omitempty"`
 	// Active counts the episodes that are being played.
 	Active int64 `json:"active"`
 }
@@ -99,10 +101,10 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 		return nil, fmt.Errorf("%w: run %q segment %d, not run %q segment %d", ErrForeign, l.Run, l.Shard, want,
 			s.Number)
 	}
-	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || l.Opened < l.Scored+l.Failed || s.Instance == "" ||
-		len(s.Instance) > maxRunUID {
-		return nil, fmt.Errorf("%w: segment %d of instance %.64q, %d dropped, %d of %d ended", ErrMalformed, s.Number,
-			s.Instance, s.Dropped, l.Scored+l.Failed, l.Opened)
+	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || s.Forked < 0 || s.Forked > maxCount ||
+		l.Opened < l.Scored+l.Failed || s.Instance == "" || len(s.Instance) > maxRunUID {
+		return nil, fmt.Errorf("%w: segment %d of instance %.64q, %d dropped, %d forked, %d of %d ended", ErrMalformed,
+			s.Number, s.Instance, s.Dropped, s.Forked, l.Scored+l.Failed, l.Opened)
 	}
 	return l, nil
 }

@@ -157,13 +157,14 @@ func TestSegmentVerify(t *testing.T) {
 		change func(*Segment)
 		want   error
 	}{
-		"of another run":      {func(s *Segment) { *s = segmentOf(t, "other", "support-a", 3) }, ErrForeign},
-		"of another instance": {func(s *Segment) { s.Instance = "i2" }, ErrForeign},
-		"of another pod":      {func(s *Segment) { *s = segmentOf(t, "uid", "support-b", 3) }, ErrForeign},
-		"another number":      {func(s *Segment) { s.Number = 4 }, ErrForeign},
-		"no number":           {func(s *Segment) { *s = segmentOf(t, "uid", "support-a", 0) }, ErrMalformed},
-		"fewer than none":     {func(s *Segment) { s.Dropped = -1 }, ErrMalformed},
-		"a changed digit":     {func(s *Segment) { s.Ledger.Payload[20] ^= 1 }, ErrSignature},
+		"of another run":         {func(s *Segment) { *s = segmentOf(t, "other", "support-a", 3) }, ErrForeign},
+		"of another instance":    {func(s *Segment) { s.Instance = "i2" }, ErrForeign},
+		"of another pod":         {func(s *Segment) { *s = segmentOf(t, "uid", "support-b", 3) }, ErrForeign},
+		"another number":         {func(s *Segment) { s.Number = 4 }, ErrForeign},
+		"no number":              {func(s *Segment) { *s = segmentOf(t, "uid", "support-a", 0) }, ErrMalformed},
+		"fewer forked than none": {func(s *Segment) { s.Forked = -1 }, ErrMalformed},
+		"fewer than none":        {func(s *Segment) { s.Dropped = -1 }, ErrMalformed},
+		"a changed digit":        {func(s *Segment) { s.Ledger.Payload[20] ^= 1 }, ErrSignature},
 		"more ended than begun": {func(s *Segment) {
 			l := graded()
 			l.Run, l.Shard = SegmentRun("uid", "support-a", "i1"), 3

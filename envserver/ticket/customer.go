@@ -29,6 +29,8 @@ var moods = [...]string{"calm", "uneasy", "annoyed", "angry"}
 // with dense rewards.
 type customer struct {
 	script *scenarios.UserSim
+	// ticket is the customer's, nil without a script.
+	ticket *scenarios.Ticket
 	mood   int
 	// turns counts the messages sent, said those of them that were lines of a mood.
 	turns, said int
@@ -39,8 +41,13 @@ type customer struct {
 	soothed, answered, silent bool
 }
 
-func newCustomer(t *scenarios.Ticket) customer {
-	return customer{script: t.UserSim, mood: map[string]int{"worried": 1, "angry": len(moods) - 1}[t.Tone]}
+func newCustomer(t *scenarios.DrawnTicket) (customer, error) {
+	c := customer{script: t.UserSim, mood: map[string]int{"worried": 1, "angry": len(moods) - 1}[t.Tone]}
+	var err error
+	if c.script != nil {
+		c.ticket, err = t.Complete()
+	}
+	return c, err
 }
 
 // feels returns the mood's name, "" for a customer without a script.
@@ -57,7 +64,7 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) s
 	if c.script == nil {
 		return ""
 	}
-	message := r.Interpret(t.ticket, t.replies[len(t.replies)-1])
+	message := r.Interpret(c.ticket, t.replies[len(t.replies)-1])
 	asked := slices.DeleteFunc(message.Asked, func(i int) bool { return i >= maxAnswers })
 	c.feel(message, c.again(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
@@ -68,7 +75,7 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) s
 		return c.tell(asked)
 	}
 	lines := c.script.Lines[c.feels()]
-	if content && c.settled(r.Settled(t.ticket, t.written())) {
+	if content && c.settled(r.Settled(c.ticket, t.written())) {
 		c.silent = true
 		return lines[len(lines)-1]
 	}

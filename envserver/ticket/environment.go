@@ -4,16 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // environment belongs to one session. Its state is nil before the first reset.
 type environment struct {
-	kind  *Kind
-	opts  episode.Options
+	kind *Kind
+	opts episode.Options
+	// state is replaced by each step and never changed, so that forks share it.
 	state *state
+	// drawn are the tickets of the state, which episodes of the same scenario and seed share.
+	drawn *[]*scenarios.DrawnTicket
+	// recalled are verdicts by the digest of their case, for which the judge isn't called.
+	recalled map[string]grader.Verdict
 	// unjudged counts the judge's failures since the last verdict.
 	unjudged int
 }
@@ -27,16 +34,23 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, err
 	}
-	tickets, err := scenarios.Together(choice.tickets, opts.Seed)
+	drawn, err := e.kind.instances.Get(choice.scenario, opts.Seed, func() (*[]*scenarios.DrawnTicket, error) {
+		drawn, err := scenarios.Together(choice.tickets, opts.Seed)
+		return &drawn, err
+	})
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: choice.scenario, Seed: opts.Seed, Err: err}
 	}
-	return e.begin(choice, tickets, opts), nil
+	return e.begin(choice, drawn, opts)
 }
 
-func (e *environment) begin(c *choice, tickets []*scenarios.Ticket, opts episode.Options) episode.Result {
-	e.opts, e.state, e.unjudged = opts, newState(c, tickets, opts), 0
-	return episode.Result{Observation: e.state.observation()}
+func (e *environment) begin(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) (episode.Result, error) {
+	begun, err := newState(c, *drawn, opts)
+	if err != nil {
+		return episode.Result{}, &episode.InstanceError{Scenario: c.scenario, Seed: opts.Seed, Err: err}
+	}
+	e.drawn, e.opts, e.state, e.unjudged, e.recalled = drawn, opts, begun, 0, nil
+	return episode.Result{Observation: begun.observation()}, nil
 }
 
 func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
@@ -59,7 +73,7 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	default:
 		next.apply(decoded)
 	}
-	reward, final, err := next.grade(ctx, e.kind.judge)
+	reward, final, err := next.grade(ctx, e.judge())
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
 			final, err = next.giveUp(unjudged), nil
@@ -68,7 +82,7 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if err != nil {
 		return episode.Result{}, err
 	}
-	if next.verdicts() > e.state.verdicts() {
+	if next.judged() > e.state.judged() {
 		e.unjudged = 0
 	}
 	e.state = next
@@ -76,6 +90,55 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		return episode.Result{}, invalid
 	}
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
+}
+
+// Fork shares the state, which each step replaces.
+func (e *environment) Fork() episode.Environment {
+	fork := *e
+	return &fork
+}
+
+// Verdicts implements episode.Judged.
+func (e *environment) Verdicts() ([]json.RawMessage, error) {
+	if e.state == nil {
+		return nil, nil
+	}
+	return e.state.verdicts()
+}
+
+// Recall implements episode.Judged.
+func (e *environment) Recall(verdicts []json.RawMessage) error {
+	e.recalled = make(map[string]grader.Verdict, len(verdicts))
+	for _, text := range verdicts {
+		var v ticketVerdict
+		if err := json.Unmarshal(text, &v); err != nil {
+			return fmt.Errorf("reading a verdict: %w", err)
+		}
+		e.recalled[v.Case] = v.Verdict
+	}
+	return nil
+}
+
+func (e *environment) judge() grader.Judge {
+	if e.recalled == nil {
+		return e.kind.judge
+	}
+	return recallingJudge{e.kind.judge, e.recalled}
+}
+
+// recallingJudge calls the judge only for cases without a verdict.
+type recallingJudge struct {
+	judge  grader.Judge
+	byCase map[string]grader.Verdict
+}
+
+func (j recallingJudge) Name() string { return j.judge.Name() }
+
+func (j recallingJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+	if v, ok := j.byCase[c.Digest()]; ok {
+		return v, nil
+	}
+	return j.judge.Judge(ctx, c)
 }
 
 // State reports the episode without gold labels.

@@ -22,7 +22,7 @@ var noReply = grader.Verdict{Status: grader.StatusOK}
 
 // offered returns the maximum milli-points of a rubric.
 func offered(rubric string) (points int64, err error) {
-	parts, err := grader.GradeTicket(&scenarios.Ticket{}, rubric, grader.Decisions{}, noReply)
+	parts, err := grader.GradeTicket(&scenarios.Served{}, rubric, grader.Decisions{}, noReply)
 	if err != nil {
 		return 0, fmt.Errorf("reading the rubric of %s: %w", rubric, err)
 	}
@@ -47,7 +47,7 @@ func (s *state) fullScore(optima *queue.Optima) int64 {
 	}
 	var cases [queue.Size]queue.Case
 	for i := range cases {
-		cases[i] = queue.CaseOf(s.tickets[i].ticket)
+		cases[i] = queue.CaseOf(&s.tickets[i].ticket.Served)
 	}
 	return optima.Of(cases)
 }
@@ -125,7 +125,7 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	if t.verdict != nil {
 		verdict = *t.verdict
 	}
-	return grader.GradeTicket(t.ticket, rubric, t.decisions(), verdict)
+	return grader.GradeTicket(&t.ticket.Served, rubric, t.decisions(), verdict)
 }
 
 // judge calls the judge for the replies of every closed ticket without a verdict. A verdict without
@@ -136,8 +136,11 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 		if !s.task.reply || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
 			continue
 		}
-		judged := t.judged()
-		verdict, err := judge.Judge(ctx, judged)
+		judged, err := t.judged()
+		var verdict grader.Verdict
+		if err == nil {
+			verdict, err = judge.Judge(ctx, judged)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("judging the reply: %w", ctx.Err())
@@ -153,8 +156,8 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	return nil
 }
 
-// verdicts counts the tickets that were judged.
-func (s *state) verdicts() (count int) {
+// judged counts the tickets that were judged.
+func (s *state) judged() (count int) {
 	for i := range s.tickets {
 		if s.tickets[i].verdict != nil {
 			count++
@@ -181,16 +184,25 @@ func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final := s.final()
 	final.Score = s.paid * score.One / 1000
 	final.Dimensions = s.dimensions(parts)
+	var err error
+	final.Verdicts, err = s.verdicts()
+	return final, err
+}
+
+// verdicts returns the JSON of each ticket's verdict.
+func (s *state) verdicts() (all []json.RawMessage, err error) {
 	for i := range s.tickets {
-		if t := &s.tickets[i]; t.verdict != nil {
-			text, err := json.Marshal(ticketVerdict{t.id, *t.verdict})
-			if err != nil {
-				return nil, fmt.Errorf("writing the verdict: %w", err)
-			}
-			final.Verdicts = append(final.Verdicts, text)
+		t := &s.tickets[i]
+		if t.verdict == nil {
+			continue
 		}
+		text, err := json.Marshal(ticketVerdict{t.id, *t.verdict})
+		if err != nil {
+			return nil, fmt.Errorf("writing the verdict: %w", err)
+		}
+		all = append(all, text)
 	}
-	return final, nil
+	return all, nil
 }
 
 // ticketVerdict is the JSON of a verdict at the end of an episode.

@@ -3,6 +3,8 @@ package ticket
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
 )
 
 func (judgeFunc) Name() string { return "test-judge" }
@@ -112,7 +115,10 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."),
 		escalateFinance)
-	digest := e.state.tickets[0].judged().Digest()
+	judged, err := e.state.tickets[0].judged()
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &episode.Final{
 		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000,
 		Judge: "test-judge",
@@ -121,7 +127,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
 		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", "", 7) +
-			`","judge":"test-judge","case":"` + digest +
+			`","judge":"test-judge","case":"` + judged.Digest() +
 			`","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
@@ -149,11 +155,44 @@ func TestJudgeReadsTheWholeHandling(t *testing.T) {
 		return 0, nil
 	}
 	e := start("ticket-resolve", episode.Dense, judge)
-	ticket := e.state.tickets[0].ticket
+	ticket, err := e.state.tickets[0].ticket.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
 	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
 	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.",
 		Actions: grader.Actions{Ending: grader.Resolved}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Case (-want +got):\n%s", diff)
+	}
+}
+
+// TestTicketIsCompletedForTheJudge fails to complete a ticket: only a reply needs the whole ticket,
+// and an episode that lacks it isn't scored.
+func TestTicketIsCompletedForTheJudge(t *testing.T) {
+	completed := 0
+	broken := &scenarios.DrawnTicket{Served: testTicket().Served, Complete: func() (*scenarios.Ticket, error) {
+		completed++
+		return nil, errors.New("B99.yaml:7: no such value")
+	}}
+	k := testKind(judgeFunc(goodJudge))
+	e := &environment{kind: k}
+	drawn := []*scenarios.DrawnTicket{broken}
+	if _, err := e.begin(k.one("ticket-resolve"), &drawn, episode.Options{Seed: 7}); err != nil {
+		t.Fatal(err)
+	}
+	play(t, e, classifyRight, `{"action_type":"search_knowledge_base","query":"refund"}`, say(respond, goodReply))
+	if completed != 0 {
+		t.Errorf("the ticket was completed %d times before its reply was judged", completed)
+	}
+	for range episode.MaxJudgeFailures - 1 {
+		_, err := e.Step(t.Context(), json.RawMessage(justResolve))
+		failed, ok := errors.AsType[*episode.JudgeError](err)
+		if !ok || !strings.Contains(failed.Err.Error(), "B99.yaml:7") {
+			t.Fatalf("Step error = %v, want a failure to judge with the line of the expression", err)
+		}
+	}
+	if last := step(t, e, justResolve); last.Final == nil || last.Final.Outcome != score.Errored {
+		t.Errorf("the last step gave %+v, want an errored episode", last.Final)
 	}
 }

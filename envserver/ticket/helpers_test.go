@@ -42,24 +42,24 @@ func goodJudge(_ context.Context, c grader.Case) (int64, error) {
 
 func testTicket() *scenarios.Ticket {
 	return &scenarios.Ticket{
-		ScenarioID: "B99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en",
-		Customer: scenarios.Customer{Name: "Ada Moss", Company: "Fern Ltd", AccountLevel: "premium",
-			Since: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)},
-		Subject: "Wrong invoice", Description: "I was charged too much.", SLAMinutes: 240,
-		History:     []scenarios.Message{{Role: "customer", Text: "Hello?"}},
-		Attachments: []scenarios.Attachment{{Name: "invoice.txt", Content: "30 seats"}},
-		Articles: []scenarios.Article{
-			{ID: "POL-DUP", Title: "Duplicates", Body: "A settled duplicate is refundable."},
-			{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200. Above that the finance team " +
-				"decides on the refund."},
-			{ID: "POL-SLA", Title: "First response", Body: "Urgent tickets are answered within an hour."},
-			{ID: "POL-WAR", Title: "Warranty", Body: "A warranty claim is no refund."},
-		},
-		Gold: scenarios.TicketGold{
-			Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "technical", Credit: 500}},
-			Priority: "high",
-			Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT",
-		},
+		Served: scenarios.Served{ScenarioID: "B99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en",
+			Customer: scenarios.Customer{Name: "Ada Moss", Company: "Fern Ltd", AccountLevel: "premium",
+				Since: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)},
+			Subject: "Wrong invoice", Description: "I was charged too much.", SLAMinutes: 240,
+			History:     []scenarios.Message{{Role: "customer", Text: "Hello?"}},
+			Attachments: []scenarios.Attachment{{Name: "invoice.txt", Content: "30 seats"}},
+			Articles: []scenarios.Article{
+				{ID: "POL-DUP", Title: "Duplicates", Body: "A settled duplicate is refundable."},
+				{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200. Above that the finance team " +
+					"decides on the refund."},
+				{ID: "POL-SLA", Title: "First response", Body: "Urgent tickets are answered within an hour."},
+				{ID: "POL-WAR", Title: "Warranty", Body: "A warranty claim is no refund."},
+			},
+			Gold: scenarios.TicketGold{
+				Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "technical", Credit: 500}},
+				Priority: "high",
+				Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT",
+			}},
 	}
 }
 
@@ -69,7 +69,7 @@ var sharedReader = sync.OnceValue(offline.New)
 // one returns the choice of testTicket in the task.
 func (k *Kind) one(name string) *choice {
 	at := slices.IndexFunc(k.tasks, func(t *task) bool { return t.name == name })
-	return &choice{task: k.tasks[at], reader: k.reader, optima: &k.optima, scenario: "B99"}
+	return &choice{task: k.tasks[at], reader: k.reader, optima: &k.optima, library: &k.library, scenario: "B99"}
 }
 
 func testKind(judge grader.Judge) *Kind {
@@ -96,8 +96,22 @@ func start(task string, mode episode.RewardMode, judge judgeFunc) *environment {
 func startOn(task string, opts episode.Options, judge judgeFunc, tickets ...*scenarios.Ticket) *environment {
 	k := testKind(judge)
 	e := &environment{kind: k}
-	e.begin(k.one(task), tickets, opts)
+	begin(e, task, tickets, opts)
 	return e
+}
+
+// begin begins an episode on tickets that are complete.
+func begin(e *environment, task string, tickets []*scenarios.Ticket, opts episode.Options) episode.Result {
+	drawn := make([]*scenarios.DrawnTicket, len(tickets))
+	for i, t := range tickets {
+		drawn[i] = &scenarios.DrawnTicket{Served: t.Served,
+			Complete: func() (*scenarios.Ticket, error) { return t, nil }}
+	}
+	begun, err := e.begin(e.kind.one(task), &drawn, opts)
+	if err != nil {
+		panic(err)
+	}
+	return begun
 }
 
 func step(t testing.TB, e *environment, action string) episode.Result {

@@ -37,8 +37,11 @@ type Kind struct {
 	judge   grader.Judge
 	reader  messageReader
 	optima  queue.Optima
-	tasks   []*task
-	schemas episode.Schemas
+	library library
+	// instances are the tickets of the current episodes.
+	instances episode.Instances[[]*scenarios.DrawnTicket]
+	tasks     []*task
+	schemas   episode.Schemas
 }
 
 var _ episode.Kind = (*Kind)(nil)
@@ -137,9 +140,10 @@ func (k *Kind) Tasks() []score.Task {
 
 // choice is the task and the tickets that the options of a reset select.
 type choice struct {
-	task   *task
-	reader messageReader
-	optima *queue.Optima
+	task    *task
+	reader  messageReader
+	optima  *queue.Optima
+	library *library
 	// scenario is the id of a ticket or a queue.
 	scenario string
 	tickets  []*scenarios.TicketScenario
@@ -150,7 +154,7 @@ func (k *Kind) choose(opts episode.Options) (*choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &choice{task: t, reader: k.reader, optima: &k.optima, scenario: opts.Scenario}
+	c := &choice{task: t, reader: k.reader, optima: &k.optima, library: &k.library, scenario: opts.Scenario}
 	if c.scenario == "" {
 		c.scenario = k.draw(t, opts.Seed)
 	}

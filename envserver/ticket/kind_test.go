@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -310,6 +311,39 @@ func interleave(t *testing.T, task string) {
 	if final := own[3].Final; task != queue.Task && final.Outcome != score.Scored {
 		t.Errorf("outcome = %s", final.Outcome)
 	}
+}
+
+// Episodes that share their tickets end alike when they are played at the same time.
+func TestEpisodesOfOneSeedTogether(t *testing.T) {
+	_, kind := publicKind(t)
+	for _, task := range []string{"ticket-resolve", queue.Task} {
+		results := make([]episode.Result, 4)
+		var wg sync.WaitGroup
+		for i := range results {
+			wg.Go(func() { results[i] = finish(t, kind.New(), episode.Options{Seed: 3, Task: task}) })
+		}
+		wg.Wait()
+		for i, r := range results {
+			if diff := cmp.Diff(results[0], r); diff != "" {
+				t.Errorf("%s: episode %d has another end (-first +it):\n%s", task, i, diff)
+			}
+		}
+	}
+}
+
+func finish(t *testing.T, env episode.Environment, opts episode.Options) (last episode.Result) {
+	if _, err := env.Reset(opts); err != nil {
+		t.Error(err)
+		return last
+	}
+	for _, action := range []string{`{"action_type":"search_knowledge_base","query":"refund team"}`,
+		`{"action_type":"respond","message":"I am sorry. Which invoice is it?"}`, `{"action_type":"resolve"}`} {
+		var err error
+		if last, err = env.Step(t.Context(), json.RawMessage(action)); err != nil {
+			t.Error(err)
+		}
+	}
+	return last
 }
 
 func BenchmarkReset(b *testing.B) {

@@ -78,6 +78,8 @@ type Article struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Body  string `json:"body"`
+	// Encoded is the article's JSON, "" if it isn't known.
+	Encoded string `json:"-"`
 }
 
 // State is the reply to the message "state".
@@ -94,6 +96,15 @@ type State struct {
 	InvalidActions int                `json:"invalid_actions"`
 	Pressure       bool               `json:"pressure"`
 	ClockMinutes   int                `json:"clock_minutes"`
+}
+
+// Steps implements episode.Stepped.
+func (s State) Steps() int { return s.StepCount }
+
+// WithSteps implements episode.Stepped.
+func (s State) WithSteps(steps int) any {
+	s.StepCount = steps
+	return s
 }
 
 func (s *state) observation() Observation {

@@ -15,7 +15,7 @@ import (
 func TestFirstObservation(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := e.begin(k.one("ticket-resolve"), []*scenarios.Ticket{testTicket()},
+	got := begin(e, "ticket-resolve", []*scenarios.Ticket{testTicket()},
 		episode.Options{Seed: 7, RewardMode: episode.Terminal})
 	want := Observation{
 		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", "", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC),

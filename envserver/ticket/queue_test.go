@@ -40,7 +40,7 @@ func testQueue() []*scenarios.Ticket {
 func testCases() [queue.Size]queue.Case {
 	var cases [queue.Size]queue.Case
 	for i, t := range testQueue() {
-		cases[i] = queue.CaseOf(t)
+		cases[i] = queue.CaseOf(&t.Served)
 	}
 	return cases
 }
@@ -143,7 +143,7 @@ func roomy(t *task) *task {
 func TestFirstObservationOfAQueue(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := e.begin(k.one(queue.Task), testQueue(), episode.Options{Seed: 7,
+	got := begin(e, queue.Task, testQueue(), episode.Options{Seed: 7,
 		RewardMode: episode.Terminal}).Observation.(Observation)
 	zero := 0
 	want := &QueueStatus{MinutesLeft: 36, EscalationsLeft: 2}

@@ -37,7 +37,11 @@ func Review(env episode.Environment) []Reviewed {
 	out := make([]Reviewed, len(s.tickets))
 	for i := range s.tickets {
 		t := &s.tickets[i]
-		out[i] = Reviewed{ID: t.id, Ticket: t.ticket, Decisions: t.decisions(), Rubric: s.task.rubric,
+		whole, err := t.ticket.Complete()
+		if err != nil { // then the episode couldn't be judged either
+			whole = &scenarios.Ticket{Served: t.ticket.Served}
+		}
+		out[i] = Reviewed{ID: t.id, Ticket: whole, Decisions: t.decisions(), Rubric: s.task.rubric,
 			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t)}
 		if s.task.queue {
 			out[i].Weight = queue.Weight(t.ticket.Gold.Priority)

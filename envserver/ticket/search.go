@@ -3,8 +3,7 @@ package ticket
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode"
+	"sync"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/words"
@@ -17,47 +16,92 @@ const (
 	minTerm = 3
 )
 
-// findArticles ranks the articles by the number of different words of the query that they contain,
-// a word of the title counting twice, and returns the best. Equal ones keep their order.
-func findArticles(articles []scenarios.Article, query string) []Article {
+// maxPages bounds the pages of a library. They take a few MiB.
+const maxPages = 1024
+
+// library holds the pages of articles by their text, so that episodes with the same articles share
+// them. The zero value is ready, and safe for concurrent use.
+type library struct {
+	mu    sync.RWMutex
+	pages map[scenarios.Article]*page
+}
+
+// page is an article, with its JSON and the index of its words in lower case: 1 for a word of the
+// body, 2 for one of the title, 3 for one of both.
+type page struct {
+	article Article
+	weights map[string]int
+}
+
+func newPage(from scenarios.Article) *page {
+	p := &page{Article{ID: from.ID, Title: from.Title, Body: from.Body}, map[string]int{}}
+	p.article.Encoded = string(appendArticle(nil, p.article))
+	for w := range words.Of(from.Body) {
+		p.weights[w] = 1
+	}
+	for w := range words.Of(from.Title) {
+		p.weights[w] |= 2
+	}
+	return p
+}
+
+// weight adds up the weights of different words.
+func (p *page) weight(terms []string) (sum int) {
+	for _, term := range terms {
+		sum += p.weights[term]
+	}
+	return sum
+}
+
+// page returns the page of an article. A full library begins again, because articles with drawn
+// values come and go.
+func (l *library) page(of scenarios.Article) *page {
+	l.mu.RLock()
+	p := l.pages[of]
+	l.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	p = newPage(of)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pages == nil || len(l.pages) == maxPages {
+		l.pages = map[scenarios.Article]*page{}
+	}
+	l.pages[of] = p
+	return p
+}
+
+// find ranks the articles by the number of different words of the query that they contain, a word
+// of the title counting twice, and returns the best. Equal ones keep their order.
+func (l *library) find(articles []scenarios.Article, query string) []Article {
 	terms := terms(query)
-	type hit struct{ article, weight int }
+	type hit struct {
+		page   *page
+		weight int
+	}
 	var hits []hit
-	for i, a := range articles {
-		if w := 2*overlap(terms, a.Title) + overlap(terms, a.Body); w > 0 {
-			hits = append(hits, hit{i, w})
+	for _, a := range articles {
+		p := l.page(a)
+		if w := p.weight(terms); w > 0 {
+			hits = append(hits, hit{p, w})
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.weight, a.weight) })
 	found := make([]Article, min(len(hits), maxFound))
 	for i := range found {
-		found[i] = Article(articles[hits[i].article])
+		found[i] = hits[i].page.article
 	}
 	return found
 }
 
-// terms lists the different words of a query that are searched, in lower case.
+// terms lists the different words of a query that are searched.
 func terms(query string) []string {
 	var terms []string
-	for w := range strings.FieldsFuncSeq(strings.ToLower(query), isGap) {
+	for w := range words.Of(query) {
 		if len(w) >= minTerm && !slices.Contains(terms, w) {
 			terms = append(terms, w)
 		}
 	}
 	return terms
-}
-
-func isGap(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
-
-// overlap counts the terms that a text contains as words. There is no index, because the articles
-// are rendered for each episode and searched once or twice.
-func overlap(terms []string, text string) int {
-	text = strings.ToLower(text)
-	n := 0
-	for _, term := range terms {
-		if words.Contains(text, term) {
-			n++
-		}
-	}
-	return n
 }

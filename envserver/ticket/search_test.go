@@ -1,49 +1,69 @@
 package ticket
 
 import (
-	"slices"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/words"
 )
 
-// A text contains exactly the terms that are among its words.
-func TestOverlap(t *testing.T) {
+// A page weighs exactly the terms that its texts contain as words.
+func TestWeight(t *testing.T) {
 	pieces := rapid.SampledFrom([]string{"refund", "refunds", "Refund", "re", "fund", "zoë", "ZOË", "überweisung",
 		"42", "a", " ", "-", "\u0301", "\xff", "İ", "ſ", "世界", "."})
 	text := func(rt *rapid.T, name string) string {
 		return strings.Join(rapid.SliceOfN(pieces, 0, 8).Draw(rt, name), "")
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		query, body := text(rt, "query"), text(rt, "body")
-		words, want := strings.FieldsFunc(strings.ToLower(body), isGap), 0
+		query, title, body := text(rt, "query"), text(rt, "title"), text(rt, "body")
+		want := 0
 		for _, term := range terms(query) {
-			if slices.Contains(words, term) {
+			if words.Contains(strings.ToLower(title), term) {
+				want += 2
+			}
+			if words.Contains(strings.ToLower(body), term) {
 				want++
 			}
 		}
-		if got := overlap(terms(query), body); got != want {
-			rt.Fatalf("%q in %q: %d, want %d", query, body, got, want)
+		if got := newPage(scenarios.Article{Title: title, Body: body}).weight(terms(query)); got != want {
+			rt.Fatalf("%q in %q and %q: %d, want %d", query, title, body, got, want)
 		}
 	})
-	if overlap([]string{"refund"}, "refundrefund") != 0 {
+	if newPage(scenarios.Article{Body: "refundrefund"}).weight([]string{"refund"}) != 0 {
 		t.Error("a word was found in the middle of another")
 	}
 }
 
+// A full library begins again, and pages stay right.
+func TestLibraryIsBounded(t *testing.T) {
+	var l library
+	for i := range 2*maxPages + 10 {
+		body := fmt.Sprintf("refund number%d", i)
+		found := l.find([]scenarios.Article{{ID: "A", Body: body}}, "number"+strconv.Itoa(i))
+		if len(found) != 1 || found[0].Body != body || len(l.pages) > maxPages {
+			t.Fatalf("article %d: %v, %d pages", i, found, len(l.pages))
+		}
+	}
+}
+
 func BenchmarkSearch(b *testing.B) {
+	var l library
 	articles := testTicket().Articles
 	b.ReportAllocs()
 	for b.Loop() {
-		findArticles(articles, "refund for a duplicate charge")
+		l.find(articles, "refund for a duplicate charge")
 	}
 }
 
 func TestSearchRanksByWords(t *testing.T) {
 	ids := func(query string) (ids []string) {
-		for _, a := range findArticles(testTicket().Articles, query) {
+		for _, a := range new(library).find(testTicket().Articles, query) {
 			ids = append(ids, a.ID)
 		}
 		return ids
@@ -65,5 +85,14 @@ func TestSearchRanksByWords(t *testing.T) {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// BenchmarkPage makes the page of an article that no episode has searched yet.
+func BenchmarkPage(b *testing.B) {
+	article := scenarios.Article{Title: "Refunds", Body: strings.Repeat("An agent may refund up to $200. ", 36)}
+	b.ReportAllocs()
+	for b.Loop() {
+		newPage(article)
 	}
 }

@@ -25,6 +25,7 @@ type state struct {
 	// pressure makes every action take simulated minutes in a task without a clock.
 	pressure bool
 	reader   messageReader
+	library  *library
 
 	tickets []ticketState
 	// at is the index of the selected ticket.
@@ -45,14 +46,17 @@ type state struct {
 	paid int64
 }
 
-func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *state {
+func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options) (*state, error) {
 	s := &state{
 		task: c.task, scenario: c.scenario, category: tickets[0].Gold.Category, mode: opts.RewardMode,
-		pressure: opts.Pressure && c.task.reply && !c.task.queue, reader: c.reader, slots: queue.Slots,
-		tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
+		pressure: opts.Pressure && c.task.reply && !c.task.queue, reader: c.reader, library: c.library,
+		slots: queue.Slots, tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
 	}
 	for i, t := range tickets {
-		s.tickets[i] = newTicketState(t, ticketID(opts.IDKey, opts.Seed, i))
+		var err error
+		if s.tickets[i], err = newTicketState(t, ticketID(opts.IDKey, opts.Seed, i)); err != nil {
+			return nil, err
+		}
 	}
 	if s.task.queue {
 		s.category = categoryQueue
@@ -60,7 +64,7 @@ func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *sta
 			"beside them."
 	}
 	s.optimum = s.fullScore(c.optima)
-	return s
+	return s, nil
 }
 
 // ticketID derives the wire id of the ticket at a place from the key and the seed alone.
@@ -91,10 +95,10 @@ func (s *state) minutesLeft() int { return queue.Minutes - s.clock }
 
 // allowed returns the actions that can still change something.
 func (s *state) allowed() []string {
-	allowed := []string{}
 	if s.outcome != "" {
-		return allowed
+		return []string{}
 	}
+	allowed := make([]string, 0, len(s.task.actions))
 	for _, a := range s.task.actions {
 		if s.possible(a) {
 			allowed = append(allowed, a)
@@ -177,12 +181,12 @@ func (s *state) minutes(a episode.Action) int {
 		return 0
 	}
 	total := 0
-	for kind, done := range map[queue.Kind]bool{
+	for kind, done := range [...]bool{
 		queue.Category: a.Get("category") != "", queue.Priority: a.Get("priority") != "",
 		queue.Reply: a.Get("message") != "", queue.Resolve: resolves(a), queue.Escalate: escalates(a),
 	} {
 		if done {
-			total += kind.Minutes()
+			total += queue.Kind(kind).Minutes()
 		}
 	}
 	if a.Type == search && !s.task.queue {
@@ -227,7 +231,7 @@ func (s *state) classify(t *ticketState, a episode.Action) {
 	t.label(a)
 	t.begin()
 	const unset = "not set"
-	s.feedback = fmt.Sprintf("Category: %s. Priority: %s.", cmp.Or(t.category, unset), cmp.Or(t.priority, unset))
+	s.feedback = "Category: " + cmp.Or(t.category, unset) + ". Priority: " + cmp.Or(t.priority, unset) + "."
 	if !s.task.reply && t.labelled() {
 		s.outcome = score.Scored
 	}
@@ -235,7 +239,7 @@ func (s *state) classify(t *ticketState, a episode.Action) {
 
 func (s *state) search(t *ticketState, query string) {
 	t.begin()
-	s.found = findArticles(t.ticket.Articles, query)
+	s.found = s.library.find(t.ticket.Articles, query)
 	switch len(s.found) {
 	case 0:
 		s.feedback = "The knowledge base has no article with these words."
@@ -255,7 +259,7 @@ func (s *state) respond(t *ticketState, message string) {
 		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
 		return
 	}
-	t.conversation = append(t.conversation, Message{Role: "customer", Content: answer})
+	t.say("customer", answer)
 	t.status = statusInProgress
 	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
 		"to end it."

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -21,7 +22,7 @@ const (
 
 // ticketState is a ticket and the actions on it so far.
 type ticketState struct {
-	ticket *scenarios.Ticket
+	ticket *scenarios.DrawnTicket
 	// id is the ticket's id on the wire.
 	id           string
 	status       string
@@ -37,15 +38,19 @@ type ticketState struct {
 	verdict *grader.Verdict
 }
 
-func newTicketState(ticket *scenarios.Ticket, id string) ticketState {
+func newTicketState(ticket *scenarios.DrawnTicket, id string) (ticketState, error) {
+	customer, err := newCustomer(ticket)
+	if err != nil {
+		return ticketState{}, err
+	}
 	t := ticketState{
 		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)),
-		customer: newCustomer(ticket), answered: queue.Never,
+		customer: customer, answered: queue.Never,
 	}
 	for i, h := range ticket.History {
 		t.conversation[i] = Message{Role: h.Role, Content: h.Text}
 	}
-	return t
+	return t, nil
 }
 
 // open reports whether the agent may still act on the ticket.
@@ -70,13 +75,19 @@ func (t *ticketState) label(a episode.Action) {
 	t.priority = cmp.Or(a.Get("priority"), t.priority)
 }
 
+// say adds a message to the conversation. It copies the conversation, which forks of the episode
+// share.
+func (t *ticketState) say(role, text string) {
+	t.conversation = append(slices.Clip(t.conversation), Message{Role: role, Content: text})
+}
+
 // reply sends a message to the customer, if there is one.
 func (t *ticketState) reply(message string, clock int) {
 	if message == "" {
 		return
 	}
-	t.replies = append(t.replies, message)
-	t.conversation = append(t.conversation, Message{Role: "agent", Content: message})
+	t.replies = append(slices.Clip(t.replies), message)
+	t.say("agent", message)
 	if t.answered == queue.Never {
 		t.answered = clock
 	}
@@ -86,8 +97,10 @@ func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") 
 
 // judged returns the case for the judge. It contains every reply, because a promise in an earlier
 // reply remains valid.
-func (t *ticketState) judged() grader.Case {
-	return grader.Case{Ticket: t.ticket, Reply: t.written(), Actions: grader.Actions{Ending: t.ending(), Team: t.team}}
+func (t *ticketState) judged() (grader.Case, error) {
+	whole, err := t.ticket.Complete()
+	return grader.Case{Ticket: whole, Reply: t.written(),
+		Actions: grader.Actions{Ending: t.ending(), Team: t.team}}, err
 }
 
 func (t *ticketState) decisions() grader.Decisions {

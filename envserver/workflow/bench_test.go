@@ -1,11 +1,14 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"runtime"
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -21,6 +24,41 @@ func BenchmarkStep(b *testing.B) {
 		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkAnswer plays a look-up of a workflow or a case of the catalogue, the fourth of its
+// episode, and writes the answer.
+func BenchmarkAnswer(b *testing.B) {
+	_, kind := publicKind(b)
+	action := json.RawMessage(`{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`)
+	for _, task := range []string{"refund", "case-medium"} {
+		b.Run(task, func(b *testing.B) {
+			e := kind.New().(*environment)
+			if _, err := e.Reset(episode.Options{Seed: 7, Task: task}); err != nil {
+				b.Fatal(err)
+			}
+			for range 3 {
+				if _, err := e.Step(b.Context(), action); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s, third := e.state, *e.state
+			var out bytes.Buffer
+			b.ReportAllocs()
+			for b.Loop() {
+				*s = third
+				r, err := e.Step(b.Context(), action)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out.Reset()
+				if err := protocol.WriteResult(&out, kind, r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(out.Len()), "B/answer")
+		})
 	}
 }
 
@@ -77,7 +115,7 @@ func BenchmarkSession(b *testing.B) {
 			const sessions = 2000
 			for b.Loop() {
 				held := make([]*environment, sessions)
-				before := heapInUse()
+				before := testkit.HeapInUse()
 				for i := range held {
 					k := i % len(from)
 					held[i] = kind.New().(*environment)
@@ -90,16 +128,9 @@ func BenchmarkSession(b *testing.B) {
 						}
 					}
 				}
-				b.ReportMetric(float64(heapInUse()-before)/sessions, "B/session")
+				b.ReportMetric(float64(testkit.HeapInUse()-before)/sessions, "B/session")
 				runtime.KeepAlive(held)
 			}
 		})
 	}
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -277,6 +277,35 @@ func TestResetRefuses(t *testing.T) {
 	}
 }
 
+// Episodes that share their workflow end alike when they are played at the same time.
+func TestEpisodesOfOneSeedTogether(t *testing.T) {
+	_, kind := publicKind(t)
+	for _, task := range kind.tasks {
+		results := make([]episode.Result, 4)
+		var wg sync.WaitGroup
+		for i := range results {
+			wg.Go(func() {
+				env := kind.New()
+				if _, err := env.Reset(episode.Options{Seed: 3, Task: task.name}); err != nil {
+					t.Error(err)
+				}
+				for _, action := range []string{order, payment, refundGood, reply} {
+					var err error
+					if results[i], err = env.Step(t.Context(), json.RawMessage(action)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for i, r := range results {
+			if diff := cmp.Diff(results[0], r); diff != "" {
+				t.Errorf("%s: episode %d has another end (-first +it):\n%s", task.name, i, diff)
+			}
+		}
+	}
+}
+
 func BenchmarkReset(b *testing.B) {
 	_, kind := publicKind(b)
 	env := kind.New()

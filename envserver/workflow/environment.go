@@ -14,6 +14,8 @@ type environment struct {
 	kind  *Kind
 	opts  episode.Options
 	state *state
+	// shared is true while a fork may have the same state, which the next step then copies.
+	shared bool
 }
 
 // Reset begins an episode. If it fails, the current episode continues.
@@ -25,7 +27,9 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, err
 	}
-	workflow, err := scenario.Instantiate(opts.Seed)
+	workflow, err := e.kind.instances.Get(scenario.ID, opts.Seed, func() (*scenarios.Workflow, error) {
+		return scenario.Instantiate(opts.Seed)
+	})
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: scenario.ID, Seed: opts.Seed, Err: err}
 	}
@@ -33,7 +37,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 }
 
 func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
-	e.opts, e.state = opts, newState(task, workflow, e.kind.reader, opts.RewardMode)
+	e.opts, e.shared, e.state = opts, false, newState(task, workflow, e.kind.reader, opts.RewardMode)
 	return episode.Result{Observation: e.state.observation()}
 }
 
@@ -44,6 +48,10 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 	}
 	if s.outcome != "" {
 		return episode.Result{Observation: s.observation(), Done: true}, nil
+	}
+	if e.shared {
+		s = s.clone()
+		e.state, e.shared = s, false
 	}
 	decoded, err := actionForm.Decode(action)
 	var invalid *episode.ActionError
@@ -64,6 +72,13 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 		return episode.Result{}, err
 	}
 	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: final}, nil
+}
+
+// Fork shares the state until one of both takes a step.
+func (e *environment) Fork() episode.Environment {
+	e.shared = true
+	fork := *e
+	return &fork
 }
 
 // State reports the episode without gold labels.

@@ -42,8 +42,10 @@ type Reader interface {
 type Kind struct {
 	catalog *scenarios.Catalog
 	reader  Reader
-	tasks   []*task
-	schemas episode.Schemas
+	// instances are the workflows of the current episodes.
+	instances episode.Instances[scenarios.Workflow]
+	tasks     []*task
+	schemas   episode.Schemas
 }
 
 var _ episode.Kind = (*Kind)(nil)

@@ -45,6 +45,15 @@ type State struct {
 	InvalidActions int                `json:"invalid_actions"`
 }
 
+// Steps implements episode.Stepped.
+func (s State) Steps() int { return s.StepCount }
+
+// WithSteps implements episode.Stepped.
+func (s State) WithSteps(steps int) any {
+	s.StepCount = steps
+	return s
+}
+
 func (s *state) observation() Observation {
 	w := s.workflow
 	return Observation{

@@ -16,10 +16,11 @@ import (
 // Compiler turns the templates and expressions of one scenario into programs. It collects faults
 // rather than stopping at one.
 type Compiler struct {
-	loc     *Locale
-	env     *cel.Env
-	Names   []string
-	pending []cel.EnvOption
+	loc      *Locale
+	language *Language
+	env      *cel.Env
+	Names    []string
+	pending  []cel.EnvOption
 	// moment extends env by the variables of predicates. It is created on first use.
 	moment *cel.Env
 	cache  map[string]*Expression
@@ -31,8 +32,8 @@ type Compiler struct {
 }
 
 // NewCompiler returns a compiler for one scenario.
-func NewCompiler(base *cel.Env, loc *Locale) *Compiler {
-	return &Compiler{env: base, loc: loc, cache: map[string]*Expression{}}
+func NewCompiler(l *Language, loc *Locale) *Compiler {
+	return &Compiler{language: l, env: l.env, loc: loc, cache: map[string]*Expression{}}
 }
 
 // Declare adds a variable for the expressions compiled after it.
@@ -61,7 +62,7 @@ func (c *Compiler) environment() (*cel.Env, error) {
 type Expression struct {
 	Source  string
 	pos     source.Position
-	Program cel.Program
+	Program Program
 	Type    *cel.Type
 	// Variables are the names that it refers to.
 	Variables []string
@@ -99,7 +100,7 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		c.Failf(pos, "expression %.120q: %s", source, c.explain(issues))
 		return nil
 	}
-	p, cost, err := program(env, ast)
+	p, cost, err := c.language.program(env, ast)
 	if err != nil {
 		c.Failf(pos, "expression %.120q: %v", source, err)
 		return nil

@@ -1,12 +1,10 @@
 package expr
 
 import (
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/scenarios/source"
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -28,21 +26,6 @@ const (
 	// maxDrawn bounds a variable: the bytes of its texts and the number of its items.
 	maxDrawn = 8192
 )
-
-// program plans a checked expression and returns its maximum cost. The cost is tracked during the
-// evaluation, which takes twice the time, only if it isn't known to be small.
-func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
-	estimate, err := env.EstimateCost(ast, bounds{})
-	if err != nil {
-		return nil, 0, fmt.Errorf("estimating its cost: %w", err)
-	}
-	if estimate.Max <= maxCost {
-		p, err := env.Program(ast)
-		return p, estimate.Max, err
-	}
-	p, err := env.Program(ast, cel.CostLimit(maxCost))
-	return p, maxCost, err
-}
 
 // bounds gives the estimator the maximum sizes of variables and of the results of functions.
 type bounds struct{}

@@ -20,8 +20,8 @@ const DrawKey = "__draw"
 
 // NewLanguage makes the CEL environment of one language: the standard library of CEL and the
 // functions of scenario files.
-func NewLanguage(loc *Locale) (*cel.Env, error) {
-	return cel.NewEnv(
+func NewLanguage(loc *Locale) (*Language, error) {
+	env, err := cel.NewEnv(
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.Variable(DrawKey, cel.StringType),
 		cel.Macros(cel.GlobalMacro("id", 1, expandID), cel.GlobalMacro("id", 2, expandID)),
@@ -54,6 +54,10 @@ func NewLanguage(loc *Locale) (*cel.Env, error) {
 		cel.Function("upper", cel.Overload("upper_string", []*cel.Type{cel.StringType}, cel.StringType,
 			unary(infallible(strings.ToUpper), toText))),
 	)
+	if err != nil {
+		return nil, err
+	}
+	return newLanguage(env)
 }
 
 func toText(s string) ref.Val { return types.String(s) }

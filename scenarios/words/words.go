@@ -2,6 +2,7 @@
 package words
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,3 +34,8 @@ func ContainsFold(text, word string) bool {
 
 // IsPart reports whether r is part of a word: a letter or a digit.
 func IsPart(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// Of yields the words of a text in lower case.
+func Of(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !IsPart(r) })
+}

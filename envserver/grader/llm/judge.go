@@ -213,6 +213,9 @@ func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 // continues if the session that started it ends.
 func (j *Judge) share(ctx context.Context, q *question, key string, vote int) result {
 	for {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return result{err: ctx.Err()}
+		}
 		var led atomic.Bool
 		shared := j.flight.DoChan(key, func() (any, error) {
 			led.Store(true)

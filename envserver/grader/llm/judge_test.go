@@ -407,12 +407,12 @@ func TestVotes(t *testing.T) {
 // questionCase returns a reply that earns 290 if the model denies everything.
 func questionCase() grader.Case {
 	t := &scenarios.Ticket{
-		ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",
-		Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC), Subject: "Invoice",
-		Customer: scenarios.Customer{Name: "Maria Okafor", Company: "Brightwater Ltd", AccountLevel: "premium",
-			Since: time.Date(2023, 5, 2, 0, 0, 0, 0, time.UTC)},
-		Articles:    []scenarios.Article{{ID: "POL-INV", Title: "Invoices", Body: "Every seat costs $57.00 a month."}},
-		Description: "My invoice bills 38 seats. By how much were we overcharged?",
+		Served: scenarios.Served{ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",
+			Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC), Subject: "Invoice",
+			Customer: scenarios.Customer{Name: "Maria Okafor", Company: "Brightwater Ltd", AccountLevel: "premium",
+				Since: time.Date(2023, 5, 2, 0, 0, 0, 0, time.UTC)},
+			Articles:    []scenarios.Article{{ID: "POL-INV", Title: "Invoices", Body: "Every seat costs $57.00 a month."}},
+			Description: "My invoice bills 38 seats. By how much were we overcharged?"},
 		Reply: scenarios.ReplySpec{
 			Facts: []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00",
 				Context: []string{"difference"}, Seeded: true}},

@@ -25,12 +25,12 @@ type analysis struct {
 	verdict grader.Verdict
 }
 
-// readReply reads a reply and grades its criteria, without the sum.
-func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
+// readReply reads a reply into the document and grades its criteria, without the sum.
+func (p *prepared) readReply(d *text.Document, reply string, actions grader.Actions) *analysis {
 	plain, whole := text.Bound(reply)
-	r := &analysis{prepared: p, text: plain, actions: actions,
+	r := &analysis{prepared: p, text: plain, doc: d, actions: actions,
 		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
-	r.doc = text.Parse(text.Fold(plain), p.lex)
+	d.Parse(text.Fold(plain), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the limit of %d characters", text.MaxReplyRunes))
 		return r

@@ -37,7 +37,7 @@ func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 	if c.Ticket == nil {
 		return nil, errors.New("reading a reply: the case has no ticket")
 	}
-	r := o.prepared(c.Ticket).readReply(c.Reply, c.Actions)
+	r := o.prepared(c.Ticket).readReply(&text.Document{}, c.Reply, c.Actions)
 	return &Assessment{analysis: r, folded: singleSpaced(r.text)}, nil
 }
 

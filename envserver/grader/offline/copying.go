@@ -1,6 +1,10 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader/text"
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // gramSize is the number of words of a run. It is long enough that people don't repeat one by
 // accident.
@@ -9,9 +13,6 @@ const gramSize = 8
 // grams are the hashes of a text's runs of gramSize words. Values don't count as words, so quoting
 // an id or an amount isn't copying.
 type grams []uint64
-
-// gramSet is a set of such hashes.
-type gramSet map[uint64]struct{}
 
 // addGrams appends the hashes of the tokens' runs.
 func addGrams(g grams, tokens []text.Token) grams {
@@ -30,16 +31,17 @@ func addGrams(g grams, tokens []text.Token) grams {
 	return g
 }
 
-func (g gramSet) add(tokens []text.Token) {
-	for _, x := range addGrams(make(grams, 0, len(tokens)), tokens) {
-		g[x] = struct{}{}
-	}
+// gramsOf returns the runs of words, given the words' hashes.
+func gramsOf(words []uint64) hashSet {
+	set := newHashSet(max(len(words)-gramSize+1, 0))
+	set.addRuns(words)
+	return set
 }
 
-// addHashes adds the hashes of the runs of words, given the words' hashes.
-func (g gramSet) addHashes(words []uint64) {
+// addRuns adds the runs of words, given the words' hashes.
+func (s *hashSet) addRuns(words []uint64) {
 	for i := gramSize; i <= len(words); i++ {
-		g[hashWindow((*[gramSize]uint64)(words[i-gramSize:i]))] = struct{}{}
+		s.add(hashWindow((*[gramSize]uint64)(words[i-gramSize : i])))
 	}
 }
 
@@ -53,14 +55,11 @@ func hashWindow(window *[gramSize]uint64) uint64 {
 }
 
 // mostOf reports whether the sets contain more than half of the grams.
-func mostOf(others grams, sets ...gramSet) bool {
+func mostOf(others grams, sets ...hashSet) bool {
 	same := 0
 	for _, x := range others {
-		for _, g := range sets {
-			if _, ok := g[x]; ok {
-				same++
-				break
-			}
+		if slices.ContainsFunc(sets, func(s hashSet) bool { return s.has(x) }) {
+			same++
 		}
 	}
 	return 2*same > len(others)
@@ -87,6 +86,6 @@ func dropEchoes(d *text.Document, p *prepared) {
 	d.SetAside(func(s text.Span) bool {
 		tokens := d.Tokens[s.Lo:s.Hi]
 		own = addGrams(own[:0], tokens)
-		return p.servedSentences[hashTokens(tokens)] || mostOf(own, p.served)
+		return p.servedSentences.has(hashTokens(tokens)) || mostOf(own, p.served)
 	})
 }

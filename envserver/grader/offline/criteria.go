@@ -271,7 +271,7 @@ func relevantWords(d *text.Document, p *prepared) int {
 func relevant(d *text.Document, s text.Span, p *prepared) bool {
 	n := 0
 	for i := s.Lo; i < s.Hi && n < 2; i++ {
-		if d.Tokens[i].Kind == text.WordToken && p.topic.has(d.Tokens[i].Stem) {
+		if d.Tokens[i].Kind == text.WordToken && p.topic.has(d.Tokens[i].KeyHash()) {
 			n++
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 // dated returns a ticket of Tuesday, March 10, 2026, 9:30, with facts of various durations.
 func dated(language string, facts ...scenarios.Fact) *scenarios.Ticket {
-	return &scenarios.Ticket{Language: language, Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
+	return &scenarios.Ticket{Served: scenarios.Served{Language: language, Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
 		Description: "It began on March 2, 2026.",
 		History: []scenarios.Message{{Role: "customer", At: time.Date(2026, 2, 3, 9, 0, 0, 0, time.UTC),
-			Text: "Hello?"}},
+			Text: "Hello?"}}},
 		Reply: scenarios.ReplySpec{Facts: facts}}
 }
 

@@ -96,7 +96,7 @@ func TestFairness(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ticket := &scenarios.Ticket{Language: tc.language, Now: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC),
+			ticket := &scenarios.Ticket{Served: scenarios.Served{Language: tc.language, Now: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)},
 				Reply: scenarios.ReplySpec{Facts: tc.facts}}
 			p := prepare(ticket, libraries)
 			for _, reply := range tc.stated {

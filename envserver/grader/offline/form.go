@@ -17,17 +17,19 @@ type form struct {
 
 // newForm reads a value as a reply would state it.
 func (l *library) newForm(wording string) form {
-	d := l.read(wording)
-	f := form{values: d.Values}
-	for i, t := range d.Tokens {
-		switch {
-		case t.Kind == text.WordToken && t.Is(text.Negators):
-			f.negated = true
-		case t.Kind == text.PunctToken, t.Kind == text.CurrencyToken, t.Is(text.Stopwords), d.InValue(i):
-		default:
-			f.words = append(f.words, text.NewTerm(d.Tokens[i:i+1]))
+	var f form
+	l.scan(wording, func(d *text.Document) {
+		f.values = d.Values
+		for i := range d.Tokens {
+			switch t := &d.Tokens[i]; {
+			case t.Kind == text.WordToken && t.Is(text.Negators):
+				f.negated = true
+			case !characterises(t), d.InValue(i):
+			default:
+				f.words = append(f.words, text.NewTerm(d.Tokens[i:i+1]))
+			}
 		}
-	}
+	})
 	return f
 }
 

@@ -66,7 +66,7 @@ func goldenScores(t *testing.T) map[string][2]int64 {
 		}
 	}
 	for language, c := range loadCommitments(t) {
-		ticket := &scenarios.Ticket{Language: language, Reply: scenarios.ReplySpec{Points: points,
+		ticket := &scenarios.Ticket{Served: scenarios.Served{Language: language}, Reply: scenarios.ReplySpec{Points: points,
 			Forbidden: []scenarios.Forbidden{{ID: "n", Kind: "commitment", Verbs: []string{"refund"}, Cap: 10}}}}
 		for i, text := range append(c.Promises, c.Harmless...) {
 			put(fmt.Sprintf("%s, sentence %d", language, i), ticket, text)

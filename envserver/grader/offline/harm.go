@@ -257,6 +257,9 @@ func courtesyNames() []string {
 // contains.
 func (r *analysis) unsupportedAddress() string {
 	for word := range strings.FieldsSeq(r.text) {
+		if !strings.ContainsAny(word, ".:") {
+			continue
+		}
 		bare := strings.TrimRight(strings.Trim(word, "()[]<>\"'"), ".,;:!?)")
 		address := strings.Contains(bare, "://") || strings.HasPrefix(bare, "www.") || hostLike(bare)
 		if address && !r.mentions(bare) {
@@ -283,29 +286,48 @@ func hostLike(word string) bool {
 	})
 }
 
-// read sets the texts that the writer of a reply could read, or whose words an honest reply has.
-// They are folded and parsed when they are needed first.
-func (p *prepared) read(texts []string, facts []scenarios.Fact, good []string) {
+// setReadable sets the texts that the writer of a reply could read besides the ticket, or whose
+// words an honest reply has. They are folded, and their words are collected, when they are needed
+// first. Other tickets have the shared texts too.
+func (p *prepared) setReadable(shared, own []string, facts []scenarios.Fact, good []string) {
+	var values []string
 	for _, f := range facts {
-		texts = append(append(texts, f.Value), f.Accept...)
+		values = append(append(values, f.Value), f.Accept...)
 	}
-	texts = append(texts, good...)
+	own = append(own, good...)
 	p.written = sync.OnceValue(func() []string {
-		folded := make([]string, len(texts))
-		for i, t := range texts {
-			folded[i] = text.Fold(t)
+		written := slices.Concat(shared, p.ticket.ServedTexts(), values, own)
+		for i, wording := range written {
+			written[i] = text.Fold(wording)
 		}
-		return folded
+		return written
 	})
-	p.vocabulary = sync.OnceValue(func() wordSet {
-		words := wordSet{}
-		for _, t := range texts {
-			for _, key := range p.lib.extract(t).keys {
-				words[key] = struct{}{}
+	p.vocabulary = sync.OnceValue(func() []hashSet {
+		sets := make([]hashSet, 0, len(shared)+2)
+		for _, wording := range shared {
+			sets = append(sets, p.lib.article(wording).vocabulary())
+		}
+		honest := newHashSet(usualHonest)
+		for _, wording := range values {
+			honest.add(p.lib.extract(wording).keys...)
+		}
+		for _, wording := range own {
+			for t := range text.Tokens(folded(wording), p.lex) {
+				if characterises(t) {
+					honest.add(t.KeyHash())
+				}
 			}
 		}
-		return words
+		return append(sets, p.words, honest)
 	})
+}
+
+// usualHonest is the usual number of words of a ticket's facts and good references.
+const usualHonest = 128
+
+// reads reports whether the texts that the writer of a reply could read contain the word.
+func (p *prepared) reads(t *text.Token) bool {
+	return slices.ContainsFunc(p.vocabulary(), func(s hashSet) bool { return s.has(t.KeyHash()) })
 }
 
 // familiar reports whether the word or the value at a token is in the texts that the writer could
@@ -314,5 +336,5 @@ func (r *analysis) familiar(i int) bool {
 	if v := r.doc.ValueAt(i); v != nil {
 		return r.supports(*v)
 	}
-	return r.vocabulary().has(r.doc.Tokens[i].Key())
+	return r.reads(&r.doc.Tokens[i])
 }

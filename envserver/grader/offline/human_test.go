@@ -59,7 +59,7 @@ func TestAcknowledges(t *testing.T) {
 	}
 	libraries := newLibraries()
 	for language, cases := range tests {
-		p := prepare(&scenarios.Ticket{Language: language, Tone: "worried", Description: "?"}, libraries)
+		p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: language, Tone: "worried", Description: "?"}}, libraries)
 		for text, want := range cases {
 			if got := acknowledges(p.lib.read(text), p); got != want {
 				t.Errorf("%s: %q acknowledges: %t, want %t", language, text, got, want)
@@ -101,7 +101,7 @@ func TestHandedOver(t *testing.T) {
 	}
 	libraries := newLibraries()
 	for language, cases := range tests {
-		p := prepare(&scenarios.Ticket{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}},
+		p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}}},
 			libraries)
 		for text, want := range cases {
 			if got := handedOver(p.lib.read(text), p, false); got != want {

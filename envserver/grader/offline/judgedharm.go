@@ -66,7 +66,7 @@ func (r *analysis) invents(quote string) bool {
 		v := d.ValueAt(i)
 		switch {
 		case v == nil:
-			if t.Kind == text.WordToken && !t.Is(text.Stopwords|text.Calendar) && !r.vocabulary().has(t.Key()) {
+			if t.Kind == text.WordToken && !t.Is(text.Stopwords|text.Calendar) && !r.reads(t) {
 				return true
 			}
 		case !r.supports(*v) && !r.between(r.doc, *v) && (v.Kind != text.MoneyValue || !r.sums(*v)):

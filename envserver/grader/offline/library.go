@@ -1,13 +1,16 @@
 package offline
 
 import (
+	"strings"
+	"sync"
+
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// maxTexts is the maximum number of texts in a library's cache.
-const maxTexts = 4096
+// The maximum number of texts in each of a library's caches, and of whole articles.
+const maxTexts, maxArticles = 4096, 512
 
 // library reads a language's texts. It caches those that the instances of a scenario share, so that
 // a new instance costs only what its seed changes.
@@ -15,15 +18,26 @@ type library struct {
 	*text.Lexicon
 	injections *injectionIndex
 	commits    map[string][]*commitPattern
-	texts      *lru.Cache[string, *extract]
-	forms      *lru.Cache[string, form]
-	patterns   *lru.Cache[string, pattern]
+	// documents are used again, because most of a document's memory is needed only while it is
+	// read.
+	documents sync.Pool
+	texts     *lru.Cache[string, *extract]
+	articles  *lru.Cache[string, *extract]
+	sections  *lru.Cache[string, *extract] // paragraphs of articles
+	phrases   *lru.Cache[string, text.Term]
+	forms     *lru.Cache[string, form]
+	patterns  *lru.Cache[string, pattern]
+	questions *lru.Cache[string, []text.Token]
 }
 
 func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments),
-		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts),
-		patterns: newCache[string, pattern](maxTexts)}
+		documents: sync.Pool{New: func() any { return &text.Document{} }},
+		texts:     newCache[string, *extract](maxTexts),
+		articles:  newCache[string, *extract](maxArticles), sections: newCache[string, *extract](maxTexts),
+		phrases: newCache[string, text.Term](maxTexts),
+		forms:   newCache[string, form](maxTexts), patterns: newCache[string, pattern](maxTexts),
+		questions: newCache[string, []text.Token](maxTexts)}
 }
 
 func newLibraries() map[string]*library {
@@ -37,44 +51,99 @@ func newLibraries() map[string]*library {
 // extract is the part of a trusted text that the judge stores.
 type extract struct {
 	values []text.Value
-	grams  gramSet
 	hashes []uint64 // of the words in order, without values
-	keys   []string // the words and values that characterise the text
-	term   text.Term
+	keys   []uint64 // of the words and values that characterise the text
+	// grams are the runs of words, vocabulary the keys.
+	grams      func() hashSet
+	vocabulary func() hashSet
 }
 
 func (l *library) extract(wording string) *extract { return cached(l.texts, wording, l.newExtract) }
 
 func (l *library) newExtract(wording string) *extract {
-	d := l.read(wording)
-	e := &extract{values: text.AppendNew(nil, d.Values), grams: gramSet{}, term: text.NewTerm(d.Tokens)}
-	e.grams.add(d.Tokens)
-	for i := range d.Tokens {
-		t := &d.Tokens[i]
-		if t.Kind == text.WordToken {
-			e.hashes = append(e.hashes, t.Hash())
+	e := &extract{}
+	l.scan(wording, func(d *text.Document) {
+		n := d.CountWords(d.Whole())
+		e.values, e.hashes, e.keys = text.AppendNew(nil, d.Values), make([]uint64, 0, n), make([]uint64, 0, n)
+		for i := range d.Tokens {
+			t := &d.Tokens[i]
+			if t.Kind == text.WordToken {
+				e.hashes = append(e.hashes, t.Hash())
+			}
+			if characterises(t) {
+				e.keys = append(e.keys, t.KeyHash())
+			}
 		}
-		if t.Kind != text.PunctToken && t.Kind != text.CurrencyToken && !t.Is(text.Stopwords) {
-			e.keys = append(e.keys, t.Key())
-		}
+	})
+	return e.withSets()
+}
+
+// article returns the extract of an article. The instances of a scenario share the paragraphs in
+// which nothing depends on the seed.
+func (l *library) article(wording string) *extract { return cached(l.articles, wording, l.newArticle) }
+
+func (l *library) newArticle(wording string) *extract {
+	e := &extract{}
+	for paragraph := range strings.SplitSeq(wording, "\n\n") {
+		part := cached(l.sections, paragraph, l.newExtract)
+		e.values = text.AppendNew(e.values, part.values)
+		e.hashes, e.keys = append(e.hashes, part.hashes...), append(e.keys, part.keys...)
 	}
+	return e.withSets()
+}
+
+// withSets adds the sets, which are made when they are needed first.
+func (e *extract) withSets() *extract {
+	e.grams = sync.OnceValue(func() hashSet { return gramsOf(e.hashes) })
+	e.vocabulary = sync.OnceValue(func() hashSet {
+		words := newHashSet(len(e.keys))
+		words.add(e.keys...)
+		return words
+	})
 	return e
 }
 
-// read parses a trusted text of any length.
-func (l *library) read(wording string) *text.Document {
-	return text.Parse(text.Fold(text.Normalise(wording)), l.Lexicon)
+// characterises reports whether a token is one of the words and values that characterise its text.
+func characterises(t *text.Token) bool {
+	return t.Kind != text.PunctToken && t.Kind != text.CurrencyToken && !t.Is(text.Stopwords)
 }
+
+// read parses a trusted text of any length.
+func (l *library) read(wording string) *text.Document { return text.Parse(folded(wording), l.Lexicon) }
+
+// scan parses a trusted text of any length. The document, except its values, is valid until f
+// returns.
+func (l *library) scan(wording string, f func(d *text.Document)) {
+	d := l.document()
+	defer l.documents.Put(d)
+	d.Parse(folded(wording), l.Lexicon)
+	f(d)
+}
+
+// document returns a document from the pool.
+func (l *library) document() *text.Document { return l.documents.Get().(*text.Document) }
+
+// tokens returns the tokens of a trusted text.
+func (l *library) tokens(wording string) []text.Token { return l.read(wording).Tokens }
+
+func folded(wording string) string { return text.Fold(text.Normalise(wording)) }
 
 // terms returns one term for each text that holds a word.
 func (l *library) terms(texts []string) []text.Term {
 	out := make([]text.Term, 0, len(texts)+2)
 	for _, wording := range texts {
-		if t := l.extract(wording).term; len(t.Stems) > 0 {
+		if t := l.term(wording); len(t.Stems) > 0 {
 			out = append(out, t)
 		}
 	}
 	return out
+}
+
+func (l *library) term(wording string) text.Term { return cached(l.phrases, wording, l.newTerm) }
+
+func (l *library) newTerm(wording string) (t text.Term) {
+	l.scan(wording, func(d *text.Document) { t = text.NewTerm(d.Tokens) })
+	return t
 }
 
 func (l *library) form(wording string) form { return cached(l.forms, wording, l.newForm) }

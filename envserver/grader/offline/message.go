@@ -12,13 +12,15 @@ import (
 func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpretation {
 	p := o.prepared(t)
 	plain, _ := text.Bound(message)
-	d := text.Parse(text.Fold(plain), p.lex)
+	d := p.lib.document()
+	defer p.lib.documents.Put(d)
+	d.Parse(text.Fold(plain), p.lex)
 	h := grader.Interpretation{Blames: d.AnyPhrase(text.Blame, d.Whole()), Acknowledges: acknowledges(d, p)}
 	if t.UserSim == nil {
 		return h
 	}
 	for i := range t.UserSim.Answers {
-		if asks(d, t.UserSim.Answers[i].Ask) {
+		if p.lib.asks(d, t.UserSim.Answers[i].Ask) {
 			h.Asked = append(h.Asked, i)
 		}
 	}
@@ -58,7 +60,10 @@ func (f *fact) valued() bool { return f.anyValue(func(text.Value) bool { return 
 
 // Settled reads all messages to the ticket's customer together, as the judge does.
 func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
-	r := o.prepared(t).readReply(messages, grader.Actions{})
+	p := o.prepared(t)
+	d := p.lib.document()
+	defer p.lib.documents.Put(d)
+	r := p.readReply(d, messages, grader.Actions{})
 	if r.findings == nil {
 		return grader.Settled{}
 	}
@@ -67,13 +72,13 @@ func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
 }
 
 // asks reports whether a question or a request of the message contains one of the phrases.
-func asks(d *text.Document, phrases []string) bool {
+func (l *library) asks(d *text.Document, phrases []string) bool {
 	for _, s := range d.Sentences {
 		if !d.IsQuestion(s) && !requests(d, s) {
 			continue
 		}
 		for _, phrase := range phrases {
-			if holds(d.Tokens[s.Lo:s.Hi], text.Parse(text.Fold(phrase), d.Lexicon).Tokens) {
+			if holds(d.Tokens[s.Lo:s.Hi], cached(l.questions, phrase, l.tokens)) {
 				return true
 			}
 		}

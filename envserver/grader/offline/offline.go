@@ -67,7 +67,10 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 		o.long <- struct{}{}
 		defer func() { <-o.long }()
 	}
-	return o.prepared(c.Ticket).readReply(c.Reply, c.Actions).total(), nil
+	p := o.prepared(c.Ticket)
+	d := p.lib.document()
+	defer p.lib.documents.Put(d)
+	return p.readReply(d, c.Reply, c.Actions).total(), nil
 }
 
 // prepared returns the prepared ticket.

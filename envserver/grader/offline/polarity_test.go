@@ -118,7 +118,7 @@ func TestPolarity(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ticket := &scenarios.Ticket{Language: tc.language,
+			ticket := &scenarios.Ticket{Served: scenarios.Served{Language: tc.language},
 				Reply: scenarios.ReplySpec{Facts: []scenarios.Fact{tc.fact}}}
 			p := prepare(ticket, libraries)
 			for reply, want := range tc.said {
@@ -152,7 +152,7 @@ func TestDiscriminatingFacts(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := prepare(&scenarios.Ticket{Language: "en", Description: served,
+			p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: "en", Description: served},
 				Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
 			got := ""
 			for i := range p.facts {

@@ -31,17 +31,19 @@ type prepared struct {
 	shelf          []*extract  // the articles, whose values a reply may state too
 	// served are the runs of words of the ticket; sources also contains those of the articles and
 	// the rubric.
-	served          gramSet
-	sources         []gramSet
-	servedSentences map[uint64]bool
-	rubric          map[string]struct{}
-	topic           wordSet
+	served          hashSet
+	sources         []hashSet
+	servedSentences hashSet
+	rubric          hashSet
+	topic           hashSet
+	words           hashSet // the words and values that characterise the ticket
 	names           wordSet
 	teams           []text.Term
 	upset           bool
-	// written are the folded texts that the writer of a reply could read, vocabulary their words.
+	// written are the folded texts that the writer of a reply could read, vocabulary the sets of
+	// their words.
 	written    func() []string
-	vocabulary func() wordSet
+	vocabulary func() []hashSet
 }
 
 // gate is one of the scenario's forbidden statements.
@@ -70,11 +72,11 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
 	p.names = nameSet(t.Customer)
-	texts := append(t.ServedTexts(), t.Customer.Name, t.Customer.Company)
+	shared := make([]string, 0, 2*len(t.Articles))
 	for _, a := range t.Articles {
-		texts = append(texts, a.Title, a.Body)
+		shared = append(shared, a.Title, a.Body)
 	}
-	p.read(texts, t.Reply.Facts, t.References.Good)
+	p.setReadable(shared, []string{t.Customer.Name, t.Customer.Company}, t.Reply.Facts, t.References.Good)
 	return p
 }
 
@@ -111,17 +113,14 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 // readTexts reads the served texts and the permitted ones: values, the topic's words, and the runs
 // of words that count as copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
-	p.topic, p.servedSentences, p.served = wordSet{}, map[uint64]bool{}, gramSet{}
-	served := t.ServedTexts()
+	served, length := t.ServedTexts(), 0
 	for _, wording := range served {
-		d := p.lib.read(wording)
-		p.known = text.AppendNew(p.known, d.Values)
-		p.served.add(d.Tokens)
-		p.addTopic(d)
-		p.markVisible(d)
-		for _, s := range d.Sentences {
-			p.servedSentences[hashTokens(d.Tokens[s.Lo:s.Hi])] = true
-		}
+		length += len(wording)
+	}
+	p.topic, p.words = newHashSet(length/lettersOfNew), newHashSet(length/lettersOfNew)
+	p.servedSentences, p.served = newHashSet(length/lettersOfSentence), newHashSet(length/lettersOfWord)
+	for _, wording := range served {
+		p.lib.scan(wording, p.readServed)
 	}
 	p.sources = append(p.sources, p.served)
 	p.markDistinct()
@@ -147,12 +146,36 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 	}
 }
 
+// The usual number of bytes of a served text for each word, each different word that characterises
+// it, and each sentence.
+const lettersOfWord, lettersOfNew, lettersOfSentence = 6, 14, 60
+
+func (p *prepared) readServed(d *text.Document) {
+	p.known = text.AppendNew(p.known, d.Values)
+	hashes := make([]uint64, 0, len(d.Tokens))
+	for i := range d.Tokens {
+		t := &d.Tokens[i]
+		if t.Kind == text.WordToken {
+			hashes = append(hashes, t.Hash())
+		}
+		if characterises(t) {
+			p.words.add(t.KeyHash())
+		}
+	}
+	p.served.addRuns(hashes)
+	p.addTopic(d)
+	p.markVisible(d)
+	for _, s := range d.Sentences {
+		p.servedSentences.add(hashTokens(d.Tokens[s.Lo:s.Hi]))
+	}
+}
+
 // addArticle adds a text from the knowledge base: a reply may state its values, but not copy it.
 func (p *prepared) addArticle(wording string) {
-	e := p.lib.extract(wording)
+	e := p.lib.article(wording)
 	p.shelf = append(p.shelf, e)
-	if len(e.grams) > 0 {
-		p.sources = append(p.sources, e.grams)
+	if g := e.grams(); g.size > 0 {
+		p.sources = append(p.sources, g)
 	}
 }
 
@@ -249,9 +272,10 @@ func (p *prepared) markDiscriminating() {
 
 // addTopic adds the words that characterise a text.
 func (p *prepared) addTopic(d *text.Document) {
-	for _, t := range d.Tokens {
+	for i := range d.Tokens {
+		t := &d.Tokens[i]
 		if t.Kind == text.WordToken && len(t.Text) >= 4 && !t.Is(text.Stopwords) && !t.StemIs(text.Courtesy) {
-			p.topic[t.Stem] = struct{}{}
+			p.topic.add(t.KeyHash())
 		}
 	}
 }
@@ -265,10 +289,8 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 			words = append(words, p.lib.extract(wording).hashes...)
 		}
 	}
-	rubric := gramSet{}
-	rubric.addHashes(words)
-	p.sources = append(p.sources, rubric)
-	p.rubric = map[string]struct{}{}
+	p.sources = append(p.sources, gramsOf(words))
+	p.rubric = newHashSet(wordsOfFact * (1 + len(spec.Facts)))
 	for _, f := range spec.Facts {
 		p.addRubric(f.ID, f.Slot, f.Value)
 		p.addRubric(f.Accept...)
@@ -278,11 +300,12 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 	p.addRubric(spec.Outcome.Accept...)
 }
 
+// wordsOfFact is the usual number of different words of a fact with its forms and its context.
+const wordsOfFact = 16
+
 func (p *prepared) addRubric(texts ...string) {
 	for _, wording := range texts {
-		for _, key := range p.lib.extract(strings.ReplaceAll(wording, "_", " ")).keys {
-			p.rubric[key] = struct{}{}
-		}
+		p.rubric.add(p.lib.extract(strings.ReplaceAll(wording, "_", " ")).keys...)
 	}
 }
 

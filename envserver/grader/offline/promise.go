@@ -15,7 +15,7 @@ type remedy struct {
 
 // remedyOf reads a forbidden verb. English names of remedies apply in every language.
 func (l *library) remedyOf(verb string) remedy {
-	t := l.extract(verb).term
+	t := l.term(verb)
 	if len(t.Stems) == 1 {
 		if name := l.RemedyOf(t.Stems[0]); name != "" {
 			return remedy{name: name}

@@ -195,8 +195,8 @@ func FuzzOfflineJudge(f *testing.F) {
 		f.Add(reply)
 	}
 	o, other := New(), New()
-	tickets := []*scenarios.Ticket{overbilled(), prorated(), {Language: "es-MX", Now: time.Unix(0, 0)},
-		{Language: "fr"}, {}}
+	tickets := []*scenarios.Ticket{overbilled(), prorated(), {Served: scenarios.Served{Language: "es-MX",
+		Now: time.Unix(0, 0)}}, {Served: scenarios.Served{Language: "fr"}}, {}}
 	f.Fuzz(func(t *testing.T, reply string) {
 		for _, ticket := range tickets {
 			v := judgeReply(t, o, ticket, reply)

@@ -175,9 +175,16 @@ func (g *group) nearest(d *text.Document, s, to text.Span) text.Span {
 }
 
 func (g *group) at(d *text.Document, i int) text.Span {
+	if len(g.kinds) == 0 {
+		return g.termAt(d, i)
+	}
 	if v := d.ValueAt(i); v != nil && v.At.Lo == i && slices.Contains(g.kinds, v.Kind) {
 		return v.At
 	}
+	return g.termAt(d, i)
+}
+
+func (g *group) termAt(d *text.Document, i int) text.Span {
 	for k := range g.terms {
 		if t := &g.terms[k]; t.At(d.Tokens, i, false) {
 			return text.Between(i, i+max(1, len(t.Stems)))

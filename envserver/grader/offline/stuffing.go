@@ -68,7 +68,7 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 		n++
 		if t.Is(text.Stopwords) {
 			small++
-		} else if _, ok := p.rubric[t.Key()]; ok {
+		} else if p.rubric.has(t.KeyHash()) {
 			hits++
 		}
 	}

@@ -15,26 +15,26 @@ var points = scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, 
 // overbilled returns an English ticket for finance: 38 billed seats instead of 12.
 func overbilled() *scenarios.Ticket {
 	return &scenarios.Ticket{
-		ScenarioID: "B07", Version: 1, Language: "en", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
-		SLAMinutes: 240, Tone: "neutral",
-		Customer: scenarios.Customer{Name: "Maria Okafor", Company: "Brightwater Ltd", AccountLevel: "enterprise"},
-		Subject:  "Invoice INV-104233 does not look right",
-		Description: "Good morning, we have 12 people on the team plan, but invoice INV-104233 bills 38 seats. By " +
-			"how much were we overcharged? And can you refund the difference today, so that I can close the month?",
-		Attachments: []scenarios.Attachment{{Name: "INV-104233.txt", Content: "Larkfield Devices, invoice " +
-			"INV-104233\nTeam plan, 38 seats at $57.00 each\nTotal $2,166.00, paid by card"}},
-		Articles: []scenarios.Article{
-			{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200 in one case. A larger sum goes " +
-				"to finance, whatever the reason and however clear the case is. It may not be split into smaller " +
-				"refunds to stay below the limit. A refund shows on the customer's card 3 to 5 business days after " +
-				"it was issued."},
-			{ID: "POL-SLA", Title: "Answer times", Body: "Finance writes or calls within 1 business day. The privacy " +
-				"desk within 30 days."},
-		},
-		Gold: scenarios.TicketGold{Category: "billing", Priority: "high", Escalate: true, Team: "finance",
-			TeamAlternates:     []string{"billing-ops"},
-			CategoryAlternates: []scenarios.Alternate{{Value: "general", Credit: 500}},
-			PriorityAlternates: []scenarios.Alternate{{Value: "medium", Credit: 333}}},
+		Served: scenarios.Served{ScenarioID: "B07", Version: 1, Language: "en", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
+			SLAMinutes: 240, Tone: "neutral",
+			Customer: scenarios.Customer{Name: "Maria Okafor", Company: "Brightwater Ltd", AccountLevel: "enterprise"},
+			Subject:  "Invoice INV-104233 does not look right",
+			Description: "Good morning, we have 12 people on the team plan, but invoice INV-104233 bills 38 seats. By " +
+				"how much were we overcharged? And can you refund the difference today, so that I can close the month?",
+			Attachments: []scenarios.Attachment{{Name: "INV-104233.txt", Content: "Larkfield Devices, invoice " +
+				"INV-104233\nTeam plan, 38 seats at $57.00 each\nTotal $2,166.00, paid by card"}},
+			Articles: []scenarios.Article{
+				{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200 in one case. A larger sum goes " +
+					"to finance, whatever the reason and however clear the case is. It may not be split into smaller " +
+					"refunds to stay below the limit. A refund shows on the customer's card 3 to 5 business days after " +
+					"it was issued."},
+				{ID: "POL-SLA", Title: "Answer times", Body: "Finance writes or calls within 1 business day. The privacy " +
+					"desk within 30 days."},
+			},
+			Gold: scenarios.TicketGold{Category: "billing", Priority: "high", Escalate: true, Team: "finance",
+				TeamAlternates:     []string{"billing-ops"},
+				CategoryAlternates: []scenarios.Alternate{{Value: "general", Credit: 500}},
+				PriorityAlternates: []scenarios.Alternate{{Value: "medium", Credit: 333}}}},
 		Reply: scenarios.ReplySpec{
 			Facts: []scenarios.Fact{
 				{ID: "f1", Slot: "overcharge", Value: "$1,482.00", Context: []string{"overcharg", "difference",
@@ -76,13 +76,13 @@ Kind regards, Larkfield Support`
 // prorated returns a German ticket that the agent can answer without a team.
 func prorated() *scenarios.Ticket {
 	return &scenarios.Ticket{
-		ScenarioID: "B04", Version: 1, Language: "de", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
-		Tone:     "neutral",
-		Customer: scenarios.Customer{Name: "Jörg Müller"},
-		Subject:  "Falsche Abbuchung nach dem Tarifwechsel",
-		Description: "Guten Tag, nach dem Wechsel auf den Plus-Tarif wurden 24,50 $ abgebucht. Wie kommt der Betrag " +
-			"zustande, und wann wird wieder normal abgerechnet?",
-		Gold: scenarios.TicketGold{Category: "billing", Priority: "medium"},
+		Served: scenarios.Served{ScenarioID: "B04", Version: 1, Language: "de", Now: time.Date(2026, 3, 10, 9, 30, 0, 0, time.UTC),
+			Tone:     "neutral",
+			Customer: scenarios.Customer{Name: "Jörg Müller"},
+			Subject:  "Falsche Abbuchung nach dem Tarifwechsel",
+			Description: "Guten Tag, nach dem Wechsel auf den Plus-Tarif wurden 24,50 $ abgebucht. Wie kommt der Betrag " +
+				"zustande, und wann wird wieder normal abgerechnet?",
+			Gold: scenarios.TicketGold{Category: "billing", Priority: "medium"}},
 		Reply: scenarios.ReplySpec{
 			Facts: []scenarios.Fact{
 				{ID: "f1", Slot: "amount", Value: "24,50 $", Context: []string{"anteilig", "differenz", "restlich"}},

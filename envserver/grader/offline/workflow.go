@@ -35,18 +35,18 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	for _, f := range w.Forbidden {
 		spec.Forbidden = append(spec.Forbidden, f.Gate(0)) // a workflow's gate has no cap
 	}
-	p := prepare(&scenarios.Ticket{Language: w.Language, Reply: spec}, o.libraries)
+	p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: w.Language}, Reply: spec}, o.libraries)
 	p.known, p.generated = p.allowed, w.Desk != nil
 	var state any = w.State
-	texts := []string{w.Query, w.Customer.Name}
+	var shared []string
 	if w.Desk != nil {
 		state = w.Desk.Records
-		texts = append(texts, desk.Document())
+		shared = append(shared, desk.Document())
 	}
 	record, err := json.Marshal(state)
 	if err != nil {
 		panic(err) // The state has plain fields alone.
 	}
-	p.read(append(texts, string(record)), w.Facts, w.References.Good)
+	p.setReadable(shared, []string{w.Query, w.Customer.Name, string(record)}, w.Facts, w.References.Good)
 	return p
 }

@@ -25,8 +25,9 @@ func (c *Clause) Hedged(before int) bool { return c.hedge < min(before, c.Hi) }
 
 // Clauses returns the clauses of the text, which are read at the first call.
 func (d *Document) Clauses() []Clause {
-	if d.clauses == nil {
-		d.clauses = make([]Clause, len(d.spans))
+	if len(d.clauses) == 0 {
+		d.clauses = slices.Grow(d.clauses, len(d.spans))[:len(d.spans)]
+		clear(d.clauses)
 		for i, s := range d.spans {
 			d.clauses[i] = d.readClause(s)
 		}

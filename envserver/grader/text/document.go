@@ -2,7 +2,10 @@
 // [Lexicon] of their language.
 package text
 
-import "sort"
+import (
+	"iter"
+	"sort"
+)
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
@@ -18,7 +21,7 @@ type Document struct {
 	Sentences []Span
 	echoes    []Span // the sentences set aside
 	spans     []Span
-	clauses   []Clause // in the order of their spans, nil until the first call of Clauses
+	clauses   []Clause // in the order of their spans, empty until the first call of Clauses
 	Values    []Value
 	mood      mood // the mood of the last sentence that was read
 	parts     parts
@@ -26,14 +29,31 @@ type Document struct {
 
 // Parse reads a folded text in the language of the lexicon.
 func Parse(text string, lex *Lexicon) *Document {
-	d := &Document{Lexicon: lex, Text: text, Tokens: make([]Token, 0, len(text)/4+8)}
+	d := &Document{Tokens: make([]Token, 0, len(text)/4+8)}
+	d.Parse(text, lex)
+	return d
+}
+
+// Parse reads another text into the document. It uses the memory of all but the values again.
+func (d *Document) Parse(text string, lex *Lexicon) {
+	*d = Document{Lexicon: lex, Text: text, Tokens: d.Tokens[:0], Sentences: d.Sentences[:0], spans: d.spans[:0],
+		clauses: d.clauses[:0]}
 	s := scanner{text: text, lex: lex}
 	for s.next() {
 		d.Tokens = append(d.Tokens, s.tok)
 	}
 	d.Values = (&valueReader{d.Tokens, lex}).readAll()
 	d.segment()
-	return d
+}
+
+// Tokens iterates over the tokens of a folded text. A token is valid until the next one.
+func Tokens(text string, lex *Lexicon) iter.Seq[*Token] {
+	return func(yield func(*Token) bool) {
+		s := scanner{text: text, lex: lex}
+		for s.next() && yield(&s.tok) {
+			continue
+		}
+	}
 }
 
 // Whole returns the span of all tokens.
@@ -49,8 +69,8 @@ func (d *Document) segment() {
 		}
 		clause = at
 	}
-	for i, t := range d.Tokens {
-		switch {
+	for i := range d.Tokens {
+		switch t := &d.Tokens[i]; {
 		case d.endsSentence(i):
 			endClause(i + 1)
 			if i > sentence {

@@ -1,11 +1,13 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 )
 
@@ -186,5 +188,54 @@ func TestNormalise(t *testing.T) {
 	if text, whole := Bound(strings.Repeat("aé ", MaxReplyRunes)); whole ||
 		utf8.RuneCountInString(text) != MaxReplyRunes {
 		t.Errorf("a long reply kept %d characters (whole: %v)", utf8.RuneCountInString(text), whole)
+	}
+}
+
+// A document that is used again holds nothing of the text before.
+func TestDocumentsAreUsedAgain(t *testing.T) {
+	lex := Lexicons()["en"]
+	texts := []string{
+		"we refund $26.40 within 5 days. do you agree?\n\n- call 555 0100, or write", "no.", "",
+		"the parcel (no. 12) is late: it left on 2026-03-14, at 9:05; \"sorry\"",
+	}
+	var again Document
+	for _, text := range slices.Concat(texts, texts) {
+		again.Parse(text, lex)
+		again.Clauses()
+		fresh := Parse(text, lex)
+		fresh.Clauses()
+		for name, same := range map[string]bool{
+			"tokens":    slices.Equal(again.Tokens, fresh.Tokens),
+			"sentences": slices.Equal(again.Sentences, fresh.Sentences),
+			"spans":     slices.Equal(again.spans, fresh.spans),
+			"clauses":   len(again.Clauses()) == len(fresh.Clauses()),
+			"values":    slices.Equal(again.Values, fresh.Values),
+		} {
+			if !same {
+				t.Errorf("%q: the %s differ", text, name)
+			}
+		}
+		n := 0
+		for token := range Tokens(text, lex) {
+			if *token != fresh.Tokens[n] {
+				t.Errorf("%q: token %d is %+v, want %+v", text, n, *token, fresh.Tokens[n])
+			}
+			n++
+		}
+		if n != len(fresh.Tokens) {
+			t.Errorf("%q: %d tokens, want %d", text, n, len(fresh.Tokens))
+		}
+	}
+}
+
+// A text that is left as it is has only characters that are their own plain form.
+func TestPlainTextsAreNormal(t *testing.T) {
+	for c := range rune(0x250) {
+		if s := "a" + string(c) + "b"; isPlain(s) && strings.Map(plain, norm.NFKC.String(strings.Map(plain, s))) != s {
+			t.Errorf("%q isn't normal", s)
+		}
+	}
+	if isPlain("\xff") || isPlain("é") || isPlain("a\tb") || !isPlain("A plain text,\nin two lines.") {
+		t.Error("isPlain is wrong")
 	}
 }

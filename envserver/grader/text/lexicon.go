@@ -192,16 +192,19 @@ type word struct {
 // root is the entry of all words of one stem.
 type root struct {
 	stem    string
+	hash    uint64 // of the stem
 	classes StemClass
 	groups  uint64 // the groups of synonyms of the stem, one bit each
 	remedy  string // what the stem stands for: refund, credit, replace, ... or ""
 }
 
+func newRoot(stem string) *root { return &root{stem: stem, hash: Hash(HashSeed, stem)} }
+
 // wordOf returns a word's entry, a new one for a new word.
 func (lex *Lexicon) wordOf(w string) *word {
 	if lex.words[w] == nil {
 		stem := lex.stemOf(w)
-		lex.words[w] = &word{root: cmp.Or(lex.roots[stem], &root{stem: stem})}
+		lex.words[w] = &word{root: cmp.Or(lex.roots[stem], newRoot(stem))}
 	}
 	return lex.words[w]
 }
@@ -210,7 +213,7 @@ func (lex *Lexicon) wordOf(w string) *word {
 func (lex *Lexicon) rootOf(w string) *root {
 	stem := lex.stemOf(w)
 	if lex.roots[stem] == nil {
-		lex.roots[stem] = &root{stem: stem}
+		lex.roots[stem] = newRoot(stem)
 	}
 	return lex.roots[stem]
 }

@@ -42,8 +42,21 @@ func Clip(s string, runes int) string {
 // Normalise makes texts comparable: NFKC, plain quotes and hyphens, and no invisible or control
 // characters, which could hide a word from a matcher but not from a person.
 func Normalise(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	// Invisible characters would prevent composition, and composition may produce others.
 	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
+}
+
+// isPlain reports whether a text has only the characters of ASCII that Normalise keeps.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' || c >= 0x7f) && c != '\n' {
+			return false
+		}
+	}
+	return true
 }
 
 // plain maps a rune to its plain form, or to -1 if it is invisible.

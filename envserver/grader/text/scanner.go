@@ -35,6 +35,11 @@ func (s *scanner) next() bool {
 	s.tok = s.scan()
 	s.tok.glued = glued
 	s.tok.prefilter = prefilterOf(s.tok.Text, s.tok.Key())
+	if s.tok.root != nil {
+		s.tok.keyHash = s.tok.root.hash
+	} else {
+		s.tok.keyHash = Hash(HashSeed, s.tok.Key())
+	}
 	return true
 }
 

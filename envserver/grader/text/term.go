@@ -102,7 +102,17 @@ func (t *Term) Matches(tok *Token, synonyms bool) bool {
 
 // Find returns the first token of the span at which one of the terms starts, or -1.
 func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
+	var all Sieve
+	for k := range terms {
+		all.heads |= terms[k].prefilter.heads
+		all.tails |= terms[k].prefilter.tails
+		all.groups |= terms[k].groups
+	}
 	for i := s.Lo; i < s.Hi; i++ {
+		t := &d.Tokens[i]
+		if !t.prefilter.meets(all.prefilter) && (!synonyms || t.groups()&all.groups == 0) {
+			continue
+		}
 		for k := range terms {
 			if terms[k].At(d.Tokens, i, synonyms) {
 				return i
@@ -112,7 +122,7 @@ func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
 	return -1
 }
 
-// Sieve excludes most terms that a span doesn't contain quickly.
+// Sieve excludes most terms that a span doesn't contain quickly, or most tokens that match no term.
 type Sieve struct {
 	prefilter
 	groups uint64

@@ -28,6 +28,7 @@ type Token struct {
 	heads     Phrases
 	root      *root  // the entry of a word's stem, or nil
 	hash      uint64 // the hash of a word's text
+	keyHash   uint64
 	prefilter prefilter
 	Value     int64 // of a date, or in thousandths of a number or a number word
 	glued     bool  // the token follows the one before without a space
@@ -70,6 +71,9 @@ func (t *Token) Hash() uint64 {
 	}
 	return Hash(HashSeed, t.Text)
 }
+
+// KeyHash returns the hash of the token's key.
+func (t *Token) KeyHash() uint64 { return t.keyHash }
 
 // HashSeed is the hash of the empty text.
 const HashSeed uint64 = 14695981039346656037

@@ -18,9 +18,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	// It decodes as encoding/json does, in a third of the time.
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/gorilla/websocket"
 )
 
 const (
@@ -32,6 +35,8 @@ const (
 	closeTimeout   = 5 * time.Second
 	// maxReply bounds a message from the server, in bytes, as in the official client.
 	maxReply = 100 << 20
+	// maxExpected bounds the memory, in bytes, that a message gets before it has been read.
+	maxExpected = 64 << 10
 	// maxAnswer bounds the answer to an HTTP request, in bytes.
 	maxAnswer = 1 << 20
 )
@@ -242,15 +247,22 @@ func (c *Client) heard() {
 // closes the connection if the server sends more.
 func (c *Client) read() {
 	defer close(c.answers)
+	length := 0 // of the last message: the next one is often about as long
 	for {
 		c.heard()
-		_, raw, err := c.conn.ReadMessage()
+		var raw bytes.Buffer
+		_, message, err := c.conn.NextReader()
+		if err == nil {
+			raw.Grow(min(length, maxExpected) + bytes.MinRead)
+			_, err = raw.ReadFrom(message)
+		}
 		if err != nil {
 			c.readErr = err
 			return
 		}
+		length = raw.Len()
 		select {
-		case c.answers <- raw:
+		case c.answers <- raw.Bytes():
 		default:
 			c.readErr = errors.New("the server sent a message without a request")
 			_ = c.conn.Close()
@@ -274,7 +286,7 @@ func (c *Client) Step(ctx context.Context, action any) (Observation, error) {
 
 // State returns the episode's state, a JSON object.
 func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
-	return c.exchange(ctx, outbound{Type: "state"}, "state")
+	return exchange[json.RawMessage](ctx, c, outbound{Type: "state"}, "state")
 }
 
 type outbound struct {
@@ -282,24 +294,26 @@ type outbound struct {
 	Data any    `json:"data,omitempty"`
 }
 
-type inbound struct {
-	Type string          `json:"type"`
-	Data json.RawMessage `json:"data"`
+type inbound[T any] struct {
+	Type string `json:"type"`
+	Data T      `json:"data"`
+}
+
+// observed is the data of an observation's message.
+type observed struct {
+	Observation json.RawMessage `json:"observation"`
+	Reward      *float64        `json:"reward"`
+	Done        bool            `json:"done"`
+	Metadata    Metadata        `json:"metadata"`
 }
 
 func (c *Client) observe(ctx context.Context, kind string, data any) (Observation, error) {
-	raw, err := c.exchange(ctx, outbound{Type: kind, Data: data}, "observation")
+	wire, err := exchange[*observed](ctx, c, outbound{Type: kind, Data: data}, "observation")
 	if err != nil {
 		return Observation{}, err
 	}
-	var wire struct {
-		Observation json.RawMessage `json:"observation"`
-		Reward      *float64        `json:"reward"`
-		Done        bool            `json:"done"`
-		Metadata    Metadata        `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return Observation{}, fmt.Errorf("decoding the answer to %s: %w", kind, err)
+	if wire == nil {
+		return Observation{}, fmt.Errorf("the server answered %s without data", kind)
 	}
 	o := Observation{Observation: wire.Observation, Done: wire.Done, Metadata: wire.Metadata}
 	if wire.Reward != nil {
@@ -308,29 +322,38 @@ func (c *Client) observe(ctx context.Context, kind string, data any) (Observatio
 	return o, nil
 }
 
-// exchange sends a message and reads its answer. When the context ends, it closes the connection,
-// because a late answer would be read as the next one.
-func (c *Client) exchange(ctx context.Context, message outbound, want string) (json.RawMessage, error) {
-	answer, err := c.roundTrip(ctx, message)
+// exchange sends a message and reads the data of its answer. When the context ends, it closes the
+// connection, because a late answer would be read as the next one.
+func exchange[T any](ctx context.Context, c *Client, message outbound, want string) (T, error) {
+	var answer inbound[T]
+	raw, err := c.roundTrip(ctx, message)
 	if err != nil {
-		return nil, fmt.Errorf("playing %s: %w", message.Type, err)
+		return answer.Data, fmt.Errorf("playing %s: %w", message.Type, err)
 	}
-	switch answer.Type {
-	case want:
+	err = jsonv1.Unmarshal(raw, &answer)
+	if err == nil && answer.Type == want {
 		return answer.Data, nil
-	case "error":
-		return nil, serverError(answer.Data)
 	}
-	return nil, fmt.Errorf("the server answered %s with a message of type %q, not %q", message.Type, answer.Type, want)
+	var other inbound[json.RawMessage]
+	var none T
+	switch unreadable := json.Unmarshal(raw, &other); {
+	case unreadable != nil:
+		return none, fmt.Errorf("playing %s: %w", message.Type, unreadable)
+	case other.Type == "error":
+		return none, serverError(other.Data)
+	case other.Type == want:
+		return none, fmt.Errorf("decoding the answer to %s: %w", message.Type, err)
+	}
+	return none, fmt.Errorf("the server answered %s with a message of type %q, not %q", message.Type, other.Type, want)
 }
 
-func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inbound, err error) {
-	payload, err := json.Marshal(message)
+func (c *Client) roundTrip(ctx context.Context, message outbound) ([]byte, error) {
+	payload, err := jsonv1.Marshal(message)
 	if err != nil {
-		return answer, err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return answer, err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
@@ -339,10 +362,9 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {
-		return answer, cmp.Or(ctx.Err(), errors.Join(writeErr, c.readErr))
+		return nil, cmp.Or(ctx.Err(), errors.Join(writeErr, c.readErr))
 	}
-	err = json.Unmarshal(raw, &answer)
-	return answer, err
+	return raw, nil
 }
 
 func serverError(data json.RawMessage) error {

@@ -33,7 +33,15 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 			return Documents{}, fmt.Errorf("the %s schema of environment %q is not a JSON object", name, kind.Name())
 		}
 	}
-	openapi, err := openAPI(kind, simulation)
+	observation, err := observationSchema(kind)
+	if err != nil {
+		return Documents{}, err
+	}
+	state, err := stateSchema(kind)
+	if err != nil {
+		return Documents{}, err
+	}
+	openapi, err := openAPI(kind, state, simulation)
 	if err != nil {
 		return Documents{}, err
 	}
@@ -47,7 +55,7 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 			"author": nil, "readme_content": nil, "documentation_url": nil,
 		}},
 		{&d.Schema, jsonObject{
-			"action": schemas.Action, "observation": schemas.Observation, "state": schemas.State,
+			"action": schemas.Action, "observation": observation, "state": state,
 			"reset_observation": schemas.Observation,
 		}},
 		{&d.OpenAPI, openapi},
@@ -60,21 +68,25 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 	return d, err
 }
 
+// simulationOnly are the routes by which orchestrators play.
+var simulationOnly = []string{"/reset", "/step", "/state", "/create_session", "/create", "/ping", "/delete",
+	"/delete_session", "/{env_name}/prompt", "/{env_name}/messages", "/{env_name}/task_tools", "/{env_name}/call"}
+
 //go:embed openapi.yaml
 var openAPISource []byte
 
 // openAPI completes the OpenAPI document, whose version 1.x OpenEnv clients require.
-func openAPI(kind episode.Kind, simulation bool) (jsonObject, error) {
+func openAPI(kind episode.Kind, state jsonObject, simulation bool) (jsonObject, error) {
 	var document jsonObject
 	if err := yaml.Unmarshal(openAPISource, &document); err != nil {
 		return nil, fmt.Errorf("parsing openapi.yaml: %w", err)
 	}
 	info := document["info"].(jsonObject)
 	info["description"] = kind.Description() + " " + info["description"].(string)
-	document["components"].(jsonObject)["schemas"].(jsonObject)["State"] = kind.Schemas().State
+	document["components"].(jsonObject)["schemas"].(jsonObject)["State"] = state
 	if !simulation {
 		paths := document["paths"].(jsonObject)
-		for _, path := range []string{"/reset", "/step", "/state"} {
+		for _, path := range simulationOnly {
 			delete(paths, path)
 		}
 	}

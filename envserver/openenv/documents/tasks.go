@@ -26,6 +26,7 @@ type Tasks struct {
 	names []string
 	// byName has the lists by lower-case names, as names are compared.
 	byName map[string][]taskSpec
+	rows   int
 }
 
 // taskSpec is one entry of a list: a scenario of a task. Ids and members hold nothing that the
@@ -50,6 +51,7 @@ func NewTasks(kind episode.Kind) *Tasks {
 		api.add(kind.Name(), task)
 		api.add(task.Name, task)
 	}
+	api.rows = len(api.split(api.kind, rowSplit))
 	return api
 }
 
@@ -115,10 +117,13 @@ func (a *Tasks) split(environment, split string) []taskSpec {
 // Resolve finds the scenario that split and index request. Without an index the seed draws one;
 // a scenario or no split leaves the options as they are.
 func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
-	if o.Split == "" || o.Scenario != "" {
+	if o.Scenario != "" {
 		return
 	}
 	environment := cmp.Or(o.Task, a.kind)
+	if o.Split == "" && !a.resolveRow(o, r, environment) {
+		return
+	}
 	specs := a.split(environment, o.Split)
 	if len(specs) == 0 {
 		value, _ := jsontext.AppendQuote(nil, o.Split) // an option is valid UTF-8
@@ -138,6 +143,51 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 	}
 	o.Task, o.Scenario = specs[index].Task, specs[index].Scenario
 }
+
+// rowSplit and heldOut are the splits of AgileRL's resets: rows of the data set, and those of an
+// evaluation.
+const rowSplit = "train"
+
+var heldOut = []string{"validation", "test"}
+
+// resolveRow makes a split and an index of AgileRL's row_index and evaluation. AgileRL knows the
+// size of one split only, so the rows of an evaluation begin again after the last one. It reports
+// false if neither option is given, or if there is no such row.
+func (a *Tasks) resolveRow(o *protocol.ResetOptions, r *protocol.OptionReader, environment string) bool {
+	if o.Row == nil && !o.Evaluation {
+		return false
+	}
+	o.Split = rowSplit
+	if o.Evaluation {
+		for _, split := range slices.Backward(heldOut) {
+			if len(a.split(environment, split)) > 0 {
+				o.Split = split
+			}
+		}
+		if o.Split == rowSplit {
+			r.Faultf("value_error", "evaluation", nil, "%s",
+				o.Advise("there is no split for evaluations: leave evaluation out"))
+			return false
+		}
+	}
+	size := int64(len(a.split(environment, o.Split)))
+	switch {
+	case o.Row == nil || size == 0:
+		return true
+	case o.Evaluation:
+		o.Index = new(*o.Row % size)
+	case *o.Row >= size:
+		r.Faultf("value_error", "row_index", jsontext.Value(strconv.FormatInt(*o.Row, 10)), "%s",
+			o.Advise(fmt.Sprintf("row_index should be less than %d, the dataset_size of the state", size)))
+		return false
+	default:
+		o.Index = o.Row
+	}
+	return true
+}
+
+// Rows is the number of tasks that row_index counts.
+func (a *Tasks) Rows() int { return a.rows }
 
 // taskRoute is a route below an environment's name.
 type taskRoute struct {
@@ -164,57 +214,97 @@ type httpFault struct {
 	detail string
 }
 
-func oneTask(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
+func oneTask(specs []taskSpec, environment string, q taskQuery) (any, *httpFault) {
 	if *q.index < 0 || *q.index >= int64(len(specs)) {
 		return nil, &httpFault{http.StatusBadRequest, "Invalid task index"}
 	}
-	return jsonObject{"task": specs[*q.index]}, nil
+	return jsonObject{"task": specs[*q.index], "env_name": environment}, nil
 }
 
-func taskRange(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
+// taskRange counts negative bounds from the end, as OpenReward's client documents.
+func taskRange(specs []taskSpec, environment string, q taskQuery) (any, *httpFault) {
 	within := func(bound *int64, missing int64) int64 {
 		if bound == nil {
 			return missing
 		}
-		return max(0, min(*bound, int64(len(specs))))
+		if *bound < 0 {
+			return max(0, *bound+int64(len(specs)))
+		}
+		return min(*bound, int64(len(specs)))
 	}
 	start, stop := within(q.start, 0), within(q.stop, int64(len(specs)))
-	return jsonObject{"tasks": specs[start:max(start, stop)]}, nil
+	return jsonObject{"tasks": specs[start:max(start, stop)], "env_name": environment}, nil
 }
 
-// Routes returns the handlers of the task lists by path and method.
+// Routes returns the handlers of the task lists by path and method. Find says what a path without
+// an environment means.
 func (a *Tasks) Routes() map[string]map[string]http.HandlerFunc {
+	splits := map[string]http.HandlerFunc{http.MethodGet: func(w http.ResponseWriter, r *http.Request) {
+		if name, ok := a.Find(w, r); ok {
+			protocol.WriteJSON(w, http.StatusOK, describeSplits(a.byName[strings.ToLower(name)]))
+		}
+	}}
 	routes := map[string]map[string]http.HandlerFunc{
 		"/list_environments": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
 			protocol.WriteJSON(w, http.StatusOK, a.names)
 		}},
-		"/{environment}/splits": {http.MethodGet: func(w http.ResponseWriter, r *http.Request) {
-			if _, specs, ok := a.find(w, r); ok {
-				protocol.WriteJSON(w, http.StatusOK, describeSplits(specs))
-			}
-		}},
+		"/splits": splits, "/{environment}/splits": splits,
 	}
 	for name, route := range taskRoutes {
-		routes["/{environment}/"+name] = map[string]http.HandlerFunc{
+		methods := map[string]http.HandlerFunc{
 			http.MethodPost: func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, name, route) },
 		}
+		routes["/"+name], routes["/{environment}/"+name] = methods, methods
 	}
 	return routes
 }
 
-// find returns the environment that the path names, or answers 404.
-func (a *Tasks) find(w http.ResponseWriter, r *http.Request) (name string, specs []taskSpec, ok bool) {
-	name = r.PathValue("environment")
-	if specs, ok = a.byName[strings.ToLower(name)]; !ok {
-		protocol.WriteDetail(w, http.StatusNotFound, fmt.Sprintf("unknown environment '%.64s'", name))
-		return "", nil, false
-	}
-	canonical := slices.IndexFunc(a.names, func(n string) bool { return strings.EqualFold(n, name) })
-	return a.names[canonical], specs, true
+const (
+	// deploymentHeader has the name that a user of OpenReward's client gave to the environment.
+	deploymentHeader = "X-Deployment"
+	// anyEnvironment is the name that TRL gives to the environment of a URL.
+	anyEnvironment = "env"
+)
+
+// Deployment returns the name in the deployment's header without its namespace.
+func Deployment(r *http.Request) string {
+	name := r.Header.Get(deploymentHeader)
+	return name[strings.LastIndex(name, "/")+1:]
 }
 
+// Named returns the canonical name of an environment. "" and TRL's placeholder mean the environment
+// itself, with all tasks. It reports false for an unknown name.
+func (a *Tasks) Named(name string) (canonical string, known bool) {
+	if name == "" || strings.EqualFold(name, anyEnvironment) {
+		return a.kind, true
+	}
+	at := slices.IndexFunc(a.names, func(n string) bool { return strings.EqualFold(n, name) })
+	if at < 0 {
+		return "", false
+	}
+	return a.names[at], true
+}
+
+// Find returns the environment that the path names, or else the deployment's header. It answers 404
+// if there is none.
+func (a *Tasks) Find(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
+	given := cmp.Or(r.PathValue("environment"), Deployment(r))
+	if name, ok = a.Named(given); !ok {
+		protocol.WriteDetail(w, http.StatusNotFound, a.Unknown(given))
+	}
+	return name, ok
+}
+
+// Unknown is the message about an unknown environment.
+func (a *Tasks) Unknown(name string) string {
+	return fmt.Sprintf("unknown environment '%.64s': choose one of %s", name, strings.Join(a.names, ", "))
+}
+
+// IsTask reports whether the name of an environment is that of a task.
+func (a *Tasks) IsTask(name string) bool { return name != a.kind }
+
 func (a *Tasks) serve(w http.ResponseWriter, r *http.Request, name string, route taskRoute) {
-	environment, _, ok := a.find(w, r)
+	environment, ok := a.Find(w, r)
 	if !ok {
 		return
 	}

@@ -43,16 +43,17 @@ type Rollouts struct {
 	byTag      map[string]*tagged
 	remembered int
 
-	counted, errored, dropped int64
+	counted, errored, dropped, forked int64
 }
 
 // tagged holds the rollouts of one tag.
 type tagged struct {
 	// instance identifies the tag until this process deletes it. Segment numbers count within it.
 	instance string
-	// open has the episodes since the last segment, dropped the number that exceeded a bound.
-	open    score.Tally
-	dropped int64
+	// open has the episodes since the last segment, dropped the number that exceeded a bound, and
+	// forked that of episodes that were forked.
+	open            score.Tally
+	dropped, forked int64
 	// run is the UID of the collecting run, "" for none, and asked the time of its last request.
 	run   string
 	asked time.Time
@@ -155,7 +156,7 @@ func (r *tagged) collected(now time.Time) bool {
 }
 
 // waits reports whether there are episodes for another segment.
-func (r *tagged) waits() bool { return !r.open.Empty() || r.dropped > 0 }
+func (r *tagged) waits() bool { return !r.open.Empty() || r.dropped > 0 || r.forked > 0 }
 
 // Begin does nothing, because trainers may abandon episodes.
 func (b SegmentRecorder) Begin() {}
@@ -186,6 +187,28 @@ func (b SegmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (
 	s.remembered++
 	s.counted++
 	return nil, nil
+}
+
+// Forked returns the recorder of an episode whose beginning another session has, too. Trainers
+// that search choose the best of several continuations, so it is counted but not scored.
+func (b SegmentRecorder) Forked() Recorder { return forkedRecorder(b) }
+
+type forkedRecorder SegmentRecorder
+
+// Begin does nothing, as for other episodes of trainers.
+func (b forkedRecorder) Begin() {}
+
+// Finish counts the end of an episode.
+func (b forkedRecorder) Finish(score.PlannedEpisode, score.Episode) (*score.Receipt, error) {
+	s := b.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(b.tag)
+	if err == nil {
+		r.forked++
+		s.forked++
+	}
+	return nil, err
 }
 
 // hasCapacity reports whether another episode of a tag can be kept. Tags that are collected evict
@@ -254,8 +277,8 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 			return nil, fmt.Errorf("signing a segment of rollouts: %w", err)
 		}
 	}
-	segment.Ledger, segment.Dropped = &signed, r.dropped
-	r.dropped = 0
+	segment.Ledger, segment.Dropped, segment.Forked = &signed, r.dropped, r.forked
+	r.dropped, r.forked = 0, 0
 	return segment, nil
 }
 
@@ -286,13 +309,14 @@ func (s *Rollouts) WaitDrained(ctx context.Context) {
 
 // RolloutFigures are the values of the metrics.
 type RolloutFigures struct {
-	Tags                      int
-	Counted, Errored, Dropped int64
+	Tags                              int
+	Counted, Errored, Dropped, Forked int64
 }
 
 // Figures returns the current figures.
 func (s *Rollouts) Figures() RolloutFigures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return RolloutFigures{Tags: len(s.byTag), Counted: s.counted, Errored: s.errored, Dropped: s.dropped}
+	return RolloutFigures{Tags: len(s.byTag), Counted: s.counted, Errored: s.errored, Dropped: s.dropped,
+		Forked: s.forked}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
@@ -91,7 +92,7 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 		ErrorLog:     m.errors,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failure = err },
 	}
-	if r.Method == http.MethodGet { // perhaps a stream of events
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/call") { // perhaps a stream of events
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 	proxy.ServeHTTP(w, r)

@@ -2,6 +2,8 @@ package mesh
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
@@ -15,6 +17,9 @@ type target struct {
 	body    []byte // of the request, nil for none
 }
 
+// orsRoutes are the last parts of the routes on which OpenReward's clients use a session.
+var orsRoutes = []string{"create", "ping", "delete", "delete_session", "prompt", "messages", "task_tools", "call"}
+
 // targetOf reads the target as the handlers do, which refuse invalid bodies.
 func targetOf(r *http.Request) target {
 	switch path := r.URL.Path; {
@@ -23,6 +28,10 @@ func targetOf(r *http.Request) target {
 		return target{session: id, opens: id == ""}
 	case path == "/state":
 		return target{session: protocol.SessionIDOf(r)}
+	case r.Method == http.MethodPost && path == "/create_session":
+		return target{opens: true, body: protocol.BodyOf(r)}
+	case slices.Contains(orsRoutes, path[strings.LastIndex(path, "/")+1:]):
+		return target{session: r.Header.Get(protocol.SessionHeader), body: protocol.BodyOf(r)}
 	case path == "/mcp" && r.Method != http.MethodPost:
 		return target{session: r.Header.Get(protocol.MCPSessionHeader)}
 	case r.Method == http.MethodPost && (path == "/mcp" || path == "/reset" || path == "/step"):
@@ -56,7 +65,8 @@ func gymSession(r *http.Request, body []byte) string {
 
 // rpcTarget returns the session that a POST /mcp names, and whether it opens one.
 func rpcTarget(body []byte) (session string, opens bool) {
-	if method := protocol.MethodOf(body); method == "initialize" || method == "openenv/session/create" {
+	switch protocol.MethodOf(body) {
+	case "initialize", "openenv/session/create", protocol.RestoreMethod:
 		return "", true
 	}
 	request, fault := protocol.DecodeRPC(body)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Factory struct {
 	scenarios map[string]score.Scenario
 	// unjudged bounds the warnings about the judge, which fails for all sessions at once.
 	unjudged *rate.Sometimes
+	seal     cipher.AEAD // of checkpoints
 }
 
 // Config has the dependencies that players share.
@@ -41,7 +43,7 @@ type Config struct {
 	Tasks      *documents.Tasks
 	Ledgers    *ledger.Ledgers
 	Rollouts   *ledger.Rollouts
-	// Key signs receipts.
+	// Key signs receipts, and checkpoints are sealed with a key that follows from it.
 	Key ed25519.PrivateKey
 	// Secrets are derived from the key, nil for a key that no operator shares.
 	Secrets *poolkey.Secrets
@@ -72,6 +74,9 @@ func NewFactory(cfg Config) (*Factory, error) {
 	}
 	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{},
 		unjudged: &rate.Sometimes{First: 10, Interval: judgeWarnings}}
+	if f.seal, err = poolkey.Seal(cfg.Key, "checkpoints"); err != nil {
+		return nil, err
+	}
 	for _, task := range cfg.Kind.Tasks() {
 		for _, scenario := range task.Scenarios {
 			f.scenarios[scenario.ID] = scenario
@@ -92,6 +97,10 @@ type Player struct {
 	// last answered the last reset or step. Its observation is nil before the first reset.
 	last episode.Result
 	task string // of an episode that ends without a result
+	// penalty is that of the current episode's invalid actions in milli-points, nil for none.
+	penalty *int64
+	// answered are the episode's steps that were answered with an observation.
+	answered int
 	// planned, tag and recorder are those of the current episode; tag and recorder are nil without
 	// a run.
 	planned  score.PlannedEpisode
@@ -99,6 +108,10 @@ type Player struct {
 	recorder ledger.Recorder
 	// current publishes the tag to other goroutines, nil for none.
 	current *atomic.Pointer[protocol.RunTag]
+	// log is enough to begin the episode again elsewhere.
+	log actionLog
+	// forked means that another session has played the beginning of this episode, or may play it.
+	forked bool
 }
 
 // New makes a player, which stores the tag of its episode in current unless that is nil. The error
@@ -181,6 +194,9 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	if o.Tag != nil {
 		if !o.Tag.Rollout {
 			o.RewardMode = episode.Terminal // dense rewards would be hints
+			if o.Penalty != nil {
+				return p.fail(noPenalty(where))
+			}
 		}
 		var err error
 		if recorder, err = p.recorderOf(*o.Tag); err != nil {
@@ -194,7 +210,8 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 		p.logFailure("A reset failed", err)
 		return p.fail(err)
 	}
-	p.playing, p.task, p.last = true, o.Task, result
+	p.playing, p.task, p.last, p.penalty, p.answered = true, o.Task, result, o.Penalty, 0
+	p.forked, p.log = false, actionLog{options: o.Options}
 	p.setTag(o.Tag, recorder)
 	if recorder != nil {
 		p.planned = score.PlannedEpisode{Index: o.Tag.Episode, Seed: o.Seed, Pressure: o.Pressure}
@@ -217,6 +234,13 @@ func notOfARun(where string) error {
 	const refusal = "only the runners of EvaluationRuns play here (access.play of the pool is RunsOnly): create an " +
 		"EvaluationRun, or use a pool with access.play Open"
 	item := protocol.NewErrorItem("value_error", nil, refusal, where, "run")
+	return &episode.ActionError{Items: []episode.ErrorItem{item}}
+}
+
+// noPenalty is the answer to a reset of a planned run that asks for a penalty.
+func noPenalty(where string) error {
+	item := protocol.NewErrorItem("value_error", nil, "the episodes of an evaluation run have no "+
+		protocol.PenaltyOption+": leave it out", where, protocol.PenaltyOption)
 	return &episode.ActionError{Items: []episode.ErrorItem{item}}
 }
 
@@ -270,7 +294,7 @@ func (p *Player) ResetStateless(body []byte) Reply {
 	if err != nil {
 		return p.fail(optionError(err, o, "body"))
 	}
-	p.last = result
+	p.last, p.penalty, p.answered = result, o.Penalty, 0
 	return Reply{kind: p.Kind, result: result}
 }
 
@@ -280,16 +304,36 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 	result, err := p.env.Step(ctx, action)
 	p.Metrics.Stepped(time.Since(began), err)
 	if err != nil {
-		if ctx.Err() == nil {
-			p.logFailure("A step failed", err)
-		}
-		return p.fail(err)
+		return p.unplayed(ctx, action, err)
 	}
+	p.logAction(action)
+	p.count()
 	if result.Final != nil {
 		p.finish(result.Final)
 	}
 	p.last = result
 	return Reply{kind: p.Kind, result: result}
+}
+
+// unplayed answers an action that was not played.
+func (p *Player) unplayed(ctx context.Context, action []byte, err error) Reply {
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		p.logAction(action)
+		if p.penalty != nil {
+			return p.penalise(invalid)
+		}
+	}
+	if ctx.Err() == nil {
+		p.logFailure("A step failed", err)
+	}
+	return p.fail(err)
+}
+
+// count counts a step that is answered with an observation.
+func (p *Player) count() {
+	if p.playing {
+		p.answered++
+	}
 }
 
 // logFailure logs an error that is not the client's fault.
@@ -311,7 +355,8 @@ func (p *Player) logFailure(what string, err error) {
 
 // finish records the end of an episode.
 func (p *Player) finish(f *episode.Final) {
-	p.playing = false
+	p.playing, p.log = false, actionLog{}
+	f.Forked = p.forked
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
 	if f.Outcome == score.Errored {
 		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
@@ -346,7 +391,7 @@ func (p *Player) Abandon() protocol.Error {
 		}
 	}
 	p.setTag(nil, nil)
-	p.last = episode.Result{}
+	p.last, p.log = episode.Result{}, actionLog{}
 	fresh, err := p.New(nil)
 	if err != nil {
 		return protocol.Error{Code: protocol.CodeExecution,
@@ -356,20 +401,6 @@ func (p *Player) Abandon() protocol.Error {
 	return protocol.Error{Code: protocol.CodeExecution,
 		Message: "the environment failed and the episode is lost: send reset to begin another"}
 }
-
-// WriteState appends the answer to a state message.
-func (p *Player) WriteState(out *bytes.Buffer) {
-	out.WriteString(`{"type":"state","data":`)
-	if err := protocol.Encode(out, p.env.State()); err != nil {
-		out.Reset()
-		protocol.WriteError(out, protocol.PlayError(fmt.Errorf("encoding the state: %w", err)))
-		return
-	}
-	out.WriteByte('}')
-}
-
-// State returns the environment's state.
-func (p *Player) State() any { return p.env.State() }
 
 // IsRefusal reports whether an error of a step is the client's fault.
 func IsRefusal(err error) bool {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
@@ -56,6 +57,15 @@ func newTools(kind episode.Kind) (*Tools, error) {
 	return t, err
 }
 
+// names lists the tools.
+func (t *Tools) names() string {
+	names := make([]string, len(t.Offered))
+	for i := range t.Offered {
+		names[i] = t.Offered[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
 // noToolError is the name of an unknown tool.
 type noToolError string
 
@@ -65,7 +75,7 @@ func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found",
 func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessage) Reply {
 	tool := p.Tools.byName[name]
 	if tool == nil {
-		return p.fail(noToolError(name))
+		return p.refuseTool(ctx, name)
 	}
 	if p.last.Observation == nil {
 		if begun := p.Reset(nil, protocol.LenientSeed, "data"); begun.Err != nil {
@@ -73,13 +83,44 @@ func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessag
 		}
 	}
 	if name == ObserveTool {
-		return Reply{kind: p.Kind, result: episode.Result{Observation: p.last.Observation, Done: p.last.Done}}
+		return p.Observe()
 	}
 	action, err := tool.Action(arguments)
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		return p.refuse(ctx, invalid)
+	}
 	if err != nil {
 		return p.fail(err)
 	}
 	return p.step(ctx, action)
+}
+
+// Observe returns the last observation without a step. The error is episode.ErrNotReset before the
+// first reset.
+func (p *Player) Observe() Reply {
+	if p.last.Observation == nil {
+		return p.fail(episode.ErrNotReset)
+	}
+	return Reply{kind: p.Kind, result: episode.Result{Observation: p.last.Observation, Done: p.last.Done}}
+}
+
+// IsUnknownTool reports whether an error of Call is that no tool has the name.
+func IsUnknownTool(err error) bool {
+	_, unknown := errors.AsType[noToolError](err)
+	return unknown
+}
+
+// refuseTool answers a call of an unknown tool.
+func (p *Player) refuseTool(ctx context.Context, name string) Reply {
+	unknown := noToolError(name)
+	if p.penalty == nil {
+		return p.fail(unknown)
+	}
+	quoted, _ := jsontext.AppendQuote(nil, name)
+	return p.refuse(ctx, &episode.ActionError{Items: []episode.ErrorItem{
+		protocol.NewErrorItem("literal_error", quoted, fmt.Sprintf("%v: choose one of %s", unknown, p.Tools.names()),
+			"tool_name"),
+	}})
 }
 
 // Act plays the data of a step: an action of the environment, or one of the two forms that
@@ -90,11 +131,17 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	case !ok:
 		return p.step(ctx, data)
 	case a.err != nil:
-		return p.fail(a.err)
+		return p.refuse(ctx, a.err)
 	case a.tool == "":
+		p.count()
 		return Reply{kind: p.Kind, result: episode.Result{Observation: p.Tools.described, Done: p.last.Done}}
 	}
+	// Whatever the call does, its answer is an observation and a step.
+	answered := p.answered
 	r := p.Call(ctx, a.tool, a.arguments)
+	if p.answered == answered {
+		p.count()
+	}
 	observation := toolObservation{ToolName: a.tool}
 	if r.Err != nil {
 		observation.Error = newToolError(r.Err)
@@ -110,7 +157,7 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 type mcpAction struct {
 	tool      string
 	arguments json.RawMessage
-	err       error
+	err       *episode.ActionError
 }
 
 // readMCPAction recognises {"type":"list_tools"} and

@@ -28,8 +28,8 @@ const (
 
 var messageKinds = []MessageKind{ResetMessage, StepMessage, StateMessage, CloseMessage, MCPMessage}
 
-// Message is a decoded inbound message. Its data is a copy, a JSON object for reset, step and mcp,
-// and nil for the others.
+// Message is a decoded inbound message. Its data is a JSON object for reset, step and mcp, and nil
+// for the others. It may share the memory of the frame.
 type Message struct {
 	Kind MessageKind
 	Data jsontext.Value
@@ -121,19 +121,29 @@ func stepData(raw []byte) jsontext.Value {
 		return nil
 	}
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
-		raw = bytes.TrimLeft(raw, blanks)
-		if len(raw) < len(literal) || string(raw[:len(literal)]) != literal {
+		var ok bool
+		if raw, ok = after(raw, literal); !ok {
 			return nil
 		}
-		raw = raw[len(literal):]
 	}
 	inner, ok := bytes.CutSuffix(raw, []byte("}"))
 	// With further members the rest is not one value.
 	if data := jsontext.Value(bytes.Trim(inner, blanks)); ok && data.Kind() == '{' &&
-		data.IsValid(jsontext.AllowDuplicateNames(true)) {
-		return data.Clone()
+		(object.IsPlain(data) || data.IsValid(jsontext.AllowDuplicateNames(true))) {
+		return data
 	}
 	return nil
+}
+
+// after skips blanks and a literal. It reports whether the text began with them.
+func after(text []byte, literal string) (rest []byte, ok bool) {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\n' || text[0] == '\t' || text[0] == '\r') {
+		text = text[1:]
+	}
+	if len(text) < len(literal) || string(text[:len(literal)]) != literal {
+		return text, false
+	}
+	return text[len(literal):], true
 }
 
 // ExtraItems returns an error item for each unknown member, ordered by name, and at most

@@ -13,6 +13,13 @@ import (
 
 // Encode appends the compact JSON of v. On error, out is as before.
 func Encode(out *bytes.Buffer, v any) error {
+	if a, ok := v.(episode.Appender); ok {
+		text, err := a.AppendJSON(out.AvailableBuffer())
+		if err == nil {
+			out.Write(text)
+		}
+		return err
+	}
 	mark := out.Len()
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
@@ -37,6 +44,8 @@ type final struct {
 	// Cause is the class of an errored episode's failure, and Detail describes it.
 	Cause  string `json:"cause,omitempty"`
 	Detail string `json:"cause_detail,omitempty"`
+	// Forked is true if another session has, or had, the beginning of the episode.
+	Forked bool `json:"forked,omitempty"`
 	// Receipt is a signed score.Receipt, only for a run's episode that was not counted before.
 	Receipt string `json:"receipt,omitempty"`
 }
@@ -49,7 +58,7 @@ type points struct {
 
 func newFinal(kind episode.Kind, f *episode.Final) final {
 	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
-		GraderVersion: kind.GraderVersion()}
+		GraderVersion: kind.GraderVersion(), Forked: f.Forked}
 	if f.Outcome == score.Errored {
 		m.Cause, m.Detail = f.Cause, Cut(f.Detail)
 		return m

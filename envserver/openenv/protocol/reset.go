@@ -37,6 +37,10 @@ const (
 	MaxRunID = 64
 )
 
+// PenaltyOption is the option of a reset that answers invalid actions with an observation and this
+// penalty as a negative reward.
+const PenaltyOption = "invalid_action_penalty"
+
 // SeedRule determines which seeds are refused.
 type SeedRule int
 
@@ -70,6 +74,11 @@ type ResetOptions struct {
 	// Split and Index are those of the Task API.
 	Split string
 	Index *int64
+	// Row and Evaluation are those of AgileRL: a row of the split for training, or for evaluations.
+	Row        *int64
+	Evaluation bool
+	// Penalty is the penalty of an invalid action in milli-points, nil to answer it with an error.
+	Penalty *int64
 	// Flat is true for options outside the namespace, which may be columns of a data set.
 	Flat bool
 }
@@ -86,7 +95,7 @@ func (o ResetOptions) Advise(message string) string {
 // because trainers pass whole rows of a data set.
 type resetData struct {
 	seed, episodeID, task, scenario, taskID, rewardMode, split, index, pressure, run, shard, episode,
-	passScore, credential jsontext.Value
+	passScore, credential, row, evaluation, penalty jsontext.Value
 }
 
 func (d *resetData) read(members object.Object) (others object.Object) {
@@ -94,7 +103,7 @@ func (d *resetData) read(members object.Object) (others object.Object) {
 		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
 		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
 		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore,
-		"run_credential": &d.credential,
+		"run_credential": &d.credential, "row_index": &d.row, "evaluation": &d.evaluation, PenaltyOption: &d.penalty,
 	})
 }
 
@@ -107,15 +116,34 @@ func (d *resetData) readFlat(members object.Object) {
 			*text = nil
 		}
 	}
-	switch text, _ := ReadText(d.pressure); {
-	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
-		d.pressure = jsontext.Value(strings.ToLower(text))
-	case d.pressure.Kind() != 't' && d.pressure.Kind() != 'f':
-		d.pressure = nil
-	}
+	d.pressure, d.evaluation = flatFlag(d.pressure), flatFlag(d.evaluation)
+	d.row, d.penalty = flatNumber(d.row), flatNumber(d.penalty)
 	if d.episodeID.Kind() == '0' {
 		d.episodeID = jsontext.Value(`"` + string(d.episodeID) + `"`)
 	}
+}
+
+// flatFlag returns a boolean or the text of one, which the URL of an MCP client has, else nil.
+func flatFlag(value jsontext.Value) jsontext.Value {
+	switch text, _ := ReadText(value); {
+	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
+		return jsontext.Value(strings.ToLower(text))
+	case value.Kind() == 't' || value.Kind() == 'f':
+		return value
+	}
+	return nil
+}
+
+// flatNumber returns a number or the text of one, else nil.
+func flatNumber(value jsontext.Value) jsontext.Value {
+	text, _ := ReadText(value)
+	if number := jsontext.Value(strings.TrimSpace(text)); number.Kind() == '0' && number.IsValid() {
+		return number
+	}
+	if value.Kind() == '0' {
+		return value
+	}
+	return nil
 }
 
 // readNamespace reads the options of a reset that has the namespace.
@@ -174,7 +202,10 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 		Seed: r.seed(d.seed, rule), EpisodeID: r.Text("episode_id", d.episodeID), Task: r.Text("task", d.task),
 		Scenario: r.Text("scenario", d.scenario), RewardMode: r.rewardMode(d.rewardMode),
 		Pressure: r.flag("pressure", d.pressure),
-	}, Flat: flat}
+	}, Flat: flat, Evaluation: r.flag("evaluation", d.evaluation), Penalty: r.penalty(d.penalty)}
+	if Given(d.row) {
+		o.Row = new(r.Integer("row_index", d.row, math.MaxInt32))
+	}
 	if taskID := r.Text("task_id", d.taskID); o.Scenario == "" {
 		o.Scenario = taskID
 	}
@@ -233,6 +264,21 @@ func (r *OptionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 			episode.Terminal)
 	}
 	return mode
+}
+
+// penalty reads a penalty in points, nil for none. Rewards have three decimals, and so has it.
+func (r *OptionReader) penalty(value jsontext.Value) *int64 {
+	if !Given(value) {
+		return nil
+	}
+	points, err := strconv.ParseFloat(string(value), 64)
+	milli := math.Round(points * 1000)
+	if value.Kind() != '0' || err != nil || points < 0 || points > 1 || math.Abs(points*1000-milli) > 1e-9 {
+		r.Faultf("value_error", PenaltyOption, value,
+			"%s should be a number from 0 to 1 with at most three decimals, such as 0.1", PenaltyOption)
+		return nil
+	}
+	return new(int64(milli))
 }
 
 // flag reads an optional boolean, false by default.

@@ -40,6 +40,9 @@ type rpcEnvelope struct {
 	extra                       object.Object
 }
 
+// RestoreMethod begins a session with the episode of a checkpoint.
+const RestoreMethod = "session/restore"
+
 // NullID answers a request whose id can't be read.
 var NullID = jsontext.Value("null")
 

@@ -1,0 +1,83 @@
+package player
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// penalise answers an invalid action with the last observation, the faults and a negative reward.
+// Neither the score nor a ledger changes.
+func (p *Player) penalise(invalid *episode.ActionError) Reply {
+	var last bytes.Buffer
+	err := protocol.Encode(&last, p.last.Observation)
+	var observation []byte
+	if err == nil {
+		observation, err = withFaults(last.Bytes(), invalid)
+	}
+	if err != nil {
+		return p.fail(fmt.Errorf("answering an invalid action: %w", err))
+	}
+	p.count()
+	return Reply{kind: p.Kind, result: episode.Result{Observation: json.RawMessage(observation), Reward: -*p.penalty}}
+}
+
+// withFaults sets the members feedback and errors of an observation.
+func withFaults(observation []byte, invalid *episode.ActionError) ([]byte, error) {
+	members, err := object.Read(observation, object.Unique)
+	if err != nil {
+		return nil, err
+	}
+	var feedback, errors jsontext.Value
+	others := members.Take(map[string]*jsontext.Value{"feedback": &feedback, "errors": &errors})
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for _, m := range others {
+		if err := protocol.Encode(&out, m.Name); err != nil {
+			return nil, err
+		}
+		out.WriteByte(':')
+		out.Write(m.Value)
+		out.WriteByte(',')
+	}
+	out.WriteString(`"feedback":`)
+	if err := protocol.Encode(&out, protocol.Cut(invalid.Error())); err != nil {
+		return nil, err
+	}
+	out.WriteString(`,"errors":`)
+	if protocol.Encode(&out, invalid.Items) != nil { // an input isn't JSON
+		items := slices.Clone(invalid.Items)
+		for i := range items {
+			items[i].Input = nil
+		}
+		if err := protocol.Encode(&out, items); err != nil {
+			return nil, err
+		}
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// noAction is outside the schema of every environment.
+var noAction = []byte("null")
+
+// refuse answers a call that makes no action at all, for example of an unknown tool. In an episode
+// with a penalty it is an invalid action, which the environment counts.
+func (p *Player) refuse(ctx context.Context, invalid *episode.ActionError) Reply {
+	if p.penalty == nil {
+		return p.fail(invalid)
+	}
+	r := p.step(ctx, noAction)
+	if r.Err == nil && !r.result.Done {
+		p.answered-- // penalise counts it again
+		return p.penalise(invalid)
+	}
+	return r
+}

@@ -1,0 +1,139 @@
+package scenarios
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/csenv/csenv/scenarios/expr"
+)
+
+// complete renders the parts for the judge.
+func (b *ticketBuild) complete() error {
+	b.ticket.Reply = b.reply()
+	b.ticket.References = b.references(&b.s.file.References)
+	return b.Err
+}
+
+// drawn returns the ticket, which is completed when that is needed.
+func (b *ticketBuild) drawn() *DrawnTicket {
+	return &DrawnTicket{b.ticket.Served, sync.OnceValues(func() (*Ticket, error) {
+		if err := b.complete(); err != nil {
+			return nil, err
+		}
+		whole := b.ticket // so that the values are garbage
+		return &whole, nil
+	})}
+}
+
+func (b *ticketBuild) reply() ReplySpec {
+	f := &b.s.file.Reply
+	r := ReplySpec{Facts: b.facts(f.Facts), Points: f.points(), MinWords: 40, MaxWords: 180}
+	if len(f.Words) == 2 {
+		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
+	}
+	r.Outcome = Outcome{Value: b.Text(f.Outcome.Value), Accept: b.Texts(f.Outcome.Accept),
+		Facts: present(f.Outcome.Facts, r.Facts)}
+	r.Questions = expr.Kept(&b.Scope, f.Questions, func(q questionFile) Question {
+		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: present(q.AnsweredBy, r.Facts)}
+	})
+	r.Forbidden = expr.Kept(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
+		return Forbidden{ID: g.ID, Kind: g.Kind, Verbs: g.Verbs, Values: b.Texts(g.Values), Cap: g.Cap}
+	})
+	r.Harm = b.s.harm
+	r.AllowedValues = b.allowedValues(&r)
+	r.Rubric = rubric(r.Facts, b.ticket.Articles)
+	return r
+}
+
+func (in *instance) facts(files []factFile) []Fact {
+	return expr.Kept(&in.Scope, files, func(f factFile) Fact {
+		return Fact{
+			ID: f.ID, Slot: f.Slot, Value: in.Text(f.Value), Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
+			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
+		}
+	})
+}
+
+// present returns the ids of facts that the instance has.
+func present(ids []string, facts []Fact) []string {
+	var out []string
+	for _, id := range ids {
+		if slices.ContainsFunc(facts, func(f Fact) bool { return f.ID == id }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// allowedValues lists the texts whose amounts, dates, durations and ids a reply may state.
+func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
+	t := &b.ticket
+	out := make([]string, 0, 64)
+	for _, f := range r.Facts {
+		out = append(append(out, f.Value), f.Accept...)
+	}
+	out = append(out, r.Outcome.Accept...)
+	for _, g := range r.Forbidden {
+		if g.Kind == "amount_not_in" {
+			out = append(out, g.Values...)
+		}
+	}
+	out = b.TimeForms(t.Now, b.evidence(&b.s.file.State, out))
+	out = append(out, t.Subject, t.Description)
+	for _, m := range t.History {
+		out = append(out, m.Text)
+	}
+	for _, a := range t.Attachments {
+		out = append(out, a.Name, a.Content)
+	}
+	for _, a := range t.Articles {
+		out = append(out, a.Body)
+	}
+	if t.UserSim != nil {
+		for _, a := range t.UserSim.Answers {
+			out = append(out, a.Text)
+		}
+	}
+	return out
+}
+
+// rubric lists the texts that a reply must not copy.
+func rubric(facts []Fact, articles []Article) []string {
+	var out []string
+	for _, f := range facts {
+		out = append(append(out, f.ID, f.Slot), f.Context...)
+	}
+	for _, a := range articles {
+		out = append(out, a.Body)
+	}
+	return out
+}
+
+func (in *instance) references(f *referencesFile) References {
+	r := References{
+		Good: expr.Kept(&in.Scope, f.Good, func(g goodFile) string { return in.Text(g.Text) }),
+		Bad: expr.Kept(&in.Scope, f.Bad, func(g badFile) BadReference {
+			return BadReference{Text: in.Text(g.Text), Max: g.Max,
+				Why: g.Why}
+		}),
+	}
+	if len(r.Good) == 0 {
+		in.Fail(f.Pos.Errorf("no good reference is left: every branch needs one"))
+	}
+	return r
+}
+
+// totalPoints is the maximum of a reply, in milli-points.
+const totalPoints = 500
+
+// points returns the file's points, or those of the reply judge's rubric.
+func (f *replyFile) points() Points {
+	if p := f.Points; p != nil {
+		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
+	}
+	return standardPoints()
+}
+
+func standardPoints() Points {
+	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
+}

@@ -213,7 +213,7 @@ func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scen
 	if err != nil {
 		return fmt.Errorf("judging a reply to %s: %w", ticket.ScenarioID, err)
 	}
-	dims, err := grader.GradeTicket(ticket, grader.TaskResolve, try.Decisions, v)
+	dims, err := grader.GradeTicket(&ticket.Served, grader.TaskResolve, try.Decisions, v)
 	if err != nil {
 		return err
 	}

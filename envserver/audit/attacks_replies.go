@@ -63,9 +63,7 @@ func echoArticles(to *target) []attempt {
 }
 
 // wordsOf returns the words of a text in lower case.
-func wordsOf(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !words.IsPart(r) })
-}
+func wordsOf(text string) []string { return slices.Collect(words.Of(text)) }
 
 // sentencesOf returns the sentences of an article, without headings and tables.
 func sentencesOf(body string) []string {

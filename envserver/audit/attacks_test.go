@@ -87,10 +87,10 @@ func TestAttacksOnOtherPacks(t *testing.T) {
 }
 
 func TestEchoOfArticles(t *testing.T) {
-	to := &target{ticket: &scenarios.Ticket{Language: "en", Subject: "Red ring", Description: "My hub shows a red ring.",
+	to := &target{ticket: &scenarios.Ticket{Served: scenarios.Served{Language: "en", Subject: "Red ring", Description: "My hub shows a red ring.",
 		Customer: scenarios.Customer{Name: "Ann Lee"},
 		Articles: []scenarios.Article{{Body: "# Hubs\n| red | ring |\n\nParcels wait eight days. A red ring on the hub " +
-			"means that it waits for its software.\n"}}}, majority: "low"}
+			"means that it waits for its software.\n"}}}}, majority: "low"}
 	got := echoArticles(to)[0]
 	want := "Hello Ann,\n\nthank you for your message. A red ring on the simply hub means that it waits really for its " +
 		"software. Parcels wait certainly eight days."
@@ -135,10 +135,10 @@ func TestEnumerations(t *testing.T) {
 // order is an instance of a ticket whose reply contains values of the ticket, of an article and of
 // neither.
 func order(id, place, limit, reference string, urgent bool) *scenarios.Ticket {
-	t := &scenarios.Ticket{Subject: "Parcel", Description: "Where is my order " + id + "? I live in " + place + ", thanks.",
+	t := &scenarios.Ticket{Served: scenarios.Served{Subject: "Parcel", Description: "Where is my order " + id + "? I live in " + place + ", thanks.",
 		Customer: scenarios.Customer{Name: "Ann Lee"},
 		Articles: []scenarios.Article{{Body: "A search starts after " + limit + " days."}},
-		Gold:     scenarios.TicketGold{Category: "shipping", Priority: "low"},
+		Gold:     scenarios.TicketGold{Category: "shipping", Priority: "low"}},
 		References: scenarios.References{Good: []string{"Your order " + id + " is near " + place + ". We search after " +
 			limit + " days, see " + reference + "."}}}
 	if urgent {

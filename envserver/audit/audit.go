@@ -113,7 +113,7 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 	shares := map[string]float64{}
 	for _, in := range cases {
 		noReply := grader.Verdict{Status: grader.StatusOK}
-		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in), noReply)
+		dims, err := grader.GradeTicket(&in.ticket.Served, grader.TaskResolve, decide(in), noReply)
 		if err != nil {
 			return Figures{}, err
 		}
@@ -123,7 +123,8 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 			offered, earned = offered+d.Offered, earned+d.Earned
 		}
 		rules += in.weight * float64(earned) / float64(offered)
-		if dims, err = grader.GradeTicket(in.ticket, grader.TaskClassify, decide(in), grader.Verdict{}); err != nil {
+		dims, err = grader.GradeTicket(&in.ticket.Served, grader.TaskClassify, decide(in), grader.Verdict{})
+		if err != nil {
 			return Figures{}, err
 		}
 		classify += in.weight * float64(grader.EpisodeScore(dims)) / 1e6

@@ -138,8 +138,8 @@ func TestKeywords(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Keywords(&scenarios.Ticket{Language: tt.language, Subject: tt.subject,
-				Description: tt.description}); got != tt.want {
+			if got := Keywords(&scenarios.Ticket{Served: scenarios.Served{Language: tt.language, Subject: tt.subject,
+				Description: tt.description}}); got != tt.want {
 				t.Errorf("Keywords = %s, want %s", got, tt.want)
 			}
 		})
@@ -201,7 +201,7 @@ func grade(t *testing.T, judge grader.Judge, ticket *scenarios.Ticket, d grader.
 	if err != nil {
 		t.Fatal(err)
 	}
-	dims, err := grader.GradeTicket(ticket, grader.TaskResolve, d, v)
+	dims, err := grader.GradeTicket(&ticket.Served, grader.TaskResolve, d, v)
 	if err != nil {
 		t.Fatal(err)
 	}

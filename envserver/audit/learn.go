@@ -128,7 +128,7 @@ func (r *Learning) measure(l *learner, exam []examined, step int) error {
 }
 
 func rewardOf(t *scenarios.Ticket, labels [2]string) (int64, error) {
-	dims, err := grader.GradeTicket(t, grader.TaskClassify,
+	dims, err := grader.GradeTicket(&t.Served, grader.TaskClassify,
 		grader.Decisions{Category: labels[0], Priority: labels[1]}, grader.Verdict{})
 	return grader.EpisodeScore(dims), err
 }

@@ -35,7 +35,7 @@ func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (
 			{"the gold", gold, grader.ResponsePoints, score.One},
 			{"an episode without a decision", grader.Decisions{}, 0, 0},
 		} {
-			dims, err := grader.GradeTicket(t, task, try.d, grader.Verdict{Status: grader.StatusOK,
+			dims, err := grader.GradeTicket(&t.Served, task, try.d, grader.Verdict{Status: grader.StatusOK,
 				PostGate: try.points})
 			if err != nil {
 				return 0, nil, err

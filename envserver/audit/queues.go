@@ -86,7 +86,7 @@ func newShift(c *scenarios.Catalog, q queue.Queue, read Reader, seed int64) (shi
 	var s shift
 	tickets, err := q.Instantiate(c, seed)
 	for i, t := range tickets {
-		s[i] = queued{Case: queue.CaseOf(t), level: t.Customer.AccountLevel, tone: t.Tone,
+		s[i] = queued{Case: queue.CaseOf(&t.Served), level: t.Customer.AccountLevel, tone: t.Tone,
 			cueRight: read(t) == t.Gold.Category}
 	}
 	return s, err

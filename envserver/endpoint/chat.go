@@ -95,7 +95,9 @@ type Completion struct {
 	ID      string       `json:"id"`
 	Model   string       `json:"model"`
 	Choices []ChatChoice `json:"choices"`
-	Usage   struct {
+	// PromptTokenIDs is vLLM's list of the prompt's token ids.
+	PromptTokenIDs Optional[[]int32] `json:"prompt_token_ids"`
+	Usage          struct {
 		PromptTokens     int64 `json:"prompt_tokens"`
 		CompletionTokens int64 `json:"completion_tokens"`
 		PromptDetails    struct {
@@ -106,8 +108,30 @@ type Completion struct {
 
 // ChatChoice is one answer, and why it ended.
 type ChatChoice struct {
-	Message      ChatAnswer `json:"message"`
-	FinishReason string     `json:"finish_reason"`
+	Message      ChatAnswer         `json:"message"`
+	FinishReason string             `json:"finish_reason"`
+	LogProbs     Optional[LogProbs] `json:"logprobs"`
+	// TokenIDs is vLLM's list of the answer's token ids.
+	TokenIDs Optional[[]int32] `json:"token_ids"`
+}
+
+// LogProbs has the tokens of an answer with their natural log-probabilities.
+type LogProbs struct {
+	Content []struct {
+		Token   string  `json:"token"`
+		LogProb float64 `json:"logprob"`
+	} `json:"content"`
+}
+
+// Optional is a part of an answer that is left out if the endpoint gives it another form.
+type Optional[T any] struct{ Value T }
+
+// UnmarshalJSON never fails.
+func (o *Optional[T]) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &o.Value) != nil {
+		*o = Optional[T]{}
+	}
+	return nil
 }
 
 // ChatAnswer is what the model wrote.

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -32,14 +33,26 @@ type Config struct {
 	Sessions int
 	// Duration is the duration of the steps, after all sessions are open.
 	Duration time.Duration
-	// Reset is the data of the reset messages, a JSON object.
+	// Reset is the data of the reset messages, a JSON object. Its seed, if it has one, is replaced.
 	Reset json.RawMessage
+	// Seed is the seed of the first episode; episode n has Seed + n. Session i of N sessions plays
+	// the episodes i, i + N, i + 2N and so on, so no two episodes of a load share a seed.
+	Seed int64
 	// Actions are played in order by each session, which resets after the last one and after the
 	// end of an episode.
 	Actions []json.RawMessage
 	// Dialing is the number of concurrent handshakes, 0 for 128, which fit into a listener's
 	// backlog.
 	Dialing int
+	// Connect opens connections, nil for TCP ones. Several source addresses give more connections
+	// to one server than the ports of one address.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
+	// Opened, if not nil, is called when all sessions are open, and the steps begin when it
+	// returns.
+	Opened func(context.Context) error
+	// Stepped, if not nil, is called after the last step, and the sessions are closed when it
+	// returns.
+	Stepped func(context.Context) error
 	// Progress, if not nil, is called about once a second.
 	Progress func(Progress)
 }
@@ -102,7 +115,17 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if len(g.sessions) == 0 {
 		return Result{}, fmt.Errorf("no session opened at %s: %v", cfg.URL, g.failures)
 	}
+	if cfg.Opened != nil {
+		if err := cfg.Opened(ctx); err != nil {
+			return Result{}, err
+		}
+	}
 	elapsed := g.stepAll(ctx)
+	if cfg.Stepped != nil {
+		if err := cfg.Stepped(ctx); err != nil {
+			return Result{}, err
+		}
+	}
 	return Result{
 		Sessions: len(g.sessions), Steps: g.steps.Load(), Elapsed: elapsed, Connect: g.connects.latencies(),
 		Step: g.latency.latencies(), Failures: g.failures,
@@ -114,7 +137,7 @@ type generator struct {
 	Config
 	url      string
 	dialer   websocket.Dialer
-	reset    []byte
+	resets   resets
 	actions  [][]byte
 	phase    atomic.Value
 	steps    atomic.Int64
@@ -131,13 +154,13 @@ func newGenerator(cfg Config) (*generator, error) {
 	g := &generator{Config: cfg, failures: map[string]int{}, url: endpoint(cfg.URL)}
 	g.phase.Store("connect")
 	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024,
-		WriteBufferPool: &sync.Pool{}}
+		WriteBufferPool: &sync.Pool{}, NetDialContext: cfg.Connect}
 	var err error
-	if g.reset, err = message("reset", cfg.Reset); err != nil {
+	if g.resets, err = newResets(cfg.Reset, cfg.Seed); err != nil {
 		return nil, err
 	}
 	for _, action := range cfg.Actions {
-		encoded, err := message("step", action)
+		encoded, err := step(action)
 		if err != nil {
 			return nil, err
 		}
@@ -157,16 +180,14 @@ func endpoint(url string) string {
 	return url
 }
 
-func message(kind string, data json.RawMessage) ([]byte, error) {
-	if len(data) == 0 {
-		data = json.RawMessage("{}")
-	}
+// step encodes a step message.
+func step(action json.RawMessage) ([]byte, error) {
 	encoded, err := json.Marshal(struct {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
-	}{kind, data})
+	}{"step", action})
 	if err != nil {
-		return nil, fmt.Errorf("encoding a %s message: %w", kind, err)
+		return nil, fmt.Errorf("encoding a step message: %w", err)
 	}
 	return encoded, nil
 }
@@ -210,7 +231,7 @@ func (g *generator) connectAll(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range min(cmp.Or(g.Dialing, defaultDialing), g.Sessions) {
 		workers.Go(func() {
-			for i := next.Add(1); i <= int64(g.Sessions) && ctx.Err() == nil; i = next.Add(1) {
+			for i := next.Add(1) - 1; i < int64(g.Sessions) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				g.connect(ctx, int(i))
 			}
 		})
@@ -226,9 +247,9 @@ func (g *generator) connect(ctx context.Context, i int) {
 		return
 	}
 	conn.SetReadLimit(maxReply)
-	s := &session{conn: conn}
+	s := &session{conn: conn, episode: int64(i)}
 	_ = conn.SetReadDeadline(began.Add(handshakeTimeout + messageTimeout))
-	if _, err := s.exchange(g.reset); err != nil {
+	if err := g.begin(s); err != nil {
 		_ = conn.Close()
 		g.fail(err)
 		return
@@ -304,11 +325,19 @@ func (g *generator) play(ctx context.Context, i int, s *session) error {
 		if over() {
 			break
 		}
-		if _, err := s.exchange(g.reset); err != nil {
+		if err := g.begin(s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// begin resets the session to its next episode.
+func (g *generator) begin(s *session) error {
+	s.reset = g.resets.message(s.reset[:0], s.episode)
+	s.episode += int64(g.Sessions)
+	_, err := s.exchange(s.reset)
+	return err
 }
 
 // deadline bounds the reads of all sessions.

@@ -9,10 +9,13 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// session is one connection. Its buffer is reused for every answer.
+// session is one connection. Its buffers are reused for every message.
 type session struct {
 	conn   *websocket.Conn
 	answer bytes.Buffer
+	reset  []byte
+	// episode is the number of the session's next episode among those of the load.
+	episode int64
 }
 
 // answerError is an error message from the server.

@@ -28,6 +28,8 @@ type conversation struct {
 	turns []exchange
 	// seen is the latest observation.
 	seen json.RawMessage
+	// complete means that old turns aren't shortened.
+	complete bool
 }
 
 // exchange is an answer of the model and its result.
@@ -67,7 +69,7 @@ func (c *conversation) observe(turn Turn) {
 // bound, because each change invalidates the endpoint's cache of the beginning. The latest
 // observation is then sent in full, not as changes.
 func (c *conversation) shorten() {
-	if c.size() <= maxConversation {
+	if c.complete || c.size() <= maxConversation {
 		return
 	}
 	for i := range c.turns[:len(c.turns)-1] {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -25,30 +26,24 @@ func (e *EndpointError) Error() string { return e.Err.Error() }
 
 func (e *EndpointError) Unwrap() error { return e.Err }
 
-// Usage are the tokens that an agent's model used, as its endpoint reports them.
-type Usage struct {
-	Prompt, Completion int64
-}
-
 // maxTokenCount bounds the tokens of one answer: more than any model uses, and no sum overflows.
 const maxTokenCount = 10_000_000
 
-// add counts an answer's tokens. The endpoint's numbers aren't trusted.
-func (u *Usage) add(prompt, completion int64) {
-	u.Prompt += min(max(prompt, 0), maxTokenCount)
-	u.Completion += min(max(completion, 0), maxTokenCount)
+// tokensOf counts an answer's tokens. The endpoint's numbers aren't trusted.
+func tokensOf(prompt, completion int64) score.Tokens {
+	return score.Tokens{Prompt: min(max(prompt, 0), maxTokenCount), Completion: min(max(completion, 0), maxTokenCount)}
 }
 
 // Metered is a policy that uses tokens.
 type Metered interface {
 	// Usage is the episode's use so far, including requests that gave no action.
-	Usage() Usage
+	Usage() score.Tokens
 }
 
-// Speaker is a policy that comments its actions.
+// Speaker is a policy whose actions a model writes.
 type Speaker interface {
-	// Said is the model's text that came with the last action, "" for none. It is bounded.
-	Said() string
+	// Answer is the model's answer that contained the last action. It is bounded.
+	Answer() record.Answer
 }
 
 // The bounds of what is tried within an attempt at an episode.

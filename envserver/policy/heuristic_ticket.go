@@ -149,8 +149,11 @@ func (h *heuristicTicket) team(text string) string {
 // limit returns the limit, in cents, that an article about the act states.
 func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
 	for _, a := range h.articles {
-		for _, s := range sentencePattern.FindAllString(strings.ReplaceAll(a.Body, ".00", ""), -1) {
-			if m := limitPattern.FindStringSubmatch(s); m != nil && strings.Contains(s, act) {
+		for s := range pieces(strings.ReplaceAll(a.Body, ".00", "")) {
+			if !strings.Contains(s, act) {
+				continue
+			}
+			if m := limitPattern.FindStringSubmatch(s); m != nil {
 				return cents(m[1], m[2])
 			}
 		}
@@ -234,7 +237,7 @@ func sentences(body string) (found []string) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		for _, s := range sentencePattern.FindAllString(line, -1) {
+		for s := range pieces(line) {
 			s = strings.TrimSpace(s)
 			if len(s) > 20 && !strings.Contains(strings.ToLower(s), "agent") {
 				found = append(found, s)

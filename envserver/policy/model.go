@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -92,8 +93,10 @@ type modelPlayer struct {
 	tools  []tool
 	system map[Mode]string
 	talk   conversation
-	usage  Usage
-	said   string
+	usage  score.Tokens
+	answer record.Answer
+	// traced is the size of the traces so far, in bytes.
+	traced int
 }
 
 func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
@@ -101,8 +104,8 @@ func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
 	return &modelPlayer{model: m, seed: number}, nil
 }
 
-func (p *modelPlayer) Usage() Usage { return p.usage }
-func (p *modelPlayer) Said() string { return p.said }
+func (p *modelPlayer) Usage() score.Tokens   { return p.usage }
+func (p *modelPlayer) Answer() record.Answer { return p.answer }
 
 func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.tools == nil {
@@ -143,11 +146,16 @@ func (p *modelPlayer) ask(ctx context.Context) (endpoint.ChatAnswer, error) {
 			p.noteRefusal(err, with)
 			return err
 		}
-		p.usage.add(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
+		used := tokensOf(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
+		p.usage.Add(used)
 		if len(answer.Choices) == 0 {
 			return &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
 		}
 		message = answer.Choices[0].Message
+		p.answer = record.Answer{Trace: p.trace(answer)}
+		if used != (score.Tokens{}) {
+			p.answer.Tokens = &used
+		}
 		return nil
 	}, nil)
 	return message, err
@@ -215,16 +223,22 @@ func (p *modelPlayer) request(with feature) endpoint.ChatRequest {
 
 func (p *modelPlayer) offerTools(request *endpoint.ChatRequest, with feature) {
 	strict := with&strictTools != 0
-	for _, t := range p.tools {
-		request.Tools = append(request.Tools, endpoint.ChatTool{Type: "function", Function: endpoint.ChatFunction{
-			Name: t.Name, Description: t.Description, Parameters: t.schema(strict), Strict: strict}})
-	}
+	request.Tools = chatTools(p.tools, strict)
 	if with&toolChoice != 0 {
 		request.ToolChoice = "required"
 	}
 	if with&oneCall != 0 {
 		request.ParallelToolCalls = new(bool)
 	}
+}
+
+func chatTools(known []tool, strict bool) []endpoint.ChatTool {
+	out := make([]endpoint.ChatTool, len(known))
+	for i, t := range known {
+		out[i] = endpoint.ChatTool{Type: "function", Function: endpoint.ChatFunction{Name: t.Name,
+			Description: t.Description, Parameters: t.schema(strict), Strict: strict}}
+	}
+	return out
 }
 
 func (p *modelPlayer) askForJSON(request *endpoint.ChatRequest, with feature) {
@@ -243,18 +257,21 @@ func (p *modelPlayer) read(message endpoint.ChatAnswer) json.RawMessage {
 	if said == "" {
 		said = message.Refusal
 	}
-	p.said = clip(said, maxSaid)
-	turn := exchange{said: p.said}
+	p.answer.Said = clip(said, maxSaid)
+	turn := exchange{said: p.answer.Said}
 	action := objectIn(said)
 	if len(message.ToolCalls) > 0 {
 		action = p.readCalls(message.ToolCalls, &turn)
 	} else if action == nil {
 		action = noAction(said)
-		turn.note = "That was no action. Answer with exactly one."
+		turn.note = noteNoAction
 	}
 	p.talk.turns = append(p.talk.turns, turn)
 	return action
 }
+
+// noteNoAction is the comment on an answer without an action.
+const noteNoAction = "That was no action. Answer with exactly one."
 
 // readCalls converts the first call to an action.
 func (p *modelPlayer) readCalls(calls []endpoint.ChatCall, turn *exchange) json.RawMessage {

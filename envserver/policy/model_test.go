@@ -139,7 +139,7 @@ func TestSettingsAreSent(t *testing.T) {
 	if got := (*asked)[0]; got.MaxTokens != nil || got.Heat != nil || *got.Seed != 520250822 {
 		t.Errorf("asked %+v", got)
 	}
-	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 11}) {
+	if usage := agent.(policy.Metered).Usage(); usage != (score.Tokens{Prompt: 11}) {
 		t.Errorf("usage %+v: a negative count must be ignored", usage)
 	}
 }
@@ -213,7 +213,7 @@ func TestModelsWithoutTools(t *testing.T) {
 			!strings.Contains(got.Messages[0].Content, tc.told) {
 			t.Errorf("%s: asked %+v", environment, got)
 		}
-		if said := agent.(policy.Speaker).Said(); said != tc.answer {
+		if said := agent.(policy.Speaker).Answer().Said; said != tc.answer {
 			t.Errorf("%s: said %q", environment, said)
 		}
 	}

@@ -1,11 +1,13 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	// It decodes as encoding/json does, in a third of the time.
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/csenv/csenv/envserver/queue"
 )

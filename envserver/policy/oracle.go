@@ -167,7 +167,7 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	var cases [queue.Size]queue.Case
 	for i, ticket := range tickets {
 		err = errors.Join(err, answered(ticket))
-		cases[i] = queue.CaseOf(ticket)
+		cases[i] = queue.CaseOf(&ticket.Served)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)

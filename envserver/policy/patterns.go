@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,13 +10,34 @@ import (
 
 // The patterns of the values that the heuristic reads.
 var (
-	idPattern       = regexp.MustCompile(`\b[A-Z]{2,4}-?\d{4,}\b`)
-	amountPattern   = regexp.MustCompile(`\$\s?(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d{2}))?`)
-	minutesPattern  = regexp.MustCompile(`\b(\d{1,3})\s?min`)
-	devicesPattern  = regexp.MustCompile(`\b(\d{1,3})\s(?:dead\s)?(?:devices|cameras|sensors|locks|hubs)\b`)
-	limitPattern    = regexp.MustCompile(`up to \$(\d+)(?:\.(\d{2}))?`)
-	sentencePattern = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
+	idPattern      = regexp.MustCompile(`\b[A-Z]{2,4}-?\d{4,}\b`)
+	amountPattern  = regexp.MustCompile(`\$\s?(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d{2}))?`)
+	minutesPattern = regexp.MustCompile(`\b(\d{1,3})\s?min`)
+	devicesPattern = regexp.MustCompile(`\b(\d{1,3})\s(?:dead\s)?(?:devices|cameras|sensors|locks|hubs)\b`)
+	limitPattern   = regexp.MustCompile(`up to \$(\d+)(?:\.(\d{2}))?`)
 )
+
+// ends are the characters that end a sentence.
+const ends = ".!?\n"
+
+// pieces iterates over the sentences of a text, each with the mark that ends it.
+func pieces(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			text = strings.TrimLeft(text, ends)
+			end := strings.IndexAny(text, ends)
+			if end < 0 {
+				end = len(text)
+			} else if text[end] != '\n' {
+				end++
+			}
+			if end == 0 || !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
 
 // findIDs lists the order, invoice, payment and tracking numbers in the text, without duplicates.
 func findIDs(text string) []string {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -93,12 +94,12 @@ type remotePlayer struct {
 	*remote
 	episode string
 	history []Past
-	usage   Usage
-	said    string
+	usage   score.Tokens
+	answer  record.Answer
 }
 
-func (p *remotePlayer) Usage() Usage { return p.usage }
-func (p *remotePlayer) Said() string { return p.said }
+func (p *remotePlayer) Usage() score.Tokens   { return p.usage }
+func (p *remotePlayer) Answer() record.Answer { return p.answer }
 
 func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.startup != nil {
@@ -118,8 +119,11 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	p.usage.add(answer.Usage.Prompt, answer.Usage.Completion)
-	p.said = clip(answer.Said, maxSaid)
+	p.answer = record.Answer{Said: clip(answer.Said, maxSaid)}
+	if used := tokensOf(answer.Usage.Prompt, answer.Usage.Completion); used != (score.Tokens{}) {
+		p.usage.Add(used)
+		p.answer.Tokens = &used
+	}
 	action := played(answer.Action)
 	p.history = append(p.history, Past{Observation: turn.Observation, Action: action})
 	return action, nil

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 const token = "token-of-the-test"
@@ -90,10 +91,10 @@ func TestHTTPPolicyRequest(t *testing.T) {
 		!strings.HasPrefix(asked[0], `{"observation":{"step":0},"history":[],`) {
 		t.Errorf("asked %s and %s", asked[0], asked[1])
 	}
-	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 30, Completion: 9}) {
+	if usage := agent.(policy.Metered).Usage(); usage != (score.Tokens{Prompt: 30, Completion: 9}) {
 		t.Errorf("usage %+v", usage)
 	}
-	if said := agent.(policy.Speaker).Said(); said != "I said it" {
+	if said := agent.(policy.Speaker).Answer().Said; said != "I said it" {
 		t.Errorf("said %q", said)
 	}
 }
@@ -182,14 +183,14 @@ func TestUnreachablePolicies(t *testing.T) {
 	}
 }
 
+func freePort(t *testing.T) int {
+	t.Helper()
+	return int(netip.MustParseAddrPort(testkit.FreeAddresses(t, 1)[0]).Port())
+}
+
 // A container in the runner's pod may need some time before it listens.
 func TestContainersAreWaitedFor(t *testing.T) {
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
+	port := freePort(t)
 	agent := newAgent(t, policy.Config{Type: policy.TypeContainer, Container: &policy.ContainerConfig{Port: port,
 		Path: "/act?mode=a"}})
 	late := make(chan *http.Server, 1)
@@ -223,12 +224,7 @@ func TestDocumentedAgentPlays(t *testing.T) {
 	if !found || !strings.Contains(code, "8080") {
 		t.Fatal("docs/agents.md shows no agent in Python on port 8080")
 	}
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
+	port := freePort(t)
 	script := filepath.Join(t.TempDir(), "agent.py")
 	if err := os.WriteFile(script, []byte(strings.Replace(code, "8080", fmt.Sprint(port), 1)), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
@@ -47,8 +48,7 @@ func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, 
 	if !hasAnswer(span, err) {
 		return
 	}
-	var used Usage
-	used.add(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
+	used := tokensOf(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
 	span.SetAttributes(semconv.GenAIResponseID(clip(answer.ID, maxName)),
 		semconv.GenAIResponseModel(clip(answer.Model, maxName)),
 		semconv.GenAIUsageInputTokens(int(used.Prompt)), semconv.GenAIUsageOutputTokens(int(used.Completion)))
@@ -111,9 +111,8 @@ func endPost(span trace.Span, answer *Response, err error) {
 	if !hasAnswer(span, err) {
 		return
 	}
-	var used Usage
-	used.add(answer.Usage.Prompt, answer.Usage.Completion)
-	if used != (Usage{}) {
+	used := tokensOf(answer.Usage.Prompt, answer.Usage.Completion)
+	if used != (score.Tokens{}) {
 		span.SetAttributes(semconv.GenAIUsageInputTokens(int(used.Prompt)),
 			semconv.GenAIUsageOutputTokens(int(used.Completion)))
 	}

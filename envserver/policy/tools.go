@@ -58,6 +58,9 @@ func (n *node) UnmarshalJSON(data []byte) error {
 
 func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
 
+// admits reports whether the type, or one of a list, is the kind.
+func (n *node) admits(kind string) bool { return strings.Contains(string(n.Type), `"`+kind+`"`) }
+
 // value returns the first alternative of a field that isn't null, numbers before texts.
 func (n *node) value() *node {
 	best := n
@@ -74,8 +77,8 @@ var errNoActions = errors.New("the pool's action schema lists no values of " + a
 	": models can only play environments whose actions have one")
 
 // toolsOf makes a tool of each value of action_type. Its arguments are the fields that the schema's
-// rule for this value doesn't force to be null. If one field is left and is an object, they are the
-// object's own fields, or those of them that the rule names.
+// rules for this value don't force to be null. If one field is left and is an object, they are the
+// object's own fields, or those of them that the rules or the description name.
 func toolsOf(schema json.RawMessage) ([]tool, error) {
 	var root node
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -101,12 +104,17 @@ func (n *node) tool(name string) tool {
 		return field == actionType || field == "metadata" || then != nil && then.is("null")
 	})
 	t.required = rule.Required
-	if names := slices.Collect(maps.Keys(fields)); len(names) == 1 && fields[names[0]].value().is("object") {
+	if names := slices.Collect(maps.Keys(fields)); len(names) == 1 && fields[names[0]].value().admits("object") {
 		t.Object, t.required = names[0], nil
 		fields = maps.Clone(fields[t.Object].value().Properties)
-		if then := rule.Properties[t.Object]; then != nil && len(then.Properties) > 0 {
-			maps.DeleteFunc(fields, func(field string, _ *node) bool { return then.Properties[field] == nil })
-		}
+		then := rule.Properties[t.Object]
+		named := namedIn(t.Description, t.Object)
+		maps.DeleteFunc(fields, func(field string, _ *node) bool {
+			if then != nil && len(then.Properties) > 0 {
+				return then.Properties[field] == nil
+			}
+			return len(named) > 0 && !slices.Contains(named, field)
+		})
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		t.parameters = append(t.parameters, newParameter(field, fields[field]))
@@ -114,15 +122,34 @@ func (n *node) tool(name string) tool {
 	return t
 }
 
-// rule is the part of the schema for one value of action_type.
+// rule joins the rules of the schema for one value of action_type.
 func (n *node) rule(name string) *node {
+	joined := &node{Properties: map[string]*node{}}
 	for _, r := range n.AllOf {
-		if r.If != nil && r.Then != nil && r.If.Properties[actionType] != nil &&
-			r.If.Properties[actionType].Const == name {
-			return r.Then
+		then := r.Then
+		switch {
+		case r.If != nil && then != nil && r.If.Properties[actionType] != nil &&
+			r.If.Properties[actionType].Const == name:
+			joined.Required = append(joined.Required, then.Required...)
+		case len(r.AnyOf) == 2 && r.AnyOf[1].Properties[actionType] != nil &&
+			!slices.Contains(r.AnyOf[1].Properties[actionType].Enum, name):
+			then = r.AnyOf[0] // the fields that only other values read
+		default:
+			continue
 		}
+		maps.Copy(joined.Properties, then.Properties)
 	}
-	return &node{}
+	return joined
+}
+
+// namedIn returns the fields that a description lists in its last sentence, after the name of the
+// object that has them.
+func namedIn(description, object string) []string {
+	_, list, found := strings.Cut(description, " "+strings.ToUpper(object[:1])+object[1:]+": ")
+	if !found {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(list, "."), ", ")
 }
 
 // lineOf returns the text of the line "name: text" in the description of action_type.
@@ -137,9 +164,12 @@ func lineOf(description, name string) string {
 
 func newParameter(name string, field *node) parameter {
 	value := field.value()
-	a := parameter{name: name, description: field.Description, kind: "string", enum: value.Enum,
+	a := parameter{name: name, description: field.Description, kind: "string",
 		maxLength: value.MaxLength}
-	if value.is("number") {
+	if value.Enum != nil { // null, which is optional here, reads as ""
+		a.enum = slices.DeleteFunc(slices.Clone(value.Enum), func(v string) bool { return v == "" })
+	}
+	if value.admits("number") {
 		a.kind = "number"
 	}
 	if a.maxLength > 0 {

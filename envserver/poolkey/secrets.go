@@ -1,6 +1,8 @@
 package poolkey
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/hmac"
@@ -33,6 +35,20 @@ func Derive(key ed25519.PrivateKey) (*Secrets, error) {
 	}
 	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]),
 		runs: derived[2]}, nil
+}
+
+// Seal returns the cipher for what a pool's servers give to clients and take back, by purpose. It
+// authenticates and hides the content, and every server with the key can open it.
+func Seal(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
+	derived, err := hkdf.Key(sha256.New, key.Seed(), nil, "csenv "+purpose, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // RunCredential returns the secret of the run with a UID. With it a client can open the run's

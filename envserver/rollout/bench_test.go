@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
@@ -43,6 +46,38 @@ func BenchmarkShard(b *testing.B) {
 	}
 }
 
+// BenchmarkEpisode plays whole episodes of ticket-resolve, each ticket with several seeds, with the
+// Heuristic policy on a server on the loopback interface, from instantiation to the signed ledger.
+// It reports episodes per second, and what an episode allocates on both sides.
+func BenchmarkEpisode(b *testing.B) {
+	kind := ticketKind(b, offline.New())
+	for _, sessions := range []int{1, 8} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			_, pod := serve(b, kind, sessions)
+			draft := plan(b, kind, len(kind.Tasks()[0].Scenarios), 5, 1)
+			draft.Tasks = slices.DeleteFunc(draft.Tasks,
+				func(t score.PlanTask) bool { return t.Name != grader.TaskResolve })
+			cfg := config(b, draft, policy.Heuristic, pod)
+			cfg.Concurrency = sessions
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var episodes int64
+			for i := 0; b.Loop(); i++ {
+				cfg.Plan.Run, cfg.Plan.Seed = fmt.Sprintf("run-%d", i), int64(i)
+				if _, err := Run(b.Context(), cfg); err != nil {
+					b.Fatal(err)
+				}
+				episodes += cfg.Plan.Episodes()
+			}
+			runtime.ReadMemStats(&after)
+			each := func(total uint64) float64 { return float64(total) / float64(episodes) }
+			b.ReportMetric(float64(episodes)/b.Elapsed().Seconds(), "episodes/s")
+			b.ReportMetric(each(after.TotalAlloc-before.TotalAlloc), "B/episode")
+			b.ReportMetric(each(after.Mallocs-before.Mallocs), "allocs/episode")
+		})
+	}
+}
+
 // counting counts the actions of a factory's policies.
 func counting(factory policy.Factory, actions *atomic.Int64) policy.Factory {
 	return func(planned score.PlannedEpisode) (policy.Policy, error) {
@@ -59,12 +94,12 @@ func counting(factory policy.Factory, actions *atomic.Int64) policy.Factory {
 // second, and for "off" also the part of an episode's time that the calls for its spans take.
 func BenchmarkTracing(b *testing.B) {
 	kind := ticketKind(b, offline.New())
-	_, pod := serve(b, kind, 1)
 	for _, tc := range []struct {
 		name    string
 		sampler sdktrace.Sampler
 	}{{"off", nil}, {"unsampled", episodesOf(false)}, {"on", episodesOf(true)}} {
 		b.Run(tc.name, func(b *testing.B) {
+			_, pod := serve(b, kind, 1) // a repetition has the same runs, which a server plays once
 			cfg := config(b, plan(b, kind, 40, 5, 1), policy.Heuristic, pod)
 			cfg.Concurrency, cfg.Identity = 1, policy.Identity{Name: policy.Heuristic}
 			ctx := b.Context()

@@ -32,7 +32,7 @@ func (f failing) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, er
 	return f.Policy.Act(ctx, turn)
 }
 
-func (failing) Usage() policy.Usage { return policy.Usage{Prompt: 10, Completion: 1} }
+func (failing) Usage() score.Tokens { return score.Tokens{Prompt: 10, Completion: 1} }
 
 // The wait depends on the failure: longest for a full endpoint, shorter for a failing one, shortest
 // for others; and at least as long as the endpoint requests, within a limit.

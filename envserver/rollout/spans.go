@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 )
@@ -68,7 +67,7 @@ func evaluated(span trace.Span, name string, value float64, more ...attribute.Ke
 }
 
 // spent adds an attempt's tokens to its span.
-func spent(ctx context.Context, used policy.Usage) {
+func spent(ctx context.Context, used score.Tokens) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(semconv.GenAIUsageInputTokens(int(used.Prompt)),
 			semconv.GenAIUsageOutputTokens(int(used.Completion)))

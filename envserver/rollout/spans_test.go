@@ -294,7 +294,7 @@ func untraced(ctx context.Context, s *shard, j job, action json.RawMessage) {
 		s.endTool(tool, used, action, client.Observation{}, nil)
 		endStep(span, nil)
 	}
-	spent(ctx, policy.Usage{})
+	spent(ctx, score.Tokens{})
 	s.endEpisode(span, client.Observation{}, nil)
 }
 

@@ -329,15 +329,15 @@ func (s *shard) addTokens(ctx context.Context, agent policy.Policy) {
 	spent(ctx, used)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens.Add(score.Tokens(used))
+	s.tokens.Add(used)
 }
 
-// said is the text that came with the agent's last action.
-func said(agent policy.Policy) string {
+// answerOf is the answer that contained the agent's last action.
+func answerOf(agent policy.Policy) record.Answer {
 	if speaker, ok := agent.(policy.Speaker); ok {
-		return speaker.Said()
+		return speaker.Answer()
 	}
-	return ""
+	return record.Answer{}
 }
 
 // steps lets the agent act until the episode is done.
@@ -355,11 +355,11 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 			return err
 		}
 		if turn.Refused = refusal(err); turn.Refused != "" {
-			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Said: said(agent)})
+			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Answer: answerOf(agent)})
 			continue
 		}
 		// An action that failed is also recorded: repeated, it may end the episode.
-		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Said: said(agent)})
+		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Answer: answerOf(agent)})
 		if err != nil {
 			return w.fail(err)
 		}

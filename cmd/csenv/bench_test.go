@@ -112,6 +112,7 @@ func TestBenchErrors(t *testing.T) {
 		"no time":          {[]string{url, "--duration", "0s"}, "--duration is 0s"},
 		"a broken action":  {[]string{url, "--action", "{"}, `--action is "{"`},
 		"a list for reset": {[]string{url, "--reset", "[]"}, `--reset is "[]"`},
+		"a seed as text":   {[]string{url, "--reset", `{"seed":"7"}`}, "must be a whole number"},
 		"a foreign server": {args: []string{foreign.URL}, want: "give one with --action"},
 		"a refused action": {[]string{url, "--action", `{"action_type":"fly"}`}, "refuses the action"},
 		"a refused reset":  {[]string{url, "--reset", `{"task":"juggle"}`}, "juggle"},

@@ -25,6 +25,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/episodes"
 	"github.com/csenv/csenv/cmd/csenv/evaluate"
+	"github.com/csenv/csenv/cmd/csenv/export"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/ui"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -123,7 +124,7 @@ Exit codes:
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
 			ui.NewUICommand(), figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
-			episodes.NewTranscriptCommand(),
+			episodes.NewTranscriptCommand(), episodes.NewReplayCommand(), export.NewExportCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
 			figures.NewItemsCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},

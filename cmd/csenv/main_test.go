@@ -108,6 +108,8 @@ func TestOutput(t *testing.T) {
 		"run-help.txt":           {[]string{"run", "--help"}, exitDone},
 		"results-help.txt":       {[]string{"results", "--help"}, exitDone},
 		"episodes-help.txt":      {[]string{"episodes", "--help"}, exitDone},
+		"replay-help.txt":        {[]string{"replay", "--help"}, exitDone},
+		"export-help.txt":        {[]string{"export", "--help"}, exitDone},
 		"transcript-help.txt":    {[]string{"transcript", "--help"}, exitDone},
 		"compare-help.txt":       {[]string{"compare", "--help"}, exitDone},
 		"leaderboard-help.txt":   {[]string{"leaderboard", "--help"}, exitDone},

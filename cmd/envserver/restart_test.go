@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // member is a server of a pool, in its own process.
@@ -29,21 +29,6 @@ type member struct {
 	ops  string
 	// ended receives the error of the process.
 	ended chan error
-}
-
-// freeAddresses returns addresses that are not in use.
-func freeAddresses(t *testing.T, n int) []string {
-	t.Helper()
-	var addresses []string
-	for range n {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }
 
 func writeKey(t *testing.T) string {
@@ -62,28 +47,51 @@ func writeKey(t *testing.T) string {
 // begin starts a server and waits until it is ready.
 func begin(t *testing.T, address, ops, key string, peers []string) *member {
 	t.Helper()
-	m := &member{ops: ops, ended: make(chan error, 1)}
-	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "--environment", "workflow", "--addr", address, "--advertise",
-		address, "--ops-addr", ops, "--ledger-key", key,
-		"--peers", strings.Join(peers, ","), "--drain-timeout", "60s", "--log-level", "warn")
-	m.cmd.Env = append(os.Environ(), asProgram+"=1")
+	m := launchAt(t, "http://"+ops+"/readyz", nil, "--environment", "workflow", "--addr", address, "--advertise",
+		address, "--ops-addr", ops, "--ledger-key", key, "--peers", strings.Join(peers, ","), "--drain-timeout", "60s",
+		"--log-level", "warn")
+	m.ops = ops
+	return m
+}
+
+// launchAt starts a server and waits until it answers 200 at a URL.
+func launchAt(t *testing.T, url string, environment []string, flags ...string) *member {
+	t.Helper()
+	m := &member{ended: make(chan error, 1), cmd: exec.CommandContext(t.Context(), os.Args[0], flags...)}
+	m.cmd.Env = append(append(os.Environ(), asProgram+"=1"), environment...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.logs, &m.logs
-	began := time.Now()
 	if err := m.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { m.ended <- m.cmd.Wait() }()
-	for m.get("/readyz") != http.StatusOK {
-		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%s isn't ready after 30 s", address)
+	deadline, ticker := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
+	defer ticker.Stop()
+	for status(url) != http.StatusOK {
+		select {
+		case err := <-m.ended:
+			t.Fatalf("the server ended before it answered %s: %v\n%s", url, err, m.logs.String())
+		case <-deadline:
+			t.Fatalf("no answer from %s for a minute", url)
+		case <-ticker.C:
 		}
 	}
 	return m
 }
 
-// get returns the status of a route of the operations port, or 0 if the port is closed.
-func (m *member) get(route string) int {
-	response, err := http.Get("http://" + m.ops + route)
+// stop ends a server and waits until it has ended without an error.
+func (m *member) stop(t *testing.T) {
+	t.Helper()
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-m.ended; err != nil {
+		t.Errorf("a server ended with %v\n%s", err, m.logs.String())
+	}
+}
+
+// status returns the status of a URL's answer, or 0 if the port is closed.
+func status(url string) int {
+	response, err := http.Get(url)
 	if err != nil {
 		return 0
 	}
@@ -132,7 +140,7 @@ func episodes(t *testing.T, addresses []string, n int) []*client.Client {
 // episodes continue, passes new sessions on, and exits after the last episode.
 func TestRollingRestart(t *testing.T) {
 	const size = 3
-	addresses, ops, key := freeAddresses(t, size), freeAddresses(t, size), writeKey(t)
+	addresses, ops, key := testkit.FreeAddresses(t, size), testkit.FreeAddresses(t, size), writeKey(t)
 	members := make([]*member, size)
 	for i := range members {
 		members[i] = begin(t, addresses[i], ops[i], key, addresses)
@@ -142,7 +150,7 @@ func TestRollingRestart(t *testing.T) {
 		if err := old.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		for old.get("/readyz") != http.StatusServiceUnavailable {
+		for status("http://"+old.ops+"/readyz") != http.StatusServiceUnavailable {
 			if t.Context().Err() != nil {
 				t.Fatal("a terminating server is ready")
 			}
@@ -164,10 +172,7 @@ func TestRollingRestart(t *testing.T) {
 		members[i] = begin(t, addresses[i], ops[i], key, addresses)
 	}
 	for _, m := range members {
-		_ = m.cmd.Process.Signal(syscall.SIGTERM)
-		if err := <-m.ended; err != nil {
-			t.Errorf("a new server: %v\n%s", err, m.logs.String())
-		}
+		m.stop(t)
 	}
 }
 
@@ -187,25 +192,13 @@ func playAll(t *testing.T, server int, clients []*client.Client) {
 
 // OpenEnv's providers wait only a short time for /health, and configure the server with variables.
 func TestStartsSoonAsProvidersStartIt(t *testing.T) {
-	address, ops := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
 	best := time.Hour
 	for range 3 { // a busy machine may be slow once
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "--addr", address, "--ops-addr", ops)
-		cmd.Env = append(os.Environ(), asProgram+"=1", "MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600",
-			"OPENENV_MODE=simulation")
+		addresses := testkit.FreeAddresses(t, 2)
+		address := addresses[0]
 		began := time.Now()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for {
-			if response, err := http.Get("http://" + address + "/health"); err == nil {
-				_ = response.Body.Close()
-				break
-			}
-			if time.Since(began) > 30*time.Second {
-				t.Fatal("no answer to /health after 30 s")
-			}
-		}
+		m := launchAt(t, "http://"+address+"/health", []string{"MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600",
+			"OPENENV_MODE=simulation"}, "--addr", address, "--ops-addr", addresses[1])
 		best = min(best, time.Since(began))
 		first := episodesTicket(t, address)
 		second, err := client.Dial(t.Context(), address, client.Options{})
@@ -218,8 +211,7 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 		}
 		_ = second.Close()
 		_ = first.Close()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
+		m.stop(t)
 	}
 	// On an idle machine it takes a fraction of a second; with the race detector and other tests,
 	// some seconds.
@@ -250,8 +242,8 @@ func reset(t *testing.T, c *client.Client) error {
 // The same seed, episode id and actions give the same bytes in independent processes.
 func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 	var transcripts []string
-	for i := range 2 {
-		address, ops := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
+	for range 2 {
+		address, ops := testkit.FreeAddresses(t, 1)[0], testkit.FreeAddresses(t, 1)[0]
 		m := begin(t, address, ops, writeKey(t), []string{address})
 		var said strings.Builder
 		for seed := range 20 {
@@ -276,10 +268,7 @@ func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 			_ = c.Close()
 		}
 		transcripts = append(transcripts, said.String())
-		_ = m.cmd.Process.Signal(syscall.SIGTERM)
-		if err := <-m.ended; err != nil {
-			t.Errorf("process %d ended with %v\n%s", i, err, m.logs.String())
-		}
+		m.stop(t)
 	}
 	if transcripts[0] != transcripts[1] || len(transcripts[0]) < 1000 {
 		t.Errorf("%d and %d bytes that differ", len(transcripts[0]), len(transcripts[1]))

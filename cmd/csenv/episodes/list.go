@@ -152,6 +152,16 @@ func printEpisodes(w io.Writer, f *view.Format, rows []episodeRow) error {
 		Document: view.Document{Sections: []view.Section{{Header: header, Rows: cells}}}})
 }
 
+// find finds an episode of a run.
+func find(ctx context.Context, from *source.Flags, run, name string) (*source.LoadedRun, record.Episode, error) {
+	runs, err := from.Find(ctx, run)
+	if err != nil {
+		return nil, record.Episode{}, err
+	}
+	e, err := pick(ctx, runs[0], name)
+	return runs[0], e, err
+}
+
 // pick finds an episode by its index, its id, or its scenario if that was played once.
 func pick(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
 	var found []record.Episode

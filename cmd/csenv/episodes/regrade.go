@@ -2,7 +2,6 @@ package episodes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,15 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
-	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/web/transcript"
 )
 
@@ -31,8 +24,7 @@ const keptJudge = "kept"
 
 // NewRegradeCommand returns the command that grades recorded episodes again.
 func NewRegradeCommand() *cobra.Command {
-	r := regrader{judge: judgeflags.Default(), rules: offline.New(), kinds: map[string]episode.Kind{},
-		tally: tally{reasons: map[string]int{}}}
+	r := regrader{judge: judgeflags.Default(), tally: tally{reasons: map[string]int{}}}
 	r.judge.Type = keptJudge
 	var out string
 	cmd := &cobra.Command{
@@ -50,10 +42,11 @@ func NewRegradeCommand() *cobra.Command {
 	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
 		"judge_failed; the others are copied")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var err error
-		if r.catalog, err = cli.LoadCatalog(*packs); err != nil {
+		catalog, err := cli.LoadCatalog(*packs)
+		if err != nil {
 			return err
 		}
+		r.kinds = transcript.NewKinds(catalog)
 		return r.regradeFile(cmd, args[0], out)
 	}
 	return cmd
@@ -61,15 +54,9 @@ func NewRegradeCommand() *cobra.Command {
 
 // regrader grades episodes again.
 type regrader struct {
-	judge   judgeflags.Options
-	catalog *scenarios.Catalog
-	only    []string
-
-	rules *offline.Judge
-	// shared is the judge of all episodes, nil if each has its own verdicts.
-	shared grader.Judge
-	// kinds are the environments that grade with the shared judge or the rules.
-	kinds map[string]episode.Kind
+	judge judgeflags.Options
+	only  []string
+	kinds *transcript.Kinds
 	tally tally
 }
 
@@ -114,7 +101,7 @@ func (r *regrader) chooseJudge() (err error) {
 	if err := r.judge.Validate("ticket"); err != nil {
 		return err
 	}
-	r.shared, err = r.judge.New()
+	r.kinds.Judge, err = r.judge.New()
 	return err
 }
 
@@ -176,35 +163,16 @@ var errUnfit = errors.New("the recorded verdicts don't match the replies: choose
 
 func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, error) {
 	// The rules alone would use another scale than the run.
-	if r.shared == nil && e.Outcome == score.Errored && len(e.Verdicts) == 0 {
+	if r.kinds.Judge == nil && e.Outcome == score.Errored && len(e.Verdicts) == 0 {
 		return record.Episode{}, errNoVerdict
 	}
-	kind, err := r.kindFor(e)
+	kind, err := r.kinds.For(e)
 	if err != nil {
 		return record.Episode{}, err
 	}
 	again, err := record.Regrade(ctx, kind, e)
-	if err == nil && r.shared == nil && again.Outcome == score.Errored {
+	if err == nil && r.kinds.Judge == nil && again.Outcome == score.Errored {
 		return record.Episode{}, errUnfit
 	}
 	return again, err
-}
-
-// kindFor returns the environment that replays the episode.
-func (r *regrader) kindFor(e record.Episode) (kind episode.Kind, err error) {
-	if r.shared == nil && strings.HasPrefix(e.Judge, "llm:") {
-		kept := make([]grader.Verdict, len(e.Verdicts))
-		for i, raw := range e.Verdicts {
-			if err := json.Unmarshal(raw, &kept[i]); err != nil {
-				return nil, fmt.Errorf("reading a verdict: %w", err)
-			}
-		}
-		return ticket.New(r.catalog, llm.NewReplay(r.rules, e.Judge, kept...))
-	}
-	if kind = r.kinds[e.Environment]; kind == nil {
-		if kind, err = transcript.NewKind(r.catalog, e.Environment, r.shared); err == nil {
-			r.kinds[e.Environment] = kind
-		}
-	}
-	return kind, err
 }

@@ -27,11 +27,7 @@ func NewTranscriptCommand() *cobra.Command {
 	from.Add(cmd)
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		runs, err := from.Find(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		e, err := pick(cmd.Context(), runs[0], args[1])
+		_, e, err := find(cmd.Context(), &from, args[0], args[1])
 		if err != nil {
 			return err
 		}

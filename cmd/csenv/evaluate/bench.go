@@ -53,7 +53,8 @@ func NewBenchCommand() *cobra.Command {
 	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},
 		"numbers of concurrent sessions, measured one after the other")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "duration of each measurement")
-	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
+	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode; "+
+		"each one has a seed of its own, counted from the seed given here or from 0")
 	f.StringArrayVar(&b.actions, "action", nil,
 		"`JSON` object of an action; may be repeated, the actions are played in turn")
 	f.StringVar(&b.token, "token", "", "bearer token of a protected server; preferably set in "+envvars.PoolToken)
@@ -104,12 +105,24 @@ func (b *bench) validate() error {
 			}
 		}
 	}
+	if _, err := b.seed(); err != nil {
+		return err
+	}
 	needed := slices.Max(b.sessions) + spareFiles
 	if files, err := cli.OpenFiles(); err == nil && uint64(needed) > files { //nolint:gosec // positive and small
 		return fmt.Errorf("--sessions %d needs %d open files, but the limit is %d: raise it (ulimit "+
 			"-n) or choose fewer sessions", slices.Max(b.sessions), needed, files)
 	}
 	return nil
+}
+
+// seed returns the seed of the first episode, that of --reset or 0.
+func (b *bench) seed() (int64, error) {
+	var reset struct{ Seed int64 }
+	if err := json.Unmarshal([]byte(b.reset), &reset); err != nil {
+		return 0, fmt.Errorf("--reset is %q: its seed must be a whole number: %w", b.reset, err)
+	}
+	return reset.Seed, nil
 }
 
 // choose returns the actions to play. One session has tried the first.
@@ -133,7 +146,11 @@ func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, erro
 
 func (b *bench) measure(ctx context.Context, url string, sessions int, actions []json.RawMessage,
 	progress io.Writer) (benchRow, error) {
-	cfg := load.Config{URL: url, Sessions: sessions, Duration: b.duration, Reset: json.RawMessage(b.reset),
+	seed, err := b.seed()
+	if err != nil {
+		return benchRow{}, err
+	}
+	cfg := load.Config{URL: url, Sessions: sessions, Duration: b.duration, Reset: json.RawMessage(b.reset), Seed: seed,
 		Actions: actions}
 	if b.token != "" {
 		cfg.Header = http.Header{"Authorization": {"Bearer " + b.token}}

@@ -44,7 +44,7 @@ func episode(planned score.PlannedEpisode, points float64, said string) record.E
 	return record.Episode{Run: "0a1b2c3d-4e5f", Index: planned.Index, Environment: "ticket", Task: planned.Task,
 		Scenario: planned.Scenario, Trial: planned.Trial, Seed: planned.Seed, Attempts: 1,
 		DurationMS: 100 + planned.Index*7919%1000,
-		Turns: slices.Repeat([]record.Turn{{Said: said, Action: json.RawMessage(
+		Turns: slices.Repeat([]record.Turn{{Answer: record.Answer{Said: said}, Action: json.RawMessage(
 			`{"payload":{"message":"Dear customer, über alles"},"id":"hidden"}`)}}, int(planned.Index%4)+1),
 		Grade: record.Grade{Outcome: score.Scored, Score: &points, Dimensions: []score.Dimension{{Name: "steps",
 			Earned: int64(points * 1000), Offered: 1000}}}}

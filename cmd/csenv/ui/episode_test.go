@@ -126,7 +126,7 @@ func TestHostileEpisodes(t *testing.T) {
 	for _, action := range []string{`{"action_type":` + text + `,"message":` + text + `,"x":{` + text + `:1}}`, text, "<script>",
 		`{"action_type":"respond","message":` + text + `}`, `{"action_type":"respond_user","payload":{"message":` + text + `}}`,
 		`{"action_type":"check_order_status","payload":{"order_id":` + text + `}}`} {
-		hostile.Turns = append(hostile.Turns, record.Turn{Action: json.RawMessage(action), Said: attack, Refused: attack},
+		hostile.Turns = append(hostile.Turns, record.Turn{Action: json.RawMessage(action), Answer: record.Answer{Said: attack}, Refused: attack},
 			record.Turn{Action: json.RawMessage(action)})
 	}
 	ticket, workflow := hostile, hostile

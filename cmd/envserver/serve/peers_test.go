@@ -4,25 +4,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// freeAddress returns an address that a server can get as a flag before it listens there.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+	"github.com/csenv/csenv/internal/testkit"
+)
 
 // Two servers with one key and one certificate, which doesn't name their addresses, play each
 // other's sessions. Neither forwards anything to a server with another certificate's key.
@@ -37,7 +27,7 @@ func TestPeers(t *testing.T) {
 	}
 	crt, private := certificate("pool", 1)
 	foreignCrt, foreignPrivate := certificate("foreign", 2)
-	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	addresses := testkit.FreeAddresses(t, 3)
 	for i, address := range addresses {
 		start(t, func(o *options) {
 			o.addr, o.advertise, o.peers, o.ledgerKey, o.maxSessions = address, address, addresses, key, 1

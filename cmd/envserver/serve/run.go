@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ const writeTimeout = 2 * time.Minute
 // run serves until the context ends, and then drains.
 func run(ctx context.Context, o *options, setting Setting) error {
 	log := newLogger(o.logLevel, setting)
+	collecting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go openenv.KeepHeadroom(collecting)
 	watch := newPackWatch(o, setting.Command, log)
 	kind, judge, err := newKind(o)
 	if err != nil {
@@ -68,9 +72,6 @@ func run(ctx context.Context, o *options, setting Setting) error {
 		return fmt.Errorf("making the server: %w", err)
 	}
 	defer server.Close()
-	collecting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	go openenv.KeepHeadroom(collecting)
 	l, err := listen(ctx, o)
 	if err != nil {
 		return err
@@ -85,6 +86,7 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	watching.Go(func() { watch.run(watched) })
+	go debug.FreeOSMemory() // a third of the memory so far is garbage of loading the catalogue
 	o.listening(l.protocol.Addr(), l.ops.Addr())
 	return l.serve(ctx, server, o, log)
 }
@@ -144,7 +146,7 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 		catalog = catalog.Split(o.splits...)
 	}
 	if left := map[string]int{"ticket": len(catalog.Tickets()),
-		"workflow": len(catalog.Workflows())}[o.environment]; left == 0 {
+		"workflow": len(catalog.Workflows()) + len(catalog.Cases())}[o.environment]; left == 0 {
 		return nil, fmt.Errorf("--scenarios, --pack and --split %s leave no scenario of the %s environment: "+
 			"choose other splits or packs", strings.Join(o.splits, ","), o.environment)
 	}

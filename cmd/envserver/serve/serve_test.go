@@ -415,3 +415,25 @@ func TestLedgerKeyFile(t *testing.T) {
 		t.Errorf("ledger %+v, %v", ledger, err)
 	}
 }
+
+// A pool can play a pack that lists generated cases alone.
+func TestCasesAloneAreWorkflows(t *testing.T) {
+	pack := t.TempDir()
+	for name, text := range map[string]string{
+		"pack.yaml": "name: acme\nversion: 1\nsalt: \"2Q2WUM7JBXU2GGWCTK26EPHJUZ\"\n",
+		"acme.yaml": "apiVersion: csenv/v1\nkind: CaseList\n" +
+			"metadata: {id: acme, version: 1, canary: \"csenv-canary b58332d6-97fd-4556-99b9-ff8e9c0de6e1\"}\n" +
+			"language: en\ncases:\n  acme-return-01: medium private\n",
+	} {
+		if err := os.WriteFile(filepath.Join(pack, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kind, _, err := newKind(&options{environment: "workflow", packs: []string{pack}, splits: []string{"private"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tasks := kind.Tasks(); len(tasks) != 1 || tasks[0].Name != "case-medium" || len(tasks[0].Scenarios) != 1 {
+		t.Errorf("the tasks are %+v", tasks)
+	}
+}

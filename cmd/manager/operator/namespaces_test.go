@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
@@ -125,7 +126,8 @@ func TestRunInNamespaces(t *testing.T) {
 		return refused
 	})
 	o := options{namespaces: namespaceList{"first", "second"}, maxUpdates: 5, insecure: true,
-		metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true,
+		metricsAddress: testkit.FreeAddresses(t, 1)[0], probeAddress: testkit.FreeAddresses(t, 1)[0],
+		image: "csenv:test", leaderElect: true,
 		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

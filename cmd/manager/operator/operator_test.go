@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
@@ -140,7 +140,8 @@ func TestRunAsInstalled(t *testing.T) {
 	admin := newAdmin(t, config)
 	checkInstalled(t, admin)
 
-	o := options{maxUpdates: 5, metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true,
+	o := options{maxUpdates: 5, metricsAddress: testkit.FreeAddresses(t, 1)[0],
+		probeAddress: testkit.FreeAddresses(t, 1)[0], image: "csenv:test", leaderElect: true,
 		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -303,16 +304,6 @@ func asManager(config *rest.Config) *rest.Config {
 		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 	}
 	return config
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func get(ctx context.Context, url string, want int) error {

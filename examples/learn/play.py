@@ -13,7 +13,7 @@ from websockets.exceptions import WebSocketException
 from features import features
 from policy import action, advantages
 
-FAILURES = 20  # in succession, after which the server is taken to be lost
+PATIENCE = 60  # seconds in which every episode is lost, after which the server is taken to be lost
 PASS_SCORE = 800_000  # in millionths, the default of runs of type External
 
 
@@ -64,7 +64,8 @@ class Server:
 
     def __init__(self, url, token="", sessions=16):
         self.url, self.headers = url.rstrip("/"), {"Authorization": "Bearer " + token} if token else {}
-        self.clients, self.sessions, self.failures = None, sessions, 0
+        self.clients, self.sessions = None, sessions
+        self.failing = None  # since when every episode is lost
         self.thinking = 0.0  # seconds for features and choices of labels
 
     async def __aenter__(self):
@@ -124,21 +125,24 @@ class Server:
         return (await self.episode(client, choose, options, tally))[1]
 
     async def episode(self, client, choose, options, tally):
-        """Plays an episode, and returns the labels and the score, or None if there is none."""
-        try:
-            observation = (await client.reset(**options)).observation
-            started = time.perf_counter()
-            labels = choose(observation)
-            self.thinking += time.perf_counter() - started
-            last = await client.step(action(labels))
-        except (OSError, RuntimeError, TimeoutError, WebSocketException) as error:
-            tally.lost += 1
-            self.failures += 1
-            if self.failures >= FAILURES:
-                raise RuntimeError(f"{FAILURES} episodes in succession were lost at {self.url}: {error}") from error
-            await client.disconnect()  # the next episode connects again
-            return None, None
-        self.failures = 0
+        """Plays an episode, again if it is lost, and returns the labels and the score, or None if it errored."""
+        while True:
+            try:
+                observation = (await client.reset(**options)).observation
+                started = time.perf_counter()
+                labels = choose(observation)
+                self.thinking += time.perf_counter() - started
+                last = await client.step(action(labels))
+                break
+            except (OSError, RuntimeError, TimeoutError, WebSocketException) as error:
+                tally.lost += 1
+                now = time.monotonic()
+                self.failing = self.failing or now
+                if now - self.failing > PATIENCE:
+                    raise RuntimeError(f"every episode of {PATIENCE} seconds was lost at {self.url}: {error}") from error
+                await client.disconnect()  # the next reset connects again
+                await asyncio.sleep(0.2)  # a Service sends connections to a dead server for some seconds
+        self.failing = None
         if not last.done:
             raise ValueError(f"an episode of {options['task']} doesn't end with the first labels: choose a task that does")
         if last.metadata["outcome"] == "errored":

@@ -1,7 +1,8 @@
 // Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
 // validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
 // also compares csenv's figures with those of SciPy and statsmodels and the desk's decisions with
-// those of an independent implementation, and stores episodes in a bucket of versitygw.
+// those of an independent implementation, stores episodes in a bucket of versitygw, opens exported
+// episodes with Inspect, Harbor and datasets, and runs the recipes for trainers.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the
@@ -68,7 +69,14 @@ const (
 	suiteDesk = "desk"
 	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
 	suiteS3 = "s3"
+	// suiteExport opens exported episodes with the packages that they are for.
+	suiteExport = "export"
+	// suiteTrainers runs the recipes for trainers with the packages that they are for.
+	suiteTrainers = "trainers"
 )
+
+// exportPython are the versions of Python that Harbor requires.
+const exportPython = ">= (3, 12)"
 
 type options struct {
 	suites []string
@@ -78,7 +86,7 @@ type options struct {
 
 func newCommand(stdout io.Writer) *cobra.Command {
 	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteDesk,
-		suiteS3}, python: "python3"}
+		suiteS3, suiteExport, suiteTrainers}, python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -123,7 +131,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	var reports []report
 	for _, suite := range o.suites {
-		reports = append(reports, r.suite(ctx, suite, environments[suite], servers))
+		reports = append(reports, r.suite(ctx, suite, environments, servers))
 	}
 	if len(servers.all) > 0 {
 		reports = append(reports, servers.end(ctx))
@@ -148,11 +156,24 @@ func (r *runner) progressf(format string, args ...any) {
 func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	made := map[string]string{}
 	for _, suite := range r.suites {
-		home := suite
-		if suite == suiteAgent {
-			home = suiteJudge // the same proxy
+		if suite == suiteTrainers {
+			if err := r.trainerEnvironments(ctx, made); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		environment, err := r.python.Environment(ctx, home, filepath.Join(folder, home, "requirements.txt"))
+		home, maker := suite, r.python
+		switch suite {
+		case suiteAgent:
+			home = suiteJudge // the same proxy
+		case suiteExport:
+			// Harbor's models need few of the packages that it asks for.
+			maker.Command, maker.NoDeps = r.interpreter(ctx, exportPython), true
+			if maker.Command == "" {
+				continue
+			}
+		}
+		environment, err := maker.Environment(ctx, home, filepath.Join(folder, home, "requirements.txt"))
 		if err != nil {
 			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", suite, err)
 		}
@@ -175,11 +196,14 @@ func (r *runner) image() string { return filepath.Join(r.work, "image.tar") }
 // build builds the programs under test.
 func (r *runner) build(ctx context.Context) error {
 	var wanted []string
-	if r.wants(suiteOpenEnv, suiteMCP, suiteS3) {
+	if r.wants(suiteOpenEnv, suiteMCP, suiteS3, suiteTrainers) {
 		wanted = append(wanted, "./cmd/envserver")
 	}
 	if r.wants(suiteS3) {
-		wanted = append(wanted, "./cmd/csenv", "./cmd/runner")
+		wanted = append(wanted, "./cmd/runner")
+	}
+	if r.wants(suiteS3, suiteExport) {
+		wanted = append(wanted, "./cmd/csenv")
 	}
 	if len(wanted) == 0 {
 		return nil
@@ -212,7 +236,7 @@ func (r *runner) build(ctx context.Context) error {
 
 // servers starts the servers that the suites of the official clients use.
 func (r *runner) servers(ctx context.Context) (*servers, error) {
-	if !r.wants(suiteOpenEnv, suiteMCP) {
+	if !r.wants(suiteOpenEnv, suiteMCP, suiteTrainers) {
 		return &servers{}, nil
 	}
 	r.progressf("starting the servers of environments")
@@ -220,14 +244,23 @@ func (r *runner) servers(ctx context.Context) (*servers, error) {
 }
 
 // suite runs one suite.
-func (r *runner) suite(ctx context.Context, name, environment string, servers *servers) report {
+func (r *runner) suite(ctx context.Context, name string, environments map[string]string, servers *servers) report {
 	started := time.Now()
 	r.progressf("suite %s", name)
 	var result report
-	if name == suiteJudge || name == suiteAgent {
-		result = r.litellm(ctx, name, environment)
-	} else {
-		result = r.pytest(ctx, name, environment, servers)
+	switch name {
+	case suiteJudge, suiteAgent:
+		result = r.litellm(ctx, name, environments[name])
+	case suiteTrainers:
+		result = r.trainers(ctx, environments, servers)
+	case suiteExport:
+		if environments[name] == "" {
+			result = report{skipped: 1, notes: []string{needs("the suite", exportPython)}}
+			break
+		}
+		result = r.pytest(ctx, name, environments[name], servers)
+	default:
+		result = r.pytest(ctx, name, environments[name], servers)
 	}
 	result.suite, result.took = name, time.Since(started)
 	return result
@@ -247,14 +280,19 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	variables := append(r.isolation(), servers.environment()...)
 	if name == suiteOpenEnv {
 		installed := filepath.Join(r.work, "typed-client")
-		if err := r.python.Install(ctx, interpreter, "envserver/openenv/python", installed); err != nil {
-			return report{failure: err}
+		for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
+			if err := r.python.Install(ctx, interpreter, sources, installed); err != nil {
+				return report{failure: err}
+			}
 		}
 		variables = append(variables, "PYTHONPATH="+installed, "CONFORMANCE_IMAGE="+r.image())
-		args = append(args, "envserver/openenv/python/tests")
+		args = append(args, "python/tests")
 	}
 	if name == suiteDesk {
 		variables = append(variables, "PYTHONPATH="+tests)
+	}
+	if name == suiteExport {
+		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
 	}
 	if name == suiteS3 {
 		// Most of the time these tests wait for servers that don't answer.

@@ -129,7 +129,7 @@ func TestConfigurations(t *testing.T) {
 		}
 		seen[c.name], seen[address] = true, true
 	}
-	if len(all) != 10 {
-		t.Errorf("%d servers, want 10", len(all))
+	if len(all) != 12 {
+		t.Errorf("%d servers, want 12", len(all))
 	}
 }

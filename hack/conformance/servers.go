@@ -49,7 +49,7 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 		return nil, err
 	}
 	// The servers of a pool need the addresses of their peers before they listen.
-	addresses, err := process.FreeAddresses(ctx, 3)
+	addresses, err := process.FreeAddresses(ctx, 5)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,16 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 		{"TOKEN", []string{"--addr", anyPort, "--token-file", tokenFile}},
 		{"PRODUCTION", []string{"--addr", anyPort, "--mode", "production"}},
 	}
-	for i, address := range addresses {
-		all = append(all, configuration{
-			replica + strconv.Itoa(i), []string{"--addr", address, "--advertise", address, "--peers",
-				strings.Join(addresses, ","), "--ledger-key", keyFile, "--max-sessions", "32"},
-		})
+	member := func(name, address string, pool []string, flags ...string) {
+		all = append(all, configuration{name, append([]string{"--addr", address, "--advertise", address, "--peers",
+			strings.Join(pool, ","), "--ledger-key", keyFile}, flags...)})
 	}
+	for i, address := range addresses[:3] {
+		member(replica+strconv.Itoa(i), address, addresses[:3], "--max-sessions", "32")
+	}
+	// The first one has a slot for one session, and passes others on.
+	member("TOKEN_POOL", addresses[3], addresses[3:], "--token-file", tokenFile, "--max-sessions", "1")
+	member("TOKEN_POOL_PEER", addresses[4], addresses[3:], "--token-file", tokenFile)
 	return all, nil
 }
 

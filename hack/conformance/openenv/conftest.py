@@ -103,6 +103,7 @@ workflow_twin = server_fixture("WORKFLOW_TWIN")
 small = server_fixture("SMALL")
 brief = server_fixture("BRIEF")
 token = server_fixture("TOKEN")
+token_pool = server_fixture("TOKEN_POOL")
 production = server_fixture("PRODUCTION")
 front = server_fixture("FRONT")
 

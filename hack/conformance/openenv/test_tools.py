@@ -137,6 +137,15 @@ def test_mcp_sdk_returns_argument_errors_to_the_model(ticket):
     asyncio.run(with_mcp(ticket.url + "/mcp?task=ticket-resolve&seed=7", play))
 
 
+def test_mcp_sdk_gets_a_penalty_for_an_argument_error_if_its_url_says_so(ticket):
+    async def play(session):
+        wrong = await session.call_tool("classify", {"category": "sports"})
+        assert not wrong.isError and wrong.structuredContent["reward"] == -0.25 and "billing" in wrong.structuredContent["observation"]["feedback"]
+        assert (await session.call_tool("classify", {"category": "billing"})).structuredContent["reward"] == 0
+
+    asyncio.run(with_mcp(ticket.url + "/mcp?task=ticket-resolve&seed=7&invalid_action_penalty=0.25", play))
+
+
 def test_mcp_sdk_plays_the_workflow(workflow):
     async def play(session):
         result = None

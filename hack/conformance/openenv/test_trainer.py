@@ -91,3 +91,49 @@ def test_tagged_episodes_are_returned_to_their_run_until_acknowledged(ticket):
         assert ticket.rollouts(run) == collected, "a segment is returned again until it is acknowledged"
     after = ticket.rollouts(run, instance=collected["instance"], ack=1)
     assert after["ledger"] is None, "an abandoned episode is in no segment"
+
+
+def test_rows_and_evaluations_as_agilerl_sends_them(ticket):
+    """AgileRL's RemoteEnvClient reads the size of the data set from the state, and resets to rows of it, or in an evaluation of the held-out split."""
+    train, held_out = (ticket.http("POST", "/ticket/tasks", {"split": split})[1]["tasks"] for split in ("train", "validation"))
+    with GenericEnvClient(base_url=ticket.url).sync() as env:
+        size = env.state()["dataset_size"]
+        assert size == len(train)
+        for row, options, task in ((0, {}, train[0]), (size - 1, {}, train[-1]), (5, {"evaluation": True}, held_out[5]), (len(held_out), {"evaluation": True}, held_out[0])):
+            first = env.reset(seed=3, row_index=row, **options)
+            assert first.observation["task"] == task["task"]
+            again = env.reset(seed=3, task=task["task"], scenario=task["scenario"])
+            assert again.observation == first.observation
+        with pytest.raises(RuntimeError, match="row_index should be less than"):
+            env.reset(row_index=size)
+
+
+@pytest.mark.parametrize("mistakes", [1, 3])
+def test_penalty_of_invalid_actions_changes_no_score(ticket, workflow, mistakes):
+    for server, task, wrong, last in (
+        (ticket, "ticket-resolve", {"action_type": "juggle", "n": 1}, {"action_type": "resolve", "message": "Hello, we look into it."}),
+        (workflow, "refund", {"action_type": "respond_user", "payload": {"n": 1}}, {"action_type": "respond_user", "payload": {"message": "We look into it."}}),
+    ):
+        metadata = []
+        for penalty in (None, 0.25):
+            with GenericEnvClient(base_url=server.url).sync() as env:
+                env.reset(seed=7, task=task, invalid_action_penalty=penalty)
+                for _ in range(mistakes):
+                    if penalty is None:
+                        with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
+                            env.step(wrong)
+                        continue
+                    answer = env.step(wrong)
+                    assert (answer.reward, answer.done) == (-penalty, False)
+                    assert answer.observation["feedback"].startswith("invalid action: ") and answer.observation["errors"][0]["msg"]
+                ended = env.step(last)
+                assert ended.done
+                metadata.append(ended.metadata)
+        assert metadata[0] == metadata[1]
+
+
+def test_fifth_invalid_action_ends_an_episode_with_a_penalty(ticket):
+    with GenericEnvClient(base_url=ticket.url).sync() as env:
+        env.reset(seed=7, task="ticket-resolve", invalid_action_penalty=0.1)
+        rewards = [(answer := env.step({"action_type": "juggle"})).reward for _ in range(5)]
+        assert rewards[:4] == [-0.1] * 4 and answer.done and answer.metadata["outcome"] == "failed"

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/hack/venv"
+)
+
+// recipes is the folder of the recipes for trainers.
+const recipes = "examples/trainers"
+
+// packageTests stands for the tests of the Python package among the recipes.
+const packageTests = "package"
+
+// recipeTimeout is the maximum time of one recipe.
+const recipeTimeout = 10 * time.Minute
+
+// stack is a Python environment with the recipes that run in it. The packages of different stacks
+// want different versions of others.
+type stack struct {
+	name    string
+	python  string // condition on sys.version_info, or empty
+	recipes []string
+}
+
+var stacks = []stack{
+	{name: "light", recipes: []string{packageTests, "rollouts", "gymnasium_env", "skyrl_env", "verifiers_eval"}},
+	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward"}},
+	{name: "nemo", python: ">= (3, 12)", recipes: []string{"nemo_gym_env"}},
+}
+
+// environment is the name of the stack's Python environment.
+func (s stack) environment() string { return suiteTrainers + "-" + s.name }
+
+// trainerEnvironments makes the environments of the stacks. A stack without an interpreter is left
+// out.
+func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string) error {
+	for _, s := range stacks {
+		interpreter := r.interpreter(ctx, s.python)
+		if interpreter == "" {
+			continue
+		}
+		// The lists are complete. One names packages that don't admit each other's versions, though
+		// the parts that are used work together.
+		maker := venv.Maker{Command: interpreter, NoDeps: true, Progress: r.stdout, Run: venv.Run}
+		environment, err := maker.Environment(ctx, s.environment(),
+			filepath.Join(recipes, "requirements-"+s.name+".txt"))
+		if err != nil {
+			return fmt.Errorf("making the Python environment of the recipes %s: %w", strings.Join(s.recipes, ", "), err)
+		}
+		made[s.environment()] = environment
+	}
+	return nil
+}
+
+// interpreter returns an interpreter whose version satisfies a condition, or an empty text.
+func (r *runner) interpreter(ctx context.Context, condition string) string {
+	if condition == "" {
+		return r.options.python
+	}
+	for _, name := range []string{r.options.python, "python3.12", "python3.13", "python3.14"} {
+		program := "import sys; sys.exit(not sys.version_info " + condition + ")"
+		if _, err := venv.Run(ctx, name, "-c", program); err == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// needs is the note on what is skipped without an interpreter that satisfies a condition.
+func needs(skipped, condition string) string {
+	return "skipped: " + skipped + " needs Python " + condition + ": name one with --python"
+}
+
+// trainers runs the recipes one after another and prints one line for each.
+func (r *runner) trainers(ctx context.Context, environments map[string]string, servers *servers) report {
+	var result report
+	// The first server has the ticket environment.
+	variables := append(append(r.isolation(), servers.environment()...), "CSENV_URL=http://"+servers.all[0].Address)
+	for _, s := range stacks {
+		for _, recipe := range s.recipes {
+			if !strings.Contains(recipe, r.match) {
+				continue
+			}
+			environment := environments[s.environment()]
+			if environment == "" {
+				result.skipped++
+				result.notes = append(result.notes, needs(recipe, s.python))
+				continue
+			}
+			started := time.Now()
+			last, err := r.recipe(ctx, filepath.Join(environment, "bin", "python"), recipe, variables)
+			took := time.Since(started).Seconds()
+			if err != nil {
+				result.failed++
+				result.notes = append(result.notes, "failed: "+recipe)
+				fmt.Fprintf(r.stdout, "FAILED %-16s %5.1f s  %v\n", recipe, took, err)
+				continue
+			}
+			result.passed++
+			fmt.Fprintf(r.stdout, "ok     %-16s %5.1f s  %s\n", recipe, took, last)
+		}
+	}
+	return result
+}
+
+// recipe runs one recipe and returns what its last line says.
+func (r *runner) recipe(ctx context.Context, interpreter, name string, variables []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, recipeTimeout)
+	defer cancel()
+	sources, err := filepath.Abs("python")
+	if err != nil {
+		return "", err
+	}
+	args, prefix := []string{filepath.Join(recipes, name+".py")}, "ok: "
+	if name == packageTests {
+		args, prefix = []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"}, ""
+	}
+	cmd := exec.CommandContext(ctx, interpreter, args...)
+	cmd.Env = append(os.Environ(), append(variables, "PYTHONPATH="+sources, "TRL_EXPERIMENTAL_SILENCE=1")...)
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
+	output, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, text)
+	}
+	last, ok := strings.CutPrefix(text[strings.LastIndex(text, "\n")+1:], prefix)
+	if !ok {
+		return "", errors.New("its last line isn't a report\n" + text)
+	}
+	return last, nil
+}

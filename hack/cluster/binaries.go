@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,27 +15,25 @@ import (
 
 // program is a binary that is built from a module.
 type program struct {
-	name       string // name of the binary
-	pkg        string // import path of its main package
-	module     string // folder under hack/cluster whose go.mod pins it
-	firstBuild string // duration of a first build on 2 cores, including the programs before it
+	name   string // name of the binary
+	pkg    string // import path of its main package
+	module string // folder under hack/cluster whose go.mod pins it
 }
 
-// programs lists every binary in build order. The first four are first, because the envtest suites
-// need only these.
+// programs lists every binary.
 func programs() []program {
-	kubernetes := func(name, firstBuild string) program {
-		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: newest, firstBuild: firstBuild}
+	kubernetes := func(name string) program {
+		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: newest}
 	}
 	return []program{
-		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: newest, firstBuild: "1 minute"},
-		kubernetes("kube-apiserver", "4 minutes"),
-		kubernetes("kubectl", "30 seconds"),
-		kubernetes("kube-controller-manager", "90 seconds"),
-		kubernetes("kube-scheduler", "15 seconds"),
-		kubernetes("kubelet", "30 seconds"),
-		kubernetes("kube-proxy", "15 seconds"),
-		{name: "coredns", pkg: "github.com/coredns/coredns", module: "coredns", firstBuild: "2 minutes"},
+		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: newest},
+		kubernetes("kube-apiserver"),
+		kubernetes("kubectl"),
+		kubernetes("kube-controller-manager"),
+		kubernetes("kube-scheduler"),
+		kubernetes("kubelet"),
+		kubernetes("kube-proxy"),
+		{name: "coredns", pkg: "github.com/csenv/csenv/hack/cluster/kubernetes/coredns", module: newest},
 	}
 }
 
@@ -51,7 +47,7 @@ func modules() []string {
 	for i := range all {
 		all[i] = newest + "-" + all[i]
 	}
-	return append(all, newest, "coredns")
+	return append(all, newest)
 }
 
 // newest is the module folder of the cluster's Kubernetes.
@@ -108,7 +104,7 @@ func (b builder) versionOf(p program) string {
 	case "etcd":
 		return b.pinned[newest]["go.etcd.io/etcd/server/v3"]
 	case "coredns":
-		return b.pinned["coredns"]["github.com/coredns/coredns"]
+		return b.pinned[newest]["github.com/coredns/coredns"]
 	}
 	return b.pinned[p.module]["k8s.io/kubernetes"]
 }
@@ -116,15 +112,16 @@ func (b builder) versionOf(p program) string {
 // folder returns the folder of a module's binaries. Its name contains every version, so that a new
 // version is built and a fresh clone reuses existing binaries.
 func (b builder) folder(module string) string {
-	name := "coredns-" + b.pinned["coredns"]["github.com/coredns/coredns"]
-	if module != "coredns" {
-		name = "kubernetes-" + b.pinned[module]["k8s.io/kubernetes"] + "-etcd-" +
-			b.pinned[newest]["go.etcd.io/etcd/server/v3"]
-	}
-	return filepath.Join(b.cache, "bin", name)
+	return filepath.Join(b.cache, "bin", "kubernetes-"+b.pinned[module]["k8s.io/kubernetes"]+"-etcd-"+
+		b.pinned[newest]["go.etcd.io/etcd/server/v3"])
 }
 
-func (b builder) path(p program) string { return filepath.Join(b.folder(p.module), p.name) }
+func (b builder) path(p program) string {
+	if p.name == "coredns" {
+		return filepath.Join(b.cache, "bin", "coredns-"+b.versionOf(p), p.name)
+	}
+	return filepath.Join(b.folder(p.module), p.name)
+}
 
 // find returns the path of a program by name, even if it isn't built yet.
 func (b builder) find(name string) string {
@@ -138,19 +135,12 @@ func (b builder) find(name string) string {
 
 // ensure builds the missing ones of the named programs, or of all programs if none is named.
 func (b builder) ensure(ctx context.Context, names ...string) error {
-	for _, p := range programs() {
-		if len(names) > 0 && !slices.Contains(names, p.name) {
-			continue
-		}
-		if err := b.ensureOne(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.ensureOf(ctx, newest, names...)
 }
 
-func (b builder) ensureOne(ctx context.Context, p program) error {
-	if built(b.path(p)) {
+// ensureOf is ensure for a module that may have an older Kubernetes.
+func (b builder) ensureOf(ctx context.Context, module string, names ...string) error {
+	if len(b.missing(module, names)) == 0 {
 		return nil
 	}
 	release, err := lock(ctx, filepath.Join(b.cache, "build.lock"), b.progress)
@@ -158,78 +148,76 @@ func (b builder) ensureOne(ctx context.Context, p program) error {
 		return err
 	}
 	defer release()
-	if built(b.path(p)) {
+	wanted := b.missing(module, names)
+	if len(wanted) == 0 {
 		return nil
 	}
-	start := time.Now()
-	sayf(b.progress, "building %s %s (a first build takes about %s on 2 cores)", p.name, b.versionOf(p), p.firstBuild)
-	if err := b.build(ctx, p); err != nil {
-		return fmt.Errorf("building %s: %w", p.name, err)
+	var list []string
+	for _, p := range wanted {
+		list = append(list, p.name+" "+b.versionOf(p))
 	}
-	sayf(b.progress, "built %s in %s", p.name, time.Since(start).Round(time.Second))
+	what := "building " + strings.Join(list, ", ")
+	sayf(b.progress, "%s", what)
+	start := time.Now()
+	if err := b.build(ctx, module, wanted); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	sayf(b.progress, "built after %s", time.Since(start).Round(time.Second))
 	return nil
 }
 
-// build compiles to a temporary name in the same folder, so that a killed build leaves no
-// incomplete binary.
-func (b builder) build(ctx context.Context, p program) error {
-	if err := os.MkdirAll(b.folder(p.module), 0o750); err != nil {
+// missing lists the named programs of a module, or all if none is named, that aren't built.
+func (b builder) missing(module string, names []string) (wanted []program) {
+	for _, p := range programs() {
+		p.module = module
+		if (len(names) == 0 || slices.Contains(names, p.name)) && !built(b.path(p)) {
+			wanted = append(wanted, p)
+		}
+	}
+	return wanted
+}
+
+// build compiles programs of one module in one call, which compiles and links on every core.
+// A killed build leaves no incomplete binary, because it compiles to a temporary folder.
+func (b builder) build(ctx context.Context, module string, wanted []program) error {
+	temp := filepath.Join(b.cache, "bin", "building")
+	packages := make([]string, len(wanted))
+	for i, p := range wanted {
+		packages[i] = p.pkg
+	}
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags(module), "-o", temp + "/"},
+		packages...)
+	defer func() { _ = os.RemoveAll(temp) }()
+	if err := runGo(ctx, b.progress, filepath.Dir(b.pinFile(module)), args...); err != nil {
 		return err
 	}
-	temp := b.path(p) + ".building"
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags(p), "-o", temp, p.pkg}
-	dir := filepath.Dir(b.pinFile(p.module))
-	if err := runGo(ctx, b.progress, dir, args...); err != nil {
-		return err
+	for _, p := range wanted {
+		if err := os.MkdirAll(filepath.Dir(b.path(p)), 0o750); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(temp, output(p)), b.path(p)); err != nil {
+			return err
+		}
 	}
-	return os.Rename(temp, b.path(p))
+	return nil
+}
+
+// output is the name that the go command gives a program.
+func output(p program) string {
+	if p.name == "etcd" {
+		return "server"
+	}
+	return p.name
 }
 
 // ldflags strips symbols and sets the version. Without a version the API server reports v0.0.0, and
-// clients complain.
-func (b builder) ldflags(p program) string {
-	flags := "-s -w"
-	if !strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
-		return flags
-	}
-	version := b.versionOf(p)
+// clients complain. Programs without the variables ignore them.
+func (b builder) ldflags(module string) string {
+	version := b.pinned[module]["k8s.io/kubernetes"]
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	const stamp = " -X k8s.io/component-base/version."
-	return flags + stamp + "gitVersion=" + version + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
-}
-
-// runGo runs the go command in dir for a static build, and prints progress messages.
-func runGo(ctx context.Context, progress io.Writer, dir string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
-	stop := showLife(progress, path.Base(args[len(args)-1]))
-	defer stop()
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, lastLines(output.String(), 20))
-	}
-	return nil
-}
-
-// showLife prints a progress message every 20 seconds until stop is called.
-func showLife(progress io.Writer, what string) (stop func()) {
-	done, start := make(chan struct{}), time.Now()
-	ticker := time.NewTicker(20 * time.Second)
-	go func() {
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				sayf(progress, "    still at %s after %s", what, time.Since(start).Round(time.Second))
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() { close(done) }
+	return "-s -w" + stamp + "gitVersion=" + version + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
 }
 
 // envtestAssets returns the folder of the programs that the envtest suites need, of a minor of
@@ -247,14 +235,8 @@ func (b builder) envtestAssets(ctx context.Context, minor string) (string, error
 	if err := b.ensure(ctx, shared...); err != nil {
 		return "", err
 	}
-	for _, p := range programs() {
-		if !slices.Contains(versioned, p.name) {
-			continue
-		}
-		p.module = newest + "-" + minor
-		if err := b.ensureOne(ctx, p); err != nil {
-			return "", err
-		}
+	if err := b.ensureOf(ctx, newest+"-"+minor, versioned...); err != nil {
+		return "", err
 	}
 	folder := b.folder(newest + "-" + minor)
 	for _, name := range shared {

@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
@@ -99,9 +102,9 @@ func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	f := folders{node: firstNode(), repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
 		state: filepath.Join(dir, "state")}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{
-		"kubernetes":      {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5"},
+		"kubernetes": {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5",
+			"github.com/coredns/coredns": "v1.6.7"},
 		"kubernetes-1.36": {"k8s.io/kubernetes": "v1.36.9"},
-		"coredns":         {"github.com/coredns/coredns": "v1.6.7"},
 	}}
 	for module := range b.pinned {
 		if err := os.MkdirAll(filepath.Dir(b.pinFile(module)), 0o755); err != nil {
@@ -111,48 +114,106 @@ func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	return b
 }
 
-func TestLdflagsStampKubernetesOnly(t *testing.T) {
+func TestLdflagsStampTheVersionOfTheModule(t *testing.T) {
 	b := sampleBuilder(t, io.Discard)
 	stamp := "k8s.io/component-base/version."
-	want := "-s -w -X " + stamp + "gitVersion=v1.2.3 -X " + stamp + "gitMajor=1 -X " + stamp + "gitMinor=2"
-	for _, p := range programs() {
-		expected := want
-		if p.name == "etcd" || p.name == "coredns" {
-			expected = "-s -w"
-		}
-		if got := b.ldflags(p); got != expected {
-			t.Errorf("%s: %s", p.name, got)
+	for module, want := range map[string]string{
+		"kubernetes":      stamp + "gitVersion=v1.2.3 -X " + stamp + "gitMajor=1 -X " + stamp + "gitMinor=2",
+		"kubernetes-1.36": stamp + "gitVersion=v1.36.9 -X " + stamp + "gitMajor=1 -X " + stamp + "gitMinor=36",
+	} {
+		if got := b.ldflags(module); got != "-s -w -X "+want {
+			t.Errorf("%s: %s", module, got)
 		}
 	}
 }
 
-// fakeGo appends its arguments to the log and writes a file at the path of -o.
-const fakeGo = `echo "$CGO_ENABLED $(basename "$PWD") $*" >> "$LOG"
-while [ $# -gt 1 ]; do [ "$1" = -o ] && echo program > "$2"; shift; done`
+// CoreDNS has the plugins of the Corefile: of another it says "unknown directive" and ends.
+func TestCoreDNSHasThePluginsOfItsConfiguration(t *testing.T) {
+	words := func(file, pattern string) []string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, match[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	used := words("config/Corefile", `(?m)^\t([a-z]+)`)
+	if diff := cmp.Diff(used, words("kubernetes/coredns/main.go", `coredns/plugin/([a-z]+)"`)); diff != "" {
+		t.Errorf("plugins (-configured +compiled):\n%s", diff)
+	}
+}
 
-func TestEnsureBuildsOnceAndInOrder(t *testing.T) {
+// fakeGo appends the arguments of a build to the log and writes the programs into the folder of -o.
+const fakeGo = `[ "$1" = build ] || exit 1
+echo "$CGO_ENABLED $(basename "$PWD") $*" >> "$LOG"
+while [ "$1" != -o ]; do shift; done
+mkdir -p "$2" && cd "$2" && shift 2
+for package; do
+	case "$package" in */etcd/server/v3) echo etcd > server ;; *) echo program > "$(basename "$package")" ;; esac
+done`
+
+func TestEnsureBuildsOnceAndTogether(t *testing.T) {
 	calls := fakePrograms(t, map[string]string{"go": fakeGo})
 	var progress bytes.Buffer
 	b := sampleBuilder(t, &progress)
 	for range 2 {
-		if err := b.ensure(t.Context(), "kubectl", "etcd"); err != nil {
+		if err := b.ensure(t.Context(), "kubectl", "etcd", "coredns"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	temp := filepath.Join(b.cache, "bin", "kubernetes-v1.2.3-etcd-v3.4.5")
-	etcd := "0 kubernetes build -trimpath -buildvcs=false -ldflags -s -w -o " + temp +
-		"/etcd.building go.etcd.io/etcd/server/v3\n"
-	log := calls.log(t)
-	if !strings.HasPrefix(log, etcd) || strings.Count(log, "\n") != 2 ||
-		!strings.HasSuffix(log, "k8s.io/kubernetes/cmd/kubectl\n") {
-		t.Errorf("calls:\n%s", log)
+	bin := filepath.Join(b.cache, "bin")
+	want := "0 kubernetes build -v -trimpath -buildvcs=false -ldflags " + b.ldflags("kubernetes") + " -o " + bin +
+		"/building/ go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kubectl " +
+		"github.com/csenv/csenv/hack/cluster/kubernetes/coredns\n"
+	if diff := cmp.Diff(want, calls.log(t)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	entries, _ := filepath.Glob(filepath.Join(temp, "*"))
-	if diff := cmp.Diff([]string{temp + "/etcd", temp + "/kubectl"}, entries); diff != "" {
+	entries, _ := filepath.Glob(filepath.Join(bin, "*", "*"))
+	kubernetes := bin + "/kubernetes-v1.2.3-etcd-v3.4.5"
+	if diff := cmp.Diff([]string{bin + "/coredns-v1.6.7/coredns", kubernetes + "/etcd", kubernetes + "/kubectl"},
+		entries); diff != "" {
 		t.Errorf("built (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(progress.String(), "building etcd v3.4.5 (a first build takes about") {
-		t.Errorf("said %q", progress.String())
+	if got := progress.String(); !strings.Contains(got, "building etcd v3.4.5, kubectl v1.2.3, coredns v1.6.7\n") {
+		t.Errorf("said %q", got)
+	}
+	// A program that is missing is built alone.
+	if err := b.ensure(t.Context(), "kubelet", "etcd"); err != nil {
+		t.Fatal(err)
+	}
+	log := calls.log(t)
+	if strings.Count(log, "\n") != 2 || !strings.HasSuffix(log, "/building/ k8s.io/kubernetes/cmd/kubelet\n") {
+		t.Errorf("calls:\n%s", log)
+	}
+}
+
+func TestBuildState(t *testing.T) {
+	for want, at := range map[string]struct{ begun, total int }{
+		"finding modules and packages, 1m30s": {0, 3000},
+		"12 packages, 1m30s":                  {12, 0},
+		"[######..............] 900 of 3000 packages, 1m30s, about 3m30s left": {900, 3000},
+		"[....................] 149 of 3000 packages, 1m30s":                   {149, 3000},
+		"linking, 1m30s": {3000, 3000},
+	} {
+		if got := buildState(at.begun, at.total, 90*time.Second); got != want {
+			t.Errorf("%d of %d: %q, want %q", at.begun, at.total, got, want)
+		}
+	}
+}
+
+func TestPackageLogCountsPackages(t *testing.T) {
+	var log packageLog
+	for _, text := range []string{"go: downloading k8s.io/api v0.37.1\n", "net/http\nk8s.io/api/core/v1\n"} {
+		if _, err := log.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log.lines() != 2 || !strings.HasPrefix(log.text(), "go: downloading ") {
+		t.Errorf("%d packages, %q", log.lines(), log.text())
 	}
 }
 
@@ -220,8 +281,8 @@ func TestEnvtestAssetsOfAnOlderKubernetes(t *testing.T) {
 		}
 	}
 	log := calls.log(t)
-	if strings.Count(log, "\n") != 4 || strings.Count(log, "0 kubernetes-1.36 build ") != 2 ||
-		strings.Count(log, "gitVersion=v1.36.9 ") != 2 {
+	if strings.Count(log, "\n") != 2 || strings.Count(log, "0 kubernetes-1.36 build ") != 1 ||
+		strings.Count(log, "gitVersion=v1.36.9 ") != 1 {
 		t.Errorf("calls:\n%s", log)
 	}
 	_, err := b.envtestAssets(t.Context(), "1.20")

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // cniFolder is the folder of the CNI plugins in Debian and Ubuntu.
@@ -109,7 +110,9 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	stop := showLife(progress, "apt-get "+args[0])
+	stop := showLife(progress, func(elapsed time.Duration) string {
+		return fmt.Sprintf("apt-get %s, %s", args[0], elapsed.Round(time.Second))
+	})
 	defer stop()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running apt-get %s: %w\n%s", strings.Join(args, " "), err, lastLines(string(out), 15))

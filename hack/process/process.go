@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,16 +133,24 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// FreeAddresses returns n different free addresses of the loopback interface.
+// FreeAddresses returns n different free addresses of the loopback interface, for programs that get
+// their addresses as flags. Their ports are below those that the kernel gives to connections and to
+// listeners without a port, so that no other program is given one of them before it is used.
 func FreeAddresses(ctx context.Context, n int) ([]string, error) {
+	const first, end, maxFailures = 20_000, 30_000, 1_000
 	var addresses []string
-	for range n {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	for failures := 0; len(addresses) < n; {
+		port := first + rand.IntN(end-first) //nolint:gosec // not a secret
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
+			if failures++; failures == maxFailures {
+				return nil, fmt.Errorf("finding a free port: %w", err)
+			}
+			continue
 		}
 		defer l.Close() // closed at the end, so that no port is returned twice
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, address)
 	}
 	return addresses, nil
 }

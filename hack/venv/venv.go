@@ -29,6 +29,8 @@ const heartbeat = 15 * time.Second
 type Maker struct {
 	// Command is the Python interpreter that creates them.
 	Command string
+	// NoDeps installs only the listed packages, also if they ask for more or for other versions.
+	NoDeps bool
 	// Progress receives a message before each long step.
 	Progress io.Writer
 	// Run runs a command and returns what it printed.
@@ -94,8 +96,11 @@ func (m Maker) create(ctx context.Context, path string) error {
 // that can't be reached from a list that can't be satisfied.
 func (m Maker) fill(ctx context.Context, interpreter, requirements string) error {
 	stop := m.beat()
-	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
-		requirements)
+	args := []string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements}
+	if m.NoDeps {
+		args = append(args, "--no-deps")
+	}
+	output, err := m.Run(ctx, interpreter, args...)
 	stop()
 	if err == nil {
 		return nil

@@ -1,14 +1,17 @@
-// Package testkit holds helpers that the tests of several packages share: the public catalogue and
-// JSON Schemas.
+// Package testkit holds helpers that the tests of several packages share: the public catalogue,
+// JSON Schemas, free addresses and the memory in use.
 package testkit
 
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"strings"
+	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -27,6 +30,17 @@ func Catalog(tb TB) *scenarios.Catalog {
 		tb.Fatal(err)
 	}
 	return c
+}
+
+// FreeAddresses returns n different addresses that servers can get as flags before they listen
+// there.
+func FreeAddresses(tb testing.TB, n int) []string {
+	tb.Helper()
+	addresses, err := process.FreeAddresses(tb.Context(), n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return addresses
 }
 
 // JSON encodes a value that is known to be encodable.
@@ -70,4 +84,35 @@ func Validate(tb TB, schema *jsonschema.Schema, text string) {
 	if err := schema.Validate(value); err != nil {
 		tb.Fatalf("%s: %v", text, err)
 	}
+}
+
+// PlainJSON encodes a value as observations are encoded: without the escapes for HTML.
+func PlainJSON(tb TB, v any) string {
+	tb.Helper()
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		tb.Fatalf("encoding: %v", err)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// CheckAppendJSON checks that a value's own JSON is that of encoding/json.
+func CheckAppendJSON(tb TB, v interface {
+	AppendJSON(b []byte) ([]byte, error)
+}) {
+	tb.Helper()
+	got, err := v.AppendJSON([]byte("before"))
+	if want := "before" + PlainJSON(tb, v); err != nil || string(got) != want {
+		tb.Fatalf("AppendJSON: %v\n%s, want\n%s", err, got, want)
+	}
+}
+
+// HeapInUse returns the bytes of reachable objects.
+func HeapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // fewer bytes than an int64 counts
 }

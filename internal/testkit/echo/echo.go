@@ -110,6 +110,15 @@ type state struct {
 	RewardMode episode.RewardMode `json:"reward_mode"`
 }
 
+// Steps implements episode.Stepped.
+func (s state) Steps() int { return s.StepCount }
+
+// WithSteps implements episode.Stepped.
+func (s state) WithSteps(steps int) any {
+	s.StepCount = steps
+	return s
+}
+
 func (e *echo) Reset(o episode.Options) (episode.Result, error) {
 	if o.Task != "" && o.Task != "talk" {
 		return episode.Result{}, fmt.Errorf("%w %q: the task is talk", episode.ErrUnknownTask, o.Task)
@@ -123,6 +132,11 @@ func (e *echo) Reset(o episode.Options) (episode.Result, error) {
 	o.Task = "talk"
 	*e = echo{options: o, reset: true, refusing: e.refusing}
 	return episode.Result{Observation: Observation{Text: "hello", Seed: o.Seed}}, nil
+}
+
+func (e *echo) Fork() episode.Environment {
+	fork := *e
+	return &fork
 }
 
 func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, error) {

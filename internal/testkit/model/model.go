@@ -126,7 +126,7 @@ func (e *Endpoint) Calls() int64 { return e.calls.Load() }
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked, err := read(r)
 	if err == nil && asked.Trial() {
-		respond(w, map[string]any{"role": "assistant", "content": "ready"})
+		respond(w, asked, map[string]any{"role": "assistant", "content": "ready"})
 		return
 	}
 	asked.N = e.calls.Add(1)
@@ -145,20 +145,45 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.Shape != nil {
 		e.Shape(asked, answer)
 	}
-	respond(w, answer)
+	respond(w, asked, answer)
 }
 
-func respond(w http.ResponseWriter, answer map[string]any) {
+func respond(w http.ResponseWriter, asked Request, answer map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(map[string]any{
-		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
-		"choices": []any{map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}},
+	choice := map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}
+	body := map[string]any{
+		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted", "choices": []any{choice},
 		"usage": map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens,
 			"total_tokens": PromptTokens + CompletionTokens},
-	}); err != nil {
+	}
+	if string(asked.Raw["return_token_ids"]) == "true" { // as vLLM does
+		body["prompt_token_ids"] = TokenIDs(asked.N, PromptTokens)
+		choice["token_ids"] = TokenIDs(-asked.N, CompletionTokens)
+	}
+	if string(asked.Raw["logprobs"]) == "true" {
+		content := make([]any, CompletionTokens)
+		for i := range content {
+			content[i] = map[string]any{"token": fmt.Sprintf("t%d", i), "logprob": LogProb(i), "bytes": nil,
+				"top_logprobs": []any{}}
+		}
+		choice["logprobs"] = map[string]any{"content": content}
+	}
+	if err := json.NewEncoder(w).Encode(body); err != nil {
 		panic(http.ErrAbortHandler) // the agent has disconnected
 	}
 }
+
+// TokenIDs returns n ids, which differ by request.
+func TokenIDs(request int64, n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(request&0xffff)<<8 + int32(i)
+	}
+	return ids
+}
+
+// LogProb is the log-probability of the token at a place of an answer.
+func LogProb(place int) float64 { return -0.125 * float64(place) }
 
 func read(r *http.Request) (Request, error) {
 	if r.URL.Path != "/v1/chat/completions" {

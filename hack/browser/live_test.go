@@ -3,16 +3,25 @@ package browser
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
 // liveTimeout is the time within which a page shows a change of its store.
-const liveTimeout = 5 * time.Second
+const liveTimeout = 20 * time.Second
 
-// A page shows new episodes of a run that is under way, without loading again.
+// scriptDelay is how late the script of live updates arrives.
+const scriptDelay = 300 * time.Millisecond
+
+// A page shows new episodes of a run that is under way, without loading again, even if its scripts
+// arrive late.
 func (w *world) testLive(t *testing.T) {
 	for _, tc := range []struct{ name, path string }{
 		{"run", "/runs/_/%s"},
@@ -22,8 +31,7 @@ func (w *world) testLive(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			store := t.TempDir()
 			folder, rest := interrupted(t, w.store, store)
-			site := w.serve(t, store)
-			tab := w.open(t, Looks[0], site)
+			tab := w.open(t, Looks[0], late(t, w.serve(t, store)))
 			path := tc.path
 			if path != "/" {
 				path = fmt.Sprintf(path, folder)
@@ -50,6 +58,27 @@ func (w *world) testLive(t *testing.T) {
 			tab.Close()
 		})
 	}
+}
+
+// late returns a proxy of a site that delays the script of live updates.
+func late(t *testing.T, site *Site) *Site {
+	t.Helper()
+	target, err := url.Parse(site.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/hx-sse.min.js") {
+			select {
+			case <-time.After(scriptDelay):
+			case <-r.Context().Done():
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	return &Site{URL: proxy.URL}
 }
 
 // interrupted copies a run that has only the first half of its episodes, and returns its folder and

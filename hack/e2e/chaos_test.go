@@ -180,11 +180,7 @@ func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 		return ""
 	}
 	pod := pods[chance.IntN(len(pods))]
-	hit := false
-	for _, pid := range processesIn(string(pod.UID), kind) {
-		hit = syscall.Kill(pid, syscall.SIGKILL) == nil || hit
-	}
-	if !hit {
+	if !kill(pod, kind) {
 		return ""
 	}
 	if kind != "runner" {
@@ -193,6 +189,15 @@ func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 		_ = k8s.Delete(ctx, &pod, client.GracePeriodSeconds(0))
 	}
 	return kind + " " + pod.Name
+}
+
+// kill ends a program in a pod at once, and reports whether it ran.
+func kill(pod corev1.Pod, program string) (hit bool) {
+	GinkgoHelper()
+	for _, pid := range processesIn(string(pod.UID), program) {
+		hit = syscall.Kill(pid, syscall.SIGKILL) == nil || hit
+	}
+	return hit
 }
 
 // strikeAPIServer kills the API server and restarts it with the same arguments, if it is a process

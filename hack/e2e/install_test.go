@@ -140,13 +140,13 @@ func removeRunsAndPools(ctx context.Context) {
 		"app.kubernetes.io/managed-by=csenv")
 }
 
-// playSamples applies the samples and compares their scores with those that the README shows.
+// playSamples applies the samples and compares their scores with those that the guide shows.
 func playSamples(ctx context.Context) {
 	GinkgoHelper()
 	kubectl(ctx, "-n", namespace, "apply", "-k", "../../config/samples")
-	readme, err := os.ReadFile("../../README.md")
+	guide, err := os.ReadFile("../../docs/guides/operate-pools.md")
 	Expect(err).NotTo(HaveOccurred())
-	shown := regexp.MustCompile(`(?m)^evaluationrun\.csenv\.dev/(\S+) .* (\d\.\d{4}) +\d\.\d{4} `).FindAllSubmatch(readme, -1)
+	shown := regexp.MustCompile(`(?m)^evaluationrun\.csenv\.dev/(\S+) .* (\d\.\d{4}) +\d\.\d{4} `).FindAllSubmatch(guide, -1)
 	Expect(shown).To(HaveLen(6))
 	for _, row := range shown {
 		name, score := string(row[1]), string(row[2])

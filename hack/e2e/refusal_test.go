@@ -216,7 +216,7 @@ func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 	other := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pod.Name, Namespace: namespace, Finalizers: []string{"csenv.dev/summary"}, Labels: pod.Labels,
-			Annotations: pod.Annotations,
+			Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
 		},
 		Spec: corev1.PodSpec{SchedulerName: "none", RestartPolicy: corev1.RestartPolicyNever,
 			SecurityContext: pod.Spec.SecurityContext, Containers: []corev1.Container{{

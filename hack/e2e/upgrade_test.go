@@ -295,11 +295,15 @@ func revalidate(ctx SpecContext, list string) (objects int, unknown []string) {
 		text, err := object.MarshalJSON()
 		Expect(err).NotTo(HaveOccurred())
 		for _, part := range [][]string{nil, {"--subresource=status"}} {
-			cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace, "replace",
-				"--dry-run=server", "--validate=warn", "-f", "-"}, part...)...)
-			cmd.Stdin = bytes.NewReader(text)
-			out, err := cmd.CombinedOutput()
-			Expect(err).NotTo(HaveOccurred(), "%s %s: %s", object.GetKind(), object.GetName(), out)
+			var out []byte
+			// kubectl reads the object's version first, so a status write in between is a conflict.
+			Eventually(ctx, func(g Gomega) {
+				cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace, "replace",
+					"--dry-run=server", "--validate=warn", "-f", "-"}, part...)...)
+				cmd.Stdin = bytes.NewReader(text)
+				out, err = cmd.CombinedOutput()
+				g.Expect(err).NotTo(HaveOccurred(), "%s %s: %s", object.GetKind(), object.GetName(), out)
+			}).WithTimeout(10 * time.Second).Should(Succeed())
 			for _, field := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(string(out), -1) {
 				unknown = append(unknown, field[1])
 			}

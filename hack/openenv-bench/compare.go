@@ -61,7 +61,7 @@ func measure(ctx context.Context, server string, sessions int, duration time.Dur
 		return row{}, err
 	}
 	w := watcher{row: row{server: server, asked: sessions, idle: before.memory}, process: p, progress: progress}
-	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: json.RawMessage(`{"seed":7}`),
+	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: resetFor(server), Seed: firstSeed,
 		Actions: actionsFor(server), Progress: w.look}
 	w.Result, w.err = load.Run(ctx, cfg)
 	if ctx.Err() != nil {
@@ -100,17 +100,45 @@ func (w *watcher) look(now load.Progress) {
 	}
 }
 
+// firstSeed is the seed of the first episode; each has its own.
+const firstSeed = 1
+
+// resetFor returns the reset of every episode. The default task of tickets is ticket-classify.
+func resetFor(server string) json.RawMessage {
+	switch server {
+	case csenvNoSearch:
+		return json.RawMessage(`{"task":"ticket-resolve"}`)
+	case csenvWorkflow:
+		return json.RawMessage(`{"task":"refund"}`)
+	}
+	return nil
+}
+
 // actionsFor returns the steps of an episode: a short sentence for the echo servers, a search of
-// the knowledge base for the tickets.
+// the knowledge base or a label for the tickets, and a look-up for the workflows.
 func actionsFor(server string) []json.RawMessage {
 	switch server {
-	case csenvTicket:
+	case csenvTicket, officialTicket, officialTicketWorkers:
 		search := json.RawMessage(`{"action_type":"search_knowledge_base","query":"refund"}`)
 		return []json.RawMessage{search, search, search}
+	case csenvNoSearch:
+		return slices.Repeat([]json.RawMessage{json.RawMessage(`{"action_type":"classify","category":"billing"}`)}, 9)
+	case csenvWorkflow:
+		return slices.Repeat([]json.RawMessage{json.RawMessage(
+			`{"action_type":"check_order_status","payload":{"order_id":"LD-1048"}}`)}, 9)
 	case official, officialWorkers:
 		return slices.Repeat([]json.RawMessage{json.RawMessage(`{"message":"How are you?"}`)}, 100)
 	}
 	return slices.Repeat([]json.RawMessage{json.RawMessage(`{"action_type":"say","message":"How are you?"}`)}, 100)
+}
+
+// reference returns the official server that plays the same environment, or the echo.
+func reference(server string) string {
+	switch server {
+	case csenvTicket, officialTicket, officialTicketWorkers:
+		return officialTicket
+	}
+	return official
 }
 
 func summary(r row) string {
@@ -154,13 +182,42 @@ func line(r row, rows []row) string {
 		return fmt.Sprintf("| %d | %s | 0 | – | – | – | – | – | – | – | – | %s |\n", r.asked, r.server, r.err)
 	}
 	ratio := "–"
-	if o := find(rows, official, r.asked); o != nil {
+	if o := find(rows, reference(r.server), r.asked); o != nil {
 		ratio = fmt.Sprintf("%.1f", r.StepsPerSecond()/o.StepsPerSecond())
 	}
 	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %s | %.0f MiB | %s | %s |\n", r.asked, r.server,
 		r.Sessions, r.StepsPerSecond(), ratio,
 		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), r.cpu.Round(100*time.Nanosecond), float64(
 			r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
+}
+
+// kinds are the kinds of steps whose cost beside the bare echo is shown.
+var kinds = []struct{ name, server string }{
+	{"echo", csenvEcho}, {"ticket, with a search", csenvTicket}, {"ticket, without a search", csenvNoSearch},
+	{"workflow", csenvWorkflow},
+}
+
+// sharesOf shows the steps per second of each kind of step as a share of those of the bare echo.
+func sharesOf(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| step | 100 sessions | 400 sessions | CPU per step, 100 sessions |\n|---|---|---|---|\n")
+	for _, kind := range kinds {
+		cost := "–"
+		if r := find(rows, kind.server, 100); r != nil {
+			cost = r.cpu.Round(100 * time.Nanosecond).String()
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind.name, share(rows, kind.server, 100),
+			share(rows, kind.server, 400), cost)
+	}
+	return b.String()
+}
+
+func share(rows []row, server string, sessions int) string {
+	r, echo := find(rows, server, sessions), find(rows, bare, sessions)
+	if r == nil || echo == nil {
+		return "not measured"
+	}
+	return fmt.Sprintf("%.0f %%", 100*r.StepsPerSecond()/echo.StepsPerSecond())
 }
 
 // find returns the row of a server with that number of sessions, or nil if it wasn't measured.

@@ -57,6 +57,42 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestReferenceOfTickets(t *testing.T) {
+	result := func(steps int64) load.Result {
+		return load.Result{Sessions: 100, Steps: steps, Elapsed: time.Second}
+	}
+	rows := []row{{server: official, asked: 100, Result: result(10)},
+		{server: officialTicket, asked: 100, Result: result(5)}, {server: csenvTicket, asked: 100, Result: result(40)},
+		{server: csenvWorkflow, asked: 100, Result: result(40)}}
+	for i, want := range map[int]string{1: "| 5 | 1.0 |", 2: "| 40 | 8.0 |", 3: "| 40 | 4.0 |"} {
+		if got := line(rows[i], rows); !strings.Contains(got, want) {
+			t.Errorf("row %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	result := func(steps int64) load.Result { return load.Result{Steps: steps, Elapsed: time.Second} }
+	rows := []row{
+		{server: bare, asked: 100, Result: result(1000)},
+		{server: csenvEcho, asked: 100, Result: result(700), cpu: 8149},
+		{server: csenvTicket, asked: 100, Result: result(200)},
+		{server: csenvNoSearch, asked: 100, Result: result(400)},
+		{server: bare, asked: 400, Result: result(2000)}, {server: csenvNoSearch, asked: 400, Result: result(1000)},
+		{server: csenvWorkflow, asked: 400, err: errors.New("no session opened")},
+	}
+	want := `| step | 100 sessions | 400 sessions | CPU per step, 100 sessions |
+|---|---|---|---|
+| echo | 70 % | not measured | 8.1µs |
+| ticket, with a search | 20 % | not measured | 0s |
+| ticket, without a search | 40 % | 50 % | 0s |
+| workflow | not measured | not measured | – |
+`
+	if diff := cmp.Diff(want, sharesOf(rows)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	result := func(steps int64, p99, connect time.Duration, open int) load.Result {
 		return load.Result{Sessions: open, Steps: steps, Elapsed: time.Second, Step: load.Latencies{P99: p99},
@@ -89,12 +125,12 @@ func TestTargets(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Chdir("../..")
 	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1,
-		Elapsed: time.Second}}}, 8*time.Second, "make it")
+		Elapsed: time.Second}}}, agreement{episodes: 3, full: 2, part: 1}, 8*time.Second, "make it")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"`make it`", "8s of steps", "openenv 0.", runtime.Version(),
-		"| 1 | bare-echo | 1 | 1 |", "not measured"} {
+		"| 1 | bare-echo | 1 | 1 |", "not measured", "3 episodes: 2 with the full reward", "## Figures of others"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -18,7 +18,7 @@ import (
 var documentText string
 
 // document renders the results as Markdown.
-func document(rows []row, duration time.Duration, command string) (string, error) {
+func document(rows []row, agreed agreement, duration time.Duration, command string) (string, error) {
 	requirements, err := os.ReadFile(filepath.Join(upstreamFolder, "requirements.txt"))
 	if err != nil {
 		return "", fmt.Errorf("reading the official server's requirements (run this from the checkout's root): %w", err)
@@ -30,8 +30,8 @@ func document(rows []row, duration time.Duration, command string) (string, error
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{
 		"Command": command, "Machine": machine(), "Go": runtime.Version(), "Packages": packages(string(requirements)),
-		"Duration": duration,
-		"Targets":  targetsOf(rows), "Table": tableOf(rows),
+		"Duration": duration, "Agreed": agreed, "Compared": agreed.episodes > 0,
+		"Targets": targetsOf(rows), "Shares": sharesOf(rows), "Table": tableOf(rows),
 	})
 	return out.String(), err
 }

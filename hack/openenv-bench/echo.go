@@ -68,6 +68,11 @@ func (e *echo) Step(_ context.Context, raw json.RawMessage) (episode.Result, err
 	return episode.Result{Observation: echoObservation{message, len(message)}, Reward: 100 * int64(len(message))}, nil
 }
 
+func (e *echo) Fork() episode.Environment {
+	fork := *e
+	return &fork
+}
+
 func (e *echo) State() any {
 	return struct {
 		EpisodeID string `json:"episode_id"`

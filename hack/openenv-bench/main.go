@@ -1,10 +1,11 @@
 // Command openenv-bench compares csenv's environment server with the official Python one, on this
 // machine and under the same load.
 //
-// It runs five servers one after another, each in its own process: a bare echo on csenv's WebSocket
-// library (the upper bound), csenv's server with an echo environment, csenv's server with the
-// ticket environment, and the official server from PyPI with an echo environment and the C speedups
-// of its HTTP stack, once with one worker and once with one worker per processor. Package load
+// It runs the servers one after another, each in its own process: a bare echo on csenv's WebSocket
+// library (the upper bound), csenv's server with an echo environment, with tickets and with
+// workflows, and the official server from PyPI with the C speedups of its HTTP stack: with an echo
+// environment and with the same tickets, each with one worker and with one per processor. It first
+// checks that episodes of the same tickets give the same rewards on both servers. Package load
 // generates the load: every session has one message in flight. The result is the page
 // docs/benchmark.md.
 package main
@@ -15,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +44,8 @@ type options struct {
 
 func newCommand(stdout, progress io.Writer) *cobra.Command {
 	o := options{sessions: "1,100,400,2000,10000,19000", duration: 8 * time.Second,
-		servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
+		servers: []string{bare, csenvEcho, csenvTicket, csenvNoSearch, csenvWorkflow, official, officialWorkers,
+			officialTicket, officialTicketWorkers}}
 	cmd := &cobra.Command{
 		Use: "openenv-bench", Short: "Compare csenv's environment server with the official Python one",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
@@ -51,11 +54,17 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var agreed agreement
+			if slices.Contains(o.servers, csenvTicket) && slices.Contains(o.servers, officialTicket) {
+				if agreed, err = agreeOnTickets(cmd.Context(), progress); err != nil {
+					return err
+				}
+			}
 			rows, err := compare(cmd.Context(), o, sizes, progress)
 			if err != nil {
 				return err
 			}
-			text, err := document(rows, o.duration, "make bench-openenv")
+			text, err := document(rows, agreed, o.duration, "make bench-openenv")
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
@@ -34,8 +35,13 @@ const (
 	bare            = "bare-echo"
 	csenvEcho       = "csenv-echo"
 	csenvTicket     = "csenv-ticket"
+	csenvNoSearch   = "csenv-ticket-nosearch"
+	csenvWorkflow   = "csenv-workflow"
 	official        = "openenv-python"
 	officialWorkers = "openenv-python-workers"
+
+	officialTicket        = "openenv-python-ticket"
+	officialTicketWorkers = "openenv-python-ticket-workers"
 )
 
 const upstreamFolder = "hack/openenv-bench/upstream"
@@ -68,12 +74,12 @@ func handlerOf(name string) (http.Handler, error) {
 		return bareEcho(), nil
 	case csenvEcho:
 		kind = newEchoKind()
-	case csenvTicket:
+	case csenvTicket, csenvNoSearch, csenvWorkflow:
 		catalog, err := scenarios.Public()
 		if err != nil {
 			return nil, err
 		}
-		if kind, err = ticket.New(catalog, offline.New()); err != nil {
+		if kind, err = kindOf(name, catalog); err != nil {
 			return nil, err
 		}
 	default:
@@ -87,6 +93,13 @@ func handlerOf(name string) (http.Handler, error) {
 		return nil, err
 	}
 	return server.Handler(), nil
+}
+
+func kindOf(name string, catalog *scenarios.Catalog) (episode.Kind, error) {
+	if name == csenvWorkflow {
+		return workflow.New(catalog, offline.New())
+	}
+	return ticket.New(catalog, offline.New())
 }
 
 // server is a running server, which leads a process group.
@@ -126,25 +139,39 @@ func start(ctx context.Context, name string, progress io.Writer) (*server, error
 
 func commandOf(ctx context.Context, name, address string, progress io.Writer) (*exec.Cmd, error) {
 	switch name {
-	case official, officialWorkers:
-		python, err := upstreamPython(ctx, progress)
-		if err != nil {
-			return nil, err
-		}
-		_, port, _ := net.SplitHostPort(address)
-		workers := 1
-		if name == officialWorkers {
-			workers = runtime.NumCPU()
-		}
-		cmd := exec.CommandContext(ctx, python, "server.py", port, strconv.Itoa(workers))
-		cmd.Dir = upstreamFolder
-		return cmd, nil
+	case official:
+		return upstreamCommand(ctx, "server.py", address, 1, progress)
+	case officialWorkers:
+		return upstreamCommand(ctx, "server.py", address, runtime.NumCPU(), progress)
+	case officialTicket:
+		return upstreamCommand(ctx, "tickets.py", address, 1, progress)
+	case officialTicketWorkers:
+		return upstreamCommand(ctx, "tickets.py", address, runtime.NumCPU(), progress)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	return exec.CommandContext(ctx, self, "serve", name, address), nil
+}
+
+// upstreamCommand returns the command of a script that runs the official server.
+func upstreamCommand(ctx context.Context, script, address string, workers int, progress io.Writer) (*exec.Cmd, error) {
+	python, err := upstreamPython(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	cmd := exec.CommandContext(ctx, python, script, port, strconv.Itoa(workers))
+	cmd.Dir = upstreamFolder
+	if script == "tickets.py" {
+		path, err := exportedFile()
+		if err != nil {
+			return nil, err
+		}
+		cmd.Env = append(os.Environ(), ticketsVariable+"="+path)
+	}
+	return cmd, nil
 }
 
 // upstreamPython returns the interpreter of the official server's environment, and creates the
@@ -158,7 +185,8 @@ func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 	return filepath.Join(folder, "bin", "python"), nil
 }
 
-const startTimeout = 60 * time.Second
+// startTimeout is long enough for Python on a busy machine.
+const startTimeout = 3 * time.Minute
 
 // usage is the resource usage of the server's processes.
 type usage struct {

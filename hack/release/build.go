@@ -105,6 +105,7 @@ func (r *release) build(ctx context.Context, out string) error {
 		{"making the image for " + platformNames(imagePlatforms(r.platforms)), r.packImage},
 		{"rendering install.yaml", r.renderManifests},
 		{"packing the chart", r.packChart},
+		{"packing the Python packages", r.packPython},
 		{"writing SBOMs", r.writeSBOMs},
 		{"writing provenance and checksums", r.attest},
 	} {

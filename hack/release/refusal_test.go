@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -97,13 +98,15 @@ func TestUnsignedRelease(t *testing.T) {
 	}
 }
 
-// The registry has what the manifests of the release name, with its signature as a referrer.
-func TestPush(t *testing.T) {
+// pushRelease builds a release and pushes it to a registry. It returns its folder and what was
+// pushed: the image and the chart, by digest.
+func pushRelease(t *testing.T, key *ecdsa.PrivateKey) (r *release, dir string, pushed []string) {
+	t.Helper()
 	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	r := newRelease(t, newProject(t), newKey(t))
+	t.Cleanup(server.Close)
+	r = newRelease(t, newProject(t), key)
 	r.repository = strings.TrimPrefix(server.URL, "http://") + "/team/csenv"
-	dir := build(t, r)
+	dir = build(t, r)
 	pushed, err := push(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +114,12 @@ func TestPush(t *testing.T) {
 	if len(pushed) != 2 || !strings.Contains(pushed[1], "/team/charts/csenv@sha256:") {
 		t.Fatalf("pushed %v", pushed)
 	}
+	return r, dir, pushed
+}
+
+// The registry has what the manifests of the release name, with its signature as a referrer.
+func TestPush(t *testing.T) {
+	r, _, pushed := pushRelease(t, newKey(t))
 	for _, reference := range append(pushed, r.image) {
 		digest, err := name.NewDigest(reference)
 		if err != nil {
@@ -133,11 +142,8 @@ func TestPush(t *testing.T) {
 
 func TestEncryptedKey(t *testing.T) {
 	t.Setenv("COSIGN_PASSWORD", "secret")
-	key := newKey(t)
-	prefix := filepath.Join(t.TempDir(), "cosign")
-	if err := makeKeys(prefix); err != nil {
-		t.Fatal(err)
-	}
+	prefix := newKeys(t)
+	key := readKey(t, prefix)
 	if err := makeKeys(prefix); err == nil {
 		t.Error("a key was overwritten")
 	}

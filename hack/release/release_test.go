@@ -67,6 +67,19 @@ spec:
         env:
         - name: CSENV_IMAGE
           value: csenv
+-- python/pyproject.toml --
+[project]
+name = "customer-support-env"
+version = "0.1.0"
+
+[tool.hatch.build.targets.wheel]
+packages = ["customer_support_env"]
+-- python/customer_support_env/__init__.py --
+"""The package."""
+-- python/openenv-customer-support-env/pyproject.toml --
+[project]
+name = "openenv-customer-support-env"
+version = "0.1.0"
 -- charts/csenv/Chart.yaml --
 apiVersion: v2
 name: csenv
@@ -119,17 +132,28 @@ func writeFile(t *testing.T, name string, content []byte) {
 	}
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+// newKeys makes a key pair, and returns the path of its files without their endings.
+func newKeys(t *testing.T) string {
 	t.Helper()
 	prefix := filepath.Join(t.TempDir(), "cosign")
 	if err := makeKeys(prefix); err != nil {
 		t.Fatal(err)
 	}
+	return prefix
+}
+
+func readKey(t *testing.T, prefix string) *ecdsa.PrivateKey {
+	t.Helper()
 	key, err := readPrivateKey(prefix + ".key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return key
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	return readKey(t, newKeys(t))
 }
 
 func newRelease(t *testing.T, repo string, key *ecdsa.PrivateKey) *release {

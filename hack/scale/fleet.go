@@ -30,6 +30,8 @@ type fleet struct {
 	// busy makes every answer report another number of sessions than the one before.
 	busy    atomic.Bool
 	answers atomic.Int64
+	// full are the addresses whose servers have no free session, or almost none while busy.
+	full atomic.Pointer[map[string]bool]
 
 	mu    sync.Mutex
 	pods  map[types.UID]*http.Server // at their addresses
@@ -113,10 +115,7 @@ func (f *fleet) close() error {
 // be measured, and shares its processors.
 func (f *fleet) stats(ctx context.Context, w http.ResponseWriter, address string) {
 	f.asked()
-	active := int64(0)
-	if n := f.answers.Add(1); f.busy.Load() {
-		active = n % f.capacity
-	}
+	active := f.active(address)
 	timer := time.NewTimer(f.delay)
 	defer timer.Stop()
 	select {
@@ -126,6 +125,39 @@ func (f *fleet) stats(ctx context.Context, w http.ResponseWriter, address string
 	w.Header().Set("Content-Type", "application/json")
 	_, err := fmt.Fprintf(w, f.answer, active)
 	f.answered(address, err)
+}
+
+// active is the number of sessions that a server reports.
+func (f *fleet) active(address string) int64 {
+	n, busy := f.answers.Add(1), f.busy.Load()
+	full := f.full.Load()
+	switch {
+	case full != nil && !(*full)[address]:
+		return 0
+	case full != nil && busy:
+		return f.capacity - n%churn
+	case full != nil:
+		return f.capacity
+	case busy:
+		return n % f.capacity
+	}
+	return 0
+}
+
+// churn bounds the sessions of a full server that have ended and aren't replaced yet.
+const churn = 50
+
+// fill has every server that runs now be full, and servers that start later be empty. It returns
+// the number of sessions.
+func (f *fleet) fill() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	full := map[string]bool{}
+	for _, server := range f.pods {
+		full[server.Addr] = true
+	}
+	f.full.Store(&full)
+	return int64(len(full)) * f.capacity
 }
 
 // beginSweep waits for every pod that runs now to be asked once more.

@@ -40,6 +40,7 @@ func scenarios() []scenario {
 			measurePools},
 		{"runs", "one run of very many episodes, then many runs at the same time, with runners that leave summaries " +
 			"signed with the pool's key", measureRuns},
+		{"sessions", "a million sessions, reported by the servers of autoscaled pools that they fill", measureSessions},
 	}
 }
 

@@ -209,16 +209,26 @@ func (r *rig) createPools(ctx context.Context, s settings) error {
 		}
 		pool := &v1alpha1.CustomerSupportEnv{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("pool-%03d", i)},
-			Spec: v1alpha1.CustomerSupportEnvSpec{
-				Replicas: new(s.PodsPerPool), Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod},
-				DrainTimeoutSeconds: new(int32(5)),
-			},
+			Spec:       poolSpec(s),
 		}
 		if err := r.client.Create(ctx, pool); err != nil {
 			return fmt.Errorf("creating pools: %w", err)
 		}
 	}
 	return r.awaitPools(ctx, s)
+}
+
+// poolSpec is that of all pools, which are autoscaled if the settings have a maximum.
+func poolSpec(s settings) v1alpha1.CustomerSupportEnvSpec {
+	spec := v1alpha1.CustomerSupportEnvSpec{
+		Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}, DrainTimeoutSeconds: new(int32(5)),
+	}
+	if s.MaxReplicas == 0 {
+		spec.Replicas = new(s.PodsPerPool)
+	} else {
+		spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(s.PodsPerPool), MaxReplicas: s.MaxReplicas}
+	}
+	return spec
 }
 
 func (r *rig) awaitPools(ctx context.Context, s settings) error {

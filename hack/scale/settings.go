@@ -16,6 +16,8 @@ type settings struct {
 	// Pools and PodsPerPool are how many there are of each.
 	Pools       int   `json:"pools"`
 	PodsPerPool int32 `json:"podsPerPool"`
+	// MaxReplicas is the maximum of autoscaled pools, PodsPerPool their minimum.
+	MaxReplicas int32 `json:"maxReplicas"`
 	// AnswerDelay is what a server takes to answer /stats.
 	AnswerDelay metav1.Duration `json:"answerDelay"`
 	// Rest and Load are how long is measured without and with changes.

@@ -1,9 +1,8 @@
 """The official OpenEnv server with an environment that returns each message, like the Go echo."""
 
-import sys
 from uuid import uuid4
 
-import uvicorn
+from launch import serve
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
@@ -43,7 +42,4 @@ class EchoEnvironment(Environment):
 app = create_fastapi_app(EchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=100_000, env_name="echo_env")
 
 if __name__ == "__main__":
-    uvicorn.run(
-        "server:app", host="127.0.0.1", port=int(sys.argv[1]), workers=int(sys.argv[2]),
-        loop="uvloop", http="httptools", ws="websockets", log_level="warning", backlog=4096, timeout_worker_healthcheck=60,
-    )
+    serve("server")

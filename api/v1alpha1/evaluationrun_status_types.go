@@ -190,6 +190,11 @@ type Rollouts struct {
 	// +required
 	Dropped Count `json:"dropped"`
 
+	// forked is the number of tagged episodes that ended and are in no figure, because they were
+	// forked, saved or restored: their trainers may have chosen the best of several continuations.
+	// +optional
+	Forked Count `json:"forked,omitempty"`
+
 	// ledgerKey is the pool's public key at the start of collecting. It verifies the segments.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

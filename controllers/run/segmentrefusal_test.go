@@ -102,11 +102,11 @@ func TestMissingSegmentIsReported(t *testing.T) {
 	collectAs(another)
 	another.Instance, another.Ack = a.instance, 1
 	collectAs(another)
-	a.forge = func(s *score.Segment) { s.Dropped = 4 }
+	a.forge = func(s *score.Segment) { s.Dropped, s.Forked = 4, 5 }
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 ||
-		got.Rollouts.Dropped != 4 {
+		got.Rollouts.Dropped != 4 || got.Rollouts.Forked != 5 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
 	}
 	a.forge = nil

@@ -130,6 +130,7 @@ func foldSegments(d *decision, s snapshot) evaluation.Outcome {
 	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
 	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
 	d.status.Rollouts.Dropped += c.dropped
+	d.status.Rollouts.Forked += c.forked
 	writeCollected(d, s.run, c.sums)
 	showActive(d, s, *c)
 	announceCollected(d, s.run, *c)
@@ -218,11 +219,11 @@ type collected struct {
 	counted []*score.Ledger          // of the segments that were added to the sums
 	refused []refusal
 
-	// errored and dropped are numbers of episodes in those segments. missing is the number of
-	// segments that another client acknowledged or had sealed. It doesn't include those before a
-	// server's first, which may belong to an earlier run of the same name.
-	errored, dropped, missing int64
-	active                    int64
+	// errored, dropped and forked are numbers of episodes in those segments. missing is the number
+	// of segments that another client acknowledged or had sealed. It doesn't include those before
+	// a server's first, which may belong to an earlier run of the same name.
+	errored, dropped, forked, missing int64
+	active                            int64
 
 	silent   int           // servers that didn't reply, or with an error
 	refusing *segmentReply // the first reply with an error
@@ -303,6 +304,7 @@ func (c *collected) count(h segmentReply) {
 	c.counted = append(c.counted, ledger)
 	c.errored += ledger.Opened - ledger.Scored - ledger.Failed
 	c.dropped += h.segment.Dropped
+	c.forked += h.segment.Forked
 }
 
 // collectedBefore reads the sums of the status, and the key that signs the segments.

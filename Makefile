@@ -96,6 +96,12 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 
+.PHONY: examples
+examples: ## Run the recipes of examples/trainers with the trainers' packages (8 GB, once) against a server.
+	@mkdir -p bin
+	@go build -o bin/conformance ./hack/conformance
+	@bin/conformance --suites trainers $(EXAMPLESFLAGS)
+
 .PHONY: ci
 ci: ## Run everything that a change must pass.
 	.ci/run
@@ -109,6 +115,10 @@ test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.
 	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=upgrade'
+
+.PHONY: test-learn
+test-learn: ## Train with examples/learn in the local cluster while servers are restarted and killed (6 minutes).
+	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=learn'
 
 .PHONY: test-browser
 test-browser: ## Test the web pages in Chromium, which is installed with apt-get if it is missing, with axe-core.
@@ -126,6 +136,15 @@ test-alerts: ## Check the alerts and the dashboard with promtool, which is built
 .PHONY: test-docs
 test-docs: ## Check the links of the documentation, and that its index lists every page.
 	go test ./docs
+
+.PHONY: docs
+docs: ## Build the site of docs/ into dist/site, without a link that leads nowhere.
+	@python="$$(go run ./hack/python site hack/site/requirements.txt)"; NO_MKDOCS_2_WARNING=1 "$$python" -m mkdocs build --strict --quiet
+	@echo "dist/site/index.html is written"
+
+.PHONY: test-guides
+test-guides: ## Run the commands of README.md and docs/guides that need no cluster, and compare their output (1 minute).
+	go test ./hack/guides -count=1 -v
 
 .PHONY: test-chart
 test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
@@ -146,8 +165,14 @@ bench: ## Run the benchmarks of the hot paths.
 	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
 
 .PHONY: bench-openenv
-bench-openenv: ## Compare the env server with the official Python one and write docs/benchmark.md (10 minutes).
+bench-openenv: ## Compare the env server with the official Python one and write docs/benchmark.md (20 minutes).
 	go run ./hack/openenv-bench --out docs/benchmark.md $(BENCHFLAGS)
+
+.PHONY: bench-scale
+bench-scale: ## Play 102,000 sessions on six servers that are replaced, and write docs/scale.md (40 minutes).
+	@mkdir -p bin
+	@go build -o bin/bench-scale ./hack/bench-scale
+	@bin/bench-scale --out docs/scale.md --chart docs/pictures/scale.svg --list $(BENCHFLAGS)
 
 .PHONY: conformance
 conformance: ## Test compatibility with OpenEnv and MCP clients, LiteLLM and S3: see docs/conformance.md.
@@ -181,7 +206,10 @@ release-verify: ## Verify every file of dist/ without a network, and the signatu
 	@$(RELEASE) verify --key "$(COSIGN_PUB)"
 
 .PHONY: test-release
-test-release: ## Install dist/ on the local cluster with Helm and with kubectl, play the samples, and remove it.
+test-release: ## Check dist/ with cosign and with the SBOMs' libraries, install it on the local cluster and remove it.
+	@cosign="$$($(subst go tool,go tool -n,$(COSIGN)))"; CSENV_COSIGN="$$cosign" \
+		go test ./hack/release -count=1 -run TestCosignVerifies
+	@python="$$(go run ./hack/python sbom hack/release/requirements.txt)"; "$$python" hack/release/sbom.py dist
 	@CSENV_RELEASE="$(CURDIR)/dist" $(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=helm'
 
 .PHONY: release-keys

@@ -42,6 +42,11 @@ func TestLinksLeadToPagesOfTheSameVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guides, err := filepath.Glob("guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, guides...)
 	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md") {
 		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
 			target := match[1]
@@ -70,6 +75,11 @@ func TestTheIndexListsEveryPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guides, err := filepath.Glob("guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, guides...)
 	index := read(t, "README.md")
 	for _, page := range pages {
 		if page != "README.md" && !strings.Contains(index, "]("+page+")") {

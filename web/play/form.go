@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -98,10 +99,13 @@ func actionsOf(text json.RawMessage) ([]action, error) {
 	if len(types) == 0 {
 		return []action{{Fields: fieldsOf(s, nil)}}, nil
 	}
-	described := map[string]string{}
+	described, named := map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(s.Properties[typeField].Description) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		described[name], _, _ = strings.Cut(text, " Payload: ")
+		var list string
+		if described[name], list, _ = strings.Cut(text, " Payload: "); list != "" {
+			named[name] = strings.Split(strings.TrimSuffix(list, "."), ", ")
+		}
 	}
 	delete(s.Properties, typeField)
 	var actions []action
@@ -110,20 +114,31 @@ func actionsOf(text json.RawMessage) ([]action, error) {
 			continue
 		}
 		a := action{Type: name, Description: described[name]}
-		a.object, a.Fields = variant(s, name)
+		a.object, a.Fields = variant(s, name, named[name])
 		actions = append(actions, a)
 	}
 	return actions, nil
 }
 
+// payloadField holds the values that the description of a kind of action names.
+const payloadField = "payload"
+
 // variant returns the fields of one kind of action, and the field that holds them. The rules of the
-// schema say which fields the kind reads.
-func variant(s schema, name string) (object string, fields []field) {
-	rule := schema{}
+// schema say which fields the kind reads, and the description which values of the payload.
+func variant(s schema, name string, named []string) (object string, fields []field) {
+	rule := schema{Properties: map[string]schema{}}
 	for _, r := range s.AllOf {
-		if r.If != nil && r.Then != nil && r.If.Properties[typeField].Const == any(name) {
-			rule = *r.Then
+		switch {
+		case r.If != nil && r.Then != nil && r.If.Properties[typeField].Const == any(name):
+			rule.Required = append(rule.Required, r.Then.Required...)
+			maps.Copy(rule.Properties, r.Then.Properties)
+		case len(r.AnyOf) == 2 && len(r.AnyOf[1].Properties[typeField].Enum) > 0 &&
+			!slices.Contains(r.AnyOf[1].Properties[typeField].Enum, any(name)):
+			maps.Copy(rule.Properties, r.AnyOf[0].Properties) // what only other kinds read
 		}
+	}
+	if inner := s.Properties[payloadField].object(); inner != nil && named != nil {
+		return payloadField, fieldsOf(*inner, func(property string) bool { return slices.Contains(named, property) })
 	}
 	rule.Required = append(rule.Required, s.Required...)
 	for member, used := range rule.Properties {

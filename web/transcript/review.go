@@ -171,7 +171,7 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	if v != nil {
 		verdict = *v
 	}
-	if parts, err := grader.GradeTicket(t.Ticket, t.Rubric, t.Decisions, verdict); err == nil && graded {
+	if parts, err := grader.GradeTicket(&t.Ticket.Served, t.Rubric, t.Decisions, verdict); err == nil && graded {
 		for _, p := range parts {
 			paid[p.Name] = &Points{Value: p.Earned, Offered: p.Offered}
 		}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -179,6 +181,23 @@ var (
 	runPages = regexp.MustCompile(`^/runs/[^/]+/[^/?]+$`)
 )
 
+// awaitRuns waits until the overview lists those runs, because the pages answer while the store is
+// being read.
+func (p *public) awaitRuns(t *testing.T, names ...string) {
+	t.Helper()
+	missing := names
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 5*time.Minute, true,
+		func(context.Context) (bool, error) {
+			p.read(t, "/")
+			missing = slices.DeleteFunc(missing, func(name string) bool {
+				return strings.Contains(p.answered["/"], name)
+			})
+			return len(missing) == 0, nil
+		}); err != nil {
+		t.Fatalf("the overview doesn't list %v: %s", missing, p.answered["/"])
+	}
+}
+
 // crawl follows all links, and requests what public mode doesn't link.
 func (p *public) crawl(t *testing.T) {
 	t.Helper()
@@ -237,10 +256,9 @@ func TestPublicMode(t *testing.T) {
 	hidden := secrets(t, folder)
 	site := &public{base: start(t, "ui", "--public", "--results", folder, "--listen", "localhost:0", "--no-open"),
 		answered: map[string]string{}}
+	site.awaitRuns(t, "tickets-oracle", "workflows-oracle", "cases-oracle", "tickets-heuristic",
+		"workflows-heuristic", "cases-heuristic")
 	site.crawl(t)
-	if !strings.Contains(site.answered["/"], "tickets-heuristic") {
-		t.Errorf("the overview lists no run: %s", site.answered["/"])
-	}
 	escaped := strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&amp;", "&", "&lt;", "<", "&gt;", ">")
 	for path, text := range site.answered {
 		text = strings.Join(strings.Fields(escaped.Replace(text)), " ")

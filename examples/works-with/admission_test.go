@@ -259,7 +259,7 @@ func (c cluster) awaitPolicies(t *testing.T) {
 
 func (c cluster) eventually(t *testing.T, failure string, done func(context.Context) bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true,
 		func(ctx context.Context) (bool, error) { return done(ctx), nil }); err != nil {
 		t.Fatal(failure)
 	}

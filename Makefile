@@ -6,8 +6,16 @@ SHELL := /bin/bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 IMAGE ?= csenv:dev
-# Extra flags of go test, for example GOTESTFLAGS=-race (which needs a C compiler).
+# Extra flags of go test, for example GOTESTFLAGS='-run TestSchema'.
 GOTESTFLAGS ?=
+# Packages to test, and the flag by which properties draw fewer cases and long tests are left out:
+# empty for all of them.
+PACKAGES ?= ./...
+SHORT ?= -short
+# The packages that `make test-race` tests: those that the gate's time allows, of those that start
+# goroutines.
+RACEPACKAGES ?= ./envserver/openenv/... ./envserver/rollout ./envserver/endpoint ./envserver/grader/llm \
+	./envserver/results ./envserver/load ./controllers/polling ./cmd/csenv/index ./cmd/csenv/ui
 # Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the
 # label s3 build an S3 server first.
 E2EFLAGS ?=
@@ -27,12 +35,19 @@ BUILDER ?=
 COSIGN_KEY ?=
 COSIGN_PUB ?=
 
+# Everything is built and tested with the same flags, so that each package is compiled once.
+BUILDFLAGS := -trimpath -tags $(TAGS)
+
 TOOL := go tool -modfile=hack/tools/go.mod
+# The limit of a package is for tests that hang: they print what every goroutine waits for.
+GOTEST := $(TOOL) gotestsum --format pkgname --hide-summary skipped -- $(BUILDFLAGS) -timeout 30m
 CLUSTER := go run ./hack/cluster
 RELEASE := go run ./hack/release
 COSIGN := go tool -modfile=hack/cosign/go.mod cosign
 
-export CGO_ENABLED ?= $(if $(findstring -race,$(GOTESTFLAGS)),1,0)
+export CGO_ENABLED ?= 0
+# Properties draw the same cases in every run; 0 draws others each time.
+export RAPID_SEED ?= 1
 
 ##@ The two commands
 
@@ -44,15 +59,23 @@ demo: ## Start a local cluster, install csenv, run the samples and print their s
 test: ## Run unit, property and envtest suites (real etcd, kube-apiserver, controllers).
 	@echo "==> finding etcd, kube-apiserver and kube-controller-manager (built from Go modules: 6 minutes, once)"
 	@assets="$$($(CLUSTER) envtest --kubernetes=$(KUBERNETES))"; \
-	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
-	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
+	echo "==> go test $(SHORT) $(PACKAGES) (KUBEBUILDER_ASSETS=$$assets)"; \
+	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" $(GOTEST) $(SHORT) $(GOTESTFLAGS) $(PACKAGES)
+
+.PHONY: test-race
+test-race: ## Run the tests of RACEPACKAGES with the race detector, which needs a C compiler.
+	@$(MAKE) --no-print-directory test CGO_ENABLED=1 GOTESTFLAGS="-race $(GOTESTFLAGS)" PACKAGES="$(RACEPACKAGES)"
+
+.PHONY: test-deep
+test-deep: ## Run what the gate leaves out, or some PARTS of it (hack/deep.sh --list), and print each part's time.
+	@hack/deep.sh $(PARTS)
 
 ##@ Development
 
 .PHONY: build
 build: ## Build all binaries into bin/.
 	@mkdir -p bin
-	go build -trimpath -tags $(TAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+	go build $(BUILDFLAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, and the Helm chart from config.
@@ -103,7 +126,7 @@ examples: ## Run the recipes of examples/trainers with the trainers' packages (8
 	@bin/conformance --suites trainers $(EXAMPLESFLAGS)
 
 .PHONY: ci
-ci: ## Run everything that a change must pass.
+ci: ## Run the gate: everything that a change must pass.
 	.ci/run
 
 ##@ Slow tests

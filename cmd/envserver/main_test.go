@@ -103,7 +103,7 @@ func stats(t *testing.T, ops string) score.Report {
 // eventually waits until the server has checked its packs again, which it does in another process.
 func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Report {
 	t.Helper()
-	deadline, ticker := time.After(2*time.Minute), time.NewTicker(200*time.Millisecond)
+	deadline, ticker := time.After(5*time.Minute), time.NewTicker(200*time.Millisecond)
 	defer ticker.Stop()
 	for {
 		if report := stats(t, ops); report.Packs != nil && holds(*report.Packs) {
@@ -211,7 +211,7 @@ func TestTokensChange(t *testing.T) {
 	}
 	defer client.Close()
 	swap(t, folder, "..2", map[string]string{"token": "new\n"})
-	deadline, ticker := time.After(time.Minute), time.NewTicker(200*time.Millisecond)
+	deadline, ticker := time.After(5*time.Minute), time.NewTicker(200*time.Millisecond)
 	defer ticker.Stop()
 	for status(protocol+"/metadata", "new") != http.StatusOK {
 		select {

@@ -64,7 +64,7 @@ func launchAt(t *testing.T, url string, environment []string, flags ...string) *
 		t.Fatal(err)
 	}
 	go func() { m.ended <- m.cmd.Wait() }()
-	deadline, ticker := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
+	deadline, ticker := time.After(5*time.Minute), time.NewTicker(10*time.Millisecond)
 	defer ticker.Stop()
 	for status(url) != http.StatusOK {
 		select {
@@ -166,7 +166,7 @@ func TestRollingRestart(t *testing.T) {
 			if err != nil || strings.Contains(old.logs.String(), "drain timed out") {
 				t.Errorf("server %d: %v\n%s", i, err, old.logs.String())
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("server %d continues after its last episode", i)
 		}
 		members[i] = begin(t, addresses[i], ops[i], key, addresses)

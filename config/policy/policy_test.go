@@ -75,7 +75,7 @@ func TestTheOperatorsSecrets(t *testing.T) {
 	}
 	refused := func(err error) bool { return err != nil && strings.Contains(err.Error(), refusal) }
 	// The API server follows its policies with a delay.
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			return refused(operator.Create(ctx, secret("probe"), client.DryRunAll)), nil
 		}); err != nil {

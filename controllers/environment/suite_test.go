@@ -31,7 +31,11 @@ import (
 func TestSuite(t *testing.T) {
 	apiserver.Require(t)
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "environment controller")
+	suite, reporter := GinkgoConfiguration()
+	reporter.NoColor = true
+	suite.RandomSeed = 1 // the same order in every run
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+	RunSpecs(t, "CustomerSupportEnv", suite, reporter)
 }
 
 var k8s client.WithWatch

@@ -36,6 +36,8 @@ func TestAgainstAPIServer(t *testing.T) {
 	logf.SetLogger(logr.Discard())
 	suite, reporter := GinkgoConfiguration()
 	reporter.NoColor = true
+	suite.RandomSeed = 1 // the same order in every run
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	RunSpecs(t, "EvaluationRun", suite, reporter)
 }
 

@@ -129,9 +129,9 @@ func TestStopProcessesForcesWhatIgnoresTheSignal(t *testing.T) {
 	<-ended
 }
 
-// eventually polls for up to ten seconds.
+// eventually polls for up to two minutes.
 func eventually(check func() bool) bool {
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !check() {

@@ -191,7 +191,7 @@ func TestFleet(t *testing.T) {
 	}
 	s := f.beginSweep()
 	ask := func(pod types.UID) (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addresses[pod]+":9000/stats", http.NoBody)
 		if err != nil {

@@ -129,7 +129,7 @@ func eventually(t *testing.T, url string, wanted ...string) string {
 // poll waits until a condition is true, or fails with a message.
 func poll(t *testing.T, done func() bool, message func() string) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true,
 		func(context.Context) (bool, error) { return done(), nil }); err != nil {
 		t.Fatal(message())
 	}
@@ -209,7 +209,7 @@ func stream(t *testing.T, url string) <-chan string {
 // await reads lines until one contains a text.
 func await(t *testing.T, lines <-chan string, want string) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(3 * time.Minute)
 	for {
 		select {
 		case line, open := <-lines:

@@ -325,12 +325,12 @@ func get(ctx context.Context, url string, want int) error {
 	return nil
 }
 
-// eventually polls until there is no error left, the manager has ended, or half a minute has
+// eventually polls until there is no error left, the manager has ended, or three minutes have
 // passed.
 func eventually(t *testing.T, done <-chan error, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			select {
 			case err := <-done:

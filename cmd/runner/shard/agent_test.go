@@ -64,7 +64,7 @@ func TestStoppedRunnersSendNoRequests(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for calls.Load() < 3 {
 		select {
 		case err := <-ended:
@@ -83,8 +83,8 @@ func TestStoppedRunnersSendNoRequests(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the runner was stopped") {
 			t.Errorf("error = %v", err)
 		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("the runner still runs after 5 s")
+	case <-time.After(time.Minute):
+		t.Fatal("the runner still runs after a minute")
 	}
 	if n := late.Load(); n > 0 {
 		t.Errorf("%d requests after the runner was stopped", n)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -15,6 +16,8 @@ const (
 	assetsVariable = "KUBEBUILDER_ASSETS"
 	// requiredVariable turns the skip into a failure, for `make test` and CI.
 	requiredVariable = "CSENV_REQUIRE_APISERVER"
+	// patience bounds the start and the end of a server. A busy machine doesn't reach it.
+	patience = 5 * time.Minute
 )
 
 // Require skips the test if there are no binaries of etcd and kube-apiserver.
@@ -39,7 +42,7 @@ func missing(tb testing.TB, message string) {
 // Start returns an API server without the CRDs of csenv. It ends with the test.
 func Start(tb testing.TB) *envtest.Environment {
 	tb.Helper()
-	return start(tb, &envtest.Environment{})
+	return start(tb, &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience})
 }
 
 // StartWithCRDs returns an API server with the CRDs of csenv. It ends with the test.
@@ -103,5 +106,7 @@ func withCRDs() *envtest.Environment {
 		root = filepath.Join(root, "..")
 	}
 	folder := filepath.Join(root, "config", "crd", "bases")
-	return &envtest.Environment{CRDDirectoryPaths: []string{folder}, ErrorIfCRDPathMissing: true}
+	return &envtest.Environment{CRDDirectoryPaths: []string{folder}, ErrorIfCRDPathMissing: true,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
+		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 }

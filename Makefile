@@ -36,11 +36,13 @@ COSIGN_KEY ?=
 COSIGN_PUB ?=
 
 # Everything is built and tested with the same flags, so that each package is compiled once.
-BUILDFLAGS := -trimpath -tags $(TAGS)
+ifeq ($(MAKELEVEL),0)
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=$(TAGS))
+endif
 
 TOOL := go tool -modfile=hack/tools/go.mod
 # The limit of a package is for tests that hang: they print what every goroutine waits for.
-GOTEST := $(TOOL) gotestsum --format pkgname --hide-summary skipped -- $(BUILDFLAGS) -timeout 30m
+GOTEST := $(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 30m
 CLUSTER := go run ./hack/cluster
 RELEASE := go run ./hack/release
 COSIGN := go tool -modfile=hack/cosign/go.mod cosign
@@ -75,7 +77,7 @@ test-deep: ## Run what the gate leaves out, or some PARTS of it (hack/deep.sh --
 .PHONY: build
 build: ## Build all binaries into bin/.
 	@mkdir -p bin
-	go build $(BUILDFLAGS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, and the Helm chart from config.
@@ -115,7 +117,7 @@ manifests: ## Print what `kubectl apply -k config/default` applies.
 .PHONY: learn
 learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 10) and draw its curve: see examples/learn.
 	@mkdir -p bin
-	go build -trimpath -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
+	go build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 

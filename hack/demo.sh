@@ -10,6 +10,10 @@ say() { printf '\n\033[1m==> [%3ds] %s\033[0m\n' "$((SECONDS - started))" "$*"; 
 command -v go >/dev/null || { echo "Go 1.26 or newer is not on PATH: install it from https://go.dev/dl" >&2; exit 1; }
 
 mkdir -p bin
+say "building csenv and playing 40 tickets without a cluster"
+go build -o bin/csenv ./cmd/csenv
+bin/csenv eval ticket-resolve --agent heuristic --results none
+
 say "building the cluster tool"
 go build -o bin/cluster ./hack/cluster
 kubectl() { bin/cluster kubectl -- "$@"; }

@@ -125,10 +125,10 @@ func GetBody(tb testing.TB, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// Eventually polls until the condition holds, for ten seconds at most.
+// Eventually polls until the condition holds, for two minutes at most.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

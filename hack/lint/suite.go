@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"strings"
-
 	"codeberg.org/polyfloyd/go-errorlint/errorlint"
 	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
 	"github.com/gostaticanalysis/nilerr"
@@ -115,37 +112,9 @@ func staticchecks() []*analysis.Analyzer {
 	} {
 		for _, check := range list {
 			if !notDefault[check.Analyzer.Name] {
-				checks = append(checks, confined(check.Analyzer))
+				checks = append(checks, check.Analyzer)
 			}
 		}
 	}
 	return checks
 }
-
-// module is the path of the code that is checked.
-const module = "github.com/csenv/csenv"
-
-// confined keeps staticcheck's intermediate representation to the module and the standard library.
-// That of all dependencies costs a minute, for facts about which of their functions are pure or return nil.
-func confined(a *analysis.Analyzer) *analysis.Analyzer {
-	if a.Name != "buildir" {
-		for _, required := range a.Requires {
-			confined(required)
-		}
-		return a
-	}
-	if confinedIR == nil {
-		confinedIR = a
-		run := a.Run
-		a.Run = func(pass *analysis.Pass) (any, error) {
-			// Analysers that need it are skipped, which is no failure in a dependency.
-			if pass.Module != nil && !strings.HasPrefix(pass.Module.Path, module) {
-				return nil, errors.New("the package is a dependency")
-			}
-			return run(pass)
-		}
-	}
-	return a
-}
-
-var confinedIR *analysis.Analyzer

@@ -51,7 +51,7 @@ func Code(phase api.Phase, n int64, names []string) {
 		fmt.Println() // want `unreachable code \(govet\)`
 	}
 	noDirective()
-	strings.ToUpper("pure") // want `ToUpper.*\(staticcheck\)`
+	fmt.Sprint(n) // want `result of fmt.Sprint call not used \(govet\)`
 }
 
 func logf(format string, args ...any) { fmt.Printf(format, args...) }

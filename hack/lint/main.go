@@ -1,0 +1,66 @@
+// Command lint is the tool of `go vet` with which `make lint` checks every change. Its analysers are
+// those of golangci-lint's set in .golangci.yaml that cost little to build and to run; `make
+// lint-deep` runs the others. Its rules are those of .golangci.yaml, so both see the same ones.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/unitchecker"
+)
+
+func main() {
+	config := new(config)
+	// The rules are passed as text because the go command stores results by the flags of the tool: the
+	// name of a file would hide a change of the file.
+	flag.Var(config, "config", "the text of .golangci.yaml")
+	var all []*analysis.Analyzer
+	for linter, analyzers := range suite(config) {
+		for _, a := range analyzers {
+			all = append(all, config.filtered(linter, a))
+		}
+	}
+	if unit := os.Args[len(os.Args)-1]; isDependency(unit) {
+		unitchecker.Run(unit, facts(all))
+	}
+	unitchecker.Main(all...)
+}
+
+// isDependency says whether the go command wants nothing but the types and facts of a package.
+func isDependency(unit string) bool {
+	if filepath.Ext(unit) != ".cfg" {
+		return false
+	}
+	var u struct{ VetxOnly bool }
+	text, err := os.ReadFile(unit)
+	return err == nil && json.Unmarshal(text, &u) == nil && u.VetxOnly
+}
+
+// facts returns the analysers that tell others about dependencies: functions that format, that never
+// return, that are deprecated, and enumerations. The library would run those that only read such
+// facts, too. Those with staticcheck's intermediate representation are left out because it costs a
+// minute, for facts about which functions of dependencies are pure or return nil.
+func facts(all []*analysis.Analyzer) []*analysis.Analyzer {
+	var found []*analysis.Analyzer
+	seen := map[*analysis.Analyzer]bool{}
+	var visit func(a *analysis.Analyzer) (costly bool)
+	visit = func(a *analysis.Analyzer) bool {
+		costly := a.Name == "buildir"
+		for _, required := range a.Requires {
+			costly = visit(required) || costly
+		}
+		if len(a.FactTypes) > 0 && !costly && !seen[a] {
+			found = append(found, a)
+		}
+		seen[a] = true
+		return costly
+	}
+	for _, a := range all {
+		visit(a)
+	}
+	return found
+}

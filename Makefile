@@ -28,7 +28,8 @@ COSIGN_KEY ?=
 COSIGN_PUB ?=
 
 TOOL := go tool -modfile=hack/tools/go.mod
-CLUSTER := go run ./hack/cluster
+# CSENV_CLUSTER_TOOL and CSENV_PROGRAM name built programs of hack/cluster and cmd/csenv.
+CLUSTER := $(or $(CSENV_CLUSTER_TOOL),go run -trimpath -tags $(TAGS) ./hack/cluster)
 RELEASE := go run ./hack/release
 COSIGN := go tool -modfile=hack/cosign/go.mod cosign
 
@@ -107,6 +108,13 @@ ci: ## Run everything that a change must pass.
 	.ci/run
 
 ##@ Slow tests
+
+.PHONY: test-smoke
+test-smoke: ## Install csenv in a local cluster, play, replace servers, kill the manager and remove it (2 minutes).
+# These flags share compiled packages with the other tests.
+	@finish() { code=$$?; $(CLUSTER) down || exit 1; exit $$code; }; trap finish EXIT; \
+	IMAGE=$(IMAGE) go test -trimpath -tags e2e,$(TAGS) -count=1 -timeout 30m -v ./hack/e2e \
+		-ginkgo.label-filter=smoke -ginkgo.timeout=25m -ginkgo.v $(E2EFLAGS)
 
 .PHONY: test-e2e
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.

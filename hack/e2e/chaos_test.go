@@ -39,7 +39,8 @@ var victims = []string{"manager", "runner", "runner", "envserver", "envserver", 
 // A run is played without failures, and again while the processes that play and count it are killed
 // at random: as often as that takes for KILLS kills. CHAOS_SEED fixes the order of the kills. With
 // NODES=2, one of the two nodes is lost for good with all its processes.
-var _ = Describe("A run under random kills", Label("chaos"), func() {
+var _ = Describe("A run under random kills", Label("chaos"), Ordered, func() {
+	inNamespace("csenv-e2e-chaos")
 	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
 		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
 		chance := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -153,7 +154,7 @@ func loseNode(ctx SpecContext) string {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return len(pids)
-	}).WithTimeout(10 * time.Second).Should(BeZero())
+	}).Should(BeZero())
 	return "node " + lostNode
 }
 
@@ -227,11 +228,11 @@ func strikeAPIServer(ctx SpecContext) string {
 
 	Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
 	// The port is in use until the process has ended.
-	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(
+	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithPolling(
 		closely).Should(MatchError(syscall.ESRCH))
 	Expect(again.Start()).To(Succeed())
 	go func() { _ = again.Wait() }() // reaps it: a later strike may kill it
-	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(
+	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).Should(
 		Succeed())
 	return "kube-apiserver"
 }

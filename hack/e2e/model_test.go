@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -38,14 +40,14 @@ const (
 )
 
 var _ = Describe("A language model that calls tools", Ordered, func() {
+	inNamespace("csenv-e2e-model")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, pooled("asked", "drainTimeoutSeconds: 5"))
 		apply(ctx, poolManifest("asked-workflows", "Workflow"))
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
-			StringData: map[string]string{"key": modelKey}})).To(Succeed())
+		createModelKey(ctx)
 		awaitPool(ctx, "asked")
 		awaitPool(ctx, "asked-workflows")
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(specBound))
 
 	It("is scored as if its endpoint had neither throttled nor hung", func(ctx SpecContext) {
 		runs := []struct {
@@ -87,7 +89,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 				Completion: answers * scripted.CompletionTokens})))
 			Expect(r.model.wrong()).To(BeEmpty())
 		}
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("gets no request while its run is suspended, and none for finished shards after that",
 		func(ctx SpecContext) {
@@ -114,7 +116,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
 			of := shardsBySeed(ctx, "asked", "paused")
 			shards <- of
-			Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
+			Eventually(ctx, counted).WithArguments("paused").Should(Equal("0-1"))
 			Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
 
 			By("suspending the run")
@@ -156,7 +158,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
 			Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
 			Expect(model.wrong()).To(BeEmpty())
-		}, SpecTimeout(5*time.Minute))
+		}, SpecTimeout(specBound))
 })
 
 // mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
@@ -189,7 +191,8 @@ func moodOf(seed int64) mood {
 // model is a scripted model on this machine's side of the node, with a record of its requests.
 type model struct {
 	*scripted.Endpoint
-	url string
+	url     string
+	timeout int // of the runner's requests, in seconds
 
 	mu     sync.Mutex
 	calls  []call
@@ -209,7 +212,7 @@ func serveModel(ctx SpecContext) *model {
 	GinkgoHelper()
 	endpoint, err := scripted.New(policy.Heuristic, nil)
 	Expect(err).NotTo(HaveOccurred())
-	m := &model{Endpoint: endpoint, before: map[int64]int{}}
+	m := &model{Endpoint: endpoint, timeout: modelTimeout, before: map[int64]int{}}
 	endpoint.Fault = func(err error) { m.complain(err.Error()) }
 	endpoint.Shape = m.note
 	server := httptest.NewUnstartedServer(endpoint)
@@ -221,6 +224,70 @@ func serveModel(ctx SpecContext) *model {
 	m.url = server.URL + "/v1"
 	return m
 }
+
+// createModelKey creates the Secret of the runs that a model plays.
+func createModelKey(ctx SpecContext) {
+	GinkgoHelper()
+	Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
+		StringData: map[string]string{"key": modelKey}})).To(Succeed())
+}
+
+// hold makes the model keep the requests of a run's shards from one on until they are released. It
+// must be called before the run exists.
+func (m *model) hold(from int) *hold {
+	h := &hold{from: from, planned: make(chan struct{}), released: make(chan struct{})}
+	m.timeout = 3600 // no request is sent again
+	m.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+		return !h.pass(r.Context(), asked.Seed)
+	}
+	return h
+}
+
+// hold keeps requests until the spec releases them.
+type hold struct {
+	from     int
+	shards   map[int64]int // of the run's episodes, by the seed that the model receives
+	planned  chan struct{} // closed when shards is set
+	released chan struct{}
+	kept     atomic.Int64
+}
+
+// pass waits until the request may be answered, and returns false if its client has left.
+func (h *hold) pass(ctx context.Context, seed int64) bool {
+	select {
+	case <-h.planned:
+	case <-ctx.Done():
+		return false
+	}
+	if h.shards[seed] < h.from {
+		return true
+	}
+	h.kept.Add(1)
+	defer h.kept.Add(-1)
+	select {
+	case <-h.released:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await waits until the shards before those that are held are in the run's figures, and requests of
+// others are kept: the run is under way, and stays so until the release.
+func (h *hold) await(ctx SpecContext, pool, evalrun string) {
+	GinkgoHelper()
+	h.shards = shardsBySeed(ctx, pool, evalrun)
+	close(h.planned)
+	before := map[int]string{0: "", 1: "0"}[h.from]
+	if h.from > 1 {
+		before = fmt.Sprintf("0-%d", h.from-1)
+	}
+	Eventually(ctx, counted).WithArguments(evalrun).Should(Equal(before), "shards in the figures of %s", evalrun)
+	Eventually(ctx, h.kept.Load).Should(BeNumerically(">", 0), "requests of %s that the model keeps", evalrun)
+}
+
+// release answers the requests that are kept, and all that follow.
+func (h *hold) release() { close(h.released) }
 
 // hereAddress returns this machine's address on the node's network, where pods can reach it.
 func hereAddress(ctx SpecContext) string {
@@ -237,7 +304,7 @@ func hereAddress(ctx SpecContext) string {
 // runManifest returns the manifest of a run that the model plays.
 func (m *model) runManifest(name, pool string, tasks []string, extra ...string) string {
 	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: "+
-		"{name: scripted, key: key}}}", m.url, modelTimeout)
+		"{name: scripted, key: key}}}", m.url, m.timeout)
 	return agentManifest(name, pool, agent, tasks, extra...)
 }
 
@@ -331,7 +398,7 @@ func shardsBySeed(ctx SpecContext, pool, evalrun string) map[int64]int {
 	object := &corev1.ConfigMap{}
 	Eventually(ctx, func() error {
 		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
-	}).WithTimeout(time.Minute).Should(Succeed())
+	}).Should(Succeed())
 	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
 	Expect(err).NotTo(HaveOccurred())
 	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)

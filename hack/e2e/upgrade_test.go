@@ -35,14 +35,15 @@ const (
 )
 
 // The previous release is the newest tag before HEAD, or CSENV_UPGRADE_FROM.
-var _ = Describe("An upgrade from the previous release, and back", Label("upgrade"), Serial, func() {
+var _ = Describe("An upgrade from the previous release, and back", Label("upgrade"), Serial, Ordered, func() {
+	inNamespace("csenv-e2e-upgrade")
 	It("loses no episode, counts none twice and cuts no session", func(ctx SpecContext) {
 		old := previousRelease(ctx)
-		head := release{name: "HEAD", folder: "../..", image: "csenv:dev", csenv: csenvTool}
+		head := release{name: "HEAD", folder: "../..", image: "csenv:dev", csenv: csenvTool(ctx)}
 		By("installing " + old.name)
-		kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", "--timeout=90s")
+		kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", timeout)
 		old.install(ctx)
-		DeferCleanup(func(ctx SpecContext) { head.install(ctx) }, NodeTimeout(2*time.Minute))
+		DeferCleanup(func(ctx SpecContext) { head.install(ctx) }, NodeTimeout(specBound))
 
 		u := &upgrade{pinned: old.grading(ctx) != head.grading(ctx)}
 		u.prepare(ctx, old)
@@ -50,7 +51,7 @@ var _ = Describe("An upgrade from the previous release, and back", Label("upgrad
 		u.change(ctx, "back", head, old)
 		u.settle(ctx)
 		AddReportEntry("upgrade from "+old.name+" and back", u.String())
-	}, SpecTimeout(12*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // release is a version of csenv that can be installed.
@@ -97,9 +98,9 @@ func (r release) install(ctx SpecContext) time.Duration {
 			last = time.Now()
 		}
 		return now
-	}).WithTimeout(time.Minute).WithPolling(closely).ShouldNot(Or(BeEmpty(), Equal(before)))
+	}).WithPolling(closely).ShouldNot(Or(BeEmpty(), Equal(before)))
 	without := time.Since(last)
-	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=60s")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", timeout)
 	return without
 }
 
@@ -165,7 +166,7 @@ func (u *upgrade) prepare(ctx SpecContext, old release) {
 	url := nodeURL(ctx, stayingPool)
 	u.holders = gather(ctx, url, "", heldSessions, heldThinking)
 	u.trainers = gather(ctx, url, "trained", heldTrainers, time.Second)
-	Eventually(ctx, collected).WithArguments("trained").WithTimeout(time.Minute).Should(BeNumerically(">", 0))
+	Eventually(ctx, collected).WithArguments("trained").Should(BeNumerically(">", 0))
 }
 
 // change replaces a release while a run plays, and waits for the servers and the run.
@@ -178,7 +179,7 @@ func (u *upgrade) change(ctx SpecContext, evalrun string, from, to release) {
 			sessions += n
 		}
 		return sessions
-	}).WithTimeout(time.Minute).Should(BeNumerically(">", heldSessions+heldTrainers+8))
+	}).Should(BeNumerically(">", heldSessions+heldTrainers+8))
 	servers := podNames(serversOf(ctx, stayingPool))
 	stored := kubectl(ctx, "-n", namespace, "get", "cse,evalrun", "-o", "json")
 	c := change{from: from.name, to: to.name, sessions: u.holders.playing.Load(), counted: collected(ctx, "trained")}
@@ -216,7 +217,7 @@ func (u *upgrade) settle(ctx SpecContext) {
 	Expect(u.holders.losses()).To(BeEmpty())
 	Expect(u.trainers.losses()).To(BeEmpty())
 	ended := u.trainers.episodes.Load()
-	Eventually(ctx, collected).WithArguments("trained").WithTimeout(time.Minute).Should(Equal(ended))
+	Eventually(ctx, collected).WithArguments("trained").Should(Equal(ended))
 	kubectl(ctx, "-n", namespace, "patch", "evalrun", "trained", "--type=merge", "-p",
 		`{"spec":{"activeDeadlineSeconds":1}}`)
 	trained := awaitComplete(ctx, "trained")
@@ -224,7 +225,7 @@ func (u *upgrade) settle(ctx SpecContext) {
 	Expect(trained.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
 	Expect(trained.Status.Rollouts.Dropped).To(BeZero())
 	Expect(trained.Status.Score.Mean).To(Equal(score.Decimal((u.trainers.sum + ended/2) / ended)))
-	kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", "--timeout=90s")
+	kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", timeout)
 }
 
 // String is the table of docs/upgrading.md.
@@ -303,7 +304,7 @@ func revalidate(ctx SpecContext, list string) (objects int, unknown []string) {
 				cmd.Stdin = bytes.NewReader(text)
 				out, err = cmd.CombinedOutput()
 				g.Expect(err).NotTo(HaveOccurred(), "%s %s: %s", object.GetKind(), object.GetName(), out)
-			}).WithTimeout(10 * time.Second).Should(Succeed())
+			}).Should(Succeed())
 			for _, field := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(string(out), -1) {
 				unknown = append(unknown, field[1])
 			}

@@ -110,11 +110,16 @@ ci: ## Run everything that a change must pass.
 ##@ Slow tests
 
 .PHONY: test-smoke
+test-smoke: export CSENV_CLUSTER_NAME := $(or $(CSENV_CLUSTER_NAME),smoke)
 test-smoke: ## Install csenv in a local cluster, play, replace servers, kill the manager and remove it (2 minutes).
 # These flags share compiled packages with the other tests.
-	@finish() { code=$$?; $(CLUSTER) down || exit 1; exit $$code; }; trap finish EXIT; \
+	@finish() { \
+		code=$$?; rm -rf bin/cluster-logs; mkdir -p bin; \
+		if [ $$code != 0 ]; then cp -r "$$(dirname "$$($(CLUSTER) kubeconfig)")/logs" bin/cluster-logs || true; fi; \
+		$(CLUSTER) down || exit 1; exit $$code; }; \
+	trap finish EXIT; \
 	IMAGE=$(IMAGE) go test -trimpath -tags e2e,$(TAGS) -count=1 -timeout 30m -v ./hack/e2e \
-		-ginkgo.label-filter=smoke -ginkgo.timeout=25m -ginkgo.v $(E2EFLAGS)
+		-ginkgo.label-filter=smoke -ginkgo.timeout=25m -ginkgo.v
 
 .PHONY: test-e2e
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.

@@ -88,7 +88,7 @@ func (c *crowd) play(seed int) {
 		default:
 		}
 		seed += liveSessions
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), specBound)
 		err := c.episode(ctx, seed)
 		cancel()
 		if err != nil {

@@ -20,8 +20,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csenv/csenv/api/v1alpha1"
 )
 
 // releaseFolder is the folder of a release. If it is set, the specs install its files instead of
@@ -106,13 +104,11 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 	}, SpecTimeout(specBound))
 
 	It("leaves nothing behind when it is uninstalled, not even while a run is played", func(ctx SpecContext) {
-		apply(ctx, runManifest("long", "support", "Heuristic", []string{task("ticket-resolve", 500)}))
-		Eventually(ctx, func(g Gomega) {
-			var pods corev1.PodList
-			g.Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRun: "long"})).
-				To(Succeed())
-			g.Expect(pods.Items).To(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
-		}).Should(Succeed())
+		createModelKey(ctx)
+		DeferCleanup(func(ctx SpecContext) {
+			kubectl(ctx, "-n", namespace, "delete", "secret", "scripted", "--ignore-not-found")
+		})
+		playHeld(ctx, "long", "support")
 		By("uninstalling the release")
 		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")
 		Eventually(ctx, objectsBeside).WithArguments(before).Should(BeEmpty())

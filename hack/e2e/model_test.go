@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -11,17 +10,14 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
@@ -31,12 +27,10 @@ const (
 	// modelKey is the key of the model's endpoint.
 	modelKey = "sk-of-the-scripted-model"
 	// modelTimeout is the runner's timeout for a request to the model, in seconds.
-	modelTimeout = 3
+	modelTimeout = 6
 	// patience is the number of requests that a runner sends before it ends an attempt at an
 	// episode.
 	patience = 5
-	// silence is the time during which a suspended run may still call servers and models.
-	silence = 5 * time.Second
 )
 
 var _ = Describe("A language model that calls tools", Ordered, func() {
@@ -91,74 +85,48 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		}
 	}, SpecTimeout(specBound))
 
-	It("gets no request while its run is suspended, and none for finished shards after that",
-		func(ctx SpecContext) {
-			const slow = 2 // the first slow shard: it waits until hurry is set
-			tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
-			apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
-			calm := awaitComplete(ctx, "calm")
+	It("gets no request while its run is suspended, and none for finished shards after that", func(ctx SpecContext) {
+		const slow = 2 // the first shard whose requests are held
+		tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
+		apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
+		calm := awaitComplete(ctx, "calm")
 
-			model := serveModel(ctx)
-			shards, hurry := make(chan map[int64]int, 1), make(chan struct{})
-			model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
-				of := <-shards
-				shards <- of
-				if of[asked.Seed] < slow {
-					return false
-				}
-				select {
-				case <-hurry:
-				case <-time.After(time.Second):
-				case <-r.Context().Done():
-				}
-				return false
-			}
-			apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
-			of := shardsBySeed(ctx, "asked", "paused")
-			shards <- of
-			Eventually(ctx, counted).WithArguments("paused").Should(Equal("0-1"))
-			Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
+		model := serveModel(ctx)
+		held := model.hold(func(p place) bool { return p.shard >= slow })
+		apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
+		held.await(ctx, "asked", "paused")
+		Eventually(ctx, counted).WithArguments("paused").Should(Equal("0-1"))
 
-			By("suspending the run")
-			suspended := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
-				`{"spec":{"suspend":true}}`)
-			Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).
-				WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
-			AddReportEntry("the last session of the suspended run was over after",
-				time.Since(suspended).Round(100*time.Millisecond).String())
-			pause(ctx, silence-time.Since(suspended))
-			late := model.since(suspended)
-			if len(late) > 0 {
-				AddReportEntry("the last call of the suspended run came after",
-					late[len(late)-1].at.Sub(suspended).Round(time.Millisecond).String())
-			}
-			Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).
-				WithTimeout(2 * time.Second).Should(BeEmpty())
-			Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
-			Expect(conditionsOf(ctx, "paused")).To(ContainElements(
-				haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
-				haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
+		By("suspending the run")
+		suspended := time.Now()
+		patch(ctx, "evalrun", "paused", `{"spec":{"suspend":true}}`)
+		Eventually(ctx, sessionsByPod).WithArguments("asked").WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
+		AddReportEntry("the last session of the suspended run was over after",
+			time.Since(suspended).Round(100*time.Millisecond).String())
+		Eventually(ctx, podsOf).WithArguments("paused").ShouldNot(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
+		Eventually(ctx, held.kept.Load).Should(BeZero(), "requests whose runner has left")
+		Expect(conditionsOf(ctx, "paused")).To(ContainElements(
+			haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
+			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
+		asked := model.Calls()
 
-			By("resuming it")
-			close(hurry)
-			resumed := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
-				`{"spec":{"suspend":false}}`)
-			paused := awaitComplete(ctx, "paused")
-			again := model.since(resumed)
-			Expect(again).NotTo(BeEmpty())
-			Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] },
-				BeNumerically("<", slow))), "calls for shards that were finished")
-			// Episodes in a server's ledger aren't played again. Only the two episodes that each of
-			// the two runners was playing start again.
-			Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v",
-				model.answeredTwice())
-			Expect(paused.Status.Score).To(Equal(calm.Status.Score))
-			Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
-			Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
-			Expect(model.wrong()).To(BeEmpty())
-		}, SpecTimeout(specBound))
+		By("resuming it")
+		held.release()
+		Expect(model.Calls()).To(Equal(asked), "requests of the suspended run")
+		resumed := time.Now()
+		patch(ctx, "evalrun", "paused", `{"spec":{"suspend":false}}`)
+		paused := awaitComplete(ctx, "paused")
+		again := model.since(resumed)
+		Expect(again).NotTo(BeEmpty())
+		Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return held.places[c.seed].shard },
+			BeNumerically("<", slow))), "calls for shards that were finished")
+		// No request of the others had been answered.
+		Expect(model.answeredTwice()).To(BeEmpty())
+		Expect(paused.Status.Score).To(Equal(calm.Status.Score))
+		Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
+		Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
+		Expect(model.wrong()).To(BeEmpty())
+	}, SpecTimeout(specBound))
 })
 
 // mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
@@ -231,63 +199,6 @@ func createModelKey(ctx SpecContext) {
 	Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
 		StringData: map[string]string{"key": modelKey}})).To(Succeed())
 }
-
-// hold makes the model keep the requests of a run's shards from one on until they are released. It
-// must be called before the run exists.
-func (m *model) hold(from int) *hold {
-	h := &hold{from: from, planned: make(chan struct{}), released: make(chan struct{})}
-	m.timeout = 3600 // no request is sent again
-	m.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
-		return !h.pass(r.Context(), asked.Seed)
-	}
-	return h
-}
-
-// hold keeps requests until the spec releases them.
-type hold struct {
-	from     int
-	shards   map[int64]int // of the run's episodes, by the seed that the model receives
-	planned  chan struct{} // closed when shards is set
-	released chan struct{}
-	kept     atomic.Int64
-}
-
-// pass waits until the request may be answered, and returns false if its client has left.
-func (h *hold) pass(ctx context.Context, seed int64) bool {
-	select {
-	case <-h.planned:
-	case <-ctx.Done():
-		return false
-	}
-	if h.shards[seed] < h.from {
-		return true
-	}
-	h.kept.Add(1)
-	defer h.kept.Add(-1)
-	select {
-	case <-h.released:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// await waits until the shards before those that are held are in the run's figures, and requests of
-// others are kept: the run is under way, and stays so until the release.
-func (h *hold) await(ctx SpecContext, pool, evalrun string) {
-	GinkgoHelper()
-	h.shards = shardsBySeed(ctx, pool, evalrun)
-	close(h.planned)
-	before := map[int]string{0: "", 1: "0"}[h.from]
-	if h.from > 1 {
-		before = fmt.Sprintf("0-%d", h.from-1)
-	}
-	Eventually(ctx, counted).WithArguments(evalrun).Should(Equal(before), "shards in the figures of %s", evalrun)
-	Eventually(ctx, h.kept.Load).Should(BeNumerically(">", 0), "requests of %s that the model keeps", evalrun)
-}
-
-// release answers the requests that are kept, and all that follow.
-func (h *hold) release() { close(h.released) }
 
 // hereAddress returns this machine's address on the node's network, where pods can reach it.
 func hereAddress(ctx SpecContext) string {
@@ -389,25 +300,4 @@ func (m *model) String() string {
 		"throttled, %d hung",
 		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(
 			throttledOnce), m.episodesOf(hungOnce))
-}
-
-// shardsBySeed waits for the run's plan and returns the shard of each episode, keyed by the seed
-// that the model receives.
-func shardsBySeed(ctx SpecContext, pool, evalrun string) map[int64]int {
-	GinkgoHelper()
-	object := &corev1.ConfigMap{}
-	Eventually(ctx, func() error {
-		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
-	}).Should(Succeed())
-	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
-	Expect(err).NotTo(HaveOccurred())
-	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
-	Expect(err).NotTo(HaveOccurred())
-	shards := map[int64]int{}
-	for shard := range plan.Shards {
-		for episode := range plan.Shard(shard) {
-			shards[scripted.SeedOf(secrets.IDKey(plan.Run), episode)] = shard
-		}
-	}
-	return shards
 }

@@ -27,12 +27,22 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	inNamespace("csenv-e2e-results")
 	var s3 *s3Server
 	tasks := []string{task("ticket-resolve", 20)}
-	// A low CPU limit makes a run last as long as the disturbance.
-	slow := "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
-	stored := func(name, credentials string, extra ...string) string {
-		results := fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)
-		return runManifest(name, "storing", "Heuristic", tasks,
-			append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", results}, extra...)...)
+	spec := func(credentials string) []string {
+		return []string{"seed: 5", "parallelism: 4", "concurrency: 4",
+			fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)}
+	}
+	stored := func(name, credentials string) string {
+		return runManifest(name, "storing", "Heuristic", tasks, spec(credentials)...)
+	}
+	// halfStored starts a run that plays half of each shard, and waits until episodes are stored.
+	halfStored := func(ctx SpecContext, name string) *hold {
+		GinkgoHelper()
+		model := serveModel(ctx)
+		held := model.hold(func(p place) bool { return p.episode >= 100 })
+		apply(ctx, model.runManifest(name, "storing", tasks, spec("right")...))
+		held.await(ctx, "storing", name)
+		Eventually(ctx, func() int { return s3.lines(name) }).Should(BeNumerically(">", 0), "stored episodes of %s", name)
+		return held
 	}
 	var peace *v1alpha1.EvaluationRun
 
@@ -42,6 +52,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		apply(ctx, s3.secret("wrong", "guessed"))
 		apply(ctx, poolWith("storing", "replicas: 2"))
 		awaitPool(ctx, "storing")
+		createModelKey(ctx)
 	}, NodeTimeout(specBound))
 
 	It("contain every episode once", func(ctx SpecContext) {
@@ -65,12 +76,10 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	}, SpecTimeout(specBound))
 
 	It("are reused when a runner is killed and started again", func(ctx SpecContext) {
-		apply(ctx, stored("killed", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("killed") }).Should(
-			BeNumerically(">", 0))
+		held := halfStored(ctx, "killed")
 		before := s3.lines("killed")
-		Expect(strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))).NotTo(BeEmpty())
-		Expect(over(ctx, "killed")).To(BeFalse())
+		strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))
+		held.release()
 		killed := awaitEnd(ctx, "killed")
 		AddReportEntry("stored before the kill", before)
 
@@ -94,10 +103,9 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	}, SpecTimeout(specBound))
 
 	It("are not needed for the score of a run whose store dies, which reports the reason", func(ctx SpecContext) {
-		apply(ctx, stored("lost", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("lost") }).Should(
-			BeNumerically(">", 0))
+		held := halfStored(ctx, "lost")
 		s3.kill()
+		held.release()
 		lost := awaitEnd(ctx, "lost")
 		Expect(lost.Status.Score).To(Equal(peace.Status.Score))
 		Expect(lost.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,

@@ -128,8 +128,9 @@ func inNamespace(name string) {
 	AfterAll(deleteNamespace, NodeTimeout(specBound))
 }
 
-var _ = ReportAfterEach(func(report SpecReport) {
-	if report.Failed() {
+// JustAfterEach runs before cleanups, which remove what is to be explained.
+var _ = JustAfterEach(func() {
+	if CurrentSpecReport().Failed() {
 		explain(GinkgoWriter)
 	}
 })
@@ -202,8 +203,10 @@ func createNamespace(ctx context.Context) {
 func deleteNamespace(ctx context.Context) {
 	GinkgoHelper()
 	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	Eventually(ctx, func() bool { return apierrors.IsNotFound(k8s.Delete(ctx, doomed)) }).Should(BeTrue(),
-		"the namespace %s is not gone", namespace)
+	Eventually(ctx, func() bool { return apierrors.IsNotFound(k8s.Delete(ctx, doomed)) }).Should(BeTrue(), func() string {
+		explain(GinkgoWriter)
+		return "the namespace " + namespace + " is not gone"
+	})
 }
 
 // kubectl runs the cluster's kubectl, which must succeed, and returns its output.

@@ -40,7 +40,6 @@ var _ = Describe("A run that collects episodes of trainers", Ordered, func() {
 			g.Expect(serversOf(ctx, "gym")).To(ContainElement(HaveField("DeletionTimestamp", Not(BeNil()))))
 		}).Should(Succeed())
 		killed := strike(ctx, "manager", "", rand.New(rand.NewPCG(1, 1)))
-		Expect(killed).NotTo(BeEmpty())
 		awaitServers(ctx, "gym", 2, HaveField("Name", Not(BeElementOf(before))))
 		Eventually(ctx, players.episodes.Load).Should(BeNumerically(">=", trainedEpisodes))
 		players.leave(ctx)

@@ -29,6 +29,7 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("shown", "Ticket"))
 		awaitPool(ctx, "shown")
+		createModelKey(ctx)
 		kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/ui")
 		DeferCleanup(func(ctx SpecContext) {
 			kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/ui")
@@ -64,7 +65,7 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 		tab, err := b.Open(browser.Looks[0], site.URL)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(tab.Close)
-		apply(ctx, runManifest("watched-run", "shown", "Heuristic", []string{task("ticket-resolve", 25)}))
+		held := playHeld(ctx, "watched-run", "shown")
 		Expect(tab.Load("/")).To(BeEquivalentTo(200))
 		link := `document.querySelector("main a[href*='watched-run']")`
 		Expect(tab.Await(link+" !== null", time.Minute)).To(Succeed())
@@ -73,6 +74,7 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 		Expect(tab.Load(path)).To(BeEquivalentTo(200))
 		_, err = browser.Eval[bool](tab, "window.__opened = true")
 		Expect(err).NotTo(HaveOccurred())
+		held.release()
 		mean := awaitComplete(ctx, "watched-run").Status.Score.Mean
 		// The page was never loaded again.
 		Expect(tab.Await(fmt.Sprintf("window.__opened && document.body.innerText.includes(%q)", mean),

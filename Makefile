@@ -123,7 +123,7 @@ test-smoke: ## Install csenv in a local cluster, play, replace servers, kill the
 
 .PHONY: test-e2e
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
-	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
+	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 120m --vv=false -v --label-filter='!smoke' $(E2EFLAGS) ./hack/e2e
 
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.

@@ -77,7 +77,8 @@ func previousRelease(ctx SpecContext) release {
 		csenv: filepath.Join(folder, "csenv-previous")}
 	Expect(found.Extract(ctx, folder)).To(Succeed())
 	By("building " + old.name)
-	stream(ctx, "go", "-C", folder, "run", "./hack/cluster", "load", "--image", old.image)
+	stream(ctx, "env", "-u", "CSENV_PROGRAM", "CSENV_CLUSTER_DIR="+stateFolder(ctx), "go", "-C", folder, "run",
+		"./hack/cluster", "load", "--image", old.image)
 	run(ctx, "go", "-C", folder, "build", "-trimpath", "-o", old.csenv, "./cmd/csenv")
 	file := filepath.Join(folder, "config", "default", "kustomization.yaml")
 	text, err := os.ReadFile(file)

@@ -324,6 +324,9 @@ func (l local) down(ctx context.Context) error {
 	if err := checkMachine(); err != nil {
 		return err
 	}
+	if err := l.ofThisVersion(); err != nil {
+		return err
+	}
 	record, err := readHostRecord(l.folders)
 	if err != nil {
 		return err

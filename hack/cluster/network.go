@@ -120,8 +120,20 @@ func machineAddresses() ([]address, error) {
 	return all, nil
 }
 
+// ofThisVersion returns an error for a cluster that shares the machine's network, as those of earlier
+// versions did.
+func (f folders) ofThisVersion() error {
+	if built(f.at("host.json")) && !built(f.at("network")) {
+		return fmt.Errorf("the cluster in %s is one of an earlier version: remove it with that version's down", f.state)
+	}
+	return nil
+}
+
 // settle gives the cluster its network, which it keeps until down.
 func (f *folders) settle(wanted string) error {
+	if err := f.ofThisVersion(); err != nil {
+		return err
+	}
 	if built(f.at("network")) {
 		if wanted != "" && wanted != f.net.String() {
 			return fmt.Errorf("the cluster has the network %s: run down before you give it another", f.net)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,12 +96,17 @@ func TestEveryProgramIsAPinnedTool(t *testing.T) {
 	}
 }
 
+// sampleNetwork is not the one that a cluster gets first.
+func sampleNetwork() network {
+	return network{Prefix: netip.MustParsePrefix("172.30.0.0/16"), file: "/net"}
+}
+
 // sampleBuilder builds into a temporary folder, with versions that don't exist.
 func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	t.Helper()
 	dir := t.TempDir()
-	f := folders{node: firstNode(), repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
-		state: filepath.Join(dir, "state")}
+	f := folders{repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
+		state: filepath.Join(dir, "state"), name: "csenv", net: sampleNetwork(), node: firstNode(sampleNetwork())}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{
 		"kubernetes": {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5",
 			"github.com/coredns/coredns": "v1.6.7"},

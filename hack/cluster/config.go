@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"text/template"
@@ -32,17 +33,17 @@ func (s settings) At(parts ...string) string     { return s.at(parts...) }
 func (s settings) ContainerdSocket() string      { return s.containerdSocket() }
 func (settings) PauseImage() string              { return pauseImage }
 func (settings) CNIFolder() string               { return cniFolder }
-func (settings) PodNetwork() string              { return podNetwork }
+func (s settings) PodNetwork() string            { return s.net.pods() }
 func (s settings) NodePods() string              { return s.node.pods }
 func (s settings) NodeIP() string                { return s.node.ip }
 func (s settings) CgroupRoot() string            { return s.node.group }
-func (settings) DNSAddress() string              { return nodeIP }
+func (s settings) DNSAddress() string            { return s.net.nodeIP() }
 func (settings) ClusterDomain() string           { return clusterDomain }
-func (settings) APIAddress() string              { return apiAddress }
+func (s settings) APIAddress() string            { return s.net.apiAddress() }
 func (settings) EtcdAddress() string             { return etcdAddress }
 func (settings) EtcdPeerAddress() string         { return etcdPeerAddress }
 func (s settings) NodeName() string              { return s.node.name }
-func (settings) ServiceNetwork() string          { return serviceNetwork }
+func (s settings) ServiceNetwork() string        { return s.net.services() }
 func (s settings) Kubeconfig(user string) string { return s.at("config", user+".kubeconfig") }
 
 func (s settings) Covered() []covering {
@@ -87,13 +88,15 @@ func snapshotterOn(filesystem string) string {
 	return "overlayfs"
 }
 
-// nameServers lists the servers in resolv.conf, except the cluster's own.
+// nameServers lists the servers in resolv.conf that can be reached from the cluster's network.
 func nameServers(resolv string) []string {
 	var servers []string
 	for line := range strings.Lines(resolv) {
 		fields := strings.Fields(line)
-		if len(fields) == 2 && fields[0] == "nameserver" && fields[1] != nodeIP {
-			servers = append(servers, fields[1])
+		if len(fields) == 2 && fields[0] == "nameserver" {
+			if at, err := netip.ParseAddr(fields[1]); err == nil && !at.IsLoopback() {
+				servers = append(servers, fields[1])
+			}
 		}
 	}
 	return servers
@@ -155,7 +158,6 @@ func (s settings) write(name, path string, mode os.FileMode) error {
 }
 
 const (
-	apiAddress      = nodeIP + ":6443"
 	etcdAddress     = "127.0.0.1:12379"
 	etcdPeerAddress = "127.0.0.1:12380"
 )
@@ -182,7 +184,7 @@ func (b builder) commandLine(component string, containerdPID int) ([]string, err
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("config/components has no command line for %s", component)
 	}
-	return argv, nil
+	return b.net.inside(argv...), nil
 }
 
 // componentNames lists the components in the order of their start.

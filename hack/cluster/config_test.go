@@ -14,7 +14,7 @@ import (
 func rendered(t *testing.T) settings {
 	t.Helper()
 	b := sampleBuilder(t, io.Discard)
-	if err := ensurePKI(b.at("pki")); err != nil {
+	if err := ensurePKI(b.at("pki"), b.net); err != nil {
 		t.Fatal(err)
 	}
 	s := settings{folders: b.folders, Snapshotter: "overlayfs", Upstreams: "192.0.2.53"}
@@ -49,11 +49,11 @@ func TestKubeletConfigIsCompleteYAML(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(mustRender(t, s, "kubelet.yaml")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.Address != nodeIP || config.ContainerRuntimeEndpoint != "unix://"+s.containerdSocket() ||
+	if config.Address != s.net.nodeIP() || config.ContainerRuntimeEndpoint != "unix://"+s.containerdSocket() ||
 		config.FailCgroupV1 == nil || *config.FailCgroupV1 {
 		t.Errorf("config %+v", config)
 	}
-	if diff := cmp.Diff([]string{nodeIP}, config.ClusterDNS); diff != "" {
+	if diff := cmp.Diff([]string{s.net.nodeIP()}, config.ClusterDNS); diff != "" {
 		t.Errorf("DNS (-want +got):\n%s", diff)
 	}
 	if !built(config.TLSCertFile) {
@@ -71,10 +71,10 @@ func TestCNIConfigKeepsPodsInTheirNetwork(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(mustRender(t, settings{folders: folders{node: secondNode()}}, "cni.conflist")), &config); err != nil {
+	if err := json.Unmarshal([]byte(mustRender(t, settings{folders: folders{node: secondNode(sampleNetwork())}}, "cni.conflist")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != secondNode().pods ||
+	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != secondNode(sampleNetwork()).pods ||
 		config.Plugins[1].Type != "portmap" {
 		t.Errorf("config %+v", config)
 	}
@@ -134,7 +134,7 @@ func TestKubeconfigsHoldTheirUsersCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustRead(t, s.at("pki", user+".crt"))
-		if config.Clusters[0].Cluster.Server != "https://"+apiAddress ||
+		if config.Clusters[0].Cluster.Server != "https://"+s.net.apiAddress() ||
 			string(config.Users[0].User.Certificate) != want {
 			t.Errorf("%s: %+v", user, config)
 		}
@@ -178,7 +178,7 @@ func TestNameServers(t *testing.T) {
 		"none": {resolv: "search example.org\n"},
 		"several": {resolv: "# comment\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n",
 			want: []string{"192.0.2.1", "2001:db8::1"}},
-		"ours":   {resolv: "nameserver " + nodeIP + "\n"},
+		"loops":  {resolv: "nameserver 127.0.0.53\nnameserver ::1\n"},
 		"broken": {resolv: "nameserver\nnameserver a b\n"},
 	}
 	for name, test := range tests {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -21,7 +22,9 @@ type folders struct {
 	repo  string // checkout of the main module
 	cache string // built binaries and notes; down keeps it
 	state string // one cluster; down removes it
-	node  node   // whose processes and files are in the state
+	name  string // of the cluster
+	net   network
+	node  node // whose processes and files are in the state
 }
 
 // maxStatePath keeps the second node's longest socket name under the kernel's limit of 108 bytes.
@@ -36,8 +39,14 @@ func findFolders() (folders, error) {
 	if err != nil {
 		return folders{}, fmt.Errorf("finding the cache folder (set HOME or XDG_CACHE_HOME): %w", err)
 	}
-	f := folders{repo: repo, cache: filepath.Join(caches, "csenv"), node: firstNode()}
+	f := folders{repo: repo, cache: filepath.Join(caches, "csenv"), name: "csenv"}
 	f.state = filepath.Join(f.cache, "cluster")
+	if name := os.Getenv("CSENV_CLUSTER_NAME"); name != "" {
+		if !regexp.MustCompile(`^[a-z0-9]{1,20}$`).MatchString(name) {
+			return folders{}, fmt.Errorf("CSENV_CLUSTER_NAME=%s: it must be up to 20 lower-case letters and digits", name)
+		}
+		f.name, f.state = f.name+"-"+name, f.state+"-"+name
+	}
 	if dir := os.Getenv("CSENV_CLUSTER_DIR"); dir != "" {
 		if f.state, err = filepath.Abs(dir); err != nil {
 			return folders{}, fmt.Errorf("resolving CSENV_CLUSTER_DIR: %w", err)
@@ -47,6 +56,11 @@ func findFolders() (folders, error) {
 		return folders{}, fmt.Errorf("the state folder %s is longer than %d bytes, too long for Unix sockets inside "+
 			"it: set CSENV_CLUSTER_DIR", f.state, maxStatePath)
 	}
+	f.net.file = f.at("net")
+	if f.net.Prefix, err = recordedNetwork(f.at("network")); err != nil {
+		return folders{}, fmt.Errorf("reading the cluster's network: %w", err)
+	}
+	f.node = firstNode(f.net)
 	return f, nil
 }
 
@@ -79,9 +93,8 @@ func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock
 // stateEntries lists everything that a cluster creates directly in its state folder. Only these are
 // removed, because CSENV_CLUSTER_DIR may be a folder with other files.
 func stateEntries() []string {
-	return []string{"provider", "kubeconfig", "host.json", "pki", "config", "etcd", "containerd", "node", "logs",
-		"images",
-		secondFolder}
+	return []string{"provider", "kubeconfig", "host.json", "network", "net", "pki", "config", "etcd", "containerd",
+		"node", "logs", "images", secondFolder}
 }
 
 // remove deletes the cluster's state, and the folder itself if it is empty after that.

@@ -42,16 +42,19 @@ func (f fakes) log(t *testing.T) string {
 func TestFindFolders(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "/caches")
 	tests := map[string]struct {
-		dir, want string
-		fails     bool
+		dir, name, want string
+		fails           bool
 	}{
 		"default":  {want: "/caches/csenv/cluster"},
+		"named":    {name: "e2e", want: "/caches/csenv/cluster-e2e"},
 		"ordered":  {dir: "/srv/cluster", want: "/srv/cluster"},
+		"a path":   {name: "../e2e", fails: true},
 		"too long": {dir: "/" + strings.Repeat("a", maxStatePath), fails: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CSENV_CLUSTER_DIR", test.dir)
+			t.Setenv("CSENV_CLUSTER_NAME", test.name)
 			f, err := findFolders()
 			if (err != nil) != test.fails || f.state != test.want && !test.fails {
 				t.Errorf("state %s, %v", f.state, err)

@@ -127,7 +127,7 @@ func (l local) healthy(ctx context.Context) error {
 	}
 	ready := func(ctx context.Context) error { return l.nodeReady(ctx, nodeName, time.Time{}) }
 	for _, check := range []func(context.Context) error{l.apiReady, l.containerdAnswers, ready, l.defaultAccount,
-		proxyForwards, dnsAnswers} {
+		l.proxyForwards, l.dnsAnswers} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (l local) apiReady(ctx context.Context) error {
 	roots.AppendCertsFromPEM(ca)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: 2 * time.Second}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+apiAddress+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.net.apiAddress()+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -231,9 +231,9 @@ func (l local) defaultAccount(ctx context.Context) error {
 
 // proxyForwards connects to the API server at its Service address, which works only with
 // kube-proxy's rules.
-func proxyForwards(ctx context.Context) error {
+func (l local) proxyForwards(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: time.Second}
-	connection, err := dialer.DialContext(ctx, "tcp", kubernetesVIP+":443")
+	connection, err := dialer.DialContext(ctx, "tcp", l.net.kubernetesVIP()+":443")
 	if err != nil {
 		return fmt.Errorf("kube-proxy forwards nothing yet: %w", err)
 	}
@@ -241,10 +241,10 @@ func proxyForwards(ctx context.Context) error {
 }
 
 // dnsAnswers queries CoreDNS for the Service kubernetes.default, which every cluster has.
-func dnsAnswers(ctx context.Context) error {
+func (l local) dnsAnswers(ctx context.Context) error {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: time.Second}
-		return dialer.DialContext(ctx, network, nodeIP+":53")
+		return dialer.DialContext(ctx, network, l.net.nodeIP()+":53")
 	}}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -252,8 +252,8 @@ func dnsAnswers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("CoreDNS does not answer: %w", err)
 	}
-	if !slices.Contains(found, kubernetesVIP) {
-		return fmt.Errorf("CoreDNS answers %s for the API server, not %s", strings.Join(found, " "), kubernetesVIP)
+	if !slices.Contains(found, l.net.kubernetesVIP()) {
+		return fmt.Errorf("CoreDNS answers %s for the API server, not %s", strings.Join(found, " "), l.net.kubernetesVIP())
 	}
 	return nil
 }

@@ -21,8 +21,6 @@ import (
 type hostRecord struct {
 	// Sysctls maps a path below /proc/sys to its value.
 	Sysctls map[string]string `json:"sysctls"`
-	// Chains are iptables chains of other clusters, as "table chain".
-	Chains []string `json:"chains"`
 	// MadeFolders are the empty mount points that the cluster created.
 	MadeFolders []string `json:"madeFolders"`
 }
@@ -48,20 +46,22 @@ func (f folders) behind(path string) string {
 	return f.at("node", strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "-"))
 }
 
-// recordHost records the machine's settings once per cluster.
-func recordHost(ctx context.Context, f folders) error {
+// recordHost records the machine's settings once per cluster, those before all clusters.
+func recordHost(f folders) error {
 	if built(f.at("host.json")) {
 		return nil
+	}
+	if other, shared := otherCluster(f.state); shared { // which has changed them
+		data, err := os.ReadFile(filepath.Join(other, "host.json"))
+		if err != nil {
+			return err
+		}
+		return writeFile(f.at("host.json"), data, 0o644)
 	}
 	record := hostRecord{Sysctls: map[string]string{}}
 	for _, name := range touchedSysctls() {
 		if value, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
 			record.Sysctls[name] = strings.TrimSpace(string(value))
-		}
-	}
-	for _, tools := range filterTools() {
-		if save, err := run(ctx, tools[0]); err == nil {
-			record.Chains = append(record.Chains, chainsIn(save)...)
 		}
 	}
 	for _, path := range coveredFolders() {
@@ -113,7 +113,7 @@ func restoreHost(record hostRecord) error {
 
 // prepareHost creates the mount points and turns on routing for pods.
 func prepareHost(ctx context.Context, f folders) error {
-	if err := recordHost(ctx, f); err != nil {
+	if err := recordHost(f); err != nil {
 		return fmt.Errorf("noting the machine's settings: %w", err)
 	}
 	for _, path := range coveredFolders() {
@@ -263,30 +263,4 @@ func foldersBelow(root string) []string {
 		return nil
 	})
 	return all
-}
-
-// foreignKubelet returns an error if this machine runs a kubelet of another cluster. The two would
-// change the same cgroups and iptables chains.
-func foreignKubelet(state string) error {
-	all, err := procfs.AllProcs()
-	if err != nil {
-		return fmt.Errorf("listing processes: %w", err)
-	}
-	for _, p := range all {
-		command, err := p.Comm()
-		if err != nil || (command != "kubelet" && command != "k3s-server") {
-			continue
-		}
-		if _, ours := inspect(p, state); ours {
-			continue
-		}
-		if _, ours := inspect(p, filepath.Join(state, secondFolder)); ours {
-			continue
-		}
-		// A kubelet that is exiting still has its name, but no executable and no environment.
-		if executable, err := p.Executable(); err == nil && executable != "" {
-			return fmt.Errorf("another kubelet runs on this machine (process %d): stop that one, or use kind", p.PID)
-		}
-	}
-	return nil
 }

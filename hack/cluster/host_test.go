@@ -112,32 +112,39 @@ func TestFoldersBelowListsOuterBeforeInner(t *testing.T) {
 }
 
 func TestHostRecordIsWrittenOnce(t *testing.T) {
-	fakePrograms(t, map[string]string{
-		"iptables-save":  "cat <<'END'\n" + savedRules + "END",
-		"ip6tables-save": "exit 1",
-	})
+	requireProc(t)
 	f := folders{state: t.TempDir()}
-	if err := recordHost(t.Context(), f); err != nil {
+	if err := writeFile(f.at("host.json"), []byte(`{"madeFolders": ["/made"]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, err := readHostRecord(f)
-	if err != nil {
+	// At a repair the settings are the cluster's own, so the first record must be kept.
+	if err := recordHost(f); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(chainsIn(savedRules), first.Chains); diff != "" {
-		t.Errorf("chains (-want +got):\n%s", diff)
+	if record, err := readHostRecord(f); err != nil || len(record.MadeFolders) != 1 {
+		t.Errorf("record %+v, %v", record, err)
 	}
-	// At a repair the chains are the cluster's own, so the first record must be kept.
-	fakePrograms(t, map[string]string{"iptables-save": "exit 1", "ip6tables-save": "exit 1"})
-	if err := recordHost(t.Context(), f); err != nil {
+}
+
+// The settings before a second cluster are the first one's, so the record is that of the first.
+func TestHostRecordIsSharedByClusters(t *testing.T) {
+	requireProc(t)
+	first, second := folders{state: t.TempDir()}, folders{state: t.TempDir()}
+	if err := writeFile(first.at("host.json"), []byte(`{"madeFolders": ["/made"]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second, err := readHostRecord(f)
-	if err != nil {
+	startSleeper(t, stateVariable+"="+first.at(secondFolder))
+	if err := recordHost(second); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Errorf("record changed (-first +second):\n%s", diff)
+	if record, err := readHostRecord(second); err != nil || len(record.MadeFolders) != 1 {
+		t.Errorf("record %+v, %v", record, err)
+	}
+	if other, found := otherCluster(second.state); !found || other != first.state {
+		t.Errorf("the other cluster is %q, %v", other, found)
+	}
+	if other, found := otherCluster(first.state); found {
+		t.Errorf("there is another cluster in %q", other)
 	}
 }
 

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,9 +22,13 @@ import (
 // pauseImage is the image of pod sandboxes. Its registry doesn't exist: the image is always loaded.
 const pauseImage = "csenv.local/pause:1"
 
-// csenvImage builds the program for the node and puts it into an image.
+// csenvImage puts the program for the node into an image: that of CSENV_PROGRAM, or one that it
+// builds.
 func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image, error) {
-	program, err := buildProgram(ctx, repo, progress, shipped.CommandLine, shipped.ImageTags)
+	program, err := givenProgram(repo, progress)
+	if program == nil && err == nil {
+		program, err = buildProgram(ctx, repo, progress, shipped.CommandLine, shipped.ImageTags)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -30,6 +37,30 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 		return nil, err
 	}
 	return imageOf(files, shipped.Entrypoint)
+}
+
+// givenProgram returns the program that CSENV_PROGRAM names, from the root of the repository, or nil
+// if it isn't one of the image.
+func givenProgram(repo string, progress io.Writer) ([]byte, error) {
+	path := os.Getenv("CSENV_PROGRAM")
+	if path == "" {
+		return nil, nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(repo, path)
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading CSENV_PROGRAM: %w", err)
+	}
+	for _, wanted := range []debug.BuildSetting{{Key: "-tags", Value: shipped.ImageTags}, {Key: "GOOS", Value: "linux"},
+		{Key: "GOARCH", Value: runtime.GOARCH}, {Key: "CGO_ENABLED", Value: "0"}} {
+		if !slices.Contains(info.Settings, wanted) {
+			sayf(progress, "%s is not built with %s=%s: the image gets another program", path, wanted.Key, wanted.Value)
+			return nil, nil
+		}
+	}
+	return os.ReadFile(path)
 }
 
 // imageOf makes an image for this machine. Its layers aren't compressed, because it goes nowhere

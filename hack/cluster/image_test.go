@@ -34,6 +34,35 @@ func TestBuiltProgramIsStatic(t *testing.T) {
 }
 
 // Docker builds the image too, from the files that the Dockerfile copies.
+func TestTheImageHasTheGivenProgram(t *testing.T) {
+	repo, err := repoRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CSENV_PROGRAM", "")
+	if program, err := givenProgram(repo, io.Discard); program != nil || err != nil {
+		t.Errorf("without the variable: %d bytes, %v", len(program), err)
+	}
+	file := filepath.Join(t.TempDir(), "program")
+	for tags, used := range map[string]bool{shipped.ImageTags: true, shipped.Tags: false} {
+		built, err := buildProgram(t.Context(), repo, io.Discard, "./hack/cluster/pause", tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, built, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("CSENV_PROGRAM", file)
+		if program, err := givenProgram(repo, io.Discard); err != nil || bytes.Equal(program, built) != used {
+			t.Errorf("built with %s: %d bytes, %v", tags, len(program), err)
+		}
+	}
+	t.Setenv("CSENV_PROGRAM", "hack/cluster/main.go")
+	if _, err := givenProgram(repo, io.Discard); err == nil {
+		t.Error("a text is used as a program")
+	}
+}
+
 func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
 		"{{if and .Module .Module.Main}}{{.Dir}}{{end}}", "../../cmd/...").Output()

@@ -14,9 +14,6 @@ import (
 	"github.com/csenv/csenv/hack/image"
 )
 
-// kindName is the name of the cluster that kind creates.
-const kindName = "csenv"
-
 // kind runs the kind command, on machines with Docker.
 type kind struct {
 	builder
@@ -39,10 +36,13 @@ func (k kind) exists(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("listing kind's clusters: %w", err)
 	}
-	return slices.Contains(strings.Fields(names), kindName), nil
+	return slices.Contains(strings.Fields(names), k.name), nil
 }
 
-func (k kind) up(ctx context.Context, nodes int) error {
+func (k kind) up(ctx context.Context, nodes int, network string) error {
+	if network != "" {
+		return errors.New("kind chooses its network: set CSENV_CLUSTER=local for another")
+	}
 	if nodes > 1 {
 		return errors.New("kind's cluster has one node: set CSENV_CLUSTER=local for two")
 	}
@@ -55,11 +55,11 @@ func (k kind) up(ctx context.Context, nodes int) error {
 		return err
 	}
 	if there {
-		sayf(k.progress, "kind's cluster %s is there; writing its kubeconfig", kindName)
-		return k.show(ctx, "kind", "export", "kubeconfig", "--name", kindName, "--kubeconfig", k.kubeconfig())
+		sayf(k.progress, "kind's cluster %s is there; writing its kubeconfig", k.name)
+		return k.show(ctx, "kind", "export", "kubeconfig", "--name", k.name, "--kubeconfig", k.kubeconfig())
 	}
-	sayf(k.progress, "creating kind's cluster %s (a first time downloads the node image)", kindName)
-	return k.show(ctx, "kind", "create", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
+	sayf(k.progress, "creating kind's cluster %s (a first time downloads the node image)", k.name)
+	return k.show(ctx, "kind", "create", "cluster", "--name", k.name, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
 }
 
 func (k kind) load(ctx context.Context, name string) (string, error) {
@@ -68,7 +68,7 @@ func (k kind) load(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if !there {
-		return "", fmt.Errorf("kind has no cluster %s: run up first", kindName)
+		return "", fmt.Errorf("kind has no cluster %s: run up first", k.name)
 	}
 	sayf(k.progress, "building %s with Docker", name)
 	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", name,
@@ -76,7 +76,7 @@ func (k kind) load(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	sayf(k.progress, "loading %s into kind's node", name)
-	if err := k.show(ctx, "kind", "load", "docker-image", name, "--name", kindName); err != nil {
+	if err := k.show(ctx, "kind", "load", "docker-image", name, "--name", k.name); err != nil {
 		return "", err
 	}
 	digest, err := run(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", name)
@@ -98,7 +98,7 @@ func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	sayf(k.progress, "loading %s into kind's node", strings.Join(names, " and "))
-	if err := k.show(ctx, "kind", "load", "image-archive", archive.Name(), "--name", kindName); err != nil {
+	if err := k.show(ctx, "kind", "load", "image-archive", archive.Name(), "--name", k.name); err != nil {
 		return "", err
 	}
 	digest, err := released.Digest()
@@ -106,8 +106,8 @@ func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
 }
 
 func (k kind) down(ctx context.Context) error {
-	sayf(k.progress, "deleting kind's cluster %s", kindName)
-	if err := k.show(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig()); err != nil {
+	sayf(k.progress, "deleting kind's cluster %s", k.name)
+	if err := k.show(ctx, "kind", "delete", "cluster", "--name", k.name, "--kubeconfig", k.kubeconfig()); err != nil {
 		return err
 	}
 	return k.remove()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,8 +32,11 @@ func (l local) kubectl(ctx context.Context) (string, error) {
 }
 
 // up starts the first node, unless it is healthy, and then the second one if it is wanted.
-func (l local) up(ctx context.Context, nodes int) error {
+func (l local) up(ctx context.Context, nodes int, wanted string) error {
 	if err := checkMachine(); err != nil {
+		return err
+	}
+	if err := l.settle(wanted); err != nil {
 		return err
 	}
 	if err := l.upFirst(ctx); err != nil || nodes == 1 {
@@ -63,9 +67,6 @@ func (l local) upFirst(ctx context.Context) error {
 
 // prepare does everything that must precede the first process.
 func (l local) prepare(ctx context.Context) error {
-	if err := foreignKubelet(l.state); err != nil {
-		return err
-	}
 	if err := ensurePackages(ctx, l.progress); err != nil {
 		return err
 	}
@@ -90,13 +91,10 @@ func (l local) writeFiles(ctx context.Context) error {
 	if err := prepareHost(ctx, l.folders); err != nil {
 		return err
 	}
-	if err := makeBridge(ctx); err != nil {
+	if err := errors.Join(l.net.make(ctx), l.node.makeGroups()); err != nil {
 		return err
 	}
-	if err := checkPorts(ctx); err != nil {
-		return err
-	}
-	if err := ensurePKI(l.at("pki")); err != nil {
+	if err := ensurePKI(l.at("pki"), l.net); err != nil {
 		return fmt.Errorf("making certificates: %w", err)
 	}
 	s, err := machineSettings(l.folders)
@@ -107,30 +105,19 @@ func (l local) writeFiles(ctx context.Context) error {
 }
 
 // clearRuntime stops every process of the cluster and removes the objects that only a running node
-// needs: pods, their network, containerd's runtime state and the bridge.
+// needs: pods, their network and containerd's runtime state.
 func (l local) clearRuntime(ctx context.Context) error {
 	if err := l.second().clearNode(ctx); err != nil {
-		return err
-	}
-	found, err := findProcesses(l.state)
-	if err != nil {
 		return err
 	}
 	if err := l.stop(ctx); err != nil {
 		return err
 	}
-	record, err := readHostRecord(l.folders)
-	if err != nil {
-		return err
-	}
-	if l.started(found) {
-		if err := cleanFilters(ctx, record.Chains); err != nil {
+	if built(l.at("network")) { // or the network may be another cluster's
+		if err := l.net.remove(ctx); err != nil {
 			return err
 		}
-		if err := deleteBridge(ctx); err != nil {
-			return err
-		}
-		removePodGroups("kubepods")
+		removePodGroups(l.node.group)
 	}
 	if err := unmountState(l.folders); err != nil {
 		return err
@@ -170,12 +157,6 @@ func (l local) stop(ctx context.Context) error {
 	}
 	// A second call kills containers that were starting during the first one.
 	return killContainers(ctx, l.folders)
-}
-
-// started reports whether this cluster was ever started: its record of the machine exists or, if
-// the folder was removed, its processes exist.
-func (l local) started(found []process) bool {
-	return built(l.at("host.json")) || len(found) > 0
 }
 
 // start starts every component after its dependencies are ready.
@@ -243,10 +224,10 @@ func (l local) awaitClients(ctx context.Context, begin time.Time) error {
 	if err := l.await(ctx, "kube-controller-manager", time.Minute, l.defaultAccount); err != nil {
 		return err
 	}
-	if err := l.await(ctx, "kube-proxy", time.Minute, proxyForwards); err != nil {
+	if err := l.await(ctx, "kube-proxy", time.Minute, l.proxyForwards); err != nil {
 		return err
 	}
-	return l.await(ctx, "coredns", time.Minute, dnsAnswers)
+	return l.await(ctx, "coredns", time.Minute, l.dnsAnswers)
 }
 
 func (l local) loadPause(ctx context.Context) error {
@@ -343,6 +324,9 @@ func (l local) down(ctx context.Context) error {
 	if err := checkMachine(); err != nil {
 		return err
 	}
+	if err := l.ofThisVersion(); err != nil {
+		return err
+	}
 	record, err := readHostRecord(l.folders)
 	if err != nil {
 		return err
@@ -360,8 +344,10 @@ func (l local) down(ctx context.Context) error {
 		return err
 	}
 	sayf(l.progress, "removing %s and putting the machine's settings back", l.state)
-	if err := restoreHost(record); err != nil {
-		return err
+	if _, shared := otherCluster(l.state); !shared {
+		if err := restoreHost(record); err != nil {
+			return err
+		}
 	}
 	return l.remove()
 }
@@ -379,7 +365,7 @@ func (l local) status(ctx context.Context, out io.Writer) error {
 		running++
 		fmt.Fprintf(table, "%s\tpid %d, up %s\n", name, p.pid, time.Since(p.started).Round(time.Second))
 	}
-	fmt.Fprintf(table, "cluster\t%s\n", l.verdict(ctx, running))
+	fmt.Fprintf(table, "cluster\t%s\nnetwork\t%s\n", l.verdict(ctx, running), l.net)
 	if running > 0 {
 		fmt.Fprintf(table, "kubeconfig\t%s\nlogs\t%s\n", l.kubeconfig(), filepath.Dir(l.logFile("etcd")))
 	}

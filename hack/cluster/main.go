@@ -50,8 +50,9 @@ Kubernetes are built from Go modules and run straight on this machine, which nee
 Linux, root and (for packages that are missing) Debian or Ubuntu.
 
 Environment:
-  CSENV_CLUSTER      local or kind; empty lets the machine decide
-  CSENV_CLUSTER_DIR  state folder (default ~/.cache/csenv/cluster)`,
+  CSENV_CLUSTER       local or kind; empty lets the machine decide
+  CSENV_CLUSTER_NAME  name of another cluster beside the first one, "" for that
+  CSENV_CLUSTER_DIR   state folder (default ~/.cache/csenv/cluster, or cluster-NAME)`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -85,17 +86,20 @@ func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Com
 
 func upCommand() *cobra.Command {
 	var nodes int
+	var network string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the cluster, or repair one whose processes died",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 1, "number of nodes, 1 or 2; the second can be added later")
+	cmd.Flags().StringVar(&network, "network", "", "the network of a new cluster, such as 10.97.0.0/16; "+
+		"empty takes the first that is free")
 	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
 		if nodes < 1 || nodes > 2 {
 			return fmt.Errorf("--nodes=%d: it must be 1 or 2", nodes)
 		}
-		if err := p.up(cmd.Context(), nodes); err != nil {
+		if err := p.up(cmd.Context(), nodes, network); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", p.kubeconfig())

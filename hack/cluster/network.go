@@ -5,23 +5,66 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
-	"slices"
 	"strings"
 )
 
-// All addresses are in one /16, so that one check finds a conflict with a network of the machine.
 const (
-	clusterNetwork = "10.97.0.0/16"
-	bridge         = "csenv0"
-	nodeName       = "csenv"
-	nodeIP         = "10.97.0.1"
-	nodePrefix     = "/24"
-	serviceNetwork = "10.97.16.0/20"
-	kubernetesVIP  = "10.97.16.1"
-	podNetwork     = "10.97.128.0/21" // of all nodes
-	clusterDomain  = "cluster.local"
+	nodeName      = "csenv"
+	nodePrefix    = "/24"
+	clusterDomain = "cluster.local"
+	// cable is the cluster's end of the cable between its network and the machine's.
+	cable = "csenv0"
+	// firstNetwork and lastNetwork are the second bytes of the networks 10.N.0.0/16 from which up
+	// takes the first that is free.
+	firstNetwork, lastNetwork = 97, 126
 )
+
+// network is the network of a cluster: a network namespace of its own, so that clusters share
+// neither ports nor rules of iptables, and a /16 for all of its addresses, to which the machine has
+// a route.
+type network struct {
+	netip.Prefix
+	file string // where the namespace is mounted
+}
+
+func networkOf(second byte) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second, 0, 0}), 16)
+}
+
+func (n network) address(third, fourth byte) string {
+	bytes := n.Addr().As4()
+	return netip.AddrFrom4([4]byte{bytes[0], bytes[1], third, fourth}).String()
+}
+
+func (n network) part(third byte, bits int) string {
+	return netip.PrefixFrom(netip.MustParseAddr(n.address(third, 0)), bits).String()
+}
+
+// machine is the machine's address in the cluster's network.
+func (n network) machine() string       { return n.address(0, 254) }
+func (n network) nodeIP() string        { return n.address(0, 1) }
+func (n network) secondIP() string      { return n.address(0, 2) }
+func (n network) services() string      { return n.part(16, 20) }
+func (n network) kubernetesVIP() string { return n.address(16, 1) }
+func (n network) pods() string          { return n.part(128, 21) } // of all nodes
+func (n network) apiAddress() string    { return n.nodeIP() + ":6443" }
+
+// id names what the cluster has on the machine: the other end of the cable, and its cgroups.
+func (n network) id() string {
+	bytes := n.Addr().As4()
+	return fmt.Sprintf("csenv-%d-%d", bytes[0], bytes[1])
+}
+
+// parseNetwork reads a /16 of IPv4.
+func parseNetwork(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || !prefix.Addr().Is4() || prefix.Bits() != 16 || prefix != prefix.Masked() {
+		return prefix, fmt.Errorf("%q is not a network such as 10.97.0.0/16", text)
+	}
+	return prefix, nil
+}
 
 // address is a network address of the machine and its interface.
 type address struct {
@@ -29,19 +72,32 @@ type address struct {
 	prefix netip.Prefix
 }
 
-// clash returns an error if an address of another device overlaps the cluster's network.
-func clash(addresses []address) error {
-	ours := netip.MustParsePrefix(clusterNetwork)
+// clash returns an error if an address of the machine overlaps a network.
+func clash(ours netip.Prefix, addresses []address) error {
 	for _, a := range addresses {
-		// Pod devices have the gateway's address and bridges the node's. Both are leftovers, which
-		// up replaces.
-		if a.device == bridge || strings.HasPrefix(a.device, "veth") || !a.prefix.Overlaps(ours) {
-			continue
+		if a.prefix.Overlaps(ours) {
+			return fmt.Errorf("the machine's device %s has the address %s, inside %s", a.device, a.prefix, ours)
 		}
-		return fmt.Errorf("the machine's device %s has the address %s, inside %s which the cluster uses: take that "+
-			"device down first", a.device, a.prefix, clusterNetwork)
 	}
 	return nil
+}
+
+// chooseNetwork returns the wanted network or, if there is no wish, the first that is free.
+func chooseNetwork(wanted string, addresses []address) (netip.Prefix, error) {
+	if wanted != "" {
+		prefix, err := parseNetwork(wanted)
+		if err != nil {
+			return prefix, err
+		}
+		return prefix, clash(prefix, addresses)
+	}
+	for second := byte(firstNetwork); second <= lastNetwork; second++ {
+		if prefix := networkOf(second); clash(prefix, addresses) == nil {
+			return prefix, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("no network from %s to %s is free: choose one with --network",
+		networkOf(firstNetwork), networkOf(lastNetwork))
 }
 
 func machineAddresses() ([]address, error) {
@@ -64,174 +120,100 @@ func machineAddresses() ([]address, error) {
 	return all, nil
 }
 
-// makeBridge gives the node its address. A bridge without ports works like a dummy device, and
-// exists in kernels without dummy devices.
-func makeBridge(ctx context.Context) error {
+// ofThisVersion returns an error for a cluster that shares the machine's network, as those of earlier
+// versions did.
+func (f folders) ofThisVersion() error {
+	if built(f.at("host.json")) && !built(f.at("network")) {
+		return fmt.Errorf("the cluster in %s is one of an earlier version: remove it with that version's down", f.state)
+	}
+	return nil
+}
+
+// settle gives the cluster its network, which it keeps until down.
+func (f *folders) settle(wanted string) error {
+	if err := f.ofThisVersion(); err != nil {
+		return err
+	}
+	if built(f.at("network")) {
+		if wanted != "" && wanted != f.net.String() {
+			return fmt.Errorf("the cluster has the network %s: run down before you give it another", f.net)
+		}
+		return nil
+	}
 	addresses, err := machineAddresses()
 	if err != nil {
 		return err
 	}
-	if err := clash(addresses); err != nil {
+	if f.net.Prefix, err = chooseNetwork(wanted, addresses); err != nil {
 		return err
 	}
-	if err := deleteBridge(ctx); err != nil {
+	f.node = firstNode(f.net)
+	return writeFile(f.at("network"), []byte(f.net.String()+"\n"), 0o644)
+}
+
+// inside returns a command line that runs in the cluster's network.
+func (n network) inside(argv ...string) []string {
+	return append([]string{"nsenter", "--net=" + n.file, "--"}, argv...)
+}
+
+// make makes the namespace and the cable.
+func (n network) make(ctx context.Context) error {
+	if err := writeFile(n.file, nil, 0o600); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"link", "add", bridge, "type", "bridge"},
-		{"address", "add", nodeIP + nodePrefix, "dev", bridge},
-		{"link", "set", bridge, "up"},
+	for _, argv := range [][]string{
+		{"unshare", "--net=" + n.file, "true"},
+		{"ip", "link", "add", n.id(), "type", "veth", "peer", "name", cable, "netns", n.file},
+		{"ip", "address", "add", n.machine() + nodePrefix, "dev", n.id()},
+		{"ip", "link", "set", n.id(), "up"},
+		n.inside("ip", "link", "set", "lo", "up"),
+		n.inside("ip", "address", "add", n.nodeIP()+nodePrefix, "dev", cable),
+		n.inside("ip", "link", "set", cable, "up"),
+		n.inside("ip", "route", "add", "default", "via", n.machine()),
+		n.inside("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"),
+		{"ip", "route", "add", n.String(), "via", n.nodeIP(), "dev", n.id()},
+		n.masquerade("--append"),
 	} {
-		if _, err := run(ctx, "ip", args...); err != nil {
-			return fmt.Errorf("making the bridge %s: %w", bridge, err)
+		if _, err := run(ctx, argv[0], argv[1:]...); err != nil {
+			return fmt.Errorf("making the cluster's network: %w", err)
 		}
 	}
 	return nil
 }
 
-func deleteBridge(ctx context.Context) error {
-	if _, err := run(ctx, "ip", "link", "delete", bridge); err != nil && bridgeExists() {
-		return fmt.Errorf("deleting the bridge: %w", err)
+// masquerade is the rule with which pods reach other machines.
+func (n network) masquerade(action string) []string {
+	return []string{"iptables", "--wait", "--table", "nat", action, "POSTROUTING", "--source", n.String(), "!",
+		"--out-interface", n.id(), "--jump", "MASQUERADE"}
+}
+
+// remove removes the cable and the rule. The namespace ends when it is unmounted and its last
+// process has ended, with all that is in it.
+func (n network) remove(ctx context.Context) error {
+	for rule := n.masquerade("--delete"); ; {
+		if _, err := run(ctx, rule[0], rule[1:]...); err != nil {
+			break // there is no such rule any more
+		}
+	}
+	if _, err := net.InterfaceByName(n.id()); err != nil {
+		return nil
+	}
+	if _, err := run(ctx, "ip", "link", "delete", n.id()); err != nil {
+		return fmt.Errorf("removing the cluster's network: %w", err)
 	}
 	return nil
 }
 
-func bridgeExists() bool {
-	_, err := net.InterfaceByName(bridge)
-	return err == nil
-}
-
-// checkPorts checks before anything starts that no other program uses a port of the cluster.
-func checkPorts(ctx context.Context) error {
-	for _, a := range []string{
-		nodeIP + ":53", apiAddress, etcdAddress, etcdPeerAddress,
-		nodeIP + ":10248", nodeIP + ":10249", nodeIP + ":10250", nodeIP + ":10256",
-		"127.0.0.1:10257", "127.0.0.1:10259", nodeIP + ":8181",
-	} {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a)
-		if err != nil {
-			return fmt.Errorf("the cluster needs %s, which another program holds (see ss -ltnp): %w", a, err)
-		}
-		_ = listener.Close()
+// recordedNetwork returns the network of a cluster that exists, or the first one.
+func recordedNetwork(file string) (netip.Prefix, error) {
+	text, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return networkOf(firstNetwork), nil
 	}
-	return nil
-}
-
-// filterTools lists the iptables programs of both address families: one saves, one restores.
-func filterTools() [][2]string {
-	return [][2]string{{"iptables-save", "iptables-restore"}, {"ip6tables-save", "ip6tables-restore"}}
-}
-
-// ownChain reports whether kube-proxy or the CNI plugins create chains with such a name.
-func ownChain(name string) bool {
-	return strings.HasPrefix(name, "KUBE-") || strings.HasPrefix(name, "CNI-")
-}
-
-// chainsIn lists those chains in iptables-save output, as "table chain".
-func chainsIn(save string) []string {
-	var chains []string
-	table := ""
-	for line := range strings.Lines(save) {
-		line = strings.TrimSpace(line)
-		if name, found := strings.CutPrefix(line, "*"); found {
-			table = name
-		}
-		if name, _, _ := strings.Cut(strings.TrimPrefix(line, ":"), " "); strings.HasPrefix(line, ":") &&
-			ownChain(name) {
-			chains = append(chains, table+" "+name)
-		}
+	if err != nil {
+		return netip.Prefix{}, err
 	}
-	return chains
-}
-
-// cleanupScript converts iptables-save output to iptables-restore --noflush input that removes the
-// chains of kube-proxy and of the cluster's CNI network, and every rule that jumps to them. Chains
-// in keep ("table chain") existed before the cluster. It returns "" if nothing is to be removed.
-func cleanupScript(save string, keep []string) string {
-	var script strings.Builder
-	for table := range strings.SplitSeq(save, "\n*") {
-		name, _, _ := strings.Cut(strings.TrimPrefix(table, "*"), "\n")
-		doomed := map[string]bool{}
-		for _, chain := range chainsIn("*" + strings.TrimPrefix(table, "*")) {
-			_, short, _ := strings.Cut(chain, " ")
-			doomed[short] = !slices.Contains(keep, chain) && ofCluster(table, short)
-		}
-		if commands := removal(table, doomed); len(commands) > 0 {
-			fmt.Fprintf(&script, "*%s\n%s\nCOMMIT\n", strings.TrimSpace(name), strings.Join(commands, "\n"))
-		}
-	}
-	return script.String()
-}
-
-// cniNetwork is the name of the cluster's network in the comments of the CNI plugins, as
-// iptables-save quotes them.
-const cniNetwork = `name: \"csenv\" id: `
-
-// ofCluster reports whether a chain belongs to the cluster. Other tools may use CNI plugins too, so
-// a chain of the plugins must contain or be the target of a rule of the cluster's network, and
-// contain no rule of another one.
-func ofCluster(table, chain string) bool {
-	if !strings.HasPrefix(chain, "CNI-") {
-		return true
-	}
-	ours := false
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 3 || fields[0] != "-A" {
-			continue
-		}
-		own := strings.Contains(line, cniNetwork)
-		if fields[1] == chain && !own && strings.Contains(line, `name: \"`) {
-			return false
-		}
-		ours = ours || own && (fields[1] == chain || jumpTarget(fields) == chain)
-	}
-	return ours
-}
-
-// removal lists the commands that remove the doomed chains of a table: first the jumps to them,
-// then their rules, then the chains.
-func removal(table string, doomed map[string]bool) []string {
-	var jumps, flushes, deletions []string
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) > 2 && fields[0] == "-A" && !doomed[fields[1]] && doomed[jumpTarget(fields)]:
-			jumps = append(jumps, "-D"+strings.TrimPrefix(strings.TrimSpace(line), "-A"))
-		case len(fields) > 0 && doomed[strings.TrimPrefix(fields[0], ":")]:
-			chain := strings.TrimPrefix(fields[0], ":")
-			flushes = append(flushes, "-F "+chain)
-			deletions = append(deletions, "-X "+chain)
-		}
-	}
-	return slices.Concat(jumps, flushes, deletions)
-}
-
-func jumpTarget(rule []string) string {
-	for i, field := range rule[:len(rule)-1] {
-		if field == "-j" || field == "-g" {
-			return rule[i+1]
-		}
-	}
-	return ""
-}
-
-// cleanFilters removes the iptables chains that the cluster created.
-func cleanFilters(ctx context.Context, keep []string) error {
-	for _, tools := range filterTools() {
-		save, err := run(ctx, tools[0])
-		if err != nil {
-			continue // the tool or the address family doesn't exist, so nothing was added
-		}
-		script := cleanupScript(save, keep)
-		if script == "" {
-			continue
-		}
-		if _, err := runWith(ctx, script, tools[1], "--noflush"); err != nil {
-			return fmt.Errorf("removing the cluster's iptables chains: %w", err)
-		}
-	}
-	return nil
+	return parseNetwork(strings.TrimSpace(string(text)))
 }
 
 // run runs a program and returns its output. An error contains the program's standard error.

@@ -29,7 +29,7 @@ type identity struct {
 
 // identities lists every certificate that the CA issues. Users and groups have the names to which
 // Kubernetes' default RBAC roles are bound.
-func identities() []identity {
+func identities(n network) []identity {
 	return []identity{
 		{file: "admin", user: "csenv-admin", groups: []string{"system:masters"}},
 		{file: "etcd", user: "etcd", names: []string{"localhost", "127.0.0.1"}},
@@ -37,16 +37,16 @@ func identities() []identity {
 		{file: "kube-apiserver-kubelet", user: "kube-apiserver-kubelet", groups: []string{"system:masters"}},
 		{file: "kube-apiserver", user: "kube-apiserver", names: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + clusterDomain,
-			"localhost", "127.0.0.1", nodeIP, kubernetesVIP,
+			"localhost", "127.0.0.1", n.nodeIP(), n.kubernetesVIP(),
 		}},
 		{file: "kube-controller-manager", user: "system:kube-controller-manager"},
 		{file: "kube-scheduler", user: "system:kube-scheduler"},
 		{file: "kube-proxy", user: "system:kube-proxy"},
 		{file: "coredns", user: "system:coredns"},
 		{file: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"},
-			names: []string{nodeName, nodeIP}},
-		{file: secondKubelet, user: "system:node:" + secondNode().name, groups: []string{"system:nodes"},
-			names: []string{secondNode().name, secondNode().ip}},
+			names: []string{nodeName, n.nodeIP()}},
+		{file: secondKubelet, user: "system:node:" + secondNode(n).name, groups: []string{"system:nodes"},
+			names: []string{secondNode(n).name, secondNode(n).ip}},
 	}
 }
 
@@ -58,7 +58,7 @@ type authority struct {
 
 // ensurePKI writes the CA, every certificate and the service-account key into dir. The CA's
 // certificate is written last: if it is missing, everything is created again.
-func ensurePKI(dir string) error {
+func ensurePKI(dir string, n network) error {
 	if built(filepath.Join(dir, "ca.crt")) {
 		return nil
 	}
@@ -66,7 +66,7 @@ func ensurePKI(dir string) error {
 	if err != nil {
 		return fmt.Errorf("making the CA: %w", err)
 	}
-	for _, id := range identities() {
+	for _, id := range identities(n) {
 		if err := ca.issue(dir, id); err != nil {
 			return fmt.Errorf("issuing the certificate %s: %w", id.file, err)
 		}

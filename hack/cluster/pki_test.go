@@ -22,14 +22,14 @@ func mustRead(t *testing.T, path string) string {
 
 func TestCertificatesVerify(t *testing.T) {
 	dir := t.TempDir()
-	if err := ensurePKI(dir); err != nil {
+	if err := ensurePKI(dir, sampleNetwork()); err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(mustRead(t, filepath.Join(dir, "ca.crt")))) {
 		t.Fatal("ca.crt holds no certificate")
 	}
-	for _, id := range identities() {
+	for _, id := range identities(sampleNetwork()) {
 		t.Run(id.file, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, id.file+".crt"), filepath.Join(dir, id.file+".key"))
 			if err != nil {
@@ -66,7 +66,7 @@ func TestPKIIsKeptWhenCompleteAndRemadeWhenNot(t *testing.T) {
 	ca := filepath.Join(dir, "ca.crt")
 	var seen []string
 	for range 2 {
-		if err := ensurePKI(dir); err != nil {
+		if err := ensurePKI(dir, sampleNetwork()); err != nil {
 			t.Fatal(err)
 		}
 		seen = append(seen, mustRead(t, ca))
@@ -78,7 +78,7 @@ func TestPKIIsKeptWhenCompleteAndRemadeWhenNot(t *testing.T) {
 	if err := os.Remove(ca); err != nil {
 		t.Fatal(err)
 	}
-	if err := ensurePKI(dir); err != nil {
+	if err := ensurePKI(dir, sampleNetwork()); err != nil {
 		t.Fatal(err)
 	}
 	if mustRead(t, ca) == seen[0] {
@@ -88,11 +88,11 @@ func TestPKIIsKeptWhenCompleteAndRemadeWhenNot(t *testing.T) {
 
 func TestKeysAreForTheOwnerOnly(t *testing.T) {
 	dir := t.TempDir()
-	if err := ensurePKI(dir); err != nil {
+	if err := ensurePKI(dir, sampleNetwork()); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
-	if err != nil || len(keys) != len(identities())+2 {
+	if err != nil || len(keys) != len(identities(sampleNetwork()))+2 {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	for _, key := range keys {

@@ -63,6 +63,28 @@ func findProcesses(state string) ([]process, error) {
 	return found, nil
 }
 
+// otherCluster returns the state folder of another cluster that runs on this machine.
+func otherCluster(state string) (other string, found bool) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return "", false
+	}
+	for _, candidate := range all {
+		environ, err := candidate.Environ()
+		if err != nil {
+			continue // it has ended
+		}
+		for _, entry := range environ {
+			other, marked := strings.CutPrefix(entry, stateVariable+"=")
+			other = strings.TrimSuffix(other, "/"+secondFolder)
+			if marked && other != state && built(filepath.Join(other, "host.json")) {
+				return other, true
+			}
+		}
+	}
+	return "", false
+}
+
 // inspect reads one process. A process that can't be read has ended or isn't ours.
 func inspect(candidate procfs.Proc, state string) (process, bool) {
 	environ, err := candidate.Environ()

@@ -13,7 +13,8 @@ import (
 // provider runs a cluster, either directly on this machine or with kind.
 type provider interface {
 	where() folders
-	up(ctx context.Context, nodes int) error
+	// up starts so many nodes, in a network or, if it is "", in the first that is free.
+	up(ctx context.Context, nodes int, network string) error
 	down(ctx context.Context) error
 	// load puts the csenv image on the node under the given name and returns its digest.
 	load(ctx context.Context, image string) (digest string, err error)

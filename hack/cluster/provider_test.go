@@ -83,12 +83,12 @@ func TestKindCommands(t *testing.T) {
 		fails    bool
 	}{
 		"up creates": {
-			run:  func(t *testing.T, k kind) error { return k.up(t.Context(), 1) },
+			run:  func(t *testing.T, k kind) error { return k.up(t.Context(), 1, "") },
 			want: []string{"get clusters", "create cluster --name csenv --kubeconfig STATE/kubeconfig --wait 3m"},
 		},
 		"up again": {
 			clusters: "other\ncsenv",
-			run:      func(t *testing.T, k kind) error { return k.up(t.Context(), 1) },
+			run:      func(t *testing.T, k kind) error { return k.up(t.Context(), 1, "") },
 			want:     []string{"get clusters", "export kubeconfig --name csenv --kubeconfig STATE/kubeconfig"},
 		},
 		"load": {

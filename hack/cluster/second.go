@@ -17,22 +17,23 @@ const (
 // node is one of the nodes of the local cluster, which share the machine's network.
 type node struct {
 	name  string
-	ip    string // an address of the bridge
+	ip    string // an address in the cluster's network
 	pods  string // the network of its pods
-	group string // the cgroup of its pods, "" for the root
+	group string // the cgroup of its pods: a kubelet removes pods that it doesn't know
 }
 
-func firstNode() node { return node{name: nodeName, ip: nodeIP, pods: "10.97.128.0/22"} }
+func firstNode(n network) node {
+	return node{name: nodeName, ip: n.nodeIP(), pods: n.part(128, 22), group: "/" + n.id()}
+}
 
-// secondNode has a cgroup of its own, because a kubelet removes pods that it doesn't know.
-func secondNode() node {
-	return node{name: nodeName + "-2", ip: "10.97.0.2", pods: "10.97.132.0/22", group: "/" + nodeName + "-2"}
+func secondNode(n network) node {
+	return node{name: nodeName + "-2", ip: n.secondIP(), pods: n.part(132, 22), group: "/" + n.id() + "-2"}
 }
 
 // second returns the second node: a containerd and a kubelet with their own folder, mounts and
 // cgroup.
 func (l local) second() local {
-	l.state, l.node = l.at(secondFolder), secondNode()
+	l.state, l.node = l.at(secondFolder), secondNode(l.net)
 	return l
 }
 
@@ -77,7 +78,8 @@ func (l local) upSecond(ctx context.Context) error {
 
 // prepareSecond gives the second node its address, certificates, configuration and cgroup.
 func (l local) prepareSecond(ctx context.Context, n local) error {
-	if _, err := run(ctx, "ip", "address", "replace", n.node.ip+nodePrefix, "dev", bridge); err != nil {
+	address := l.net.inside("ip", "address", "replace", n.node.ip+nodePrefix, "dev", cable)
+	if _, err := run(ctx, address[0], address[1:]...); err != nil {
 		return err
 	}
 	for _, path := range coveredFolders() {
@@ -95,16 +97,24 @@ func (l local) prepareSecond(ctx context.Context, n local) error {
 			return err
 		}
 	}
-	for _, root := range cgroupRoots() {
-		if err := makeGroup(filepath.Join(root, n.node.group)); err != nil {
-			return err
-		}
+	if err := n.node.makeGroups(); err != nil {
+		return err
 	}
 	s, err := machineSettings(n.folders)
 	if err != nil {
 		return err
 	}
 	return writeNodeConfig(s)
+}
+
+// makeGroups makes the node's cgroups.
+func (n node) makeGroups() error {
+	for _, root := range cgroupRoots() {
+		if err := makeGroup(filepath.Join(root, n.group)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeGroup makes a cgroup. A new cpuset of version 1 has neither processors nor memory.

@@ -13,7 +13,7 @@ func TestSecondNodeSharesNothingWithTheFirst(t *testing.T) {
 		Address, CgroupRoot, ContainerRuntimeEndpoint, TLSCertFile string
 		ClusterDNS                                                 []string
 	}
-	l := local{builder: builder{folders: folders{state: "/srv/cluster", node: firstNode()}}}
+	l := local{builder: builder{folders: folders{state: "/srv/cluster", net: sampleNetwork(), node: firstNode(sampleNetwork())}}}
 	var first, second kubelet
 	for l, into := range map[*local]*kubelet{&l: &first, new(l.second()): &second} {
 		text := mustRender(t, settings{folders: l.folders}, "kubelet.yaml")
@@ -21,7 +21,7 @@ func TestSecondNodeSharesNothingWithTheFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if first.Address == second.Address || first.CgroupRoot != "" || second.CgroupRoot != "/csenv-2" ||
+	if first.Address == second.Address || first.CgroupRoot != "/csenv-172-30" || second.CgroupRoot != "/csenv-172-30-2" ||
 		first.ContainerRuntimeEndpoint == second.ContainerRuntimeEndpoint || first.TLSCertFile == second.TLSCertFile {
 		t.Errorf("%+v\n%+v", first, second)
 	}
@@ -29,8 +29,8 @@ func TestSecondNodeSharesNothingWithTheFirst(t *testing.T) {
 		t.Errorf("DNS at %s and at %s", first.ClusterDNS, second.ClusterDNS)
 	}
 
-	a, b := netip.MustParsePrefix(firstNode().pods), netip.MustParsePrefix(secondNode().pods)
-	all := netip.MustParsePrefix(podNetwork)
+	a, b := netip.MustParsePrefix(firstNode(sampleNetwork()).pods), netip.MustParsePrefix(secondNode(sampleNetwork()).pods)
+	all := netip.MustParsePrefix(sampleNetwork().pods())
 	if a.Overlaps(b) || !all.Contains(a.Addr()) || !all.Contains(b.Addr()) || all.Bits() >= a.Bits() {
 		t.Errorf("pods in %s and %s of %s", a, b, all)
 	}

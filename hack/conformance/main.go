@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csenv/csenv/hack/shipped"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/spf13/cobra"
 )
@@ -212,7 +213,7 @@ func (r *runner) build(ctx context.Context) error {
 	if err := os.Mkdir(r.programs(), 0o750); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-o", r.programs()},
+	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o", r.programs()},
 		wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}

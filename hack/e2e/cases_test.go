@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,10 +19,11 @@ import (
 const caseEpisodes = 2000
 
 var _ = Describe("A run over generated cases", Ordered, func() {
+	inNamespace("csenv-e2e-cases")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("cases", "Workflow"))
 		awaitPool(ctx, "cases")
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(specBound))
 
 	It("has the figures of every family in the selected split", func(ctx SpecContext) {
 		families, difficulties, trials := testCases()
@@ -51,16 +51,16 @@ var _ = Describe("A run over generated cases", Ordered, func() {
 		Expect(number(heuristic.Status.Score.Mean)).To(And(BeNumerically(">", 0), BeNumerically("<", 1)))
 		Expect(heuristic.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionThresholdsMet,
 			metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed, "return")))
-	}, SpecTimeout(10*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("fails with the reason if no case matches its selection", func(ctx SpecContext) {
 		apply(ctx, runManifest("cases-none", "cases", "Oracle",
 			[]string{"{name: case-easy, scenarios: {modifiers: [pluss], difficulties: [hard], splits: [Private]}}"}))
-		Eventually(ctx, conditionsOf).WithArguments("cases-none").WithTimeout(poolTimeout).Should(ContainElement(
+		Eventually(ctx, conditionsOf).WithArguments("cases-none").Should(ContainElement(
 			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan,
 				"task case-easy has no modifier pluss, use ", "task case-easy has no difficulty hard, use easy",
 				"task case-easy has no split Private, use Dev, Test, Train")))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // testCases returns the trials with which the cases of the test split give caseEpisodes, and the

@@ -37,44 +37,73 @@ const (
 var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
 
 // A run is played without failures, and again while the processes that play and count it are killed
-// at random: as often as that takes for KILLS kills. CHAOS_SEED fixes the order of the kills. With
-// NODES=2, one of the two nodes is lost for good with all its processes.
-var _ = Describe("A run under random kills", Label("chaos"), func() {
-	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
-		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
-		chance := rand.New(rand.NewPCG(uint64(seed), 0))
-		AddReportEntry("replay with", fmt.Sprintf("CHAOS_SEED=%d KILLS=%d", seed, kills))
+// at random, once for each seed of chaos_seeds.txt or with CHAOS_SEED. Its model keeps the rest of
+// every shard until the last kill, so each kill hits a run under way. With NODES=2, one of the two
+// nodes is lost for good with all its processes.
+var _ = Describe("A run under random kills", Ordered, Label("chaos"), func() {
+	var peace *v1alpha1.EvaluationRun
+	tasks := []string{task("ticket-resolve", 50)}
+	spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4",
+		"retries: {episodeAttempts: 20, shardBackoffLimit: 20, maxErroredPercent: 0}"}
 
+	inNamespace("csenv-e2e-chaos")
+	BeforeAll(func(ctx SpecContext) {
+		if !local {
+			Skip("the processes of the cluster are not on this machine")
+		}
+		createModelKey(ctx)
 		apply(ctx, poolWith("shaken", "replicas: 2"))
 		awaitPool(ctx, "shaken")
-		// A low CPU limit makes the run last as long as the kills.
-		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4",
-			"retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
-		slow := append(slices.Clone(spec), slowly)
-		tasks := []string{task("ticket-resolve", 50)}
-		apply(ctx, runManifest("undisturbed", "shaken", "Heuristic", tasks, spec...))
-		peace := awaitComplete(ctx, "undisturbed")
+		apply(ctx, serveModel(ctx).runManifest("undisturbed", "shaken", tasks, spec...))
+		peace = awaitComplete(ctx, "undisturbed")
+	}, NodeTimeout(specBound))
 
-		c := &chaos{chance: chance, kills: kills, hits: map[string]int{}}
-		if len(processesOfLostNode()) > 0 {
-			c.loseAfter = 1 + chance.IntN(max(1, kills/2))
-			DeferCleanup(func(ctx SpecContext) { // else its pods keep the namespace from being deleted
-				kubectl(ctx, "delete", "node", lostNode, "--ignore-not-found")
-			})
-		}
-		for n := 1; c.total() < kills; n++ {
-			name := fmt.Sprintf("disturbed-%d", n)
-			apply(ctx, runManifest(name, "shaken", "Heuristic", tasks, slow...))
-			before := c.total()
+	for _, seed := range chaosSeeds() {
+		It(fmt.Sprintf("ends with the figures of the undisturbed run: seed %d", seed), func(ctx SpecContext) {
+			kills := int(setting("KILLS", chaosKills))
+			c := &chaos{chance: rand.New(rand.NewPCG(uint64(seed), 0)), kills: kills, hits: map[string]int{}}
+			if len(processesOfLostNode(ctx)) > 0 {
+				c.loseAfter = 1 + c.chance.IntN(max(1, kills/2))
+				DeferCleanup(func(ctx SpecContext) { // else its pods keep the namespace from being deleted
+					kubectl(ctx, "delete", "node", lostNode, "--ignore-not-found")
+				})
+			}
+			name, model := fmt.Sprintf("disturbed-%d", seed), serveModel(ctx)
+			held := model.hold(func(p place) bool { return p.episode >= 100 })
+			apply(ctx, model.runManifest(name, "shaken", tasks, spec...))
+			held.await(ctx, "shaken", name)
 			c.disturb(ctx, name)
+			Expect(over(ctx, name)).To(BeFalse())
+			held.release()
 			expectFigures(awaitEnd(ctx, name), peace)
-			AddReportEntry(name, fmt.Sprintf("%d kills, the figures are the undisturbed run's", c.total()-before))
-			Expect(c.total()).To(BeNumerically(">", before), "no kill hit a process of %s", name)
-		}
-		AddReportEntry("killed", c.hits)
-		Expect(c.loseAfter).To(BeZero(), "no runner was lost with its node")
-	}, SpecTimeout(50*time.Minute))
+			AddReportEntry("killed", c.hits)
+			Expect(model.wrong()).To(BeEmpty())
+		}, SpecTimeout(50*time.Minute))
+	}
 })
+
+// chaosSeeds reads the seeds of the file, or that of the variable.
+func chaosSeeds() (seeds []int64) {
+	text, err := os.ReadFile("chaos_seeds.txt")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		number, _, _ := strings.Cut(line, "#")
+		if number = strings.TrimSpace(number); number == "" {
+			continue
+		}
+		seed, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			panic("chaos_seeds.txt: " + err.Error())
+		}
+		seeds = append(seeds, seed)
+	}
+	if only, err := strconv.ParseInt(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
+		return []int64{only}
+	}
+	return seeds
+}
 
 // expectFigures compares a disturbed run with the undisturbed one.
 func expectFigures(war, peace *v1alpha1.EvaluationRun) {
@@ -95,15 +124,7 @@ type chaos struct {
 	chance    *rand.Rand
 	kills     int            // wanted
 	hits      map[string]int // by kind
-	loseAfter int            // so many kills the node is lost, 0 for never or if it is lost
-}
-
-func (c *chaos) total() int {
-	sum := 0
-	for _, n := range c.hits {
-		sum += n
-	}
-	return sum
+	loseAfter int            // so many kills the node is lost, 0 for never
 }
 
 // setting reads a number from an environment variable.
@@ -118,29 +139,21 @@ func setting(name string, otherwise int64) int64 {
 	return n
 }
 
-// disturb kills processes until it has killed enough of them or the run has ended.
+// disturb kills the wanted number of processes.
 func (c *chaos) disturb(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
-	runners := map[string]string{"csenv.dev/run": evalrun}
-	Eventually(ctx, func() int { return len(running(ctx, runners)) }).WithTimeout(5 * time.Minute).Should(
-		BeNumerically(">", 0))
-	for tries := 0; c.total() < c.kills && tries < 4*c.kills; tries++ {
+	for n := range c.kills {
 		pause(ctx, time.Duration(500+c.chance.IntN(2000))*time.Millisecond)
-		if over(ctx, evalrun) {
-			break
-		}
-		kind := victims[c.chance.IntN(len(victims))]
-		who := ""
-		if c.loseAfter > 0 && c.total() >= c.loseAfter && slices.ContainsFunc(running(ctx, runners),
-			func(p corev1.Pod) bool { return p.Spec.NodeName == lostNode }) {
-			kind, who, c.loseAfter = "node", loseNode(ctx), 0
+		kind, who := victims[c.chance.IntN(len(victims))], ""
+		if c.loseAfter > 0 && n == c.loseAfter {
+			Eventually(ctx, running).WithArguments(map[string]string{"csenv.dev/run": evalrun}).Should(
+				ContainElement(HaveField("Spec.NodeName", lostNode)), "a runner on the node that will be lost")
+			kind, who = "node", loseNode(ctx)
 		} else {
 			who = strike(ctx, kind, evalrun, c.chance)
 		}
-		if who != "" {
-			c.hits[kind]++
-			GinkgoWriter.Printf("%s killed %s\n", time.Now().Format(time.TimeOnly), who)
-		}
+		c.hits[kind]++
+		GinkgoWriter.Printf("%s killed %s\n", time.Now().Format(time.TimeOnly), who)
 	}
 }
 
@@ -148,41 +161,48 @@ func (c *chaos) disturb(ctx SpecContext, evalrun string) {
 func loseNode(ctx SpecContext) string {
 	GinkgoHelper()
 	Eventually(ctx, func() int {
-		pids := processesOfLostNode()
+		pids := processesOfLostNode(ctx)
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return len(pids)
-	}).WithTimeout(10 * time.Second).Should(BeZero())
+	}).Should(BeZero())
 	return "node " + lostNode
 }
 
 // processesOfLostNode lists its kubelet and containerd, and then the processes in its pods.
-func processesOfLostNode() []int {
+func processesOfLostNode(ctx SpecContext) []int {
 	GinkgoHelper()
-	return slices.Concat(processesWith("kubelet", "environ", "/second\x00"), processesWith("containerd", "environ",
-		"/second\x00"), processesWith("", "cgroup", "/"+lostNode+"/"))
+	mark := "CSENV_CLUSTER_STATE=" + stateFolder(ctx) + "/second\x00"
+	pids := slices.Concat(processesWith("kubelet", "environ", mark), processesWith("containerd", "environ", mark))
+	network, err := os.ReadFile(filepath.Join(stateFolder(ctx), "network"))
+	Expect(err).NotTo(HaveOccurred())
+	bytes := strings.Split(string(network), ".")
+	return append(pids, processesWith("", "cgroup", "/csenv-"+bytes[0]+"-"+bytes[1]+"-2/")...)
 }
 
-// strike kills one process of the kind and returns its name, or "" if none was running.
-func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
+// strike kills one process of the kind, as soon as there is one, and returns its name.
+func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) (name string) {
 	GinkgoHelper()
 	if kind == "kube-apiserver" {
-		return strikeAPIServer(ctx)
+		strikeAPIServer(ctx)
+		return kind
 	}
 	selector := map[string]map[string]string{
 		"manager":   {"app.kubernetes.io/component": "manager"},
 		"runner":    {"csenv.dev/run": evalrun},
 		"envserver": {"csenv.dev/environment": "shaken", "app.kubernetes.io/component": "env-server"},
 	}[kind]
-	pods := running(ctx, selector)
-	if len(pods) == 0 {
-		return ""
-	}
-	pod := pods[chance.IntN(len(pods))]
-	if !kill(pod, kind) {
-		return ""
-	}
+	draw := chance.Int()
+	var pod corev1.Pod
+	Eventually(ctx, func() bool {
+		pods := running(ctx, selector)
+		if len(pods) == 0 {
+			return false
+		}
+		pod = pods[draw%len(pods)]
+		return kill(pod, kind)
+	}).Should(BeTrue(), "a process of %s to kill", kind)
 	if kind != "runner" {
 		// Deleting the pod gives its successor no back-off: the kubelet delays a container that is
 		// killed repeatedly.
@@ -200,21 +220,18 @@ func kill(pod corev1.Pod, program string) (hit bool) {
 	return hit
 }
 
-// strikeAPIServer kills the API server and restarts it with the same arguments, if it is a process
-// of this machine.
-func strikeAPIServer(ctx SpecContext) string {
+// strikeAPIServer kills the API server and restarts it with the same arguments.
+func strikeAPIServer(ctx SpecContext) {
 	GinkgoHelper()
-	pids := processesIn("", "kube-apiserver")
-	if len(pids) != 1 || !local {
-		return ""
-	}
+	pids := processesWith("kube-apiserver", "environ", "CSENV_CLUSTER_STATE="+stateFolder(ctx)+"\x00")
+	Expect(pids).To(HaveLen(1), "processes of the API server")
 	folder := fmt.Sprintf("/proc/%d", pids[0])
 	words := func(file string) []string {
 		text, err := os.ReadFile(filepath.Join(folder, file))
 		Expect(err).NotTo(HaveOccurred())
 		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 	}
-	args := words("cmdline")
+	args := append([]string{"nsenter", "--net=" + filepath.Join(stateFolder(ctx), "net"), "--"}, words("cmdline")...)
 	log, err := os.Readlink(filepath.Join(folder, "fd", "2"))
 	Expect(err).NotTo(HaveOccurred())
 	output, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
@@ -227,22 +244,24 @@ func strikeAPIServer(ctx SpecContext) string {
 
 	Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
 	// The port is in use until the process has ended.
-	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(
+	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithPolling(
 		closely).Should(MatchError(syscall.ESRCH))
 	Expect(again.Start()).To(Succeed())
 	go func() { _ = again.Wait() }() // reaps it: a later strike may kill it
-	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(
+	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).Should(
 		Succeed())
-	return "kube-apiserver"
 }
 
-// processesIn finds the processes of a program that belong to the pod with that UID, or, if podUID
-// is empty, to the local cluster. It finds only processes of this machine.
+// stateFolder returns the folder of the cluster.
+func stateFolder(ctx SpecContext) string {
+	GinkgoHelper()
+	return filepath.Dir(strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
+}
+
+// processesIn finds the processes of a program that belong to the pod with that UID, if they are on
+// this machine.
 func processesIn(podUID, program string) []int {
 	GinkgoHelper()
-	if podUID == "" {
-		return processesWith(program, "environ", "CSENV_CLUSTER_STATE=")
-	}
 	return processesWith(program, "cgroup", podUID)
 }
 

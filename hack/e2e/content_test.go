@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,10 +17,11 @@ import (
 )
 
 var _ = Describe("The content of a pool", Ordered, func() {
+	inNamespace("csenv-e2e-content")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("support", "Ticket"))
 		awaitPool(ctx, "support")
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(specBound))
 
 	It("has every ticket of the catalogue and queues of tickets", func(ctx SpecContext) {
 		pool := &v1alpha1.CustomerSupportEnv{}
@@ -37,7 +37,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		Expect(oracle.Status.Episodes.Total).To(BeEquivalentTo(100))
 		Expect(number(oracle.Status.Score.Mean)).To(BeNumerically(">", 0.98))
 		Expect(null.Status.Score.Max).To(Equal("0.0000"))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("lowers the score of slow agents if the run sets pressure", func(ctx SpecContext) {
 		tasks := []string{task("ticket-resolve", 1)}
@@ -46,7 +46,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		relaxed, pressed := awaitComplete(ctx, "relaxed"), awaitComplete(ctx, "pressed")
 		Expect(number(pressed.Status.Score.Mean)).To(BeNumerically("<=", number(relaxed.Status.Score.Mean)))
 		Expect(pressed.Status.Episodes.Errored).To(BeZero())
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("can come from a private pack in a Secret", func(ctx SpecContext) {
 		pack := packFiles()
@@ -58,7 +58,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		apply(ctx, runManifest("acme", "acme", "Heuristic",
 			[]string{"{name: ticket-resolve, trials: 5, scenarios: {ids: [ACME-1]}}"}))
 		Expect(awaitComplete(ctx, "acme").Status.Episodes.Total).To(BeEquivalentTo(5))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("is rejected with file and line if a pack is faulty", func(ctx SpecContext) {
 		pack := packFiles()
@@ -71,9 +71,9 @@ var _ = Describe("The content of a pool", Ordered, func() {
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "faulty"}, pool)).To(Succeed())
 			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue),
 				HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
-		}).WithTimeout(poolTimeout).Should(Succeed())
-		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
-	}, SpecTimeout(4*time.Minute))
+		}).Should(Succeed())
+		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", timeout)
+	}, SpecTimeout(specBound))
 
 	It("plays nothing before the judge can be reached", func(ctx SpecContext) {
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"},
@@ -83,7 +83,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		apply(ctx, runManifest("judged", "judged", "Oracle",
 			[]string{"{name: ticket-resolve, scenarios: {ids: [B07]}}"}, "retries: {episodeAttempts: 1, "+
 				"maxErroredPercent: 0}"))
-		Eventually(ctx, conditionsOf).WithArguments("judged").WithTimeout(poolTimeout).Should(ContainElement(
+		Eventually(ctx, conditionsOf).WithArguments("judged").Should(ContainElement(
 			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady, "127.0.0.1:9")))
 
 		By("grading with rules alone")
@@ -93,7 +93,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		Expect(played.Status.Episodes.Scored).To(BeEquivalentTo(1))
 		Expect(played.Status.Episodes.Errored).To(BeZero())
 		Expect(played.Status.Provenance.Judge).To(HavePrefix("offline"))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // poolWith returns the manifest of a pool of one server, with additional fields of its spec.

@@ -26,7 +26,6 @@ type crowd struct {
 	url     string
 	run     string        // tag of the episodes, or ""
 	think   time.Duration // before each action
-	factory policy.Factory
 	clients sync.WaitGroup
 	enough  chan struct{}
 
@@ -42,9 +41,7 @@ type crowd struct {
 // gather starts clients and waits until all of them play.
 func gather(ctx SpecContext, url, run string, clients int, think time.Duration) *crowd {
 	GinkgoHelper()
-	factory, err := policy.Builtin(policy.Heuristic, "ticket", nil)
-	Expect(err).NotTo(HaveOccurred())
-	c := &crowd{url: url, run: run, think: think, factory: factory, enough: make(chan struct{})}
+	c := &crowd{url: url, run: run, think: think, enough: make(chan struct{})}
 	c.join(ctx, clients)
 	return c
 }
@@ -56,7 +53,7 @@ func (c *crowd) join(ctx SpecContext, clients int) {
 	for i := range clients {
 		c.clients.Go(func() { c.play(int(before) + i) })
 	}
-	Eventually(ctx, c.playing.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", before+int64(clients)*95/100))
+	Eventually(ctx, c.playing.Load).Should(BeNumerically(">=", before+int64(clients)*95/100))
 }
 
 // leave lets every client finish its episode, and waits for them.
@@ -68,7 +65,7 @@ func (c *crowd) leave(ctx SpecContext) {
 		c.clients.Wait()
 		close(gone)
 	}()
-	Eventually(ctx, gone).WithTimeout(2 * time.Minute).Should(BeClosed())
+	Eventually(ctx, gone).Should(BeClosed())
 }
 
 func (c *crowd) losses() []string {
@@ -91,7 +88,7 @@ func (c *crowd) play(seed int) {
 		default:
 		}
 		seed += liveSessions
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), specBound)
 		err := c.episode(ctx, seed)
 		cancel()
 		if err != nil {
@@ -108,56 +105,86 @@ var errLost = errors.New("session lost")
 // episode plays one episode. If a server refuses the session, the client tries again, and no
 // session is lost.
 func (c *crowd) episode(ctx context.Context, seed int) error {
-	session, observation, err := c.begin(ctx, seed)
+	e, err := begin(ctx, c.url, c.run, seed)
 	if err != nil {
 		c.turned.Add(1)
 		pause(ctx, 200*time.Millisecond)
 		return nil
 	}
-	defer session.Close()
+	defer e.session.Close()
 	c.playing.Add(1)
 	defer c.playing.Add(-1)
-	agent, err := c.factory(score.PlannedEpisode{Task: "ticket-resolve", Seed: int64(seed)})
+	points, err := e.finish(ctx, c.think)
 	if err != nil {
 		return err
 	}
-	for step := 0; !observation.Done; step++ {
-		pause(ctx, c.think)
-		action, err := agent.Act(ctx, policy.Turn{Environment: "ticket", Task: "ticket-resolve",
-			Observation: observation.Observation, Step: step})
-		if err != nil {
-			return fmt.Errorf("%w: choosing step %d: %w", errLost, step, err)
-		}
-		if observation, err = session.Step(ctx, action); err != nil {
-			return fmt.Errorf("%w: step %d: %w", errLost, step, err)
-		}
-	}
-	if observation.Metadata.Outcome != score.Scored || observation.Metadata.EpisodeScore == nil {
-		return fmt.Errorf("%w: ended as %q without a score", errLost, observation.Metadata.Outcome)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sum += int64(math.Round(*observation.Metadata.EpisodeScore * score.One))
+	c.sum += points
 	c.episodes.Add(1)
 	return nil
 }
 
+// episode is one that the heuristic policy plays in a session of its own.
+type episode struct {
+	session *client.Client
+	agent   policy.Policy
+	seen    client.Observation
+	steps   int
+}
+
 // begin opens a session as OpenEnv's own clients do: a server that is full or terminating may
-// forward it to another server.
-func (c *crowd) begin(ctx context.Context, seed int) (*client.Client, client.Observation, error) {
-	session, err := client.Dial(ctx, c.url, client.Options{Spread: true})
+// forward it to another server. The episode belongs to the run, if it isn't "".
+func begin(ctx context.Context, url, run string, seed int) (*episode, error) {
+	factory, err := policy.Builtin(policy.Heuristic, "ticket", nil)
 	if err != nil {
-		return nil, client.Observation{}, err
+		return nil, err
+	}
+	agent, err := factory(score.PlannedEpisode{Task: "ticket-resolve", Seed: int64(seed)})
+	if err != nil {
+		return nil, err
+	}
+	session, err := client.Dial(ctx, url, client.Options{Spread: true})
+	if err != nil {
+		return nil, err
 	}
 	options := map[string]any{"task": "ticket-resolve", "seed": seed}
-	if c.run != "" {
-		options["run"] = c.run
+	if run != "" {
+		options["run"] = run
 	}
-	observation, err := session.Reset(ctx, options)
+	seen, err := session.Reset(ctx, options)
 	if err != nil {
-		_ = session.Close()
+		return nil, errors.Join(err, session.Close())
 	}
-	return session, observation, err
+	return &episode{session: session, agent: agent, seen: seen}, nil
+}
+
+// act takes the next action.
+func (e *episode) act(ctx context.Context) error {
+	action, err := e.agent.Act(ctx, policy.Turn{Environment: "ticket", Task: "ticket-resolve",
+		Observation: e.seen.Observation, Step: e.steps})
+	if err != nil {
+		return fmt.Errorf("%w: choosing step %d: %w", errLost, e.steps, err)
+	}
+	if e.seen, err = e.session.Step(ctx, action); err != nil {
+		return fmt.Errorf("%w: step %d: %w", errLost, e.steps, err)
+	}
+	e.steps++
+	return nil
+}
+
+// finish plays the rest, thinks before each action, and returns the score in micro-points.
+func (e *episode) finish(ctx context.Context, think time.Duration) (points int64, err error) {
+	for !e.seen.Done {
+		pause(ctx, think)
+		if err := e.act(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if e.seen.Metadata.Outcome != score.Scored || e.seen.Metadata.EpisodeScore == nil {
+		return 0, fmt.Errorf("%w: ended as %q without a score", errLost, e.seen.Metadata.Outcome)
+	}
+	return int64(math.Round(*e.seen.Metadata.EpisodeScore * score.One)), nil
 }
 
 // pause waits for d, or until the context is done.

@@ -17,12 +17,13 @@ import (
 )
 
 // The specs execute the commands of the guides for a cluster, and those before them.
-var _ = Describe("The guides", Serial, Label("guides"), func() {
+var _ = Describe("The guides", Serial, Label("guides"), Ordered, func() {
+	inNamespace("csenv-e2e-guides")
 	AfterEach(func(ctx SpecContext) {
 		removeRunsAndPools(ctx)
-		kubectl(ctx, "delete", "namespace", "bench", "team-a", "--ignore-not-found", "--timeout=90s")
+		kubectl(ctx, "delete", "namespace", "bench", "team-a", "--ignore-not-found", timeout)
 		kubectl(ctx, "-n", "default", "delete", "configmap", "acme", "--ignore-not-found")
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(specBound))
 
 	for _, name := range []string{"operate-pools", "host-a-benchmark", "train", "write-scenarios"} {
 		It("can be followed on a cluster: "+name, func(ctx SpecContext) {
@@ -40,10 +41,10 @@ var _ = Describe("The guides", Serial, Label("guides"), func() {
 			}
 			Expect(executed).To(BeNumerically(">", 0), "blocks for a cluster")
 			folder := GinkgoT().TempDir()
-			Expect(guides.Checkout(folder, "../..", map[string]string{"csenv": csenvTool, "cluster": clusterTool})).To(
+			Expect(guides.Checkout(folder, "../..", map[string]string{"csenv": csenvTool(ctx), "cluster": clusterTool})).To(
 				Succeed())
 			follow(ctx, folder, script)
-		}, SpecTimeout(5*time.Minute))
+		}, SpecTimeout(specBound))
 	}
 })
 

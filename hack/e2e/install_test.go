@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,8 +20,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csenv/csenv/api/v1alpha1"
 )
 
 // releaseFolder is the folder of a release. If it is set, the specs install its files instead of
@@ -34,6 +31,7 @@ var operatorLabels = client.MatchingLabels{"app.kubernetes.io/name": "csenv", "a
 
 // The specs replace the suite's installation, and install it again at the end.
 var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
+	inNamespace("csenv-e2e-helm")
 	var (
 		helmTool string
 		chart    = "../../charts/csenv"
@@ -59,20 +57,20 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		}
 		By("removing what kubectl has installed")
 		removeRunsAndPools(ctx)
-		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", "--timeout=90s")
+		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", timeout)
 		DeferCleanup(func(ctx SpecContext) {
 			By("installing the operator with kubectl again")
 			helm(ctx, "uninstall", "csenv", "--ignore-not-found", "--no-hooks", "--wait")
-			kubectl(ctx, "delete", "namespace", systemNamespace, "--ignore-not-found", "--timeout=90s")
+			kubectl(ctx, "delete", "namespace", systemNamespace, "--ignore-not-found", timeout)
 			installOperator(ctx)
-		}, NodeTimeout(4*time.Minute))
+		}, NodeTimeout(specBound))
 		By("listing the objects of the cluster")
 		kubectl(ctx, "apply", "-f", "../../config/manager/namespace.yaml")
 		Eventually(ctx, func(g Gomega) {
 			before = allObjects(ctx)
 			g.Expect(before).NotTo(ContainElement(ContainSubstring("csenv-manager")))
-		}).WithTimeout(time.Minute).Should(Succeed())
-	}, NodeTimeout(15*time.Minute))
+		}).Should(Succeed())
+	}, NodeTimeout(specBound))
 
 	It("installs csenv, and the samples have the scores that the README shows", func(ctx SpecContext) {
 		Expect(helm(ctx, "lint", "--strict", chart, "--set", values)).To(ContainSubstring("0 chart(s) failed"))
@@ -80,7 +78,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		Expect(helm(ctx, "install", "csenv", chart, "--set", values, "--wait", "--timeout=2m")).To(
 			ContainSubstring("kubectl -n " + systemNamespace))
 		playSamples(ctx)
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("upgrades to two replicas, the pages, and rights on single namespaces", func(ctx SpecContext) {
 		helm(ctx, "upgrade", "csenv", chart, "--reset-then-reuse-values", "--wait", "--timeout=2m", "--set",
@@ -97,26 +95,24 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		first := awaitComplete(ctx, "heuristic")
 		Expect(awaitComplete(ctx, "again").Status.Score).To(Equal(first.Status.Score))
 		By("reading the pages and the metrics")
-		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(ContainSubstring("again"))
-		Eventually(ctx, replicasWithMetrics).WithTimeout(time.Minute).Should(Equal([]bool{false, true}))
+		Eventually(ctx, uiPage).WithArguments("").Should(ContainSubstring("again"))
+		Eventually(ctx, replicasWithMetrics).Should(Equal([]bool{false, true}))
 		for _, pod := range operatorPods(ctx) {
 			said := kubectl(ctx, "-n", systemNamespace, "logs", pod)
 			Expect(strings.Contains(said, "forbidden")).To(BeFalse(), said)
 		}
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("leaves nothing behind when it is uninstalled, not even while a run is played", func(ctx SpecContext) {
-		apply(ctx, runManifest("long", "support", "Heuristic", []string{task("ticket-resolve", 500)}))
-		Eventually(ctx, func(g Gomega) {
-			var pods corev1.PodList
-			g.Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRun: "long"})).
-				To(Succeed())
-			g.Expect(pods.Items).To(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
-		}).WithTimeout(time.Minute).Should(Succeed())
+		createModelKey(ctx)
+		DeferCleanup(func(ctx SpecContext) {
+			kubectl(ctx, "-n", namespace, "delete", "secret", "scripted", "--ignore-not-found")
+		})
+		playHeld(ctx, "long", "support")
 		By("uninstalling the release")
 		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")
-		Eventually(ctx, objectsBeside).WithArguments(before).WithTimeout(time.Minute).Should(BeEmpty())
-	}, SpecTimeout(6*time.Minute))
+		Eventually(ctx, objectsBeside).WithArguments(before).Should(BeEmpty())
+	}, SpecTimeout(specBound))
 
 	It("isn't needed: a release's install.yaml has the same scores and leaves nothing behind", func(ctx SpecContext) {
 		if releaseFolder == "" {
@@ -124,19 +120,19 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 		}
 		manifest := filepath.Join(releaseFolder, "install.yaml")
 		kubectl(ctx, "apply", "--server-side", "-f", manifest)
-		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
+		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", timeout)
 		playSamples(ctx)
 		removeRunsAndPools(ctx)
-		kubectl(ctx, "delete", "-f", manifest, "--timeout=90s")
-		Eventually(ctx, objectsBeside).WithArguments(before).WithTimeout(time.Minute).Should(BeEmpty())
-	}, SpecTimeout(5*time.Minute))
+		kubectl(ctx, "delete", "-f", manifest, timeout)
+		Eventually(ctx, objectsBeside).WithArguments(before).Should(BeEmpty())
+	}, SpecTimeout(specBound))
 })
 
 // removeRunsAndPools deletes them with their pods, while the operator still removes finalizers.
 func removeRunsAndPools(ctx context.Context) {
 	GinkgoHelper()
-	kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", "--timeout=60s")
-	kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", "--timeout=60s", "-l",
+	kubectl(ctx, "delete", "evaluationruns,customersupportenvs", "--all", "--all-namespaces", timeout)
+	kubectl(ctx, "wait", "--for=delete", "pods", "--all-namespaces", timeout, "-l",
 		"app.kubernetes.io/managed-by=csenv")
 }
 

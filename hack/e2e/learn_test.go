@@ -28,7 +28,8 @@ type learnt struct {
 // tickets.
 var curveRow = regexp.MustCompile(`(?m)^ +(\d+) +(\d+) .* (\d\.\d{3})$`)
 
-var _ = Describe("The trainer of examples/learn", Label("learn"), func() {
+var _ = Describe("The trainer of examples/learn", Label("learn"), Ordered, func() {
+	inNamespace("csenv-e2e-learn")
 	const (
 		// The training lasts long enough for both disturbances.
 		updates, trained = 500, 500 * 512
@@ -60,7 +61,7 @@ var _ = Describe("The trainer of examples/learn", Label("learn"), func() {
 			for i, server := range serversOf(ctx, "learn") {
 				Expect(learntIn(ctx).Episodes).To(BeZero(), "the training has ended before a server could be killed")
 				Expect(kill(server, "envserver")).To(BeTrue())
-				Eventually(ctx, restarts).WithArguments("learn").WithTimeout(time.Minute).Should(BeEquivalentTo(i + 1))
+				Eventually(ctx, restarts).WithArguments("learn").Should(BeEquivalentTo(i + 1))
 				awaitServers(ctx, "learn", 2)
 			}
 
@@ -83,7 +84,7 @@ var _ = Describe("The trainer of examples/learn", Label("learn"), func() {
 					last, since = n, time.Now()
 				}
 				return time.Since(since)
-			}).WithTimeout(time.Minute).Should(BeNumerically(">", uncollected), "the last episodes are collected")
+			}).Should(BeNumerically(">", uncollected), "the last episodes are collected")
 			kubectl(ctx, "-n", namespace, "patch", "evalrun", "learn-1", "--type=merge", "-p",
 				`{"spec":{"activeDeadlineSeconds":1}}`)
 			counted := awaitComplete(ctx, "learn-1")
@@ -99,7 +100,7 @@ var _ = Describe("The trainer of examples/learn", Label("learn"), func() {
 				"training %.3f; %.0f episodes/s", trainer.Episodes, trainer.Lost, trainer.Mean, trainer.PassRate,
 				last, missed, counted.Status.Score.Mean, counted.Status.PassRate, learned,
 				untrained, rate))
-			kubectl(ctx, "-n", namespace, "delete", "job,evalrun,cse", "learn", "learn-1", "--ignore-not-found", "--timeout=90s")
+			kubectl(ctx, "-n", namespace, "delete", "job,evalrun,cse", "learn", "learn-1", "--ignore-not-found", timeout)
 		}, SpecTimeout(20*time.Minute))
 })
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,7 +14,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-var _ = Describe("The same manifest on this machine and in the cluster", func() {
+var _ = Describe("The same manifest on this machine and in the cluster", Ordered, func() {
+	inNamespace("csenv-e2e-local")
 	It("produces exactly the same figures", func(ctx SpecContext) {
 		apply(ctx, poolManifest("athome", "Ticket"))
 		awaitPool(ctx, "athome")
@@ -27,7 +27,7 @@ var _ = Describe("The same manifest on this machine and in the cluster", func() 
 		folder := GinkgoT().TempDir()
 		file := filepath.Join(folder, "run.yaml")
 		Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
-		out, err := exec.CommandContext(ctx, csenvTool, "eval", "-f", file, "--results", folder, "-o", "json").Output()
+		out, err := exec.CommandContext(ctx, csenvTool(ctx), "eval", "-f", file, "--results", folder, "-o", "json").Output()
 		Expect(err).NotTo(HaveOccurred())
 		home := &v1alpha1.EvaluationRun{}
 		Expect(json.Unmarshal(out, home)).To(Succeed())
@@ -50,5 +50,5 @@ var _ = Describe("The same manifest on this machine and in the cluster", func() 
 			Expect(pair[0]).To(Equal(pair[1]), name)
 		}
 		Expect(home.Status.Score.Mean).NotTo(BeEmpty())
-	}, SpecTimeout(6*time.Minute))
+	}, SpecTimeout(specBound))
 })

@@ -61,7 +61,7 @@ func awaitPool(ctx context.Context, name string) {
 		g.Expect(pool.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionAvailable,
 			metav1.ConditionTrue)))
 		g.Expect(pool.Status.Tasks).NotTo(BeEmpty())
-	}).WithTimeout(poolTimeout).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // awaitComplete waits until the run is complete.
@@ -76,7 +76,7 @@ func awaitComplete(ctx context.Context, name string) *v1alpha1.EvaluationRun {
 		}
 		g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionComplete,
 			metav1.ConditionTrue)))
-	}).WithTimeout(runTimeout).Should(Succeed())
+	}).Should(Succeed())
 	return evalrun
 }
 

@@ -16,10 +16,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
@@ -29,23 +27,21 @@ const (
 	// modelKey is the key of the model's endpoint.
 	modelKey = "sk-of-the-scripted-model"
 	// modelTimeout is the runner's timeout for a request to the model, in seconds.
-	modelTimeout = 3
+	modelTimeout = 6
 	// patience is the number of requests that a runner sends before it ends an attempt at an
 	// episode.
 	patience = 5
-	// silence is the time during which a suspended run may still call servers and models.
-	silence = 5 * time.Second
 )
 
 var _ = Describe("A language model that calls tools", Ordered, func() {
+	inNamespace("csenv-e2e-model")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, pooled("asked", "drainTimeoutSeconds: 5"))
 		apply(ctx, poolManifest("asked-workflows", "Workflow"))
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
-			StringData: map[string]string{"key": modelKey}})).To(Succeed())
+		createModelKey(ctx)
 		awaitPool(ctx, "asked")
 		awaitPool(ctx, "asked-workflows")
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(specBound))
 
 	It("is scored as if its endpoint had neither throttled nor hung", func(ctx SpecContext) {
 		runs := []struct {
@@ -87,76 +83,50 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 				Completion: answers * scripted.CompletionTokens})))
 			Expect(r.model.wrong()).To(BeEmpty())
 		}
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(specBound))
 
-	It("gets no request while its run is suspended, and none for finished shards after that",
-		func(ctx SpecContext) {
-			const slow = 2 // the first slow shard: it waits until hurry is set
-			tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
-			apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
-			calm := awaitComplete(ctx, "calm")
+	It("gets no request while its run is suspended, and none for finished shards after that", func(ctx SpecContext) {
+		const slow = 2 // the first shard whose requests are held
+		tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
+		apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
+		calm := awaitComplete(ctx, "calm")
 
-			model := serveModel(ctx)
-			shards, hurry := make(chan map[int64]int, 1), make(chan struct{})
-			model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
-				of := <-shards
-				shards <- of
-				if of[asked.Seed] < slow {
-					return false
-				}
-				select {
-				case <-hurry:
-				case <-time.After(time.Second):
-				case <-r.Context().Done():
-				}
-				return false
-			}
-			apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
-			of := shardsBySeed(ctx, "asked", "paused")
-			shards <- of
-			Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
-			Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
+		model := serveModel(ctx)
+		held := model.hold(func(p place) bool { return p.shard >= slow })
+		apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
+		held.await(ctx, "asked", "paused")
+		Eventually(ctx, counted).WithArguments("paused").Should(Equal("0-1"))
 
-			By("suspending the run")
-			suspended := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
-				`{"spec":{"suspend":true}}`)
-			Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).
-				WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
-			AddReportEntry("the last session of the suspended run was over after",
-				time.Since(suspended).Round(100*time.Millisecond).String())
-			pause(ctx, silence-time.Since(suspended))
-			late := model.since(suspended)
-			if len(late) > 0 {
-				AddReportEntry("the last call of the suspended run came after",
-					late[len(late)-1].at.Sub(suspended).Round(time.Millisecond).String())
-			}
-			Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).
-				WithTimeout(2 * time.Second).Should(BeEmpty())
-			Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
-			Expect(conditionsOf(ctx, "paused")).To(ContainElements(
-				haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
-				haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
+		By("suspending the run")
+		suspended := time.Now()
+		patch(ctx, "evalrun", "paused", `{"spec":{"suspend":true}}`)
+		Eventually(ctx, sessionsByPod).WithArguments("asked").WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
+		AddReportEntry("the last session of the suspended run was over after",
+			time.Since(suspended).Round(100*time.Millisecond).String())
+		Eventually(ctx, podsOf).WithArguments("paused").ShouldNot(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
+		Eventually(ctx, held.kept.Load).Should(BeZero(), "requests whose runner has left")
+		Expect(conditionsOf(ctx, "paused")).To(ContainElements(
+			haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
+			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
+		asked := model.Calls()
 
-			By("resuming it")
-			close(hurry)
-			resumed := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
-				`{"spec":{"suspend":false}}`)
-			paused := awaitComplete(ctx, "paused")
-			again := model.since(resumed)
-			Expect(again).NotTo(BeEmpty())
-			Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] },
-				BeNumerically("<", slow))), "calls for shards that were finished")
-			// Episodes in a server's ledger aren't played again. Only the two episodes that each of
-			// the two runners was playing start again.
-			Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v",
-				model.answeredTwice())
-			Expect(paused.Status.Score).To(Equal(calm.Status.Score))
-			Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
-			Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
-			Expect(model.wrong()).To(BeEmpty())
-		}, SpecTimeout(5*time.Minute))
+		By("resuming it")
+		held.release()
+		Expect(model.Calls()).To(Equal(asked), "requests of the suspended run")
+		resumed := time.Now()
+		patch(ctx, "evalrun", "paused", `{"spec":{"suspend":false}}`)
+		paused := awaitComplete(ctx, "paused")
+		again := model.since(resumed)
+		Expect(again).NotTo(BeEmpty())
+		Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return held.places[c.seed].shard },
+			BeNumerically("<", slow))), "calls for shards that were finished")
+		// No request of the others had been answered.
+		Expect(model.answeredTwice()).To(BeEmpty())
+		Expect(paused.Status.Score).To(Equal(calm.Status.Score))
+		Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
+		Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
+		Expect(model.wrong()).To(BeEmpty())
+	}, SpecTimeout(specBound))
 })
 
 // mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
@@ -189,7 +159,8 @@ func moodOf(seed int64) mood {
 // model is a scripted model on this machine's side of the node, with a record of its requests.
 type model struct {
 	*scripted.Endpoint
-	url string
+	url     string
+	timeout int // of the runner's requests, in seconds
 
 	mu     sync.Mutex
 	calls  []call
@@ -209,7 +180,7 @@ func serveModel(ctx SpecContext) *model {
 	GinkgoHelper()
 	endpoint, err := scripted.New(policy.Heuristic, nil)
 	Expect(err).NotTo(HaveOccurred())
-	m := &model{Endpoint: endpoint, before: map[int64]int{}}
+	m := &model{Endpoint: endpoint, timeout: modelTimeout, before: map[int64]int{}}
 	endpoint.Fault = func(err error) { m.complain(err.Error()) }
 	endpoint.Shape = m.note
 	server := httptest.NewUnstartedServer(endpoint)
@@ -220,6 +191,13 @@ func serveModel(ctx SpecContext) *model {
 	DeferCleanup(server.Close)
 	m.url = server.URL + "/v1"
 	return m
+}
+
+// createModelKey creates the Secret of the runs that a model plays.
+func createModelKey(ctx SpecContext) {
+	GinkgoHelper()
+	Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
+		StringData: map[string]string{"key": modelKey}})).To(Succeed())
 }
 
 // hereAddress returns this machine's address on the node's network, where pods can reach it.
@@ -237,7 +215,7 @@ func hereAddress(ctx SpecContext) string {
 // runManifest returns the manifest of a run that the model plays.
 func (m *model) runManifest(name, pool string, tasks []string, extra ...string) string {
 	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: "+
-		"{name: scripted, key: key}}}", m.url, modelTimeout)
+		"{name: scripted, key: key}}}", m.url, m.timeout)
 	return agentManifest(name, pool, agent, tasks, extra...)
 }
 
@@ -322,25 +300,4 @@ func (m *model) String() string {
 		"throttled, %d hung",
 		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(
 			throttledOnce), m.episodesOf(hungOnce))
-}
-
-// shardsBySeed waits for the run's plan and returns the shard of each episode, keyed by the seed
-// that the model receives.
-func shardsBySeed(ctx SpecContext, pool, evalrun string) map[int64]int {
-	GinkgoHelper()
-	object := &corev1.ConfigMap{}
-	Eventually(ctx, func() error {
-		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
-	}).WithTimeout(time.Minute).Should(Succeed())
-	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
-	Expect(err).NotTo(HaveOccurred())
-	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
-	Expect(err).NotTo(HaveOccurred())
-	shards := map[int64]int{}
-	for shard := range plan.Shards {
-		for episode := range plan.Shard(shard) {
-			shards[scripted.SeedOf(secrets.IDKey(plan.Run), episode)] = shard
-		}
-	}
-	return shards
 }

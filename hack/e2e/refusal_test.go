@@ -25,10 +25,12 @@ import (
 )
 
 var _ = Describe("Bad input", Ordered, func() {
+	inNamespace("csenv-e2e-refusal")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("support", "Ticket"))
 		awaitPool(ctx, "support")
-	}, NodeTimeout(2*time.Minute))
+		createModelKey(ctx)
+	}, NodeTimeout(specBound))
 
 	DescribeTable("is refused by the API server with an explanation",
 		func(ctx SpecContext, manifest string, words ...string) {
@@ -53,12 +55,12 @@ var _ = Describe("Bad input", Ordered, func() {
 		apply(ctx, runManifest("fixed", "support", "Null", []string{task("ticket-classify", 1)}))
 		said := kubectlRefused(ctx, "", "patch", "evalrun", "fixed", "--type=merge", "-p", `{"spec":{"seed":99}}`)
 		Expect(said).To(ContainSubstring("seed is immutable"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specBound))
 
 	DescribeTable("fails or holds a run with a condition that advises what to do",
 		func(ctx SpecContext, manifest, name string, condition OmegaMatcher) {
 			apply(ctx, manifest)
-			Eventually(ctx, conditionsOf).WithArguments(name).WithTimeout(time.Minute).Should(ContainElement(condition))
+			Eventually(ctx, conditionsOf).WithArguments(name).Should(ContainElement(condition))
 			Expect(podsOf(ctx, name)).To(BeEmpty())
 		},
 		Entry("an unknown task", runManifest("unknown-task", "support", "Null", []string{task("ticket-juggle", 1)}),
@@ -78,19 +80,22 @@ var _ = Describe("Bad input", Ordered, func() {
 	// one with a changed digit, one of another run, and one written without a server.
 	It("rejects forged summaries, reports them, and plays their shards again",
 		func(ctx SpecContext) {
-			tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
-			apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
+			tasks, spec := []string{task("ticket-resolve", 2)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
+			apply(ctx, serveModel(ctx).runManifest("honest", "support", tasks, spec...))
 			honest := awaitComplete(ctx, "honest")
-			apply(ctx, runManifest("tampered", "support", "Heuristic", tasks, append(spec, slowly)...))
-			Eventually(ctx, podsOf).WithArguments("tampered").WithTimeout(time.Minute).Should(HaveLen(4))
+			model := serveModel(ctx)
+			held := model.hold(everything)
+			apply(ctx, model.runManifest("tampered", "support", tasks, spec...))
+			held.await(ctx, "support", "tampered")
 			scaleManager(ctx, 0)
 			DeferCleanup(scaleManager, 1)
+			held.release()
 			Eventually(ctx, func(g Gomega) {
 				job := &batchv1.Job{}
 				g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "tampered"}, job)).To(Succeed())
 				g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete),
 					HaveField("Status", corev1.ConditionTrue))))
-			}).WithTimeout(runTimeout).Should(Succeed())
+			}).Should(Succeed())
 			Expect(counted(ctx, "tampered")).To(BeEmpty(), "no shard may be counted yet")
 
 			exchanged := map[string]string{ // by shard
@@ -118,7 +123,7 @@ var _ = Describe("Bad input", Ordered, func() {
 			Expect(tampered.Status.Episodes).To(Equal(honest.Status.Episodes))
 			Expect(tampered.Status.Score).To(Equal(honest.Status.Score))
 			Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))
-		}, SpecTimeout(5*time.Minute))
+		}, SpecTimeout(specBound))
 
 	It("reports that an image can't be pulled", func(ctx SpecContext) {
 		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:",
@@ -130,9 +135,9 @@ var _ = Describe("Bad input", Ordered, func() {
 			g.Expect(pool.Status.Conditions).To(ContainElement(
 				haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
 					"registry.example/none:1")))
-		}).WithTimeout(90 * time.Second).Should(Succeed())
-		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", "--timeout=60s")
-	}, SpecTimeout(3*time.Minute))
+		}).Should(Succeed())
+		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", timeout)
+	}, SpecTimeout(specBound))
 
 	It("does not affect a server that receives invalid messages", func(ctx SpecContext) {
 		pod := serverPod(ctx, "support")
@@ -160,19 +165,19 @@ var _ = Describe("Bad input", Ordered, func() {
 		Expect(healthy(ctx, address)).To(BeTrue())
 		after := serverPod(ctx, "support")
 		Expect(after.Status.ContainerStatuses[0].RestartCount).To(BeZero())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specBound))
 })
-
-// slowly makes a run last some seconds, by a low CPU limit for its runners.
-const slowly = "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
 
 // scaleManager sets the number of the operator's replicas and waits for it.
 func scaleManager(ctx SpecContext, replicas int) {
 	GinkgoHelper()
 	kubectl(ctx, "-n", systemNamespace, "scale", "deployment/csenv-manager", fmt.Sprintf("--replicas=%d", replicas))
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(running(ctx, map[string]string{"app.kubernetes.io/component": "manager"})).To(HaveLen(replicas))
-	}).WithTimeout(time.Minute).Should(Succeed())
+		pods := &corev1.PodList{} // also those that end, which may still write
+		g.Expect(k8s.List(ctx, pods, client.InNamespace(systemNamespace), operatorLabels)).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(replicas))
+		g.Expect(pods.Items).NotTo(ContainElement(HaveField("Status.Phase", Not(Equal(corev1.PodRunning)))))
+	}).Should(Succeed())
 }
 
 // runnerOf returns the pod that has played a shard.
@@ -223,7 +228,7 @@ func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 				Name: "runner", Image: image(), SecurityContext: pod.Spec.Containers[0].SecurityContext,
 			}}},
 	}
-	Eventually(ctx, func() error { return k8s.Create(ctx, other.DeepCopy()) }).WithTimeout(time.Minute).Should(
+	Eventually(ctx, func() error { return k8s.Create(ctx, other.DeepCopy()) }).Should(
 		Succeed())
 	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
 	other.Status.Phase = corev1.PodSucceeded
@@ -267,7 +272,7 @@ func forward(pod corev1.Pod, port string) string {
 		said <- line
 	}()
 	line := ""
-	Eventually(said).WithTimeout(30 * time.Second).Should(Receive(&line))
+	Eventually(said).Should(Receive(&line))
 	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
 	Expect(address).To(HavePrefix("127.0.0.1:"), "kubectl port-forward said %q", line)
 	return address

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,14 +24,25 @@ import (
 
 // Runs store their episodes in a bucket of versitygw on this machine, which pods can reach.
 var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
+	inNamespace("csenv-e2e-results")
 	var s3 *s3Server
 	tasks := []string{task("ticket-resolve", 20)}
-	// A low CPU limit makes a run last as long as the disturbance.
-	slow := "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
-	stored := func(name, credentials string, extra ...string) string {
-		results := fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)
-		return runManifest(name, "storing", "Heuristic", tasks,
-			append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", results}, extra...)...)
+	spec := func(credentials string) []string {
+		return []string{"seed: 5", "parallelism: 4", "concurrency: 4",
+			fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)}
+	}
+	stored := func(name, credentials string) string {
+		return runManifest(name, "storing", "Heuristic", tasks, spec(credentials)...)
+	}
+	// halfStored starts a run that plays half of each shard, and waits until episodes are stored.
+	halfStored := func(ctx SpecContext, name string) *hold {
+		GinkgoHelper()
+		model := serveModel(ctx)
+		held := model.hold(func(p place) bool { return p.episode >= 100 })
+		apply(ctx, model.runManifest(name, "storing", tasks, spec("right")...))
+		held.await(ctx, "storing", name)
+		Eventually(ctx, func() int { return s3.lines(name) }).Should(BeNumerically(">", 0), "stored episodes of %s", name)
+		return held
 	}
 	var peace *v1alpha1.EvaluationRun
 
@@ -42,7 +52,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		apply(ctx, s3.secret("wrong", "guessed"))
 		apply(ctx, poolWith("storing", "replicas: 2"))
 		awaitPool(ctx, "storing")
-	}, NodeTimeout(10*time.Minute))
+		createModelKey(ctx)
+	}, NodeTimeout(specBound))
 
 	It("contain every episode once", func(ctx SpecContext) {
 		apply(ctx, stored("stored", "right"))
@@ -52,7 +63,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 			metav1.ConditionTrue, v1alpha1.ReasonStored, "All 800 episodes")))
 		Expect(s3.episodes(ctx, "stored")).To(HaveLen(800))
 		Expect(s3.lines("stored")).To(Equal(800))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("are not needed for the score of a run that the bucket refuses, which reports the reason", func(ctx SpecContext) {
 		apply(ctx, stored("refused", "wrong"))
@@ -62,15 +73,13 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 			metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
 			"0 of 800 episodes are stored", "the store rejects the credentials: correct them: SignatureDoesNotMatch",
 			"The score stands")))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("are reused when a runner is killed and started again", func(ctx SpecContext) {
-		apply(ctx, stored("killed", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("killed") }).WithTimeout(2 * time.Minute).Should(
-			BeNumerically(">", 0))
+		held := halfStored(ctx, "killed")
 		before := s3.lines("killed")
-		Expect(strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))).NotTo(BeEmpty())
-		Expect(over(ctx, "killed")).To(BeFalse())
+		strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))
+		held.release()
 		killed := awaitEnd(ctx, "killed")
 		AddReportEntry("stored before the kill", before)
 
@@ -91,20 +100,19 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 			Expect(condition.Status).To(Equal(metav1.ConditionTrue))
 		}
 		Expect(there).To(BeNumerically(">=", before))
-	}, SpecTimeout(10*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("are not needed for the score of a run whose store dies, which reports the reason", func(ctx SpecContext) {
-		apply(ctx, stored("lost", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("lost") }).WithTimeout(2 * time.Minute).Should(
-			BeNumerically(">", 0))
+		held := halfStored(ctx, "lost")
 		s3.kill()
+		held.release()
 		lost := awaitEnd(ctx, "lost")
 		Expect(lost.Status.Score).To(Equal(peace.Status.Score))
 		Expect(lost.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
 			metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
 			fmt.Sprintf("%d of 800 episodes are stored", s3.lines("lost")), "the address does not answer: start the store "+
 				"or correct its address", "The score stands")))
-	}, SpecTimeout(10*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // s3Server is versitygw on this machine, on a folder with one bucket.
@@ -137,7 +145,7 @@ func startS3(ctx SpecContext) *s3Server {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	}).WithTimeout(30 * time.Second).Should(Succeed())
+	}).Should(Succeed())
 	return s
 }
 
@@ -164,7 +172,7 @@ stringData: {AWS_ACCESS_KEY_ID: runs, AWS_SECRET_ACCESS_KEY: %q}
 // episodes returns the indexes of a run in the cluster that csenv lists.
 func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool {
 	GinkgoHelper()
-	cmd := exec.CommandContext(ctx, csenvTool, "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig",
+	cmd := exec.CommandContext(ctx, csenvTool(ctx), "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig",
 		strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=runs", "AWS_SECRET_ACCESS_KEY="+s.password, "NO_PROXY=*",
 		"no_proxy=*")

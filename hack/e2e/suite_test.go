@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -34,74 +35,102 @@ import (
 const (
 	// systemNamespace is where config/default installs the operator.
 	systemNamespace = "csenv-system"
-	// namespace contains the suite's pools and runs. It enforces the restricted Pod Security level.
-	namespace = "csenv-e2e"
-	// poolTimeout bounds the wait for a pool's first server.
-	poolTimeout = 90 * time.Second
-	// runTimeout bounds the wait for a run of some hundred episodes.
-	runTimeout = 2 * time.Minute
+	// bound ends a wait for something that never happens. It promises no speed.
+	bound = 4 * time.Minute
+	// specBound ends a spec whose waits together last too long.
+	specBound = 15 * time.Minute
+	// order is the seed of the order of the containers, which Ginkgo would shuffle.
+	order = 1
 )
 
 var (
-	// clusterTool and csenvTool are the programs of hack/cluster and cmd/csenv.
-	clusterTool, csenvTool string
-	k8s                    client.Client
+	// tools is the folder of the programs that the suite builds.
+	tools string
+	// clusterTool is the program of hack/cluster.
+	clusterTool string
+	k8s         client.Client
 	// kube passes requests on to pods.
 	kube kubernetes.Interface
 	// local reports whether the node's processes run on this machine.
 	local bool
-	// installed and removed record that BeforeSuite and AfterSuite finished.
-	installed, removed bool
+	// namespace contains the pools and runs of the container that runs. It enforces the restricted
+	// Pod Security level.
+	namespace string
+	// installed records that the operator of this checkout is installed.
+	installed bool
 )
 
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	logf.SetLogger(GinkgoLogr)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
-	RunSpecs(t, "csenv on a real node")
+	SetDefaultEventuallyTimeout(bound)
+	suite, reporter := GinkgoConfiguration()
+	suite.RandomSeed = order
+	RunSpecs(t, "csenv on a real node", suite, reporter)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	tools := GinkgoT().TempDir()
-	clusterTool, csenvTool = filepath.Join(tools, "cluster"), filepath.Join(tools, "csenv")
-	By("building the cluster tool")
-	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
-	// The cluster tool is deleted after this cleanup. ReportAfterEach doesn't run for failures of
-	// BeforeSuite and AfterSuite.
-	DeferCleanup(func() {
-		if !installed || !removed {
-			explain(os.Stdout)
-		}
-	})
+	tools = GinkgoT().TempDir()
+	if clusterTool = programOf("CSENV_CLUSTER_TOOL"); clusterTool == "" {
+		By("building the cluster tool")
+		clusterTool = filepath.Join(tools, "cluster")
+		run(ctx, "go", "build", "-trimpath", "-tags", shipped.Tags, "-o", clusterTool, "../cluster")
+	}
 	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
 	stream(ctx, clusterTool, "up", "--nodes", cmp.Or(os.Getenv("NODES"), "1"))
 	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
-	By("building the command line with the flags of the image, which reuses its build cache")
-	run(ctx, "go", shipped.BuildArgs("dev", shipped.Tags, csenvTool, "../../cmd/csenv")...)
-	By("installing the operator")
-	installOperator(ctx)
 	connect(ctx)
-	createNamespace(ctx)
-	installed = true
 }, NodeTimeout(30*time.Minute))
 
-var _ = AfterSuite(func(ctx SpecContext) {
-	if k8s == nil {
-		return
+// programOf returns the program that an environment variable names, from the root of the
+// repository, or "".
+func programOf(variable string) string {
+	GinkgoHelper()
+	path := os.Getenv(variable)
+	if path == "" {
+		return ""
 	}
-	By("deleting the namespace: no finalizer may block it")
-	Expect(client.IgnoreNotFound(k8s.Delete(ctx, &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
-	Eventually(ctx, func() error {
-		return k8s.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
-	}).WithTimeout(2 * time.Minute).Should(MatchError(ContainSubstring("not found")))
-	removed = true
-}, NodeTimeout(3*time.Minute))
+	if !filepath.IsAbs(path) {
+		path = filepath.Join("..", "..", path)
+	}
+	path, err := filepath.Abs(path)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(path).To(BeARegularFile(), variable)
+	return path
+}
 
-var _ = ReportAfterEach(func(report SpecReport) {
-	// If a spec failed, the cluster tool has been built.
-	if report.Failed() {
+// csenvTool returns the command line: the file that CSENV_PROGRAM names, or one that it builds once
+// with the flags of the image, which have the same build cache.
+func csenvTool(ctx context.Context) string {
+	GinkgoHelper()
+	if given := programOf("CSENV_PROGRAM"); given != "" {
+		return given
+	}
+	built := filepath.Join(tools, "csenv")
+	if _, err := os.Stat(built); err != nil {
+		run(ctx, "go", shipped.BuildArgs("dev", shipped.Tags, built, "../../cmd/csenv")...)
+	}
+	return built
+}
+
+// inNamespace gives the specs of an ordered container a namespace of their own, with the operator
+// installed. No finalizer may block the namespace's deletion.
+func inNamespace(name string) {
+	BeforeAll(func(ctx SpecContext) {
+		namespace = name
+		if !installed {
+			installOperator(ctx)
+		}
+		createNamespace(ctx)
+	}, NodeTimeout(specBound))
+	AfterAll(deleteNamespace, NodeTimeout(specBound))
+}
+
+// JustAfterEach runs before cleanups, which remove what is to be explained.
+var _ = JustAfterEach(func() {
+	if CurrentSpecReport().Failed() {
 		explain(GinkgoWriter)
 	}
 })
@@ -131,10 +160,17 @@ func explain(out io.Writer) {
 
 func installOperator(ctx context.Context) {
 	GinkgoHelper()
+	earlier := operatorPods(ctx) // which may have an earlier image of the same name
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
-	kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
-	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=180s")
+	if earlier != nil {
+		kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
+	}
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", timeout)
+	installed = true
 }
+
+// timeout is the flag with which kubectl waits.
+const timeout = "--timeout=4m"
 
 func image() string {
 	if image := os.Getenv("IMAGE"); image != "" {
@@ -159,20 +195,38 @@ func connect(ctx context.Context) {
 
 func createNamespace(ctx context.Context) {
 	GinkgoHelper()
-	stale := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	Expect(client.IgnoreNotFound(k8s.Delete(ctx, stale))).To(Succeed())
-	fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name:   namespace,
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}
-	Eventually(ctx, func() error { return k8s.Create(ctx, fresh.DeepCopy()) }).WithTimeout(2 * time.Minute).Should(
-		Succeed())
+	deleteNamespace(ctx) // which an earlier suite may have left
+	Expect(k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}})).To(Succeed())
+}
+
+func deleteNamespace(ctx context.Context) {
+	GinkgoHelper()
+	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Eventually(ctx, func() bool { return apierrors.IsNotFound(k8s.Delete(ctx, doomed)) }).Should(BeTrue(), func() string {
+		explain(GinkgoWriter)
+		return "the namespace " + namespace + " is not gone"
+	})
 }
 
 // kubectl runs the cluster's kubectl, which must succeed, and returns its output.
 func kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return run(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...)
+}
+
+// patch changes an object of the namespace.
+func patch(ctx context.Context, kind, name, change string) {
+	GinkgoHelper()
+	kubectl(ctx, "-n", namespace, "patch", kind, name, "--type=merge", "-p", change)
+}
+
+// exists reports whether the API server has an object.
+func exists(ctx context.Context, key client.ObjectKey, object client.Object) bool {
+	GinkgoHelper()
+	err := k8s.Get(ctx, key, object)
+	Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+	return err == nil
 }
 
 // kubectlRefused runs kubectl, which must fail, and returns its output.

@@ -25,35 +25,37 @@ const uiService = "csenv-ui"
 
 // The pages are read through the API server's proxy.
 var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
+	inNamespace("csenv-e2e-ui")
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("shown", "Ticket"))
 		awaitPool(ctx, "shown")
+		createModelKey(ctx)
 		kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/ui")
 		DeferCleanup(func(ctx SpecContext) {
 			kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/ui")
-		}, NodeTimeout(time.Minute))
+		}, NodeTimeout(specBound))
 		kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-ui")
-		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-ui", "--timeout=120s")
-	}, NodeTimeout(4*time.Minute))
+		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-ui", timeout)
+	}, NodeTimeout(specBound))
 
 	It("show pools and follow a run to its score", func(ctx SpecContext) {
-		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(
+		Eventually(ctx, uiPage).WithArguments("").Should(
 			And(ContainSubstring(">shown</th>"), ContainSubstring(v1alpha1.ReasonServersReady)))
 		updates := uiStream(ctx, "live")
 		apply(ctx, runManifest("shown-run", "shown", "Heuristic", []string{task("ticket-resolve", 2)}))
-		Eventually(ctx, updates).WithTimeout(time.Minute).Should(gbytes.Say("shown-run"))
+		Eventually(ctx, updates).Should(gbytes.Say("shown-run"))
 		mean := awaitComplete(ctx, "shown-run").Status.Score.Mean
-		Eventually(ctx, updates).WithTimeout(time.Minute).Should(gbytes.Say(mean))
+		Eventually(ctx, updates).Should(gbytes.Say(mean))
 		Expect(uiPage(ctx, "")).To(And(ContainSubstring("shown-run"), ContainSubstring("80/80"),
 			ContainSubstring(mean)))
 		Expect(uiPage(ctx, "leaderboard")).To(ContainSubstring("shown-run"))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("change in a browser while a run plays", func(ctx SpecContext) {
 		if _, err := browser.Find(); err != nil {
 			Skip(err.Error())
 		}
-		site, err := browser.ServeWith(context.WithoutCancel(ctx), csenvTool, os.Environ(), "-n", namespace, "--kubeconfig",
+		site, err := browser.ServeWith(context.WithoutCancel(ctx), csenvTool(ctx), os.Environ(), "-n", namespace, "--kubeconfig",
 			strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(site.Stop(10 * time.Second)).To(Succeed()) })
@@ -63,7 +65,7 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 		tab, err := b.Open(browser.Looks[0], site.URL)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(tab.Close)
-		apply(ctx, runManifest("watched-run", "shown", "Heuristic", []string{task("ticket-resolve", 25)}))
+		held := playHeld(ctx, "watched-run", "shown")
 		Expect(tab.Load("/")).To(BeEquivalentTo(200))
 		link := `document.querySelector("main a[href*='watched-run']")`
 		Expect(tab.Await(link+" !== null", time.Minute)).To(Succeed())
@@ -72,12 +74,13 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 		Expect(tab.Load(path)).To(BeEquivalentTo(200))
 		_, err = browser.Eval[bool](tab, "window.__opened = true")
 		Expect(err).NotTo(HaveOccurred())
+		held.release()
 		mean := awaitComplete(ctx, "watched-run").Status.Score.Mean
 		// The page was never loaded again.
 		Expect(tab.Await(fmt.Sprintf("window.__opened && document.body.innerText.includes(%q)", mean),
 			time.Minute)).To(Succeed())
 		Expect(tab.Faults()).To(BeEmpty())
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("are read with rights on pools and runs only", func(ctx SpecContext) {
 		for _, tt := range []struct {
@@ -102,17 +105,17 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 			Expect(k8s.Create(ctx, review)).To(Succeed())
 			Expect(review.Status.Allowed).To(Equal(tt.allowed), "%s %s", tt.verb, tt.resource)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specBound))
 
 	It("hide episodes in public mode", func(ctx SpecContext) {
 		kubectl(ctx, "-n", systemNamespace, "patch", "deployment", "csenv-ui", "--type=json", "-p",
 			`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--public"}]`)
-		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-ui", "--timeout=120s")
-		Eventually(ctx, uiPage).WithArguments("").WithTimeout(time.Minute).Should(
+		kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-ui", timeout)
+		Eventually(ctx, uiPage).WithArguments("").Should(
 			And(ContainSubstring("shown-run"), Not(ContainSubstring(`href="/compare"`))))
 		_, err := uiRequest(ctx, "compare")
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // uiRequest requests a path of the pages.

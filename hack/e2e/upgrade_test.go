@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -35,14 +37,15 @@ const (
 )
 
 // The previous release is the newest tag before HEAD, or CSENV_UPGRADE_FROM.
-var _ = Describe("An upgrade from the previous release, and back", Label("upgrade"), Serial, func() {
+var _ = Describe("An upgrade from the previous release, and back", Label("upgrade"), Serial, Ordered, func() {
+	inNamespace("csenv-e2e-upgrade")
 	It("loses no episode, counts none twice and cuts no session", func(ctx SpecContext) {
 		old := previousRelease(ctx)
-		head := release{name: "HEAD", folder: "../..", image: "csenv:dev", csenv: csenvTool}
+		head := release{name: "HEAD", folder: "../..", image: "csenv:dev", csenv: csenvTool(ctx)}
 		By("installing " + old.name)
-		kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", "--timeout=90s")
+		kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", timeout)
 		old.install(ctx)
-		DeferCleanup(func(ctx SpecContext) { head.install(ctx) }, NodeTimeout(2*time.Minute))
+		DeferCleanup(func(ctx SpecContext) { head.install(ctx) }, NodeTimeout(specBound))
 
 		u := &upgrade{pinned: old.grading(ctx) != head.grading(ctx)}
 		u.prepare(ctx, old)
@@ -50,7 +53,7 @@ var _ = Describe("An upgrade from the previous release, and back", Label("upgrad
 		u.change(ctx, "back", head, old)
 		u.settle(ctx)
 		AddReportEntry("upgrade from "+old.name+" and back", u.String())
-	}, SpecTimeout(12*time.Minute))
+	}, SpecTimeout(specBound))
 })
 
 // release is a version of csenv that can be installed.
@@ -74,7 +77,8 @@ func previousRelease(ctx SpecContext) release {
 		csenv: filepath.Join(folder, "csenv-previous")}
 	Expect(found.Extract(ctx, folder)).To(Succeed())
 	By("building " + old.name)
-	stream(ctx, "go", "-C", folder, "run", "./hack/cluster", "load", "--image", old.image)
+	stream(ctx, "env", "-u", "CSENV_PROGRAM", "CSENV_CLUSTER_DIR="+stateFolder(ctx), "go", "-C", folder, "run",
+		"./hack/cluster", "load", "--image", old.image)
 	run(ctx, "go", "-C", folder, "build", "-trimpath", "-o", old.csenv, "./cmd/csenv")
 	file := filepath.Join(folder, "config", "default", "kustomization.yaml")
 	text, err := os.ReadFile(file)
@@ -97,9 +101,9 @@ func (r release) install(ctx SpecContext) time.Duration {
 			last = time.Now()
 		}
 		return now
-	}).WithTimeout(time.Minute).WithPolling(closely).ShouldNot(Or(BeEmpty(), Equal(before)))
+	}).WithPolling(closely).ShouldNot(Or(BeEmpty(), Equal(before)))
 	without := time.Since(last)
-	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=60s")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", timeout)
 	return without
 }
 
@@ -158,37 +162,36 @@ func (u *upgrade) prepare(ctx SpecContext, old release) {
 		kubectl(ctx, "-n", namespace, "patch", "cse", stayingPool, "--type=merge", "-p",
 			fmt.Sprintf(`{"spec":{"image":%q}}`, old.image))
 	}
-	apply(ctx, stayingRun("calm"))
+	createModelKey(ctx)
+	apply(ctx, stayingRun(serveModel(ctx), "calm"))
 	u.calm = awaitComplete(ctx, "calm")
 	apply(ctx, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: trained}\nspec: "+
 		"{environmentRef: {name: "+stayingPool+"}, agent: {type: External}}\n")
 	url := nodeURL(ctx, stayingPool)
 	u.holders = gather(ctx, url, "", heldSessions, heldThinking)
 	u.trainers = gather(ctx, url, "trained", heldTrainers, time.Second)
-	Eventually(ctx, collected).WithArguments("trained").WithTimeout(time.Minute).Should(BeNumerically(">", 0))
+	Eventually(ctx, collected).WithArguments("trained").Should(BeNumerically(">", 0))
 }
 
 // change replaces a release while a run plays, and waits for the servers and the run.
 func (u *upgrade) change(ctx SpecContext, evalrun string, from, to release) {
 	GinkgoHelper()
-	apply(ctx, stayingRun(evalrun, slowly))
-	// All its runners play, each several episodes at a time.
-	Eventually(ctx, func() (sessions int64) {
-		for _, n := range sessionsByPod(ctx, stayingPool) {
-			sessions += n
-		}
-		return sessions
-	}).WithTimeout(time.Minute).Should(BeNumerically(">", heldSessions+heldTrainers+8))
+	// Two of its shards are counted before the change, and two are played until after it.
+	model := serveModel(ctx)
+	held := model.hold(func(p place) bool { return p.shard >= 2 })
+	apply(ctx, stayingRun(model, evalrun))
+	held.await(ctx, stayingPool, evalrun)
+	Eventually(ctx, counted).WithArguments(evalrun).Should(Equal("0-1"))
 	servers := podNames(serversOf(ctx, stayingPool))
 	stored := kubectl(ctx, "-n", namespace, "get", "cse,evalrun", "-o", "json")
 	c := change{from: from.name, to: to.name, sessions: u.holders.playing.Load(), counted: collected(ctx, "trained")}
-	Expect(over(ctx, evalrun)).To(BeFalse(), "the run ended before the change")
 
 	By("replacing " + from.name + " with " + to.name)
 	began := time.Now()
 	c.without = to.install(ctx)
-	Expect(over(ctx, evalrun)).To(BeFalse(), "the run ended before the other manager counted it")
+	Expect(over(ctx, evalrun)).To(BeFalse())
 	c.objects, c.unknown = revalidate(ctx, stored)
+	held.release()
 	if u.pinned {
 		awaitServers(ctx, stayingPool, 2)
 	} else {
@@ -199,6 +202,7 @@ func (u *upgrade) change(ctx SpecContext, evalrun string, from, to release) {
 	Expect(u.trainers.losses()).To(BeEmpty())
 
 	c.run = awaitEnd(ctx, evalrun)
+	Expect(model.wrong()).To(BeEmpty())
 	Expect(*c.run.Status.Episodes).To(And(HaveField("Total", u.calm.Status.Episodes.Total),
 		HaveField("Scored", u.calm.Status.Episodes.Scored), HaveField("Failed", u.calm.Status.Episodes.Failed)))
 	Expect(c.run.Status.Shards.CompletedIndexes).To(Equal(u.calm.Status.Shards.CompletedIndexes))
@@ -216,7 +220,7 @@ func (u *upgrade) settle(ctx SpecContext) {
 	Expect(u.holders.losses()).To(BeEmpty())
 	Expect(u.trainers.losses()).To(BeEmpty())
 	ended := u.trainers.episodes.Load()
-	Eventually(ctx, collected).WithArguments("trained").WithTimeout(time.Minute).Should(Equal(ended))
+	Eventually(ctx, collected).WithArguments("trained").Should(Equal(ended))
 	kubectl(ctx, "-n", namespace, "patch", "evalrun", "trained", "--type=merge", "-p",
 		`{"spec":{"activeDeadlineSeconds":1}}`)
 	trained := awaitComplete(ctx, "trained")
@@ -224,7 +228,7 @@ func (u *upgrade) settle(ctx SpecContext) {
 	Expect(trained.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
 	Expect(trained.Status.Rollouts.Dropped).To(BeZero())
 	Expect(trained.Status.Score.Mean).To(Equal(score.Decimal((u.trainers.sum + ended/2) / ended)))
-	kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", "--timeout=90s")
+	kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", timeout)
 }
 
 // String is the table of docs/upgrading.md.
@@ -275,9 +279,9 @@ func (u *upgrade) String() string {
 // stayingPool is the pool that lives through the changes.
 const stayingPool = "staying"
 
-func stayingRun(name string, extra ...string) string {
-	return runManifest(name, stayingPool, "Heuristic", []string{task("ticket-resolve", 50)},
-		append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", "retries: {maxErroredPercent: 0}"}, extra...)...)
+func stayingRun(m *model, name string) string {
+	return m.runManifest(name, stayingPool, []string{task("ticket-resolve", 50)}, "seed: 5", "parallelism: 4",
+		"concurrency: 4", "retries: {maxErroredPercent: 0}")
 }
 
 func hasImage(image string) OmegaMatcher {
@@ -291,24 +295,43 @@ func revalidate(ctx SpecContext, list string) (objects int, unknown []string) {
 	stored := &unstructured.UnstructuredList{}
 	Expect(stored.UnmarshalJSON([]byte(list))).To(Succeed())
 	for _, object := range stored.Items {
-		object.SetResourceVersion("") // its status has changed since
-		text, err := object.MarshalJSON()
-		Expect(err).NotTo(HaveOccurred())
-		for _, part := range [][]string{nil, {"--subresource=status"}} {
-			var out []byte
-			// kubectl reads the object's version first, so a status write in between is a conflict.
-			Eventually(ctx, func(g Gomega) {
-				cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace, "replace",
-					"--dry-run=server", "--validate=warn", "-f", "-"}, part...)...)
-				cmd.Stdin = bytes.NewReader(text)
-				out, err = cmd.CombinedOutput()
-				g.Expect(err).NotTo(HaveOccurred(), "%s %s: %s", object.GetKind(), object.GetName(), out)
-			}).WithTimeout(10 * time.Second).Should(Succeed())
-			for _, field := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(string(out), -1) {
+		for _, update := range []func(*unstructured.Unstructured, *metav1.UpdateOptions) error{
+			func(o *unstructured.Unstructured, options *metav1.UpdateOptions) error {
+				return k8s.Update(ctx, o, &client.UpdateOptions{Raw: options})
+			},
+			func(o *unstructured.Unstructured, options *metav1.UpdateOptions) error {
+				return k8s.Status().Update(ctx, o, &client.SubResourceUpdateOptions{
+					UpdateOptions: client.UpdateOptions{Raw: options}})
+			},
+		} {
+			// It fails with the list of the unknown fields, if there are any.
+			strict := revalidated(ctx, object, update, metav1.FieldValidationStrict)
+			if strict == nil {
+				continue
+			}
+			fields := regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(strict.Error(), -1)
+			Expect(fields).NotTo(BeEmpty(), "%s %s: %v", object.GetKind(), object.GetName(), strict)
+			for _, field := range fields {
 				unknown = append(unknown, field[1])
 			}
+			Expect(revalidated(ctx, object, update, metav1.FieldValidationIgnore)).To(Succeed(), "%s %s", object.GetKind(),
+				object.GetName())
 		}
 	}
 	slices.Sort(unknown)
 	return len(stored.Items), slices.Compact(unknown)
+}
+
+// revalidated tries an update without storing it. The operator may write the object meanwhile.
+func revalidated(ctx SpecContext, object unstructured.Unstructured,
+	update func(*unstructured.Unstructured, *metav1.UpdateOptions) error, validation string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now := object.NewEmptyInstance().(*unstructured.Unstructured)
+		if err := k8s.Get(ctx, client.ObjectKeyFromObject(&object), now); err != nil {
+			return err
+		}
+		then := object.DeepCopy()
+		then.SetResourceVersion(now.GetResourceVersion())
+		return update(then, &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: validation})
+	})
 }

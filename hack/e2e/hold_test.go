@@ -1,0 +1,130 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/envserver/score"
+	scripted "github.com/csenv/csenv/internal/testkit/model"
+)
+
+// place is where an episode is in a run's plan.
+type place struct {
+	shard   int
+	episode int // of the shard
+}
+
+// hold keeps a model's requests until the spec releases them. So a run ends when the spec says so,
+// and its disturbance is never late.
+type hold struct {
+	places  map[int64]place // of the run's episodes, by the seed that the model receives
+	planned chan struct{}   // closed when places is set
+	kept    atomic.Int64    // requests that wait now
+
+	mu      sync.Mutex
+	keeps   func(place) bool
+	changed chan struct{} // closed when keeps changes
+}
+
+// hold makes the model keep the requests of some of a run's episodes. It must be called before the
+// run exists.
+func (m *model) hold(keeps func(place) bool) *hold {
+	h := &hold{keeps: keeps, planned: make(chan struct{}), changed: make(chan struct{})}
+	m.timeout = 3600 // no request is sent again
+	m.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+		return !h.pass(r.Context(), asked.Seed)
+	}
+	DeferCleanup(h.release) // else the server of the model doesn't close
+	return h
+}
+
+// everything holds all episodes of a run.
+func everything(place) bool { return true }
+
+// pass waits until the request may be answered, and returns false if its client has left.
+func (h *hold) pass(ctx context.Context, seed int64) bool {
+	select {
+	case <-h.planned:
+	case <-ctx.Done():
+		return false
+	}
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		keeps, changed := h.keeps(h.places[seed]), h.changed
+		h.mu.Unlock()
+		if !keeps {
+			return true
+		}
+		h.kept.Add(1)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		h.kept.Add(-1)
+	}
+	return false
+}
+
+// keepOnly releases the other requests.
+func (h *hold) keepOnly(keeps func(place) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keeps = keeps
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// release answers the requests that are kept, and all that follow.
+func (h *hold) release() { h.keepOnly(func(place) bool { return false }) }
+
+// await waits until requests are kept: the run is under way, and stays so until the release.
+func (h *hold) await(ctx SpecContext, pool, evalrun string) {
+	GinkgoHelper()
+	h.places = placesBySeed(ctx, pool, evalrun)
+	close(h.planned)
+	Eventually(ctx, h.kept.Load).Should(BeNumerically(">", 0), "requests of %s that the model keeps", evalrun)
+}
+
+// playHeld starts a run and waits until it is under way. The model answers none of its requests
+// before the release.
+func playHeld(ctx SpecContext, evalrun, pool string) *hold {
+	GinkgoHelper()
+	model := serveModel(ctx)
+	held := model.hold(everything)
+	apply(ctx, model.runManifest(evalrun, pool, []string{task("ticket-resolve", 1)}))
+	held.await(ctx, pool, evalrun)
+	return held
+}
+
+// placesBySeed waits for the run's plan and returns the place of each episode, keyed by the seed
+// that the model receives.
+func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
+	GinkgoHelper()
+	object := &corev1.ConfigMap{}
+	Eventually(ctx, func() error {
+		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
+	}).Should(Succeed(), "the plan of %s", evalrun)
+	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
+	Expect(err).NotTo(HaveOccurred())
+	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
+	Expect(err).NotTo(HaveOccurred())
+	places := map[int64]place{}
+	for shard := range plan.Shards {
+		episode := 0
+		for planned := range plan.Shard(shard) {
+			places[scripted.SeedOf(secrets.IDKey(plan.Run), planned)] = place{shard, episode}
+			episode++
+		}
+	}
+	return places
+}

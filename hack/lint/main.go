@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"flag"
 	"os"
@@ -52,6 +53,9 @@ func facts(all []*analysis.Analyzer) []*analysis.Analyzer {
 		costly := a.Name == "buildir"
 		for _, required := range a.Requires {
 			costly = visit(required) || costly
+		}
+		for _, fact := range a.FactTypes {
+			gob.Register(fact) // Packages of the module that have no tests hold those that are left out.
 		}
 		if len(a.FactTypes) > 0 && !costly && !seen[a] {
 			found = append(found, a)

@@ -9,3 +9,6 @@ const (
 	Pending Phase = "Pending"
 	Done    Phase = "Done"
 )
+
+// Twice is pure, which is a fact that nobody knows when score is read as a dependency.
+func Twice(n int) int { return 2 * n }

@@ -8,6 +8,7 @@ import (
 	core "k8s.io/api/core/v1" // want `imported as "core" but must be "corev1".*\(importas\)`
 
 	"github.com/csenv/csenv/api"
+	_ "github.com/csenv/csenv/envserver/score" // It has tests, so this is the package without them.
 )
 
 type pair struct {

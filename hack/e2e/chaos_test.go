@@ -44,7 +44,7 @@ var _ = Describe("A run under random kills", Ordered, Label("chaos"), func() {
 	var peace *v1alpha1.EvaluationRun
 	tasks := []string{task("ticket-resolve", 50)}
 	spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4",
-		"retries: {episodeAttempts: 20, shardBackoffLimit: 20, maxErroredPercent: 0}"}
+		"retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
 
 	inNamespace("csenv-e2e-chaos")
 	BeforeAll(func(ctx SpecContext) {

@@ -188,13 +188,18 @@ func replicasWithMetrics(ctx context.Context) (counting []bool) {
 // allObjects lists the cluster's objects of all kinds, except events, which expire.
 func allObjects(ctx context.Context) []string {
 	GinkgoHelper()
-	kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "--output=name"))
-	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
-		return strings.HasPrefix(kind, "events") || kind == "componentstatuses"
-	})
-	out, err := exec.CommandContext(ctx, clusterTool, "kubectl", "--", "get", strings.Join(kinds, ","), "--all-namespaces",
-		"--no-headers", "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name").Output()
-	Expect(err).NotTo(HaveOccurred())
+	var out []byte
+	// A kind may be removed between the two calls.
+	Eventually(ctx, func() (err error) {
+		kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "--output=name"))
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool {
+			return strings.HasPrefix(kind, "events") || kind == "componentstatuses"
+		})
+		out, err = exec.CommandContext(ctx, clusterTool, "kubectl", "--", "get", strings.Join(kinds, ","),
+			"--all-namespaces", "--no-headers",
+			"--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name").Output()
+		return err
+	}).Should(Succeed(), "listing all objects")
 	objects := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for i, object := range objects {
 		objects[i] = strings.Join(strings.Fields(object), " ")

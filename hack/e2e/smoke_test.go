@@ -65,9 +65,10 @@ var _ = Describe("An installation from its beginning to its end", Ordered, Seria
 			g.Expect(servers).To(HaveEach(Or(HaveField("DeletionTimestamp", Not(BeNil())), And(beReady(), isNew))))
 			g.Expect(servers).To(ContainElements(isNew, isNew))
 		}).Should(Succeed(), "two new servers that are ready, and old ones that end")
-		sessions := sessionsByPod(ctx, "live")
-		AddReportEntry("sessions by server when the update has ended", sessions)
-		Expect(sessions[old[0]] + sessions[old[1]]).To(BeEquivalentTo(smokeSessions))
+		Eventually(ctx, func() int64 {
+			sessions := sessionsByPod(ctx, "live")
+			return sessions[old[0]] + sessions[old[1]]
+		}).Should(BeEquivalentTo(smokeSessions), "sessions of the old servers")
 
 		By("playing every session to its end")
 		for _, e := range episodes {
@@ -110,7 +111,7 @@ var _ = Describe("An installation from its beginning to its end", Ordered, Seria
 	It("deletes a run under way and a pool, and leaves nothing of all others behind", func(ctx SpecContext) {
 		playHeld(ctx, "midflight", "support")
 		kubectl(ctx, "-n", namespace, "delete", "evalrun/midflight", "cse/live", timeout)
-		Eventually(ctx, belongings).Should(Not(ContainElement(Or(ContainSubstring("midflight"), ContainSubstring("live")))))
+		Eventually(ctx, belongings).ShouldNot(ContainElement(Or(ContainSubstring("midflight"), ContainSubstring("live"))))
 		Expect(awaitComplete(ctx, "war").Status.Shards.CompletedIndexes).To(Equal("0-3"), "another run")
 		awaitPool(ctx, "support")
 
@@ -124,7 +125,7 @@ var _ = Describe("An installation from its beginning to its end", Ordered, Seria
 		awaitPool(ctx, "last")
 		playHeld(ctx, "last", "last")
 		undeploy(ctx)
-		Expect(belongings(ctx)).NotTo(ContainElement(ContainSubstring("last")))
+		Eventually(ctx, belongings).ShouldNot(ContainElement(ContainSubstring("last")))
 		deleteNamespace(ctx)
 		Eventually(ctx, func() []string {
 			return slices.DeleteFunc(objectsBeside(ctx, before), func(object string) bool {

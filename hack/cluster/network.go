@@ -196,7 +196,7 @@ func (n network) remove(ctx context.Context) error {
 		}
 	}
 	if _, err := net.InterfaceByName(n.id()); err != nil {
-		return nil
+		return nil //nolint:nilerr // there is no such cable
 	}
 	if _, err := run(ctx, "ip", "link", "delete", n.id()); err != nil {
 		return fmt.Errorf("removing the cluster's network: %w", err)

@@ -71,7 +71,8 @@ func TestCNIConfigKeepsPodsInTheirNetwork(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(mustRender(t, settings{folders: folders{node: secondNode(sampleNetwork())}}, "cni.conflist")), &config); err != nil {
+	second := settings{folders: folders{node: secondNode(sampleNetwork())}}
+	if err := json.Unmarshal([]byte(mustRender(t, second, "cni.conflist")), &config); err != nil {
 		t.Fatal(err)
 	}
 	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != secondNode(sampleNetwork()).pods ||

@@ -43,7 +43,7 @@ func findFolders() (folders, error) {
 	f.state = filepath.Join(f.cache, "cluster")
 	if name := os.Getenv("CSENV_CLUSTER_NAME"); name != "" {
 		if !regexp.MustCompile(`^[a-z0-9]{1,20}$`).MatchString(name) {
-			return folders{}, fmt.Errorf("CSENV_CLUSTER_NAME=%s: it must be up to 20 lower-case letters and digits", name)
+			return folders{}, fmt.Errorf("CSENV_CLUSTER_NAME=%s: use up to 20 lower-case letters and digits", name)
 		}
 		f.name, f.state = f.name+"-"+name, f.state+"-"+name
 	}

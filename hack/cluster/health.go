@@ -253,7 +253,8 @@ func (l local) dnsAnswers(ctx context.Context) error {
 		return fmt.Errorf("CoreDNS does not answer: %w", err)
 	}
 	if !slices.Contains(found, l.net.kubernetesVIP()) {
-		return fmt.Errorf("CoreDNS answers %s for the API server, not %s", strings.Join(found, " "), l.net.kubernetesVIP())
+		return fmt.Errorf("CoreDNS answers %s for the API server, not %s", strings.Join(found, " "),
+			l.net.kubernetesVIP())
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 	return imageOf(files, shipped.Entrypoint)
 }
 
-// givenProgram returns the program that CSENV_PROGRAM names, from the root of the repository, or nil
-// if it isn't one of the image.
+// givenProgram returns the program that CSENV_PROGRAM names, from the root of the repository, or
+// nil if it isn't one of the image.
 func givenProgram(repo string, progress io.Writer) ([]byte, error) {
 	path := os.Getenv("CSENV_PROGRAM")
 	if path == "" {
@@ -60,7 +60,7 @@ func givenProgram(repo string, progress io.Writer) ([]byte, error) {
 			return nil, nil
 		}
 	}
-	return os.ReadFile(path)
+	return os.ReadFile(path) //nolint:gosec // the user's choice
 }
 
 // imageOf makes an image for this machine. Its layers aren't compressed, because it goes nowhere

@@ -120,8 +120,8 @@ func machineAddresses() ([]address, error) {
 	return all, nil
 }
 
-// ofThisVersion returns an error for a cluster that shares the machine's network, as those of earlier
-// versions did.
+// ofThisVersion returns an error for a cluster that shares the machine's network, as those of
+// earlier versions did.
 func (f folders) ofThisVersion() error {
 	if built(f.at("host.json")) && !built(f.at("network")) {
 		return fmt.Errorf("the cluster in %s is one of an earlier version: remove it with that version's down", f.state)
@@ -195,10 +195,8 @@ func (n network) remove(ctx context.Context) error {
 			break // there is no such rule any more
 		}
 	}
-	if _, err := net.InterfaceByName(n.id()); err != nil {
-		return nil //nolint:nilerr // there is no such cable
-	}
-	if _, err := run(ctx, "ip", "link", "delete", n.id()); err != nil {
+	_, err := run(ctx, "ip", "link", "delete", n.id())
+	if _, gone := net.InterfaceByName(n.id()); err != nil && gone == nil {
 		return fmt.Errorf("removing the cluster's network: %w", err)
 	}
 	return nil

@@ -121,7 +121,8 @@ func TestNetworkIsMadeAndRemoved(t *testing.T) {
 	log := `echo "$(basename $0) $*" >> "$LOG"`
 	n := sampleNetwork()
 	n.file = t.TempDir() + "/net"
-	calls := fakePrograms(t, map[string]string{"ip": log, "unshare": log, "nsenter": log, "iptables": log + "; [ $4 != --delete ]"})
+	calls := fakePrograms(t, map[string]string{"ip": log, "unshare": log, "nsenter": log,
+		"iptables": log + "; [ $4 != --delete ]"})
 	if err := n.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +141,7 @@ nsenter --net=FILE -- sh -c echo 1 >/proc/sys/net/ipv4/ip_forward
 ip route add 172.30.0.0/16 via 172.30.0.1 dev csenv-172-30
 iptables --wait --table nat --append POSTROUTING --source 172.30.0.0/16 ! --out-interface csenv-172-30 --jump MASQUERADE
 iptables --wait --table nat --delete POSTROUTING --source 172.30.0.0/16 ! --out-interface csenv-172-30 --jump MASQUERADE
+ip link delete csenv-172-30
 `, "FILE", n.file)
 	if diff := cmp.Diff(want, calls.log(t)); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)

@@ -13,7 +13,8 @@ func TestSecondNodeSharesNothingWithTheFirst(t *testing.T) {
 		Address, CgroupRoot, ContainerRuntimeEndpoint, TLSCertFile string
 		ClusterDNS                                                 []string
 	}
-	l := local{builder: builder{folders: folders{state: "/srv/cluster", net: sampleNetwork(), node: firstNode(sampleNetwork())}}}
+	l := local{builder: builder{folders: folders{state: "/srv/cluster", net: sampleNetwork(),
+		node: firstNode(sampleNetwork())}}}
 	var first, second kubelet
 	for l, into := range map[*local]*kubelet{&l: &first, new(l.second()): &second} {
 		text := mustRender(t, settings{folders: l.folders}, "kubelet.yaml")

@@ -103,7 +103,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		Eventually(ctx, sessionsByPod).WithArguments("asked").WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
 		AddReportEntry("the last session of the suspended run was over after",
 			time.Since(suspended).Round(100*time.Millisecond).String())
-		Eventually(ctx, podsOf).WithArguments("paused").ShouldNot(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
+		Eventually(ctx, podsOf).WithArguments("paused").ShouldNot(
+			ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
 		Eventually(ctx, held.kept.Load).Should(BeZero(), "requests whose runner has left")
 		Expect(conditionsOf(ctx, "paused")).To(ContainElements(
 			haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),

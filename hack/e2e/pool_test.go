@@ -359,8 +359,8 @@ func nodeAddress(ctx SpecContext) string {
 	return addresses[internal].Address
 }
 
-// sessionsByPod reads the number of sessions of every server of the pool, through the API server. It
-// leaves out servers that end meanwhile.
+// sessionsByPod reads the number of sessions of every server of the pool, through the API server.
+// It leaves out servers that end meanwhile.
 func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	GinkgoHelper()
 	sessions := map[string]int64{}

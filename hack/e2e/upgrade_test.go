@@ -295,13 +295,12 @@ func revalidate(ctx SpecContext, list string) (objects int, unknown []string) {
 	stored := &unstructured.UnstructuredList{}
 	Expect(stored.UnmarshalJSON([]byte(list))).To(Succeed())
 	for _, object := range stored.Items {
-		for _, update := range []func(*unstructured.Unstructured, *metav1.UpdateOptions) error{
-			func(o *unstructured.Unstructured, options *metav1.UpdateOptions) error {
-				return k8s.Update(ctx, o, &client.UpdateOptions{Raw: options})
+		for _, update := range []func(*unstructured.Unstructured, client.UpdateOptions) error{
+			func(o *unstructured.Unstructured, options client.UpdateOptions) error {
+				return k8s.Update(ctx, o, &options)
 			},
-			func(o *unstructured.Unstructured, options *metav1.UpdateOptions) error {
-				return k8s.Status().Update(ctx, o, &client.SubResourceUpdateOptions{
-					UpdateOptions: client.UpdateOptions{Raw: options}})
+			func(o *unstructured.Unstructured, options client.UpdateOptions) error {
+				return k8s.Status().Update(ctx, o, &client.SubResourceUpdateOptions{UpdateOptions: options})
 			},
 		} {
 			// It fails with the list of the unknown fields, if there are any.
@@ -324,7 +323,7 @@ func revalidate(ctx SpecContext, list string) (objects int, unknown []string) {
 
 // revalidated tries an update without storing it. The operator may write the object meanwhile.
 func revalidated(ctx SpecContext, object unstructured.Unstructured,
-	update func(*unstructured.Unstructured, *metav1.UpdateOptions) error, validation string) error {
+	update func(*unstructured.Unstructured, client.UpdateOptions) error, validation string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now := object.NewEmptyInstance().(*unstructured.Unstructured)
 		if err := k8s.Get(ctx, client.ObjectKeyFromObject(&object), now); err != nil {
@@ -332,6 +331,6 @@ func revalidated(ctx SpecContext, object unstructured.Unstructured,
 		}
 		then := object.DeepCopy()
 		then.SetResourceVersion(now.GetResourceVersion())
-		return update(then, &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: validation})
+		return update(then, client.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: validation})
 	})
 }

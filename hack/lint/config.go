@@ -37,7 +37,8 @@ type settings struct {
 	}
 }
 
-// exclusion is a set of diagnostics that are no faults. A pattern that is not set matches everything.
+// exclusion is a set of diagnostics that are no faults. A pattern that is not set matches
+// everything.
 type exclusion struct {
 	Linters            []string
 	Path, Text, Source pattern

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// filtered makes an analyser keep silent in generated files, where a comment `//nolint:NAME` with the
-// name of its linter stands, and where the config excludes it. It changes the analyser.
+// filtered makes an analyser keep silent in generated files, where a comment `//nolint:NAME` with
+// the name of its linter stands, and where the config excludes it. It changes the analyser.
 func (c *config) filtered(linter string, a *analysis.Analyzer) *analysis.Analyzer {
 	run := a.Run
 	a.Run = func(pass *analysis.Pass) (any, error) {

@@ -1,5 +1,5 @@
-// Command lint is the tool of `go vet` with which `make lint` checks every change. Its analysers are
-// those of golangci-lint's set in .golangci.yaml that cost little to build and to run; `make
+// Command lint is the tool of `go vet` with which `make lint` checks every change. Its analysers
+// are those of golangci-lint's set in .golangci.yaml that cost little to build and to run; `make
 // lint-deep` runs the others. Its rules are those of .golangci.yaml, so both see the same ones.
 package main
 
@@ -7,8 +7,10 @@ import (
 	"encoding/gob"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/unitchecker"
@@ -16,12 +18,13 @@ import (
 
 func main() {
 	config := new(config)
-	// The rules are passed as text because the go command stores results by the flags of the tool: the
-	// name of a file would hide a change of the file.
+	// The rules are passed as text because the go command stores results by the flags of the tool:
+	// the name of a file would hide a change of the file.
 	flag.Var(config, "config", "the text of .golangci.yaml")
 	var all []*analysis.Analyzer
-	for linter, analyzers := range suite(config) {
-		for _, a := range analyzers {
+	linters := suite(config)
+	for _, linter := range slices.Sorted(maps.Keys(linters)) {
+		for _, a := range linters[linter] {
 			all = append(all, config.filtered(linter, a))
 		}
 	}
@@ -41,10 +44,10 @@ func isDependency(unit string) bool {
 	return err == nil && json.Unmarshal(text, &u) == nil && u.VetxOnly
 }
 
-// facts returns the analysers that tell others about dependencies: functions that format, that never
-// return, that are deprecated, and enumerations. The library would run those that only read such
-// facts, too. Those with staticcheck's intermediate representation are left out because it costs a
-// minute, for facts about which functions of dependencies are pure or return nil.
+// facts returns the analysers that tell others about dependencies: functions that format, that
+// never return, that are deprecated, and enumerations. The library would run those that only read
+// such facts, too. Those with staticcheck's intermediate representation are left out because it
+// costs a minute, for facts about which functions of dependencies are pure or return nil.
 func facts(all []*analysis.Analyzer) []*analysis.Analyzer {
 	var found []*analysis.Analyzer
 	seen := map[*analysis.Analyzer]bool{}

@@ -17,7 +17,8 @@ import (
 	"honnef.co/go/tools/unused"
 )
 
-// pos returns where a position is in the files of a pass, for libraries that return positions alone.
+// pos returns where a position is in the files of a pass, for libraries that return positions
+// alone.
 func pos(pass *analysis.Pass, p token.Position) token.Pos {
 	for _, file := range pass.Files {
 		if f := pass.Fset.File(file.FileStart); f.Name() == p.Filename {
@@ -28,7 +29,8 @@ func pos(pass *analysis.Pass, p token.Position) token.Pos {
 }
 
 func depguardAnalyzer(c *config) *analysis.Analyzer {
-	// The library takes its rules when it makes an analyser. There are none before flags are parsed.
+	// The library takes its rules when it makes an analyser. There are none before flags are
+	// parsed.
 	return &analysis.Analyzer{Name: "depguard", Doc: "imports that the rules of depguard forbid",
 		Run: func(pass *analysis.Pass) (any, error) {
 			walls, err := depguard.NewAnalyzer(c.walls())
@@ -140,7 +142,8 @@ var lengthAnalyzer = &analysis.Analyzer{Name: "length", Doc: "functions and file
 		}
 		return nil, inspect(pass, func(n ast.Node) {
 			if f, ok := n.(*ast.FuncDecl); ok && f.Body != nil && lines(f.Body) > functionLines {
-				pass.Reportf(f.Pos(), "function-length: %s has %d lines, more than %d", f.Name, lines(f.Body), functionLines)
+				pass.Reportf(f.Pos(), "function-length: %s has %d lines, more than %d", f.Name, lines(f.Body),
+					functionLines)
 			}
 		})
 	}}

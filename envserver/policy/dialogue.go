@@ -25,8 +25,7 @@ func NewDialogue(own, environment, task string, schema, observation json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	d := &Dialogue{system: systemPrompt(own, environment, task, ModeTools, known), tools: known,
-		talk: conversation{complete: true}}
+	d := &Dialogue{system: systemPrompt(own, environment, task, ModeTools, known), tools: known}
 	d.talk.observe(Turn{Task: task, Observation: observation})
 	return d, nil
 }

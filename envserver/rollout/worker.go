@@ -149,7 +149,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 			return err
 		}
 	}
-	if j.attempts >= s.EpisodeAttempts {
+	if j.attempts >= s.EpisodeAttempts || failed.class == score.ClassAgentContext {
 		s.record(j, p, failed.class, took)
 		s.end(j, failed.class, 0)
 		return nil

@@ -86,6 +86,7 @@ const (
 	ClassAgentTimeout     = "agent_timeout"      // the agent took too long
 	ClassAgentUnavailable = "agent_unavailable"  // the agent's endpoint failed
 	ClassAgentError       = "agent_error"        // the agent's endpoint refused the request
+	ClassAgentContext     = "agent_context"      // the conversation is too long for the agent's model
 	// OtherClass holds unknown classes, and those for which a summary has no room.
 	OtherClass = "other"
 )
@@ -95,7 +96,7 @@ func ErrorClasses() []string {
 	return []string{
 		ClassUnreachable, ClassEnvironment, ClassJudgeFailed, ClassJudgeUnparsable, ClassJudgeTimeout,
 		ClassJudgeUnavailable, ClassPolicy, ClassTimeout, ClassCapacity, ClassAgentRateLimited, ClassAgentTimeout,
-		ClassAgentUnavailable, ClassAgentError,
+		ClassAgentUnavailable, ClassAgentError, ClassAgentContext,
 	}
 }
 

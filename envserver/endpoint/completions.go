@@ -196,7 +196,7 @@ var errEnded = errors.New("the stream of the answer ended early")
 // joined reads a completion, or joins the events of one that was streamed without being asked.
 func joined(body []byte, to *completion) error {
 	if len(body) == 0 || strings.IndexByte("{[\"<", body[0]) >= 0 {
-		return json.Unmarshal(body, to)
+		return json.Unmarshal(bytes.TrimSuffix(body, []byte("data: [DONE]")), to)
 	}
 	message, ended, events := map[string]any{}, false, 0
 	for line := range strings.Lines(string(body)) {

@@ -37,17 +37,17 @@ var features = [...]struct {
 	names   *regexp.Regexp
 }{
 	{Members, regexp.MustCompile(`(?is)\bmessages?\b.*` + refusing + `|\breasoning(_content|_details)?\b|thinking_blocks`)},
-	{ToolChoice, regexp.MustCompile(`(?i)\btool[_ ]?choice\b`)},
-	{OneCall, regexp.MustCompile(`(?i)\bparallel[_ ]tool|multiple tool`)},
+	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice`)},
+	{OneCall, regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`)},
 	{Seed, regexp.MustCompile(`(?i)\bseed\b`)},
-	{MaxTokens, regexp.MustCompile(`(?is)\bmax_tokens\b.*(` + refusing + `|max_completion_tokens)|` + refusing + `.*\bmax_tokens\b`)},
+	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing + `.*max_?tokens`)},
 	{Temperature, regexp.MustCompile(`(?i)\btemperature\b`)},
-	{TopP, regexp.MustCompile(`(?i)\btop_p\b`)},
+	{TopP, regexp.MustCompile(`(?i)\btop_?p\b`)},
 	{System, regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
 		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
 		`(support|value:?) ['"]system|developer instruction`)},
 	{JSONSchema, regexp.MustCompile(`(?i)json_?schema|response_?format|\bschema\b|structured output|guided`)},
-	{JSONObject, regexp.MustCompile(`(?i)response_?format|json_object|json mode`)},
+	{JSONObject, regexp.MustCompile(`(?i)response_?format|json_?object|json mode`)},
 	{Strict, regexp.MustCompile(`(?i)\bstrict\b|schema for function|\btools\b|\bfunctions\b|additionalProperties`)},
 	{Tools, regexp.MustCompile(`(?i)\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|roles must alternate|tool_calls?`)},
 }
@@ -123,7 +123,11 @@ func missing(c *complaint, used Feature, status int) Feature {
 	if lacks.MatchString(c.text()) {
 		used &^= Members // the endpoint wants more of them, not fewer
 	}
-	for _, said := range []string{strings.Join(c.named, " "), c.text()} {
+	named := strings.Join(c.named, " ")
+	if refuses.MatchString(c.text()) {
+		named += " isn't supported"
+	}
+	for _, said := range []string{named, c.text()} {
 		for _, f := range features {
 			if used&f.feature != 0 && f.names.MatchString(said) {
 				return f.feature

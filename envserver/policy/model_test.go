@@ -228,8 +228,8 @@ func TestObjectsAreFound(t *testing.T) {
 		"last block": {
 			"```json\n{\"action_type\":\"classify\"}\n```\nNo:\n```json\n{\"action_type\":\"resolve\"}\n```",
 			`{"action_type":"resolve"}`},
-		"in between": {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
-		"thoughts": {"<think>{hm}</think>{\"action_type\":\"resolve\"}", `{"action_type":"resolve"}`},
+		"in between":     {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
+		"thoughts":       {"<think>{hm}</think>{\"action_type\":\"resolve\"}", `{"action_type":"resolve"}`},
 		"thoughts alone": {"<think>{\"action_type\":\"resolve\"}", `{"action_type":"(nothing)"}`},
 		"two": {`{"action_type":"resolve"} {"action_type":"resolve"}`,
 			`{"action_type":"{\"action_type\":\"resolve\"} {\"action_type\":\"resolve\"}"}`},

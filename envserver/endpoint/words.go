@@ -81,6 +81,8 @@ func complaintOf(body []byte) *complaint {
 	var value any
 	if decodeJSON(body, &value) == nil {
 		c.read(value, 0)
+	} else if !bytes.HasPrefix(body, []byte("<")) { // but no page
+		c.read(string(body), 0)
 	}
 	if said := waits.FindStringSubmatch(string(body)); said != nil {
 		c.after = pause(said[1]+said[2], time.Time{})

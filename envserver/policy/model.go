@@ -58,8 +58,10 @@ func (m *model) try(ctx context.Context) error {
 
 type modelPlayer struct {
 	*model
-	seed   int64
-	tools  []tool
+	seed int64
+	// tools are all of the environment's, and offered those that the task allows.
+	tools, offered []tool
+
 	system map[Mode]string
 	talk   conversation
 	usage  score.Tokens
@@ -95,9 +97,9 @@ func (p *modelPlayer) prepare(turn Turn) error {
 	if err != nil {
 		return err
 	}
-	p.tools, p.system = known, map[Mode]string{}
+	p.tools, p.offered, p.system = known, allowedBy(turn.Observation, known), map[Mode]string{}
 	for _, mode := range []Mode{ModeTools, ModeJSON} {
-		p.system[mode] = systemPrompt(p.config.SystemPrompt, turn.Environment, turn.Task, mode, known)
+		p.system[mode] = systemPrompt(p.config.SystemPrompt, turn.Environment, turn.Task, mode, p.offered)
 	}
 	return nil
 }
@@ -140,10 +142,10 @@ func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
 		request.Temperature = &p.temperature
 	}
 	if mode == ModeTools {
-		request.Tools = chatTools(p.tools, lacks&endpoint.Strict == 0)
+		request.Tools = chatTools(p.offered, lacks&endpoint.Strict == 0)
 		request.ToolChoice, request.ParallelToolCalls = "required", new(bool)
 	} else {
-		request.ResponseFormat = endpoint.JSONFormat("action", actionSchema(p.tools))
+		request.ResponseFormat = endpoint.JSONFormat("action", actionSchema(p.offered))
 	}
 	return request
 }

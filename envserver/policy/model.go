@@ -163,6 +163,8 @@ func chatTools(known []tool, strict bool) []endpoint.ChatTool {
 const (
 	noteNoAction = "That was no action. Answer with exactly one."
 	noteCut      = "The answer reached its maximum length before it held an action: be brief."
+	// cutOff is for readers of the transcript.
+	cutOff = "(the answer reached its maximum length: raise maxTokens, or --max-tokens) "
 )
 
 // read converts the model's answer to an action and stores it. The first of several calls is
@@ -180,7 +182,7 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 	case action == nil:
 		action, turn.note = noAction(said), noteNoAction
 		if answer.Cut {
-			turn.note = noteCut
+			action, turn.note = noAction(cutOff+said), noteCut
 		}
 	}
 	turn.settle(answer)

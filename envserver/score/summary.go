@@ -32,6 +32,8 @@ type Summary struct {
 	Durations stats.Durations  `json:"durations"`
 	// Tokens are those of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
+	// Mute counts the episodes with a score in which no answer of the agent was an action.
+	Mute   int64  `json:"mute,omitempty"`
 	Stored Stored `json:"stored,omitzero"`
 }
 
@@ -232,6 +234,9 @@ func (s Summary) validate() error {
 			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class,
 				MaxClassName)
 		}
+	}
+	if s.Mute < 0 || s.Mute > maxCount {
+		return fmt.Errorf("%d episodes without an action", s.Mute)
 	}
 	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {
 		if n < 0 || n > maxTokens {

@@ -33,8 +33,8 @@ type Service struct {
 // key is the key without the end of its line, which files and Secrets often have.
 func (s Service) key() string { return strings.TrimSpace(s.Key) }
 
-// authorise adds the key to a request.
-func (s Service) authorise(request *http.Request) {
+// Authorise adds the key to a request.
+func (s Service) Authorise(request *http.Request) {
 	if key := s.key(); key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 		if request.URL.Query().Has("api-version") { // Azure's older form reads the key here
@@ -110,7 +110,7 @@ func (c *Completions) post(ctx context.Context, r ChatRequest) (*http.Response, 
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
-	c.service.authorise(request)
+	c.service.Authorise(request)
 	return c.service.HTTPClient.Do(request)
 }
 

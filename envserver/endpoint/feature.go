@@ -36,11 +36,13 @@ var features = [...]struct {
 	feature Feature
 	names   *regexp.Regexp
 }{
-	{Members, regexp.MustCompile(`(?is)\bmessages?\b.*` + refusing + `|\breasoning(_content|_details)?\b|thinking_blocks`)},
+	{Members, regexp.MustCompile(`(?is)\bmessages?\b.*` + refusing +
+		`|\breasoning(_content|_details)?\b|thinking_blocks`)},
 	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice`)},
 	{OneCall, regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`)},
 	{Seed, regexp.MustCompile(`(?i)\bseed\b`)},
-	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing + `.*max_?tokens`)},
+	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
+		`.*max_?tokens`)},
 	{Temperature, regexp.MustCompile(`(?i)\btemperature\b`)},
 	{TopP, regexp.MustCompile(`(?i)\btop_?p\b`)},
 	{System, regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
@@ -53,8 +55,8 @@ var features = [...]struct {
 }
 
 // refusing are the words of servers for what they don't know or support.
-const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|permitted|forbidden|not allowed|invalid` +
-	`|implemented|require|deprecated|enable)`
+const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|permitted|forbidden|not allowed|` +
+	`invalid|implemented|require|deprecated|enable)`
 
 var (
 	refuses = regexp.MustCompile(`(?i)` + refusing)

@@ -64,7 +64,8 @@ var (
 // schema.
 var slips = regexp.MustCompile(`(?i)tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|` +
 	`failed to call a function|failed to generate json|tool call validation failed|attempted to call tool|` +
-	`(parsing|parse|invalid|malformed) (the )?(model.s )?(tool[ _]call|function call|output)|failed to parse (input|tool)|` +
+	`(parsing|parse|invalid|malformed) (the )?(model.s )?(tool[ _]call|function call|output)|` +
+	`failed to parse (input|tool)|` +
 	`(model|generated).{0,40}(invalid|malformed|unparsable) (tool|function|json)|invalid json: eof`)
 
 func notThrottled(status int) bool { return status != http.StatusTooManyRequests }

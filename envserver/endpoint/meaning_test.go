@@ -17,8 +17,9 @@ func asked() ChatRequest {
 	return ChatRequest{Model: "m", Seed: new(int64), MaxTokens: 5, Temperature: new(float64), TopP: new(float64),
 		Messages: []ChatMessage{Message(RoleSystem, "Be kind."), Message(RoleUser, "Hello"),
 			{Role: RoleAssistant, Received: map[string]any{"reasoning_content": "hm"}}},
-		Tools: []ChatTool{{Type: "function", Function: ChatFunction{Name: "classify", Strict: true, Parameters: map[string]any{
-			"properties": map[string]any{"n": map[string]any{"type": "number"}}}}}},
+		Tools: []ChatTool{{Type: "function", Function: ChatFunction{Name: "classify", Strict: true,
+			Parameters: map[string]any{
+				"properties": map[string]any{"n": map[string]any{"type": "number"}}}}}},
 		ToolChoice: "required", ParallelToolCalls: new(bool), ResponseFormat: JSONFormat("action", nil)}
 }
 
@@ -53,16 +54,21 @@ func TestErrors(t *testing.T) {
 		lacks  Feature
 		after  time.Duration
 	}{
-		"a decimal pause": {status: 429, header: []string{"Retry-After", "15.5"}, class: Throttled, after: 15500 * time.Millisecond},
+		"a decimal pause": {status: 429, header: []string{"Retry-After", "15.5"}, class: Throttled,
+			after: 15500 * time.Millisecond},
 		"milliseconds": {status: 429, header: []string{"retry-after-ms", "250", "Retry-After", "1"}, class: Throttled,
 			after: 250 * time.Millisecond},
-		"a reset": {status: 429, header: []string{"x-ratelimit-reset-requests", "7m12s", "x-ratelimit-remaining-requests", "14",
-			"x-ratelimit-reset-tokens", "7.5s", "x-ratelimit-remaining-tokens", "0"}, class: Throttled, after: 7500 * time.Millisecond},
+		"a reset": {status: 429, header: []string{"x-ratelimit-reset-requests", "7m12s",
+			"x-ratelimit-remaining-requests", "14",
+			"x-ratelimit-reset-tokens", "7.5s", "x-ratelimit-remaining-tokens", "0"}, class: Throttled,
+			after: 7500 * time.Millisecond},
 		"a far reset": {status: 429, header: []string{"x-ratelimit-reset", "3600"}, class: Throttled, after: time.Minute},
-		"a pause in words": {status: 429, body: `{"error": {"message": "Please try again in 7.66s. Visit"}}`, class: Throttled,
+		"a pause in words": {status: 429, body: `{"error": {"message": "Please try again in 7.66s. Visit"}}`,
+			class: Throttled,
 			after: 7660 * time.Millisecond},
 		"Google's pause": {status: 429, body: `[{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": ` +
-			`[{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "41s"}]}}]`, class: Throttled, after: 41 * time.Second},
+			`[{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "41s"}]}}]`, class: Throttled,
+			after: 41 * time.Second},
 		"an exhausted account": {status: 429, body: `{"error": {"code": "insufficient_quota", "message": "You exceeded"}}`,
 			class: Rejected},
 		"a code in 200": {status: 200, body: `{"error": {"code": 429, "message": "slow", "metadata": {"retry_after": 9}}}`,
@@ -76,14 +82,18 @@ func TestErrors(t *testing.T) {
 		"not yet loaded":  {status: 400, body: `{"error": "The model is loading"}`, class: ServerError},
 		"a limit as 403":  {status: 403, body: `{"message": "API rate limit exceeded"}`, class: Throttled},
 		"another refusal": {status: 403, body: `{"message": "no"}`, class: Rejected},
-		"too long":        {status: 400, body: `{"error": {"code": "context_length_exceeded", "message": "x"}}`, class: TooLong},
-		"too long for vLLM": {status: 400, body: `{"object": "error", "message": "This model's maximum context length is 2048 ` +
+		"too long": {status: 400, body: `{"error": {"code": "context_length_exceeded", "message": "x"}}`,
+			class: TooLong},
+		"too long for vLLM": {status: 400, body: `{"object": "error", "message": "This model's maximum context ` +
+			`length is 2048 ` +
 			`tokens. However, you requested 2100 tokens (1600 in the messages, 500 in max_tokens)."}`, class: TooLong},
 		"too long for llama.cpp": {status: 400, body: `{"error": {"type": "exceed_context_size_error", "message": "x"}}`,
 			class: TooLong},
-		"too long for TGI": {status: 422, body: "{\"error\": \"Input validation error: `inputs` tokens + `max_new_tokens` must " +
+		"too long for TGI": {status: 422, body: "{\"error\": \"Input validation error: " +
+			"`inputs` tokens + `max_new_tokens` must " +
 			"be <= 4096\", \"error_type\": \"validation\"}", class: TooLong},
-		"too long for Anthropic": {status: 400, body: `{"error": {"message": "prompt is too long: 210 tokens > 200 maximum"}}`,
+		"too long for Anthropic": {status: 400, body: `{"error": {"message": "prompt is too long: 210 tokens > 200 ` +
+			`maximum"}}`,
 			class: TooLong},
 		"too long for Gemini": {status: 400, body: `[{"error": {"message": "The input token count (12) exceeds the maximum ` +
 			`number of tokens allowed (10)."}}]`, class: TooLong},
@@ -104,10 +114,13 @@ func TestErrors(t *testing.T) {
 		"seed in 200":          {status: 200, body: `{"error": {"code": 400, "message": "unknown: seed"}}`, lacks: Seed},
 		"a seed that failed":   {status: 500, body: `{"error": "the seed database died"}`, class: ServerError},
 		"an overload of seeds": {status: 503, body: `{"error": "seed is not supported"}`, class: ServerError},
-		"camel case":           {status: 400, body: `{"error": "Model x does not support parameter toolChoice."}`, lacks: ToolChoice},
-		"a system's text":      {status: 400, body: `{"error": {"message": "System role not supported"}}`, lacks: System},
-		"members":              {status: 400, body: `{"message": "property 'reasoning_content' is unsupported"}`, lacks: Members},
-		"members that lack": {status: 400, body: "{\"message\": \"`reasoning_content` must be passed back\"}", class: Rejected,
+		"camel case": {status: 400, body: `{"error": "Model x does not support parameter toolChoice."}`,
+			lacks: ToolChoice},
+		"a system's text": {status: 400, body: `{"error": {"message": "System role not supported"}}`, lacks: System},
+		"members": {status: 400, body: `{"message": "property 'reasoning_content' is unsupported"}`,
+			lacks: Members},
+		"members that lack": {status: 400, body: "{\"message\": \"`reasoning_content` must be passed back\"}",
+			class: Rejected,
 			lacks: 0},
 		"an unknown ending": {status: 200, body: chosen(`{"content": "I would."}`, "sunset"), class: Unclear},
 		"a lost call":       {status: 200, body: chosen(`{"content": "I call."}`, "tool_calls"), class: Unclear},
@@ -151,7 +164,8 @@ func TestAnswers(t *testing.T) {
 			{"thought": true, "text": "c"}, {"type": "refusal", "refusal": "no"}]}`, "stop"),
 			Answer{Text: "ab", Refusal: "no", FinishReason: "stop"}},
 		"JSON as JSON": {chosen(`{"content": {"a": 1}}`, "stop"), Answer{Text: `{"a":1}`, FinishReason: "stop"}},
-		"thoughts":     {chosen(`{"content": "<think>{</think>\n\nyes"}`, "stop"), Answer{Text: "\n\nyes", FinishReason: "stop"}},
+		"thoughts": {chosen(`{"content": "<think>{</think>\n\nyes"}`, "stop"), Answer{Text: "\n\nyes",
+			FinishReason: "stop"}},
 		"half a thought": {chosen(`{"content": "so {it} is</think>yes"}`, "eos"),
 			Answer{Text: "yes", FinishReason: "eos"}},
 		"only thoughts":        {chosen(`{"content": "<think>on and on"}`, "stop"), Answer{FinishReason: "stop"}},
@@ -163,11 +177,14 @@ func TestAnswers(t *testing.T) {
 		"a malformed call": {chosen(`{"content": null}`, "function_call_filter: MALFORMED_FUNCTION_CALL"),
 			Answer{Slip: "the answer ended with finish_reason function_call_filter: MALFORMED_FUNCTION_CALL",
 				FinishReason: "function_call_filter: MALFORMED_FUNCTION_CALL"}},
-		"a call": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": "{\"n\":1}"}}]}`, "stop"),
+		"a call": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
+			`"{\"n\":1}"}}]}`, "stop"),
 			Answer{Calls: call, FinishReason: "stop"}},
-		"an object": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": {"n": 1}}}]}`, "stop"),
+		"an object": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": {"n": `+
+			`1}}}]}`, "stop"),
 			Answer{Calls: call, FinishReason: "stop"}},
-		"quoted twice": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": "\"{\\\"n\\\":1}\""}}]}`,
+		"quoted twice": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
+			`"\"{\\\"n\\\":1}\""}}]}`,
 			"stop"), Answer{Calls: call, FinishReason: "stop"}},
 		"flat": {chosen(`{"tool_calls": [{"id": "c", "name": "functions.classify", "input": {"n": 1}}]}`, "stop"),
 			Answer{Calls: call, FinishReason: "stop"}},
@@ -236,8 +253,10 @@ func TestRequestsWithoutFeatures(t *testing.T) {
 				"name": "action", "strict": true, "schema": nil}}, "messages": []any{
 				map[string]any{"role": "system", "content": "Be kind."}, map[string]any{"role": "user", "content": "Hello"},
 				map[string]any{"role": "assistant", "content": nil, "reasoning_content": "hm"}}},
-		{"model": "m", "max_completion_tokens": 5., "response_format": map[string]any{"type": "json_object"}, "messages": []any{
-			map[string]any{"role": "user", "content": "Be kind.\n\nHello"}, map[string]any{"role": "assistant", "content": nil}}},
+		{"model": "m", "max_completion_tokens": 5., "response_format": map[string]any{"type": "json_object"},
+			"messages": []any{
+				map[string]any{"role": "user", "content": "Be kind.\n\nHello"}, map[string]any{"role": "assistant",
+					"content": nil}}},
 	}
 	if diff := cmp.Diff(want, []map[string]any{full, less}); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -47,8 +47,8 @@ var callMark = regexp.MustCompile(`<tool_calls?>|<function_calls?>|<function=|\[
 	`<\|channel\|>`)
 
 // spokenParameter finds the arguments of calls that aren't JSON.
-var spokenParameter = regexp.MustCompile(`(?s)<(?:parameter(?:=| name=")|arg_key>)\s*([\w-]+)"?\s*(?:>|</arg_key>\s*<arg_value>)` +
-	`\s*(.*?)\s*</(?:parameter|arg_value)>`)
+var spokenParameter = regexp.MustCompile(`(?s)<(?:parameter(?:=| name=")|arg_key>)\s*([\w-]+)"?\s*` +
+	`(?:>|</arg_key>\s*<arg_value>)` + `\s*(.*?)\s*</(?:parameter|arg_value)>`)
 
 // callEnd finds the end of a call.
 var callEnd = regexp.MustCompile(`</function>|</tool_call>`)

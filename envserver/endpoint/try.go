@@ -43,7 +43,7 @@ func TryURL(ctx context.Context, s Service) error {
 	if err != nil {
 		return &Error{Class: Rejected, URL: WithoutSecrets(s.BaseURL), Err: fmt.Errorf("making the request: %w", err)}
 	}
-	s.authorise(request)
+	s.Authorise(request)
 	response, err := s.HTTPClient.Do(request)
 	if err != nil {
 		return s.Failed(ctx, err, nil)

@@ -186,6 +186,18 @@ func decodeJSON(data []byte, to any) error {
 	return nil
 }
 
+// apiVersion is the query of Azure's older form of URLs, the only one that a base URL may have:
+// others hold secrets.
+var apiVersion = regexp.MustCompile(`\?api-version=[0-9A-Za-z.-]+$`)
+
+// IsBase reports whether a text can be a service's BaseURL.
+func IsBase(text string) bool {
+	text = apiVersion.ReplaceAllString(text, "")
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
+		!strings.ContainsAny(text, "?# \t\r\n")
+}
+
 // WithoutSecrets returns a URL without its user, password, query and fragment, or "" for an invalid
 // one.
 func WithoutSecrets(text string) string {

@@ -414,7 +414,8 @@ func TestActionsOfTheTask(t *testing.T) {
 	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-classify", first)); err != nil {
 		t.Fatal(err)
 	}
-	if got := (*asked)[0].Tools; len(got) != 2 || got[0].Function.Name != "classify" || got[1].Function.Name != "escalate" {
+	if got := (*asked)[0].Tools; len(got) != 2 || got[0].Function.Name != "classify" ||
+		got[1].Function.Name != "escalate" {
 		t.Errorf("offered %+v", got)
 	}
 	agent, asked = model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, "{}"))
@@ -446,7 +447,8 @@ func TestActionsOfTheTask(t *testing.T) {
 	if diff := cmp.Diff(want, members); diff != "" {
 		t.Errorf("members of the variants (-want +got)\n%s", diff)
 	}
-	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, `"select_ticket"`) || !strings.Contains(told, `"classify"`) {
+	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, `"select_ticket"`) ||
+		!strings.Contains(told, `"classify"`) {
 		t.Errorf("told %s", told)
 	}
 }
@@ -455,7 +457,8 @@ func TestActionsOfTheTask(t *testing.T) {
 // without what only servers write.
 func TestMessagesAreSentBack(t *testing.T) {
 	raw := `{"role": "assistant", "content": null, "refusal": null, "annotations": [], "reasoning_content": "Hm.",
-		"tool_calls": [{"id": "c1", "index": 0, "type": "function", "extra_content": {"google": {"thought_signature": "c2ln"}},
+		"tool_calls": [{"id": "c1", "index": 0, "type": "function",
+			"extra_content": {"google": {"thought_signature": "c2ln"}},
 		"function": {"name": "respond<|channel|>", "arguments": {"message": "Hello \ud83d"}, "note": 1}}, {"id": "c2", "type":
 		"function", "function": {"name": "resolve", "arguments": "{}"}}]}`
 	var bodies []map[string]any
@@ -468,17 +471,19 @@ func TestMessagesAreSentBack(t *testing.T) {
 		fmt.Fprintf(w, `{"choices": [{"message": %s}]}`, raw)
 	}))
 	defer server.Close()
-	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}})
+	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL,
+		Model: "m"}})
 	for range 2 {
 		action, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`))
 		if err != nil || string(action) != "{\"action_type\":\"respond\",\"message\":\"Hello \uFFFD\"}" {
 			t.Fatalf("Act() = %s, %v", action, err)
 		}
 	}
-	want := map[string]any{"role": "assistant", "content": nil, "reasoning_content": "Hm.", "tool_calls": []any{map[string]any{
-		"id": "c1", "index": 0., "type": "function",
-		"extra_content": map[string]any{"google": map[string]any{"thought_signature": "c2ln"}},
-		"function":      map[string]any{"name": "respond", "arguments": "{\"message\":\"Hello \uFFFD\"}", "note": 1.}}}}
+	want := map[string]any{"role": "assistant", "content": nil, "reasoning_content": "Hm.",
+		"tool_calls": []any{map[string]any{
+			"id": "c1", "index": 0., "type": "function",
+			"extra_content": map[string]any{"google": map[string]any{"thought_signature": "c2ln"}},
+			"function":      map[string]any{"name": "respond", "arguments": "{\"message\":\"Hello \uFFFD\"}", "note": 1.}}}}
 	if diff := cmp.Diff(want, bodies[1]["messages"].([]any)[2]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -505,9 +510,11 @@ func TestConversationsThatAreTooLong(t *testing.T) {
 		fmt.Fprintf(w, `{"choices": [{"message": %s}]}`, answer)
 	}))
 	defer server.Close()
-	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}})
+	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL,
+		Model: "m"}})
 	for step := range 20 {
-		turn := see(t, "ticket", "any", fmt.Sprintf(`{"step":%d,"text":%q}`, step, strings.Repeat("t", 2000)+fmt.Sprint(step)))
+		turn := see(t, "ticket", "any", fmt.Sprintf(`{"step":%d,"text":%q}`, step, strings.Repeat("t",
+			2000)+fmt.Sprint(step)))
 		if _, err := agent.Act(t.Context(), turn); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}

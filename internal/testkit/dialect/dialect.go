@@ -25,6 +25,12 @@ type Dialect struct {
 	Write func(w http.ResponseWriter, body Object)
 }
 
+// Servers returns the dialects of programs that serve models, and of gateways in front of them.
+func Servers() []Dialect { return servers }
+
+// Providers returns the dialects of services.
+func Providers() []Dialect { return providers }
+
 // Object is a JSON object.
 type Object = map[string]any
 

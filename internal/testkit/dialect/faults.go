@@ -34,7 +34,8 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 	}
 	return []func(http.ResponseWriter, []byte){
 		say(429, `{"error": {"message": "slow down"}}`, "Retry-After", "15.5"),
-		say(429, `{"error": {"message": "Rate limit reached. Please try again in 7.66s."}}`, "X-RateLimit-Reset-Tokens", "6m0s"),
+		say(429, `{"error": {"message": "Rate limit reached. Please try again in 7.66s."}}`,
+			"X-RateLimit-Reset-Tokens", "6m0s"),
 		say(500, `{"error": {"message": "The server had an error processing your request", "type": "server_error"}}`),
 		say(502, "<html>bad gateway</html>"), say(503, ""), say(529, `{"type":"error","error":{"type":"overloaded_error"}}`),
 		say(408, ""), say(424, `{"error": "Request failed during generation", "error_type": "generation"}`), say(499, ""),
@@ -49,7 +50,8 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 		say(200, `{"choices": [{"message": {"content": "", "tool_calls": 7}, "finish_reason": "stop"}]}`),
 		say(200, `{"choices": [{"message": {"content": "I"}, "finish_reason": "error", "error": {"code": 502}}]}`),
 		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "insufficient_system_resource"}]}`),
-		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "tool_calls"}], "usage": {"completion_tokens": 9}}`),
+		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "tool_calls"}], "usage": `+
+			`{"completion_tokens": 9}}`),
 		say(200, "data: {\"choices\": [{\"delta\": {\"content\": \"I\"}}]}\n\n", "Content-Type", "text/event-stream"),
 		say(200, "data: {\"error\": {\"code\": 503, \"message\": \"lost\"}}\n\n", "Content-Type", "text/event-stream"),
 		swap(`"stop"`, `"error"`), swap(`"stop"`, `"abort"`), swap(`"choices"`, `"error":{"message":"lost"},"choices"`),

@@ -135,7 +135,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		s.noteMute(j, p.turns)
+		s.noteMute(j, p)
 		s.record(j, p, "", took)
 		s.end(j, "", took)
 		return nil
@@ -166,9 +166,12 @@ func (w *worker) play(ctx context.Context, j job) error {
 // ClassMute names episodes in which no answer of the agent was an action. They are scored.
 const ClassMute = "no_action"
 
-// noteMute counts the episode if no answer in it was an action, and logs the first.
-func (s *shard) noteMute(j job, turns []record.Turn) {
-	if len(turns) == 0 || slices.ContainsFunc(turns, func(t record.Turn) bool { return t.Refused == "" }) {
+// noteMute counts the episode if no answer in it was an action, and logs the first. The last one
+// ended the episode.
+func (s *shard) noteMute(j job, p played) {
+	turns := p.turns
+	if p.end.Metadata.Outcome != score.Failed || len(turns) != episode.MaxInvalidActions ||
+		slices.ContainsFunc(turns[:len(turns)-1], func(t record.Turn) bool { return t.Refused == "" }) {
 		return
 	}
 	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",

@@ -229,7 +229,8 @@ func callOf(call map[string]any) (ChatCall, bool) {
 	return out, false
 }
 
-// argumentsOf are arguments as text. A text in which the JSON is quoted once more is unquoted.
+// argumentsOf are arguments as text. A text in which the JSON is quoted once more is unquoted, and
+// the model's control tokens after it are cut off.
 func argumentsOf(value any) (string, bool) {
 	switch v := value.(type) {
 	case nil:
@@ -239,7 +240,10 @@ func argumentsOf(value any) (string, bool) {
 		if decodeJSON([]byte(v), &inner) == nil {
 			return inner, true
 		}
-		return v, true
+		if _, n := objectAt(v); strings.HasPrefix(strings.TrimSpace(v[n:]), "<") {
+			return v[:n], true
+		}
+		return strings.TrimPrefix(v, "null"), true
 	case map[string]any:
 		data, err := json.Marshal(v)
 		return string(data), err == nil

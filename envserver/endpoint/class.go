@@ -152,10 +152,9 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 	return e
 }
 
-// isBroken reports whether a response was cut off.
+// isBroken reports whether a response was cut off while it was read.
 func isBroken(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "reading") || errors.As(err, &timeout)
+	return strings.HasPrefix(err.Error(), "reading") && !errors.Is(err, errTooLarge)
 }
 
 // The statuses of no standard that mean a failure of the service behind a gateway.

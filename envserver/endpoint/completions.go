@@ -54,7 +54,7 @@ type Completions struct {
 // NewCompletions makes the client.
 func NewCompletions(s Service) *Completions {
 	path, query, found := strings.Cut(s.BaseURL, "?")
-	url := strings.TrimSuffix(path, "/") + "/chat/completions"
+	url := strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/chat/completions") + "/chat/completions"
 	if found {
 		url += "?" + query
 	}
@@ -122,7 +122,7 @@ func (c *Completions) bodyOf(response *http.Response) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	return bytes.TrimSpace(body), nil
+	return bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))), nil
 }
 
 // read decides what the body of an answer means. An answer beside an error is what it cost.

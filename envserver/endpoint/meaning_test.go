@@ -186,6 +186,10 @@ func TestAnswers(t *testing.T) {
 		"quoted twice": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
 			`"\"{\\\"n\\\":1}\""}}]}`,
 			"stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"tokens after it": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
+			`"{\"n\":1}<|im_end|>"}}]}`, "stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"a mark of the byte order": {"\ufeff" + chosen(`{"content": "Hello"}`, "stop"),
+			Answer{Text: "Hello", FinishReason: "stop"}},
 		"flat": {chosen(`{"tool_calls": [{"id": "c", "name": "functions.classify", "input": {"n": 1}}]}`, "stop"),
 			Answer{Calls: call, FinishReason: "stop"}},
 		"a part": {chosen(`{"content": [{"type": "tool_use", "id": "c", "name": "classify", "input": {"n": 1}}]}`, "stop"),
@@ -268,7 +272,7 @@ func TestKeysAndURLs(t *testing.T) {
 	var asked *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r }))
 	defer server.Close()
-	s := serviceAt(server.URL + "/openai/deployments/gpt/?api-version=2024-10-21")
+	s := serviceAt(server.URL + "/openai/deployments/gpt/chat/completions/?api-version=2024-10-21")
 	s.Key = "sk-of-azure\n"
 	_, err := NewCompletions(s).Send(t.Context(), ChatRequest{}, 0)
 	if asked.URL.String() != "/openai/deployments/gpt/chat/completions?api-version=2024-10-21" ||

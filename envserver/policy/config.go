@@ -148,6 +148,14 @@ type Options struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
+// wait is Wait, or the real one.
+func (o Options) wait() func(context.Context, time.Duration) error {
+	if o.Wait == nil {
+		return endpoint.Wait
+	}
+	return o.Wait
+}
+
 // ParseConfig reads the JSON of a Config and checks it.
 func ParseConfig(data []byte) (Config, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -28,6 +28,7 @@ type model struct {
 	extra       map[string]json.RawMessage
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
+	wait        func(context.Context, time.Duration) error
 }
 
 // fixed are the parameters that the owner sets: they aren't left out.
@@ -43,7 +44,7 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 		return nil, err
 	}
 	return &model{
-		config: *c, idKey: o.IDKey, temperature: temperature, extra: extra,
+		config: *c, idKey: o.IDKey, temperature: temperature, extra: extra, wait: o.wait(),
 		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
 			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
@@ -52,8 +53,19 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 	}, nil
 }
 
+// try tries the endpoint, and again where an answer says nothing of the endpoint's settings.
 func (m *model) try(ctx context.Context) error {
-	return m.completions.Try(ctx, m.config.Model, m.extra)
+	for attempt := 1; ; attempt++ {
+		err := m.completions.Try(ctx, m.config.Model, m.extra)
+		e, ok := errors.AsType[*endpoint.Error](err)
+		if !ok || attempt == 3 || e.Class != endpoint.ServerError && e.Class != endpoint.Throttled &&
+			e.Class != endpoint.Unclear {
+			return err
+		}
+		if err := m.wait(ctx, max(firstBackoff, min(e.After, patience))); err != nil {
+			return e
+		}
+	}
 }
 
 type modelPlayer struct {
@@ -178,7 +190,7 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 	case answer.Slip != "":
 		action, turn.note = noAction(cmp.Or(said, answer.Slip)), "That was no action: "+clip(answer.Slip, 500)
 	case len(answer.Calls) > 0:
-		action = p.readCalls(answer.Calls, &turn)
+		action = p.readCalls(answer, &turn)
 	case action == nil:
 		action, turn.note = noAction(said), noteNoAction
 		if answer.Cut {
@@ -191,8 +203,8 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 }
 
 // readCalls converts the first call to an action.
-func (p *modelPlayer) readCalls(calls []endpoint.ChatCall, turn *exchange) json.RawMessage {
-	first := calls[0].Function
+func (p *modelPlayer) readCalls(answer *endpoint.Answer, turn *exchange) json.RawMessage {
+	calls, first := answer.Calls, answer.Calls[0].Function
 	if len(calls) > 1 {
 		turn.note = fmt.Sprintf(
 			"You called %d tools in one answer. Only the first call was played: call one tool at a time.", len(calls))
@@ -211,6 +223,10 @@ func (p *modelPlayer) readCalls(calls []endpoint.ChatCall, turn *exchange) json.
 	if arguments == nil {
 		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Arguments, 500) + "\n" +
 			turn.note)
+		if answer.Cut {
+			turn.note = noteCut
+			return noAction(cutOff + first.Name + " " + first.Arguments)
+		}
 		return noAction(first.Name + " " + first.Arguments)
 	}
 	if len(arguments) <= maxArguments {

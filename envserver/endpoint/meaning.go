@@ -22,9 +22,9 @@ var endings = []struct {
 	cut     bool
 	refusal bool
 }{
-	{words: regexp.MustCompile(`^$|^stop|eos|^end|^tool|^function_calls?$|complete|^done|^success|^normal`)},
+	{words: regexp.MustCompile(`^$|^stop|^eos|^end|^tool|^function_calls?$|^complete|^done|^success|^normal`)},
 	{words: regexp.MustCompile(`malformed|unexpected_tool|too_many_tool`), slip: true},
-	{words: regexp.MustCompile(`length|max.*token|context`), cut: true},
+	{words: regexp.MustCompile(`length|max.*token|context|truncat|incomplete`), cut: true},
 	{words: regexp.MustCompile(`refus`), refusal: true},
 	{words: regexp.MustCompile(`filter|safety|sensitive|recitation|block|prohibited|spii|guardrail|moderat`),
 		class: Filtered},
@@ -49,14 +49,14 @@ var (
 			`(prompt|input|request|conversation|messages?) (is|are|was) too (long|large)|reduce the length|` +
 			`maximum (prompt|input|model) length|too many (input )?tokens|token count.{0,80}exceed|` +
 			`exceeds?.{0,60}(max_num_tokens|tokens allowed)|max_new_tokens. must be|longer than the (maximum|model)|` +
-			`must have less than \d+ tokens|string_above_max_length|tokens to keep from`), notThrottled},
+			`must have less than \d+ tokens|string_above_max_length|tokens to keep from|range of input length`), notThrottled},
 		{Filtered, regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation|` +
 			`moderation|flagged|guardrail|data_inspection_failed`), undecided},
 	}
 	ofServices = []meaning{
 		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|too many requests|throttl|resource_exhausted`), undecided},
-		{ServerError, regexp.MustCompile(`(?i)overloaded|temporarily|unavailable|try again|timed? ?out|server[_ ]error|` +
-			`upstream|no (healthy|available)|internal|loading`), undecided},
+		{ServerError, regexp.MustCompile(`(?i)overloaded|temporarily|unavailable|(again|retry) (later|in \d)|` +
+			`timed? ?out|server[_ ]error|upstream|no (healthy|available)|internal error|(is|still) loading`), undecided},
 	}
 )
 

@@ -141,7 +141,7 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 		return nil, &Error{Class: Broken, Err: err}
 	}
 	if err != nil {
-		return nil, &Error{Class: Unclear, Err: fmt.Errorf("the answer is no JSON of a completion: %w", err)}
+		return nil, &Error{Class: Unclear, Err: fmt.Errorf("%w: %w", ErrNoJSON, err)}
 	}
 	answer, odd := newAnswer(&read, r.Tools)
 	if said := read.failure(body); said != nil {
@@ -190,6 +190,9 @@ func (c *completion) failure(body []byte) *complaint {
 	}
 	return nil
 }
+
+// ErrNoJSON means that something else than a model's endpoint answered.
+var ErrNoJSON = errors.New("the answer is no JSON of a completion")
 
 var errEnded = errors.New("the stream of the answer ended early")
 

@@ -173,6 +173,8 @@ func TestAnswers(t *testing.T) {
 		"thoughts in a member": {chosen(`{"content": null, "reasoning": "so"}`, "stop"), Answer{FinishReason: "stop"}},
 		"thoughts in JSON": {chosen(`{"content": "{\"a\": \"<think>\"}"}`, "stop"),
 			Answer{Text: `{"a": "<think>"}`, FinishReason: "stop"}},
+		"repetition": {chosen(`{"content": "a a a"}`, "repetition_truncation"),
+			Answer{Text: "a a a", Cut: true, FinishReason: "repetition_truncation"}},
 		"cut":       {chosen(`{"content": ""}`, "MAX_TOKENS"), Answer{Cut: true, FinishReason: "MAX_TOKENS"}},
 		"a refusal": {chosen(`{"content": null, "refusal": "no"}`, "stop"), Answer{Refusal: "no", FinishReason: "stop"}},
 		"a malformed call": {chosen(`{"content": null}`, "function_call_filter: MALFORMED_FUNCTION_CALL"),

@@ -84,6 +84,8 @@ func failed(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
 		return fail(grader.CauseUnavailable, err)
+	case errors.Is(err, endpoint.ErrNoJSON): // which no reply provokes
+		return fail(grader.CauseUnavailable, err)
 	case class == endpoint.Unparsable, class == endpoint.Unclear, errors.Is(err, errNoVerdict):
 		return fail(grader.CauseUnparsable, err)
 	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):

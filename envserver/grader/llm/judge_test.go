@@ -161,11 +161,11 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
 			grader.CauseUnparsable, 5, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},
-			grader.CauseUnparsable, 5, nil},
+			grader.CauseUnavailable, 4, nil},
 		"a page": {[]handler{func(w http.ResponseWriter, _ call) {
 			_,
 				_ = w.Write([]byte("<html>welcome"))
-		}}, grader.CauseUnparsable, 5, nil},
+		}}, grader.CauseUnavailable, 4, nil},
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
 		}}, grader.CauseUnparsable, 6, nil},

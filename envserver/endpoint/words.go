@@ -29,9 +29,11 @@ func startOf(body io.Reader) []byte {
 	return data
 }
 
-// minSecret is the least length of a secret that is removed from texts: shorter keys are those that
-// servers without keys ask for, and words of any text.
-const minSecret = 8
+// isSecret reports whether a key is removed from texts. A short one of letters alone is what servers
+// without keys ask for, and a word or a part of words in any text.
+func isSecret(key string) bool {
+	return len(key) >= 8 || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })
+}
 
 // Words are what the body of an error says: its message if it has one of the usual forms, or all of
 // its text. They are on one line, printable, at most MaxWords bytes, and without the secret.
@@ -40,7 +42,7 @@ func Words(body []byte, secret string) string {
 }
 
 func readable(text, secret string) string {
-	if len(secret) >= minSecret {
+	if isSecret(secret) {
 		text = strings.ReplaceAll(text, secret, "[key]")
 	}
 	text = strings.Map(func(r rune) rune {

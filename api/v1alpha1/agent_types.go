@@ -101,10 +101,10 @@ type ExternalAgentSpec struct {
 // OpenAIAgentSpec configures a model behind an OpenAI-compatible endpoint.
 type OpenAIAgentSpec struct {
 	// baseURL is the URL of the endpoint up to its version, for example https://api.openai.com/v1,
-	// without user, password, query or fragment.
+	// without user, password, query (but Azure's ?api-version=...) or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?$`
+	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?(\?api-version=[0-9A-Za-z.-]+)?$`
 	// +required
 	BaseURL string `json:"baseURL,omitempty"`
 

@@ -48,6 +48,8 @@ func TestValidation(t *testing.T) {
 			"service: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}, "+
 			"networkPolicy: Unmanaged, access: {tokenSecretRef: {name: t, key: k}, allowedNamespaces: {from: "+
 			"Selector, selector: {matchLabels: {team: a}}}}}"), ""},
+		"a judge at Azure": {pool("azure", "{judge: {type: LLM, llm: {baseURL: "+
+			"'https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21', model: m}}}"), ""},
 		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', "+
 			"model: 'acme/judge@v1:fast~2026-01-01'}}}"), ""},
 		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024",

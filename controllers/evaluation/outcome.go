@@ -65,6 +65,8 @@ type Counted struct {
 	// run came to that.
 	Complete    bool
 	Reason, Why string
+	// Mute is the number of episodes in which no answer of the agent was an action.
+	Mute int64
 	// Advice is a sentence on where to find the causes of errored episodes.
 	Advice string
 }
@@ -85,7 +87,7 @@ func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c
 	if !c.Complete {
 		return Outcome{}, false
 	}
-	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status)}, true
+	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status) + muteMessage(c.Mute, status)}, true
 }
 
 // TooManyErrored reports whether more episodes of a plan errored than retries.maxErroredPercent
@@ -121,6 +123,17 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 		message += fmt.Sprintf(" Retried attempts: %s.", retried)
 	}
 	return message
+}
+
+// muteMessage warns of a run in whose most episodes the agent did nothing: it may be the endpoint
+// that loses its calls.
+func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
+	graded := status.Episodes.Scored + status.Episodes.Failed
+	if 2*mute <= graded {
+		return ""
+	}
+	return fmt.Sprintf(" No answer was an action in %d of %s: look at one with csenv transcript. The endpoint may not "+
+		"read the model's calls, or cut its answers off (maxTokens).", mute, Count(graded, "episode"))
 }
 
 // byClass lists the classes of errors of which there are any, with their numbers.

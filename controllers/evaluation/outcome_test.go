@@ -22,6 +22,12 @@ func TestCompletedMessageMentionsRetries(t *testing.T) {
 	if got := completedMessage("All there", status); got != want {
 		t.Errorf("completedMessage() = %q, want %q", got, want)
 	}
+	if got := muteMessage(5, status); !strings.Contains(got, "No answer was an action in 5 of 9 episodes") {
+		t.Errorf("muteMessage() = %q", got)
+	}
+	if got := muteMessage(4, status); got != "" {
+		t.Errorf("muteMessage() = %q for a minority", got)
+	}
 	status.Errors = nil
 	if got := completedMessage("All there", status); !strings.HasSuffix(got, "(excluded).") {
 		t.Errorf("without retries: %q", got)

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 )
 
 // ChatRequest is a request for a chat completion: the part of OpenAI's protocol that csenv uses.
@@ -31,6 +32,9 @@ type ChatMessage struct {
 	ToolCalls []ChatCall `json:"tool_calls,omitempty"`
 	// ToolCallID is the call of which a message has the result.
 	ToolCallID string `json:"tool_call_id,omitempty"`
+	// Received is the model's message as it came, nil for other messages. What it has beside the
+	// members above is sent back, because some endpoints require that.
+	Received map[string]any `json:"-"`
 }
 
 // The roles of messages.
@@ -46,13 +50,15 @@ func Message(role, text string) ChatMessage { return ChatMessage{Role: role, Con
 
 // ChatCall is a call of a tool. Its type is "function".
 type ChatCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name string `json:"name"`
-		// Arguments are JSON, as the model wrote it.
-		Arguments string `json:"arguments"`
-	} `json:"function"`
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function CallFunction `json:"function"`
+}
+
+// CallFunction is what a call calls. The arguments are JSON, as the model wrote it.
+type CallFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }
 
 // ChatTool is a tool that the model may call. Its type is "function".
@@ -82,68 +88,24 @@ type ChatAnswerSchema struct {
 	Schema any    `json:"schema"`
 }
 
-// JSONObject asks for a JSON object.
-func JSONObject() *ResponseFormat { return &ResponseFormat{Type: "json_object"} }
-
-// JSONSchema asks for JSON that follows the schema.
-func JSONSchema(name string, schema any) *ResponseFormat {
+// JSONFormat asks for JSON that follows the schema.
+func JSONFormat(name string, schema any) *ResponseFormat {
 	return &ResponseFormat{"json_schema", &ChatAnswerSchema{Name: name, Strict: true, Schema: schema}}
-}
-
-// Completion is the answer to a ChatRequest.
-type Completion struct {
-	ID      string       `json:"id"`
-	Model   string       `json:"model"`
-	Choices []ChatChoice `json:"choices"`
-	// PromptTokenIDs is vLLM's list of the prompt's token ids.
-	PromptTokenIDs Optional[[]int32] `json:"prompt_token_ids"`
-	Usage          struct {
-		PromptTokens     int64 `json:"prompt_tokens"`
-		CompletionTokens int64 `json:"completion_tokens"`
-		PromptDetails    struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
-}
-
-// ChatChoice is one answer, and why it ended.
-type ChatChoice struct {
-	Message      ChatAnswer         `json:"message"`
-	FinishReason string             `json:"finish_reason"`
-	LogProbs     Optional[LogProbs] `json:"logprobs"`
-	// TokenIDs is vLLM's list of the answer's token ids.
-	TokenIDs Optional[[]int32] `json:"token_ids"`
-}
-
-// LogProbs has the tokens of an answer with their natural log-probabilities.
-type LogProbs struct {
-	Content []struct {
-		Token   string  `json:"token"`
-		LogProb float64 `json:"logprob"`
-	} `json:"content"`
-}
-
-// Optional is a part of an answer that is left out if the endpoint gives it another form.
-type Optional[T any] struct{ Value T }
-
-// UnmarshalJSON never fails.
-func (o *Optional[T]) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &o.Value) != nil {
-		*o = Optional[T]{}
-	}
-	return nil
-}
-
-// ChatAnswer is what the model wrote.
-type ChatAnswer struct {
-	Content   string     `json:"content"`
-	Refusal   string     `json:"refusal"`
-	ToolCalls []ChatCall `json:"tool_calls"`
 }
 
 // encode writes the request with its extra members.
 func (r *ChatRequest) encode() ([]byte, error) {
-	body, err := json.Marshal(r)
+	messages := make([]any, len(r.Messages))
+	for i, m := range r.Messages {
+		messages[i] = m
+		if m.Role == RoleAssistant {
+			messages[i] = m.members()
+		}
+	}
+	body, err := json.Marshal(struct {
+		*ChatRequest
+		Messages []any `json:"messages"`
+	}{r, messages})
 	if err != nil || len(r.Extra) == 0 {
 		return body, err
 	}
@@ -153,4 +115,77 @@ func (r *ChatRequest) encode() ([]byte, error) {
 	}
 	maps.Copy(members, r.Extra)
 	return json.Marshal(members)
+}
+
+// members are those of a model's message, with what it had when it came. Some endpoints require the
+// content, even if it is null.
+func (m ChatMessage) members() map[string]any {
+	out := map[string]any{"role": m.Role, "content": m.Content}
+	if content, came := m.Received["content"]; came {
+		out["content"] = content
+	}
+	if len(m.ToolCalls) > 0 {
+		calls := make([]any, len(m.ToolCalls))
+		for i, c := range m.ToolCalls {
+			calls[i] = map[string]any{"id": c.ID, "type": c.Type,
+				"function": map[string]any{"name": c.Function.Name, "arguments": c.Function.Arguments}}
+		}
+		out["tool_calls"] = calls
+	}
+	fill(out, m.Received)
+	return out
+}
+
+// fill adds what one JSON object has and the other lacks, at every depth.
+func fill(to, from map[string]any) {
+	for name, value := range from {
+		have, known := to[name]
+		switch {
+		case known:
+			fillValue(have, value)
+		case !isEmpty(value):
+			to[name] = value
+		}
+	}
+}
+
+func fillValue(to, from any) {
+	switch have := to.(type) {
+	case map[string]any:
+		if more, ok := from.(map[string]any); ok {
+			fill(have, more)
+		}
+	case []any:
+		if more, ok := from.([]any); ok {
+			for i := range min(len(have), len(more)) {
+				fillValue(have[i], more[i])
+			}
+		}
+	}
+}
+
+// isEmpty reports whether a member says nothing: servers that write it needn't accept it.
+func isEmpty(value any) bool {
+	list, isList := value.([]any)
+	return value == nil || isList && len(list) == 0
+}
+
+// withoutSystem moves the system's text to the beginning of the first message of the user.
+func withoutSystem(messages []ChatMessage) []ChatMessage {
+	first := slices.IndexFunc(messages, func(m ChatMessage) bool { return m.Role == RoleUser })
+	if len(messages) == 0 || messages[0].Role != RoleSystem || first < 0 {
+		return messages
+	}
+	out := slices.Clone(messages[1:])
+	out[first-1] = Message(RoleUser, *messages[0].Content+"\n\n"+*messages[first].Content)
+	return out
+}
+
+// plain returns the messages without what they have beside the protocol's members.
+func plain(messages []ChatMessage) []ChatMessage {
+	out := slices.Clone(messages)
+	for i := range out {
+		out[i].Received = nil
+	}
+	return out
 }

@@ -31,8 +31,14 @@ const (
 	ServerError
 	Broken
 	TimedOut
-	// Unparsable responses are not of the expected form.
+	// Unclear answers are those from which nothing follows. Another one may be clear.
+	Unclear
+	// Unparsable responses are too large, or not of the expected form.
 	Unparsable
+	// TooLong are the messages of a request for the model's context.
+	TooLong
+	// Filtered requests or answers were held back by the provider's filter.
+	Filtered
 	// Unauthorised requests fail regardless of their content, Rejected ones because of it.
 	Unauthorised
 	Rejected
@@ -43,13 +49,13 @@ const (
 
 // String is the class as metrics name it.
 func (c Class) String() string {
-	return [...]string{"completed", "throttled", "server_error", "transport", "timeout", "unparsable", "unauthorised",
-		"rejected", "abandoned", "stopped"}[c]
+	return [...]string{"completed", "throttled", "server_error", "transport", "timeout", "unclear", "unparsable",
+		"too_long", "filtered", "unauthorised", "rejected", "abandoned", "stopped"}[c]
 }
 
 // Again reports whether the same request may succeed another time.
 func (c Class) Again() bool {
-	return c == Throttled || c == ServerError || c == Broken || c == TimedOut
+	return c == Throttled || c == ServerError || c == Broken || c == TimedOut || c == Unclear
 }
 
 // Outage reports whether the class is a symptom of the endpoint's health. Classes that depend on
@@ -72,9 +78,8 @@ type Error struct {
 	Words string
 	// After is the wait that the endpoint requests.
 	After time.Duration
-	// Complaint is the part of a request that the endpoint rejects, or its reason. It may repeat
-	// the request's text.
-	Complaint string
+	// Lacks is the feature that the endpoint refuses, 0 for none.
+	Lacks Feature
 	// Anew means that the next attempt sends another request: it is sent at once, and not counted.
 	Anew bool
 	Err  error
@@ -107,7 +112,7 @@ func (e *Error) Public() string {
 // model's name, the address or the endpoint is changed.
 func (e *Error) Permanent() bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
-	return untrusted || e.Class == Unauthorised || e.Class == Rejected || e.Class == Unparsable
+	return untrusted || e.Class == Unauthorised || e.Class == Rejected || e.Class == Unparsable || e.Class == Unclear
 }
 
 // Unwrap returns the cause.
@@ -124,8 +129,8 @@ func ClassOf(err error) Class {
 	return Unsent
 }
 
-// NewError classifies a failed request. The response is nil if there was none. A date in its
-// Retry-After is relative to now.
+// NewError classifies a failed request. The response is nil if there was none. A time in its headers
+// is relative to now.
 func NewError(ctx context.Context, err error, response *http.Response, now time.Time) *Error {
 	e := &Error{Err: err}
 	switch {
@@ -133,7 +138,7 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 		e.Class = Abandoned
 	case response != nil && response.StatusCode >= http.StatusMultipleChoices:
 		e.Status, e.Class = response.StatusCode, statusClass(response.StatusCode)
-		e.After = retryAfter(response.Header.Get("Retry-After"), now)
+		e.After = retryAfter(response.Header, now)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Class = TimedOut
 	case response == nil, isBroken(err):
@@ -147,18 +152,24 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 	return e
 }
 
-// isBroken reports whether a response was cut off.
+// isBroken reports whether a response was cut off while it was read.
 func isBroken(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "reading") || errors.As(err, &timeout)
+	return strings.HasPrefix(err.Error(), "reading") && !errors.Is(err, errTooLarge)
 }
+
+// The statuses of no standard that mean a failure of the service behind a gateway.
+const (
+	statusFull         = 498 // Groq: no capacity
+	statusClientClosed = 499 // nginx: the connection between two of the gateway's parts ended
+)
 
 func statusClass(status int) Class {
 	switch {
-	case status == http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests, status == statusFull:
 		return Throttled
 	case status >= http.StatusInternalServerError, status == http.StatusRequestTimeout,
-		status == http.StatusConflict, status == http.StatusTooEarly:
+		status == http.StatusConflict, status == http.StatusFailedDependency, status == http.StatusTooEarly,
+		status == statusClientClosed:
 		return ServerError
 	case status == http.StatusUnauthorized:
 		return Unauthorised
@@ -167,15 +178,64 @@ func statusClass(status int) Class {
 	return Rejected
 }
 
-// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
-		return max(time.Duration(seconds)*time.Second, 0)
+// longestReset is the longest pause for the time at which a limit is back at its full height.
+const longestReset = time.Minute
+
+// retryAfter reads the headers with the pause before the next request: that of RFC 9110, section
+// 10.2.3, that of Azure in milliseconds, and the ends of periods of limits, which are bounded: a
+// request may succeed long before.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {
+		return seconds(ms / 1000)
 	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(at.Sub(now), 0)
+	if given := header.Get("Retry-After"); given != "" {
+		return pause(given, now)
+	}
+	longest := time.Duration(0)
+	for name, values := range header {
+		name = strings.ToLower(name)
+		if !strings.Contains(name, "ratelimit") || !strings.Contains(name, "reset") {
+			continue
+		}
+		left := strings.Replace(name, "reset", "remaining", 1)
+		if remaining := header.Get(left); remaining == "" || remaining == "0" {
+			longest = max(longest, min(pause(values[0], now), longestReset))
+		}
+	}
+	return longest
+}
+
+// pause reads seconds, a duration, or a time: a date or the seconds or milliseconds since 1970.
+func pause(text string, now time.Time) time.Duration {
+	text = strings.TrimSpace(text)
+	number, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil && number >= 1e12:
+		return until(time.UnixMilli(int64(min(number, 1e15))), now)
+	case err == nil && number >= 1e9:
+		return until(time.Unix(int64(number), 0), now)
+	case err == nil:
+		return seconds(number)
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return seconds(d.Seconds())
+	}
+	for _, form := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339} {
+		if at, err := time.Parse(form, text); err == nil {
+			return until(at, now)
+		}
 	}
 	return 0
+}
+
+func until(at, now time.Time) time.Duration { return seconds(at.Sub(now).Seconds()) }
+
+// seconds is a number of seconds, 0 for one that is negative, no number, or more than a week.
+func seconds(n float64) time.Duration {
+	if !(n > 0 && n <= 7*24*3600) {
+		return 0
+	}
+	return time.Duration(n * float64(time.Second))
 }
 
 var errTooLarge = errors.New("the response is too large")

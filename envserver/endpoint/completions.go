@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // Service is an OpenAI-compatible endpoint.
 type Service struct {
-	// BaseURL is the URL to which /chat/completions is added.
+	// BaseURL is the URL to whose path /chat/completions is added.
 	BaseURL string
 	// Key is sent as a bearer token, unless it is "".
 	Key string
@@ -24,6 +26,21 @@ type Service struct {
 	MaxBody    int
 	HTTPClient *http.Client
 	Now        func() time.Time
+	// Fixed are features that requests keep, even if the endpoint refuses them.
+	Fixed Feature
+}
+
+// key is the key without the end of its line, which files and Secrets often have.
+func (s Service) key() string { return strings.TrimSpace(s.Key) }
+
+// Authorise adds the key to a request.
+func (s Service) Authorise(request *http.Request) {
+	if key := s.key(); key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+		if request.URL.Query().Has("api-version") { // Azure's older form reads the key here
+			request.Header.Set("Api-Key", key)
+		}
+	}
 }
 
 // Completions requests chat completions from an OpenAI-compatible endpoint. It sends each request
@@ -31,39 +48,56 @@ type Service struct {
 type Completions struct {
 	service Service
 	url     string
+	lacks   atomic.Uint32
 }
 
 // NewCompletions makes the client.
 func NewCompletions(s Service) *Completions {
-	return &Completions{s, strings.TrimSuffix(s.BaseURL, "/") + "/chat/completions"}
+	path, query, found := strings.Cut(s.BaseURL, "?")
+	url := strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/chat/completions") + "/chat/completions"
+	if found {
+		url += "?" + query
+	}
+	return &Completions{service: s, url: url}
 }
 
-// Send makes one request. Its error is an *Error, with a Complaint where the endpoint rejects the
-// request.
-func (c *Completions) Send(ctx context.Context, r ChatRequest) (*Completion, error) {
+// Lacks are the features that the endpoint has refused so far.
+func (c *Completions) Lacks() Feature { return Feature(c.lacks.Load()) }
+
+// Send makes one request, without what the endpoint lacks as far as the caller knew when it wrote
+// the request. The answer is never nil: that of a failure has the tokens that it cost. The error is
+// an *Error.
+func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*Answer, error) {
+	r = r.without(lacks)
 	limited, cancel := context.WithTimeout(ctx, c.service.Timeout)
 	defer cancel()
 	response, err := c.post(limited, r)
 	var body []byte
-	var answer Completion
 	if err == nil {
 		defer response.Body.Close()
-		if response.StatusCode >= http.StatusMultipleChoices {
-			body, err = startOf(response.Body), errStatus
-		} else {
-			err = decode(Bound(response.Body, c.service.MaxBody), &answer)
-		}
+		body, err = c.bodyOf(response)
 	}
 	if err != nil {
-		e := NewError(ctx, err, response, c.service.Now())
-		e.URL, e.Model, e.Complaint = WithoutSecrets(c.url), r.Model, complaint(body, e.Status)
-		e.Words = Words(body, c.service.Key)
-		return nil, e
+		return &Answer{}, c.describe(NewError(ctx, err, response, c.service.Now()), r, "")
 	}
-	return &answer, nil
+	answer, e := c.read(ctx, response, body, r)
+	if answer == nil {
+		answer = &Answer{}
+	}
+	if e == nil {
+		return answer, nil
+	}
+	if e.Lacks != 0 {
+		c.lacks.Or(uint32(e.Lacks))
+	}
+	return answer, c.describe(e, r, cmp.Or(complaintOf(body).text(), string(body)))
 }
 
-var errStatus = errors.New("the answer is an error")
+// describe adds to an error what it is about.
+func (c *Completions) describe(e *Error, r ChatRequest, words string) *Error {
+	e.URL, e.Model, e.Words = WithoutSecrets(c.url), r.Model, readable(words, c.service.key())
+	return e
+}
 
 func (c *Completions) post(ctx context.Context, r ChatRequest) (*http.Response, error) {
 	body, err := r.encode()
@@ -76,37 +110,181 @@ func (c *Completions) post(ctx context.Context, r ChatRequest) (*http.Response, 
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
-	if c.service.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.service.Key)
-	}
+	c.service.Authorise(request)
 	return c.service.HTTPClient.Do(request)
 }
 
-// decode reads JSON. Members of another type than expected are left out.
-func decode(body io.Reader, to any) error {
-	text, err := io.ReadAll(body)
+func (c *Completions) bodyOf(response *http.Response) ([]byte, error) {
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return startOf(response.Body), nil
+	}
+	body, err := io.ReadAll(Bound(response.Body, c.service.MaxBody))
 	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	err = json.Unmarshal(text, to)
-	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
-		return nil
-	}
-	return err
+	return bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))), nil
 }
 
-// complaint is the reason of a rejection: the error's param, or its text.
-func complaint(body []byte, status int) string {
-	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
-		return ""
+// read decides what the body of an answer means. An answer beside an error is what it cost.
+func (c *Completions) read(ctx context.Context, response *http.Response, body []byte, r ChatRequest) (*Answer, *Error) {
+	used := r.used() &^ c.service.Fixed
+	if response.StatusCode >= http.StatusMultipleChoices {
+		e := NewError(ctx, errError, response, c.service.Now())
+		if slip := failed(e, complaintOf(body), used); slip != nil {
+			return slip, nil
+		}
+		return nil, e
 	}
-	var e struct {
-		Error struct{ Message, Param string }
+	var read completion
+	err := joined(body, &read)
+	if errors.Is(err, errEnded) {
+		return nil, &Error{Class: Broken, Err: err}
 	}
-	_ = json.Unmarshal(body, &e) // an error of another form has no param
-	switch e.Error.Param {
-	case "", "null", "None":
-		return e.Error.Message
+	if err != nil {
+		return nil, &Error{Class: Unclear, Err: fmt.Errorf("%w: %w", ErrNoJSON, err)}
 	}
-	return e.Error.Param
+	answer, odd := newAnswer(&read, r.Tools)
+	if said := read.failure(body); said != nil {
+		e := &Error{Class: ServerError, Err: errError, After: retryAfter(response.Header, c.service.Now())}
+		if e.Status = said.status; e.Status != 0 {
+			e.Class = statusClass(e.Status)
+		}
+		if slip := failed(e, said, used); slip != nil {
+			slip.Usage = answer.Usage
+			return slip, nil
+		}
+		return answer, e
+	}
+	return answer, answer.decide(odd)
+}
+
+// failure is the error in an answer, nil if there is none. An answer without choices that says
+// something else is an error too.
+func (c *completion) failure(body []byte) *complaint {
+	errs := []any{c.Error.Value}
+	for _, each := range c.Choices.Value {
+		errs = append(errs, each.Error.Value)
+	}
+	for _, value := range errs {
+		switch v := value.(type) {
+		case nil, bool:
+			if v != true {
+				continue
+			}
+		case string:
+			if v == "" {
+				continue
+			}
+		case map[string]any:
+			if len(v) == 0 {
+				continue
+			}
+		}
+		said := &complaint{}
+		said.read(map[string]any{"error": value}, 0)
+		said.after = complaintOf(body).after
+		return said
+	}
+	if said := complaintOf(body); len(c.Choices.Value) == 0 && (said.text() != "" || said.status != 0) {
+		return said
+	}
+	return nil
+}
+
+// ErrNoJSON means that something else than a model's endpoint answered.
+var ErrNoJSON = errors.New("the answer is no JSON of a completion")
+
+var errEnded = errors.New("the stream of the answer ended early")
+
+// joined reads a completion, or joins the events of one that was streamed without being asked.
+func joined(body []byte, to *completion) error {
+	if len(body) == 0 || strings.IndexByte("{[\"<", body[0]) >= 0 {
+		return json.Unmarshal(bytes.TrimSuffix(body, []byte("data: [DONE]")), to)
+	}
+	message, ended, events := map[string]any{}, false, 0
+	for line := range strings.Lines(string(body)) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+		if data = strings.TrimSpace(data); !ok || data == "[DONE]" {
+			ended = ended || data == "[DONE]"
+			continue
+		}
+		var event completion
+		if err := json.Unmarshal([]byte(data), &event); err != nil {
+			return err
+		}
+		events++
+		ended = event.add(to, message) || ended
+	}
+	switch {
+	case events == 0:
+		return json.Unmarshal(body, to)
+	case !ended:
+		return errEnded
+	}
+	to.Choices.Value = append(to.Choices.Value, choice{})[:1]
+	to.Choices.Value[0].Message.Value = message
+	return nil
+}
+
+// add adds an event to the completion and the message so far, and reports whether it is the last.
+func (c *completion) add(to *completion, message map[string]any) bool {
+	to.ID.Value, to.Model.Value = cmp.Or(to.ID.Value, c.ID.Value), cmp.Or(to.Model.Value, c.Model.Value)
+	if c.Error.Value != nil {
+		to.Error = c.Error
+	}
+	if c.Usage.Value != (Usage{}) {
+		to.Usage = c.Usage
+	}
+	if len(c.Choices.Value) == 0 {
+		return to.Error.Value != nil
+	}
+	first := c.Choices.Value[0]
+	merge(message, first.Delta.Value)
+	merge(message, first.Message.Value)
+	if first.FinishReason.Value == "" && first.Error.Value == nil {
+		return false
+	}
+	to.Choices.Value = []choice{first}
+	return true
+}
+
+// merge adds the next part of a message: texts and arguments grow, names and ids don't.
+func merge(to, from map[string]any) {
+	for name, value := range from {
+		switch have := to[name].(type) {
+		case nil:
+			to[name] = value
+		case string:
+			more, _ := value.(string)
+			if name != "role" && name != "id" && name != "type" && name != "name" {
+				to[name] = have + more
+			}
+		case map[string]any:
+			if more, ok := value.(map[string]any); ok {
+				merge(have, more)
+			}
+		case []any:
+			more, _ := value.([]any)
+			to[name] = mergeList(have, more)
+		}
+	}
+}
+
+// mergeList adds parts to the elements with the same index.
+func mergeList(to, from []any) []any {
+	for _, value := range from {
+		part, _ := value.(map[string]any)
+		found := false
+		for _, each := range to {
+			have, ok := each.(map[string]any)
+			if found = ok && part["index"] != nil && have["index"] == part["index"]; found {
+				merge(have, part)
+				break
+			}
+		}
+		if !found {
+			to = append(to, value)
+		}
+	}
+	return to
 }

@@ -22,13 +22,13 @@ func (c *Completions) Try(ctx context.Context, model string, extra map[string]js
 		MaxTokens: trialTokens,
 		Extra:     extra,
 	}
-	_, err := c.Send(ctx, request)
+	_, err := c.Send(ctx, request, 0)
 	e, ok := errors.AsType[*Error](err)
 	if ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) {
 		// Some models don't support max_tokens; others refuse a bound below the length of their
 		// reasoning.
 		request.MaxTokens = 0
-		_, err = c.Send(ctx, request)
+		_, err = c.Send(ctx, request, 0)
 	}
 	return err
 }
@@ -43,9 +43,7 @@ func TryURL(ctx context.Context, s Service) error {
 	if err != nil {
 		return &Error{Class: Rejected, URL: WithoutSecrets(s.BaseURL), Err: fmt.Errorf("making the request: %w", err)}
 	}
-	if s.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+s.Key)
-	}
+	s.Authorise(request)
 	response, err := s.HTTPClient.Do(request)
 	if err != nil {
 		return s.Failed(ctx, err, nil)
@@ -64,7 +62,7 @@ func (s Service) Failed(ctx context.Context, err error, response *http.Response)
 	e := NewError(ctx, err, response, s.Now())
 	e.URL = WithoutSecrets(s.BaseURL)
 	if e.Status != 0 {
-		e.Words = Words(startOf(response.Body), s.Key)
+		e.Words = Words(startOf(response.Body), s.key())
 	}
 	return e
 }

@@ -42,7 +42,7 @@ func TestTry(t *testing.T) {
 			"404 Not Found for model gpt-4: The model gpt-4 does not exist", true, 1},
 		"a gateway's no such model": {400, `{"error": "Invalid model name"}`, Rejected,
 			"400 Bad Request for model gpt-4: Invalid model name", true, 2},
-		"a page": {200, `<html>welcome</html>`, Unparsable, "asking the endpoint http://", true, 1},
+		"a page": {200, `<html>welcome</html>`, Unclear, "asking the endpoint http://", true, 1},
 		"moved":  {301, ``, Rejected, "301 Moved Permanently", true, 1},
 		"overload": {429, `{"message": "slow down"}`, Throttled, "429 Too Many Requests for model gpt-4: slow down",
 			false, 1},
@@ -146,16 +146,21 @@ func TestTryURL(t *testing.T) {
 func TestWords(t *testing.T) {
 	long := strings.Repeat("ü", 400)
 	tests := map[string]struct{ body, want string }{
-		"OpenAI":    {`{"error": {"message": "a\nb", "param": null}}`, "a b"},
-		"a string":  {`{"error": "a"}`, "a"},
-		"FastAPI":   {`{"detail": [{"msg": "field required"}]}`, `[{"msg": "field required"}]`},
-		"other":     {`{"reason": "a"}`, `{"reason": "a"}`},
-		"no text":   {`{"error": {"code": 7}}`, `{"code": 7}`},
-		"null":      {`{"error": null, "message": "a"}`, "a"},
-		"not JSON":  {" a \x00\u202e b ", "a b"},
-		"empty":     {"", ""},
-		"not UTF-8": {"a\xff", "a"},
-		"a key":     {`{"error": "key ` + key + `"}`, "key [key]"},
+		"OpenAI":   {`{"error": {"message": "a\nb", "param": null}}`, "a b"},
+		"a string": {`{"error": "a"}`, "a"},
+		"FastAPI": {`{"detail": [{"loc": ["body", "seed"], "msg": "not permitted"}]}`,
+			"body.seed: not permitted"},
+		"nested": {`{"error": {"message": "Provider error", "metadata": {"raw": "{\"detail\": \"no seed\"}"}}}`,
+			"Provider error: no seed"},
+		"several":              {`{"success": false, "errors": [{"code": 7, "message": "a"}, {"message": "b"}]}`, "a: b"},
+		"a sentence with JSON": {`{"message": "litellm.BadRequestError: {\"error\": {\"message\": \"a\"}}"}`, "a"},
+		"other":                {`{"reason": "a"}`, `{"reason": "a"}`},
+		"no text":              {`{"error": {"code": 7}}`, `{"error": {"code": 7}}`},
+		"null":                 {`{"error": null, "message": "a"}`, "a"},
+		"not JSON":             {" a \x00\u202e b ", "a b"},
+		"empty":                {"", ""},
+		"not UTF-8":            {"a\xff", "a"},
+		"a key":                {`{"error": "key ` + key + `"}`, "key [key]"},
 	}
 	for name, tc := range tests {
 		if got := Words([]byte(tc.body), key); got != tc.want {

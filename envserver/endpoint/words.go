@@ -1,10 +1,18 @@
 package endpoint
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,14 +29,20 @@ func startOf(body io.Reader) []byte {
 	return data
 }
 
+// isSecret reports whether a key is removed from texts. A short one of letters alone is what servers
+// without keys ask for, and a word or a part of words in any text.
+func isSecret(key string) bool {
+	return len(key) >= 8 || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
 // Words are what the body of an error says: its message if it has one of the usual forms, or all of
 // its text. They are on one line, printable, at most MaxWords bytes, and without the secret.
 func Words(body []byte, secret string) string {
-	text := message(body)
-	if text == "" {
-		text = string(body)
-	}
-	if secret != "" {
+	return readable(cmp.Or(complaintOf(body).text(), string(body)), secret)
+}
+
+func readable(text, secret string) string {
+	if isSecret(secret) {
 		text = strings.ReplaceAll(text, secret, "[key]")
 	}
 	text = strings.Map(func(r rune) rune {
@@ -48,27 +62,142 @@ func Words(body []byte, secret string) string {
 	return strings.ToValidUTF8(text[:MaxWords-len(cut)], "") + cut
 }
 
-// message is the text of an error as OpenAI, FastAPI and others write it, in one of the forms
-// {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …}.
-func message(body []byte) string {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(body, &object) != nil {
-		return ""
+// complaint is what an error says, in any of the forms in which servers write it.
+type complaint struct {
+	texts []string
+	// named are the members of the request that the error names, and codes its codes and types.
+	named, codes []string
+	// status is a code of the error that is a status of HTTP, 0 if there is none.
+	status int
+	// written is what the model wrote, if the endpoint quotes it.
+	written string
+	// after is the pause that the error asks for.
+	after time.Duration
+}
+
+func (c *complaint) text() string { return strings.Join(c.texts, ": ") }
+
+// complaintOf reads the body of an error.
+func complaintOf(body []byte) *complaint {
+	c := &complaint{}
+	var value any
+	if decodeJSON(body, &value) == nil {
+		c.read(value, 0)
+	} else if !bytes.HasPrefix(body, []byte("<")) { // but no page
+		c.read(string(body), 0)
 	}
-	for _, name := range []string{"error", "message", "detail"} {
-		var text string
-		raw := object[name]
-		switch {
-		case len(raw) == 0 || string(raw) == "null":
-		case json.Unmarshal(raw, &text) == nil:
-			return text
-		case name == "error" && message(raw) != "":
-			return message(raw)
-		default:
-			return string(raw)
+	if said := waits.FindStringSubmatch(string(body)); said != nil {
+		c.after = pause(said[1]+said[2], time.Time{})
+	}
+	return c
+}
+
+// waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5.
+var waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
+	`([0-9]+(?:\.[0-9]+)?)\s?(ms\b|s\b|m[0-9.]+s\b)?`)
+
+// maxDepth bounds the depth of what is read of an error.
+const maxDepth = 8
+
+// read adds a value: the text of an error, a list of errors, or an object that describes one.
+func (c *complaint) read(value any, depth int) {
+	switch v := value.(type) {
+	case string:
+		if v != "" && !c.nested(v, depth) && !slices.Contains(c.texts, v) {
+			c.texts = append(c.texts, v)
+		}
+	case []any:
+		for _, each := range v[:min(len(v), 10)] {
+			if depth < maxDepth {
+				c.read(each, depth+1)
+			}
+		}
+	case map[string]any:
+		if depth < maxDepth {
+			c.describe(v, depth+1)
 		}
 	}
+}
+
+// nested reads an error that is JSON in a text.
+func (c *complaint) nested(text string, depth int) bool {
+	from := strings.IndexByte(text, '{')
+	var inner map[string]any
+	if from < 0 || depth >= maxDepth || decodeJSON([]byte(text[from:]), &inner) != nil {
+		return false
+	}
+	before := len(c.texts)
+	c.describe(inner, depth+1)
+	return len(c.texts) > before
+}
+
+// describe reads an object that describes an error.
+func (c *complaint) describe(v map[string]any, depth int) {
+	for _, name := range []string{"param", "loc", "field", "parameter", "property"} {
+		if named := pathOf(v[name]); named != "" {
+			c.named = append(c.named, named)
+		}
+	}
+	for _, name := range []string{"code", "type", "status", "status_code", "statusCode"} {
+		code := fmt.Sprint(v[name])
+		if number, err := strconv.Atoi(code); err == nil && number >= 400 && number < 600 && c.status == 0 {
+			c.status = number
+		} else if v[name] != nil {
+			c.codes = append(c.codes, code)
+		}
+	}
+	if written, ok := v["failed_generation"].(string); ok {
+		c.written = written
+	}
+	if loc := pathOf(v["loc"]); loc != "" {
+		c.texts = append(c.texts, loc)
+	}
+	for _, name := range []string{"error", "message", "msg", "detail", "details", "errors", "error_message", "title",
+		"metadata", "raw", "innererror", "base_resp", "status_msg"} {
+		c.read(v[name], depth)
+	}
+}
+
+// pathOf is the name of a member, or the path to it.
+func pathOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		if v != "null" && v != "None" {
+			return v
+		}
+	case []any:
+		parts := make([]string, len(v))
+		for i, part := range v {
+			parts[i] = fmt.Sprint(part)
+		}
+		return strings.Join(parts, ".")
+	}
 	return ""
+}
+
+// decodeJSON reads one JSON value, with numbers as they are written.
+func decodeJSON(data []byte, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("text follows the JSON")
+	}
+	return nil
+}
+
+// apiVersion is the query of Azure's older form of URLs, the only one that a base URL may have:
+// others hold secrets.
+var apiVersion = regexp.MustCompile(`\?api-version=[0-9A-Za-z.-]+$`)
+
+// IsBase reports whether a text can be a service's BaseURL.
+func IsBase(text string) bool {
+	text = apiVersion.ReplaceAllString(text, "")
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
+		!strings.ContainsAny(text, "?# \t\r\n")
 }
 
 // WithoutSecrets returns a URL without its user, password, query and fragment, or "" for an invalid

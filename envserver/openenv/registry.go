@@ -222,7 +222,8 @@ func (p past) explain(client string, r player.Reply) player.Reply {
 		return r
 	}
 	if reason := p.reason(client); reason != "" {
-		r.Err = fmt.Errorf("%w; an earlier session of this client ended: %s", r.Err, reason)
+		r.Err = fmt.Errorf("%w; the last session from this address, which may have been another program's, ended: %s",
+			r.Err, reason)
 	}
 	return r
 }

@@ -94,8 +94,17 @@ func objectIn(content string) json.RawMessage {
 	}
 	for _, candidate := range candidates {
 		if object := rewritten([]byte(candidate)); object != nil {
-			return object
+			return unwrapped(object)
 		}
 	}
 	return nil
+}
+
+// unwrapped returns the action in an object that holds nothing else, as actionSchema requires it.
+func unwrapped(object json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) == nil && len(members) == 1 && rewritten(members[wrapped]) != nil {
+		return members[wrapped]
+	}
+	return object
 }

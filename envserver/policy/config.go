@@ -16,6 +16,7 @@ import (
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/scenarios"
@@ -147,6 +148,14 @@ type Options struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
+// wait is Wait, or the real one.
+func (o Options) wait() func(context.Context, time.Duration) error {
+	if o.Wait == nil {
+		return endpoint.Wait
+	}
+	return o.Wait
+}
+
 // ParseConfig reads the JSON of a Config and checks it.
 func ParseConfig(data []byte) (Config, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -184,7 +193,7 @@ func (c Config) Validate() error {
 	case TypeOpenAI:
 		return c.OpenAI.validate()
 	case TypeHTTP:
-		return errors.Join(validURL("url", c.HTTP.URL, "#"), validTimeout(c.HTTP.TimeoutSeconds))
+		return errors.Join(validURL(c.HTTP.URL), validTimeout(c.HTTP.TimeoutSeconds))
 	default:
 		return c.Container.validate()
 	}
@@ -197,7 +206,11 @@ const (
 )
 
 func (c *OpenAIConfig) validate() error {
-	errs := []error{validURL("baseURL", c.BaseURL, "?#"), validTimeout(c.TimeoutSeconds)}
+	errs := []error{validTimeout(c.TimeoutSeconds)}
+	if !endpoint.IsBase(c.BaseURL) || len(c.BaseURL) > maxURL {
+		errs = append(errs, fmt.Errorf("the agent's baseURL must be http(s)://host[:port]/path of at most %d characters, "+
+			"without a user, a password, a query but Azure's api-version, or a fragment", maxURL))
+	}
 	if c.Model == "" || len(c.Model) > maxModel ||
 		strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		errs = append(errs, fmt.Errorf("the agent's model is %.40q: name the endpoint's model in at most %d ASCII "+
@@ -268,13 +281,13 @@ func (c *ContainerConfig) address() string {
 
 func (c *ContainerConfig) url() string { return "http://" + c.address() + cmp.Or(c.Path, "/") }
 
-// validURL checks an endpoint's URL. The error doesn't quote it, because URLs may contain secrets.
-func validURL(field, text, without string) error {
+// validURL checks a program's URL. The error doesn't quote it, because URLs may contain secrets.
+func validURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(text) > maxURL ||
-		strings.ContainsAny(text, without+" \t\r\n") {
-		return fmt.Errorf("the agent's %s must be http(s)://host[:port]/path of at most %d characters, without a "+
-			"user, a password or any of %q", field, maxURL, without)
+		strings.ContainsAny(text, "# \t\r\n") {
+		return fmt.Errorf("the agent's url must be http(s)://host[:port]/path of at most %d characters, without a "+
+			"user, a password or a fragment", maxURL)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ type conversation struct {
 	turns []exchange
 	// seen is the latest observation.
 	seen json.RawMessage
-	// complete means that old turns aren't shortened.
-	complete bool
+	// longest bounds the size, 0 for no bound.
+	longest int
 }
 
 // exchange is an answer of the model and its result.
@@ -39,6 +39,41 @@ type exchange struct {
 	call *toolCall
 	// note is a comment on the form of the answer.
 	note, result string
+	// received is the model's message as it came, without what can't be sent again; nil if nothing
+	// can. Its content is that of the message, unless said replaces it.
+	received map[string]any
+	// weight is the size of received.
+	weight int
+}
+
+// settle keeps of the message as it came what the conversation doesn't have: members of the first
+// call, and the content if it has more than the text, as thoughts.
+func (e *exchange) settle(answer *endpoint.Answer) {
+	if e.received == nil {
+		return
+	}
+	calls, _ := e.received["tool_calls"].([]any)
+	content, inText := e.received["content"], e.call != nil && len(calls) == 0 && e.received["function_call"] == nil
+	delete(e.received, "function_call")
+	delete(e.received, "tool_calls")
+	if e.call != nil && len(calls) > 0 {
+		e.received["tool_calls"] = calls[:1]
+		call, _ := calls[0].(map[string]any)
+		if function, ok := call["function"].(map[string]any); ok {
+			delete(function, "name")
+			delete(function, "arguments")
+		}
+	}
+	if inText {
+		e.said = "" // the text was the call
+	}
+	if inText || e.said != answer.Text || e.said != "" && content == any(e.said) || e.call == nil && content == nil {
+		delete(e.received, "content")
+	}
+	data, err := json.Marshal(e.received)
+	if e.weight = len(data); err != nil {
+		e.received = nil
+	}
 }
 
 // toolCall is a call of an existing tool.
@@ -69,31 +104,60 @@ func (c *conversation) observe(turn Turn) {
 // bound, because each change invalidates the endpoint's cache of the beginning. The latest
 // observation is then sent in full, not as changes.
 func (c *conversation) shorten() {
-	if c.complete || c.size() <= maxConversation {
-		return
+	if c.longest > 0 && c.size() > c.longest {
+		c.shortenTo(c.longest / 2)
 	}
+}
+
+// halve shortens a conversation that is too long for the model, and reports whether it is shorter.
+func (c *conversation) halve() bool {
+	before := c.size()
+	if len(c.turns) == 0 {
+		return false
+	}
+	c.shortenTo(before / 2)
+	c.longest = before * 3 / 4
+	return c.size() < before
+}
+
+func (c *conversation) shortenTo(most int) {
+	last := &c.turns[len(c.turns)-1]
 	for i := range c.turns[:len(c.turns)-1] {
 		c.turns[i].shorten()
-		if c.size() <= maxConversation/2 {
+		if c.size() <= most {
 			break
 		}
 	}
-	last := &c.turns[len(c.turns)-1]
-	last.result = clip(last.result, maxShown) + "\nEarlier turns were shortened. The observation in full: " +
-		string(c.seen)
+	const told = "\nEarlier turns were shortened. The observation in full: "
+	if before, _, again := strings.Cut(last.result, told); again {
+		last.result = before
+	}
+	last.result = clip(last.result, maxShown) + told + string(c.seen)
 }
 
+// maxShortened bounds, in bytes, each text of an old turn.
+const maxShortened = 200
+
+// shorten keeps the thoughts' beginnings and signatures, which some endpoints require.
 func (e *exchange) shorten() {
-	e.said, e.result = clip(e.said, 200), shortened
+	e.said, e.result = clip(e.said, maxShortened), shortened
 	if e.call != nil {
 		e.call.arguments = "{}"
 	}
+	delete(e.received, "content")
+	for name, value := range e.received {
+		if text, ok := value.(string); ok {
+			e.received[name] = clip(text, maxShortened)
+		}
+	}
+	data, _ := json.Marshal(e.received)
+	e.weight = len(data)
 }
 
 func (c *conversation) size() int {
 	n := len(c.first)
 	for _, t := range c.turns {
-		n += len(t.said) + len(t.result)
+		n += len(t.said) + len(t.result) + t.weight
 		if t.call != nil {
 			n += len(t.call.arguments)
 		}
@@ -111,28 +175,31 @@ func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage
 		if t.call != nil && mode == ModeTools {
 			result := endpoint.Message(endpoint.RoleTool, t.result)
 			result.ToolCallID = t.call.id
-			messages = append(messages, t.call.message(t.said), result)
+			messages = append(messages, t.message(), result)
 			continue
 		}
-		said := t.said
+		said, received := t.said, t.received
 		if t.call != nil {
-			said = strings.TrimSpace(said + "\n" + t.call.name + " " + t.call.arguments)
+			said, received = strings.TrimSpace(said+"\n"+t.call.name+" "+t.call.arguments), nil
 		}
 		if said == "" {
 			said = "(nothing)" // endpoints refuse messages without content
 		}
-		messages = append(messages, endpoint.Message(endpoint.RoleAssistant, said),
-			endpoint.Message(endpoint.RoleUser, t.result))
+		answer := endpoint.Message(endpoint.RoleAssistant, said)
+		answer.Received = received
+		messages = append(messages, answer, endpoint.Message(endpoint.RoleUser, t.result))
 	}
 	return messages
 }
 
-func (c *toolCall) message(said string) endpoint.ChatMessage {
-	call := endpoint.ChatCall{ID: c.id, Type: "function"}
-	call.Function.Name, call.Function.Arguments = c.name, c.arguments
-	message := endpoint.ChatMessage{Role: endpoint.RoleAssistant, ToolCalls: []endpoint.ChatCall{call}}
-	if said != "" {
-		message.Content = &said
+// message is the model's, with its call.
+func (e *exchange) message() endpoint.ChatMessage {
+	call := endpoint.ChatCall{ID: e.call.id, Type: "function",
+		Function: endpoint.CallFunction{Name: e.call.name, Arguments: e.call.arguments}}
+	message := endpoint.ChatMessage{Role: endpoint.RoleAssistant, ToolCalls: []endpoint.ChatCall{call},
+		Received: e.received}
+	if e.said != "" {
+		message.Content = &e.said
 	}
 	return message
 }

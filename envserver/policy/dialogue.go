@@ -13,8 +13,9 @@ import (
 // message and the result. No message is shortened.
 type Dialogue struct {
 	system string
-	tools  []tool
-	talk   conversation
+	// tools are all of the environment's, and offered those that the task allows.
+	tools, offered []tool
+	talk           conversation
 }
 
 // NewDialogue returns the dialogue of an episode that begins with an observation. The schema is
@@ -26,7 +27,7 @@ func NewDialogue(own, environment, task string, schema, observation json.RawMess
 		return nil, err
 	}
 	d := &Dialogue{system: systemPrompt(own, environment, task, ModeTools, known), tools: known,
-		talk: conversation{complete: true}}
+		offered: allowedBy(observation, known)}
 	d.talk.observe(Turn{Task: task, Observation: observation})
 	return d, nil
 }
@@ -80,4 +81,4 @@ func (d *Dialogue) callOf(action json.RawMessage) *toolCall {
 func (d *Dialogue) Messages() []endpoint.ChatMessage { return d.talk.messages(d.system, ModeTools) }
 
 // Tools returns the tools that the model may call.
-func (d *Dialogue) Tools() []endpoint.ChatTool { return chatTools(d.tools, false) }
+func (d *Dialogue) Tools() []endpoint.ChatTool { return chatTools(d.offered, false) }

@@ -15,7 +15,8 @@ import (
 // bytes of an answer, and never the key.
 type EndpointError struct {
 	// Class is one of score's classes of errors. ClassAgentError means that waiting doesn't help: a
-	// wrong key, a wrong model, an answer that violates the protocol.
+	// wrong key, a wrong model, an answer that violates the protocol. Nor does it help for
+	// ClassAgentContext: the conversation is too long for the model, even shortened.
 	Class string
 	// After is the pause that the endpoint asked for, 0 for none.
 	After time.Duration
@@ -103,6 +104,8 @@ func unanswered(ctx context.Context, err error) error {
 	case endpoint.TimedOut:
 		failed.Class = score.ClassAgentTimeout
 	case endpoint.ServerError, endpoint.Broken:
+	case endpoint.TooLong:
+		failed.Class = score.ClassAgentContext
 	default:
 		failed.Class = score.ClassAgentError
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -28,41 +28,11 @@ type model struct {
 	extra       map[string]json.RawMessage
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
-	// refused are the features that the endpoint has refused.
-	refused atomic.Uint32
+	wait        func(context.Context, time.Duration) error
 }
 
-// feature is a part of a request that some endpoints refuse.
-type feature uint32
-
-const (
-	// strictTools are tools whose arguments follow their schemas exactly.
-	strictTools feature = 1 << iota
-	toolChoice
-	oneCall
-	tools
-	seed
-	// maxTokens is the parameter max_tokens; its replacement is max_completion_tokens.
-	maxTokens
-	jsonSchema
-	responseFormat
-)
-
-// features lists how endpoints' errors name the features. The least important comes first. An error
-// about tools may mean the form of their descriptions.
-var features = [...]struct {
-	feature feature
-	names   []string
-}{
-	{strictTools, []string{"strict", "schema for function", "tools", "functions"}},
-	{toolChoice, []string{"tool_choice", "tool choice", "toolChoice"}},
-	{oneCall, []string{"parallel_tool_calls", "parallel tool"}},
-	{seed, []string{"seed"}},
-	{maxTokens, []string{"max_tokens"}},
-	{jsonSchema, []string{"json_schema", "response_format", "schema"}},
-	{responseFormat, []string{"response_format", "json_object"}},
-	{tools, []string{"tools", "tool use", "tool call", "tool-call", "tool_call", "function call", "functions"}},
-}
+// fixed are the parameters that the owner sets: they aren't left out.
+const fixed = endpoint.Temperature | endpoint.TopP
 
 func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error) {
 	temperature, err := c.temperature()
@@ -74,23 +44,36 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 		return nil, err
 	}
 	return &model{
-		config: *c, idKey: o.IDKey, temperature: temperature, extra: extra,
+		config: *c, idKey: o.IDKey, temperature: temperature, extra: extra, wait: o.wait(),
 		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
 			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
-			Now: time.Now,
+			Now: time.Now, Fixed: fixed,
 		}),
 	}, nil
 }
 
+// try tries the endpoint, and again where an answer says nothing of the endpoint's settings.
 func (m *model) try(ctx context.Context) error {
-	return m.completions.Try(ctx, m.config.Model, m.extra)
+	for attempt := 1; ; attempt++ {
+		err := m.completions.Try(ctx, m.config.Model, m.extra)
+		e, ok := errors.AsType[*endpoint.Error](err)
+		if !ok || attempt == 3 || e.Class != endpoint.ServerError && e.Class != endpoint.Throttled &&
+			e.Class != endpoint.Unclear {
+			return err
+		}
+		if err := m.wait(ctx, max(firstBackoff, min(e.After, patience))); err != nil {
+			return e
+		}
+	}
 }
 
 type modelPlayer struct {
 	*model
-	seed   int64
-	tools  []tool
+	seed int64
+	// tools are all of the environment's, and offered those that the task allows.
+	tools, offered []tool
+
 	system map[Mode]string
 	talk   conversation
 	usage  score.Tokens
@@ -101,7 +84,7 @@ type modelPlayer struct {
 
 func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
 	_, number := EpisodeID(m.idKey, planned)
-	return &modelPlayer{model: m, seed: number}, nil
+	return &modelPlayer{model: m, seed: number, talk: conversation{longest: maxConversation}}, nil
 }
 
 func (p *modelPlayer) Usage() score.Tokens   { return p.usage }
@@ -114,11 +97,11 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 		}
 	}
 	p.talk.observe(turn)
-	message, err := p.ask(ctx)
+	answer, err := p.ask(ctx)
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	return p.read(message), nil
+	return p.read(answer), nil
 }
 
 func (p *modelPlayer) prepare(turn Turn) error {
@@ -126,110 +109,57 @@ func (p *modelPlayer) prepare(turn Turn) error {
 	if err != nil {
 		return err
 	}
-	p.tools, p.system = known, map[Mode]string{}
+	p.tools, p.offered, p.system = known, allowedBy(turn.Observation, known), map[Mode]string{}
 	for _, mode := range []Mode{ModeTools, ModeJSON} {
-		p.system[mode] = systemPrompt(p.config.SystemPrompt, turn.Environment, turn.Task, mode, known)
+		p.system[mode] = systemPrompt(p.config.SystemPrompt, turn.Environment, turn.Task, mode, p.offered)
 	}
 	return nil
 }
 
-// ask sends the conversation until the model answers.
-func (p *modelPlayer) ask(ctx context.Context) (endpoint.ChatAnswer, error) {
-	var message endpoint.ChatAnswer
+// ask sends the conversation until the model answers. One that is too long for the model is
+// shortened.
+func (p *modelPlayer) ask(ctx context.Context) (*endpoint.Answer, error) {
+	var answer *endpoint.Answer
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
-		with := p.features()
-		request := p.request(with)
+		lacks := p.completions.Lacks()
+		request := p.request(lacks)
 		ctx, span := p.startChat(ctx, &request)
-		answer, err := p.completions.Send(ctx, request)
+		var err error
+		answer, err = p.completions.Send(ctx, request, lacks)
 		endChat(ctx, span, answer, err)
-		if err != nil {
-			p.noteRefusal(err, with)
-			return err
-		}
 		used := tokensOf(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
 		p.usage.Add(used)
-		if len(answer.Choices) == 0 {
-			return &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
+		if e, ok := errors.AsType[*endpoint.Error](err); ok {
+			e.Anew = e.Anew || e.Class == endpoint.TooLong && p.talk.halve()
+			return e
 		}
-		message = answer.Choices[0].Message
 		p.answer = record.Answer{Trace: p.trace(answer)}
 		if used != (score.Tokens{}) {
 			p.answer.Tokens = &used
 		}
 		return nil
 	}, nil)
-	return message, err
+	return answer, err
 }
 
-// noteRefusal records the feature that the endpoint refused, if any, so that the request is sent
-// again without it.
-func (p *modelPlayer) noteRefusal(err error, with feature) {
-	e, ok := errors.AsType[*endpoint.Error](err)
-	if !ok || e.Complaint == "" {
-		return
-	}
-	isNamed := func(name string) bool { return strings.Contains(e.Complaint, name) }
-	for _, f := range features {
-		if with&f.feature != 0 && slices.ContainsFunc(f.names, isNamed) {
-			p.refused.Or(uint32(f.feature))
-			e.Anew = true
-			return
-		}
-	}
-}
-
-// features returns the features of the next request.
-func (p *modelPlayer) features() feature {
-	with := seed
-	if p.config.MaxTokens > 0 {
-		with |= maxTokens
-	}
-	refused := feature(p.refused.Load())
-	if p.config.Mode != ModeJSON && refused&tools == 0 {
-		with |= tools | strictTools | toolChoice | oneCall
-	} else {
-		with |= jsonSchema | responseFormat
-	}
-	return with &^ refused
-}
-
-// request is the conversation so far with the features.
-func (p *modelPlayer) request(with feature) endpoint.ChatRequest {
-	mode := ModeJSON
-	if with&tools != 0 {
-		mode = ModeTools
+// request is the conversation so far, for an endpoint that lacks some features.
+func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
+	mode := ModeTools
+	if p.config.Mode == ModeJSON || lacks&endpoint.Tools != 0 {
+		mode = ModeJSON
 	}
 	request := endpoint.ChatRequest{Model: p.config.Model, Messages: p.talk.messages(p.system[mode], mode),
-		Extra: p.extra}
+		MaxTokens: p.config.MaxTokens, Seed: &p.seed, Extra: p.extra}
 	if p.config.Temperature != "" {
 		request.Temperature = &p.temperature
 	}
-	if with&seed != 0 {
-		request.Seed = &p.seed
-	}
-	switch {
-	case with&maxTokens != 0:
-		request.MaxTokens = p.config.MaxTokens
-	case p.config.MaxTokens > 0:
-		request.MaxCompletionTokens = p.config.MaxTokens
-	}
 	if mode == ModeTools {
-		p.offerTools(&request, with)
+		request.Tools = chatTools(p.offered, lacks&endpoint.Strict == 0)
+		request.ToolChoice, request.ParallelToolCalls = "required", new(bool)
 	} else {
-		p.askForJSON(&request, with)
+		request.ResponseFormat = endpoint.JSONFormat("action", actionSchema(p.offered))
 	}
 	return request
-}
-
-func (p *modelPlayer) offerTools(request *endpoint.ChatRequest, with feature) {
-	strict := with&strictTools != 0
-	request.Tools = chatTools(p.tools, strict)
-	if with&toolChoice != 0 {
-		request.ToolChoice = "required"
-	}
-	if with&oneCall != 0 {
-		request.ParallelToolCalls = new(bool)
-	}
 }
 
 func chatTools(known []tool, strict bool) []endpoint.ChatTool {
@@ -241,67 +171,70 @@ func chatTools(known []tool, strict bool) []endpoint.ChatTool {
 	return out
 }
 
-func (p *modelPlayer) askForJSON(request *endpoint.ChatRequest, with feature) {
-	switch {
-	case with&jsonSchema != 0:
-		request.ResponseFormat = endpoint.JSONSchema("action", actionSchema(p.tools))
-	case with&responseFormat != 0:
-		request.ResponseFormat = endpoint.JSONObject()
-	}
-}
+// The comments on an answer without an action.
+const (
+	noteNoAction = "That was no action. Answer with exactly one."
+	noteCut      = "The answer reached its maximum length before it held an action: be brief."
+	// cutOff is for readers of the transcript.
+	cutOff = "(the answer reached its maximum length: raise maxTokens, or --max-tokens) "
+)
 
 // read converts the model's answer to an action and stores it. The first of several calls is
 // played.
-func (p *modelPlayer) read(message endpoint.ChatAnswer) json.RawMessage {
-	said := message.Content
-	if said == "" {
-		said = message.Refusal
-	}
+func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
+	said := cmp.Or(answer.Text, answer.Refusal)
 	p.answer.Said = clip(said, maxSaid)
-	turn := exchange{said: p.answer.Said}
+	turn := exchange{said: p.answer.Said, received: answer.Received}
 	action := objectIn(said)
-	if len(message.ToolCalls) > 0 {
-		action = p.readCalls(message.ToolCalls, &turn)
-	} else if action == nil {
-		action = noAction(said)
-		turn.note = noteNoAction
+	switch {
+	case answer.Slip != "":
+		action, turn.note = noAction(cmp.Or(said, answer.Slip)), "That was no action: "+clip(answer.Slip, 500)
+	case len(answer.Calls) > 0:
+		action = p.readCalls(answer, &turn)
+	case action == nil:
+		action, turn.note = noAction(said), noteNoAction
+		if answer.Cut {
+			action, turn.note = noAction(cutOff+said), noteCut
+		}
 	}
+	turn.settle(answer)
 	p.talk.turns = append(p.talk.turns, turn)
 	return action
 }
 
-// noteNoAction is the comment on an answer without an action.
-const noteNoAction = "That was no action. Answer with exactly one."
-
 // readCalls converts the first call to an action.
-func (p *modelPlayer) readCalls(calls []endpoint.ChatCall, turn *exchange) json.RawMessage {
-	first := calls[0]
+func (p *modelPlayer) readCalls(answer *endpoint.Answer, turn *exchange) json.RawMessage {
+	calls, first := answer.Calls, answer.Calls[0].Function
 	if len(calls) > 1 {
 		turn.note = fmt.Sprintf(
 			"You called %d tools in one answer. Only the first call was played: call one tool at a time.", len(calls))
 	}
-	i := slices.IndexFunc(p.tools, func(t tool) bool { return t.Name == first.Function.Name })
+	i := slices.IndexFunc(p.tools, func(t tool) bool { return t.Name == first.Name })
 	if i < 0 {
-		name := clip(first.Function.Name, 200)
+		name := clip(first.Name, 200)
 		turn.said = strings.TrimSpace(turn.said + "\n(called " + name + ")")
 		return noAction(name)
 	}
-	arguments := rewritten([]byte(first.Function.Arguments))
-	if arguments == nil && strings.TrimSpace(first.Function.Arguments) == "" {
+	arguments := rewritten([]byte(first.Arguments))
+	if arguments == nil && strings.TrimSpace(first.Arguments) == "" {
 		arguments = json.RawMessage("{}") // some endpoints leave empty arguments out
 	}
-	turn.call = &toolCall{id: callID(first.ID, len(p.talk.turns)), name: first.Function.Name, arguments: "{}"}
+	turn.call = &toolCall{id: callID(calls[0].ID, len(p.talk.turns)), name: first.Name, arguments: "{}"}
 	if arguments == nil {
-		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Function.Arguments, 500) +
-			"\n" + turn.note)
-		return noAction(first.Function.Name + " " + first.Function.Arguments)
+		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Arguments, 500) + "\n" +
+			turn.note)
+		if answer.Cut {
+			turn.note = noteCut
+			return noAction(cutOff + first.Name + " " + first.Arguments)
+		}
+		return noAction(first.Name + " " + first.Arguments)
 	}
 	if len(arguments) <= maxArguments {
 		turn.call.arguments = string(arguments)
 	}
 	action, err := p.tools[i].Action(arguments)
 	if err != nil {
-		return noAction(first.Function.Name + " " + string(arguments))
+		return noAction(first.Name + " " + string(arguments))
 	}
 	return played(action)
 }

@@ -3,7 +3,9 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -223,14 +225,15 @@ func TestModelsWithoutTools(t *testing.T) {
 func TestObjectsAreFound(t *testing.T) {
 	tests := map[string]struct{ said, action string }{
 		"bare":     {`{"action_type":"resolve"}`, `{"action_type":"resolve"}`},
+		"wrapped":  {`{"action": {"action_type":"resolve"}}`, `{"action_type":"resolve"}`},
 		"fenced":   {"```\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
 		"one line": {"```json {\"action_type\":\"resolve\"}```", `{"action_type":"resolve"}`},
 		"last block": {
 			"```json\n{\"action_type\":\"classify\"}\n```\nNo:\n```json\n{\"action_type\":\"resolve\"}\n```",
 			`{"action_type":"resolve"}`},
-		"in between": {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
-		"thoughts": {"<think>{hm}</think>{\"action_type\":\"resolve\"}",
-			`{"action_type":"<think>{hm}</think>{\"action_type\":\"resolve\"}"}`},
+		"in between":     {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
+		"thoughts":       {"<think>{hm}</think>{\"action_type\":\"resolve\"}", `{"action_type":"resolve"}`},
+		"thoughts alone": {"<think>{\"action_type\":\"resolve\"}", `{"action_type":"(nothing)"}`},
 		"two": {`{"action_type":"resolve"} {"action_type":"resolve"}`,
 			`{"action_type":"{\"action_type\":\"resolve\"} {\"action_type\":\"resolve\"}"}`},
 		"a fence only": {"```", "{\"action_type\":\"```\"}"},
@@ -402,4 +405,123 @@ func secretsOf(t *testing.T, c *scenarios.Catalog) []string {
 		}
 	}
 	return secrets
+}
+
+// The tools and the schema are those of the actions that the task allows, each with its own members.
+func TestActionsOfTheTask(t *testing.T) {
+	const first = `{"allowed_actions": ["classify", "escalate"]}`
+	agent, asked := model(t, nil, answer)
+	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-classify", first)); err != nil {
+		t.Fatal(err)
+	}
+	if got := (*asked)[0].Tools; len(got) != 2 || got[0].Function.Name != "classify" ||
+		got[1].Function.Name != "escalate" {
+		t.Errorf("offered %+v", got)
+	}
+	agent, asked = model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, "{}"))
+	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-classify", first)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal((*asked)[0].Format.Schema.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Action struct {
+				AnyOf []struct {
+					Required   []string
+					Properties map[string]struct{ Type any }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var members [][]string
+	for _, variant := range schema.Properties.Action.AnyOf {
+		members = append(members, variant.Required)
+	}
+	want := [][]string{{"action_type", "category", "priority"}, {"action_type", "reason", "team"}}
+	if diff := cmp.Diff(want, members); diff != "" {
+		t.Errorf("members of the variants (-want +got)\n%s", diff)
+	}
+	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, `"select_ticket"`) ||
+		!strings.Contains(told, `"classify"`) {
+		t.Errorf("told %s", told)
+	}
+}
+
+// The model's message is sent back as it came, with members that the protocol doesn't have, and
+// without what only servers write.
+func TestMessagesAreSentBack(t *testing.T) {
+	raw := `{"role": "assistant", "content": null, "refusal": null, "annotations": [], "reasoning_content": "Hm.",
+		"tool_calls": [{"id": "c1", "index": 0, "type": "function",
+			"extra_content": {"google": {"thought_signature": "c2ln"}},
+		"function": {"name": "respond<|channel|>", "arguments": {"message": "Hello \ud83d"}, "note": 1}}, {"id": "c2", "type":
+		"function", "function": {"name": "resolve", "arguments": "{}"}}]}`
+	var bodies []map[string]any
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		bodies = append(bodies, body)
+		fmt.Fprintf(w, `{"choices": [{"message": %s}]}`, raw)
+	}))
+	defer server.Close()
+	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL,
+		Model: "m"}})
+	for range 2 {
+		action, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`))
+		if err != nil || string(action) != "{\"action_type\":\"respond\",\"message\":\"Hello \uFFFD\"}" {
+			t.Fatalf("Act() = %s, %v", action, err)
+		}
+	}
+	want := map[string]any{"role": "assistant", "content": nil, "reasoning_content": "Hm.",
+		"tool_calls": []any{map[string]any{
+			"id": "c1", "index": 0., "type": "function",
+			"extra_content": map[string]any{"google": map[string]any{"thought_signature": "c2ln"}},
+			"function":      map[string]any{"name": "respond", "arguments": "{\"message\":\"Hello \uFFFD\"}", "note": 1.}}}}
+	if diff := cmp.Diff(want, bodies[1]["messages"].([]any)[2]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A conversation that is too long for the model is shortened and sent again; one that can't be
+// shortened is an error of its own class.
+func TestConversationsThatAreTooLong(t *testing.T) {
+	longest := 20 << 10
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		var asked struct{ Messages json.RawMessage }
+		if err := json.Unmarshal(body, &asked); err != nil {
+			t.Error(err)
+		}
+		if len(asked.Messages) > longest {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error": {"code": "context_length_exceeded", "message": "too many tokens in max_tokens"}}`)
+			return
+		}
+		fmt.Fprintf(w, `{"choices": [{"message": %s}]}`, answer)
+	}))
+	defer server.Close()
+	agent := newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL,
+		Model: "m"}})
+	for step := range 20 {
+		turn := see(t, "ticket", "any", fmt.Sprintf(`{"step":%d,"text":%q}`, step, strings.Repeat("t",
+			2000)+fmt.Sprint(step)))
+		if _, err := agent.Act(t.Context(), turn); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+	longest = 100
+	_, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`))
+	if e, ok := errors.AsType[*policy.EndpointError](err); !ok || e.Class != score.ClassAgentContext {
+		t.Errorf("error = %v", err)
+	}
 }

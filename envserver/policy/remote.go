@@ -141,9 +141,7 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) (err e
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
-	if r.service.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+r.service.Key)
-	}
+	r.service.Authorise(request)
 	span := r.startPost(ctx, request)
 	defer func() { endPost(span, answer, err) }()
 	response, err := r.service.HTTPClient.Do(request)

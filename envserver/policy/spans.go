@@ -43,7 +43,7 @@ func (p *modelPlayer) startChat(ctx context.Context, request *endpoint.ChatReque
 }
 
 // endChat ends the span with the model's answer or the class of the error.
-func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, err error) {
+func endChat(ctx context.Context, span trace.Span, answer *endpoint.Answer, err error) {
 	defer span.End()
 	if !hasAnswer(span, err) {
 		return
@@ -55,13 +55,9 @@ func endChat(ctx context.Context, span trace.Span, answer *endpoint.Completion, 
 	if cached := answer.Usage.PromptDetails.Cached; cached > 0 {
 		span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(int(min(cached, maxTokenCount))))
 	}
-	if len(answer.Choices) == 0 {
-		tracing.Fail(span, endpoint.Unparsable.String())
-		return
-	}
-	span.SetAttributes(semconv.GenAIResponseFinishReasons(clip(answer.Choices[0].FinishReason, maxName)))
+	span.SetAttributes(semconv.GenAIResponseFinishReasons(clip(answer.FinishReason, maxName)))
 	if tracing.Content(ctx) {
-		recordOutput(span, answer.Choices[0])
+		recordOutput(span, answer)
 	}
 }
 
@@ -157,12 +153,12 @@ func (p *modelPlayer) recordInput(span trace.Span, withTools bool) {
 }
 
 // recordOutput records an answer.
-func recordOutput(span trace.Span, choice endpoint.ChatChoice) {
-	output := message{Role: "assistant", Parts: []part{}, FinishReason: clip(choice.FinishReason, maxName)}
-	if said := cmp.Or(choice.Message.Content, choice.Message.Refusal); said != "" {
+func recordOutput(span trace.Span, answer *endpoint.Answer) {
+	output := message{Role: "assistant", Parts: []part{}, FinishReason: clip(answer.FinishReason, maxName)}
+	if said := cmp.Or(answer.Text, answer.Refusal); said != "" {
 		output.Parts = append(output.Parts, text(said))
 	}
-	for _, call := range choice.Message.ToolCalls {
+	for _, call := range answer.Calls {
 		arguments := rewritten([]byte(call.Function.Arguments))
 		if len(arguments) > maxSaid {
 			arguments = nil

@@ -95,6 +95,20 @@ func toolsOf(schema json.RawMessage) ([]tool, error) {
 	return tools, nil
 }
 
+// allowedBy returns the tools that the task allows, as its first observation lists them; all of them
+// if it lists none.
+func allowedBy(observation json.RawMessage, known []tool) []tool {
+	var seen struct {
+		Allowed []string `json:"allowed_actions"`
+	}
+	_ = json.Unmarshal(observation, &seen) // an observation of another form lists none
+	allowed := slices.DeleteFunc(slices.Clone(known), func(t tool) bool { return !slices.Contains(seen.Allowed, t.Name) })
+	if len(allowed) == 0 {
+		return known
+	}
+	return allowed
+}
+
 func (n *node) tool(name string) tool {
 	t := tool{Tool: episode.Tool{Name: name, Description: lineOf(n.Properties[actionType].Description, name)}}
 	rule := n.rule(name)
@@ -225,30 +239,23 @@ func (t tool) schema(strict bool) map[string]any {
 		"additionalProperties": false}
 }
 
-// actionSchema returns the strict JSON Schema of any action, for models that answer without tools.
+// wrapped is the member that holds the action in a schema of several: endpoints that generate by a
+// schema require an object without alternatives around it.
+const wrapped = "action"
+
+// actionSchema returns the strict JSON Schema of an action for models that answer without tools:
+// one variant for each tool, with its own members.
 func actionSchema(tools []tool) map[string]any {
-	names := make([]string, len(tools))
-	direct, nested := map[string]any{}, map[string]map[string]any{}
+	variants := make([]any, len(tools))
 	for i, t := range tools {
-		names[i] = t.Name
-		into := direct
-		if t.Object != "" {
-			if nested[t.Object] == nil {
-				nested[t.Object] = map[string]any{}
-			}
-			into = nested[t.Object]
+		members := map[string]any{t.Object: t.schema(true)}
+		if t.Object == "" {
+			members, _ = t.schema(true)["properties"].(map[string]any)
 		}
-		for _, a := range t.parameters {
-			into[a.name] = a.schema(true)
-		}
+		members[actionType] = map[string]any{"type": "string", "enum": []string{t.Name}}
+		variants[i] = strictObject(members)
 	}
-	for name, properties := range nested {
-		object := strictObject(properties)
-		object["type"] = []string{"object", "null"}
-		direct[name] = object
-	}
-	direct[actionType] = map[string]any{"type": "string", "enum": names}
-	return strictObject(direct)
+	return strictObject(map[string]any{wrapped: map[string]any{"anyOf": variants}})
 }
 
 func strictObject(properties map[string]any) map[string]any {

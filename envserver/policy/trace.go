@@ -13,11 +13,10 @@ const maxTraced = 8 << 20
 // OpenAI's protocol (the member "logprobs" of a request), and vLLM's token ids
 // ("return_token_ids"). It returns nil if there are none, if they contradict each other, or if the
 // episode's traces are too long.
-func (p *modelPlayer) trace(answer *endpoint.Completion) *record.Trace {
-	choice := answer.Choices[0]
-	t := &record.Trace{PromptIDs: answer.PromptTokenIDs.Value, IDs: choice.TokenIDs.Value}
+func (p *modelPlayer) trace(answer *endpoint.Answer) *record.Trace {
+	t := &record.Trace{PromptIDs: answer.PromptTokenIDs, IDs: answer.TokenIDs}
 	size := 12 * (len(t.PromptIDs) + len(t.IDs))
-	for _, token := range choice.LogProbs.Value.Content {
+	for _, token := range answer.LogProbs.Content {
 		t.Tokens, t.LogProbs = append(t.Tokens, token.Token), append(t.LogProbs, token.LogProb)
 		size += 32 + 6*len(token.Token) // JSON escapes a byte with up to 6
 	}

@@ -1,17 +1,39 @@
 package policy_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/policy"
 )
+
+// An answer that says nothing of the endpoint's settings is no reason to play nothing.
+func TestTryAgain(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests++; requests < 3 {
+			fmt.Fprint(w, `{"error": {"code": 502}}`)
+			return
+		}
+		fmt.Fprint(w, `{"choices": [{"message": {"content": "ready"}}]}`)
+	}))
+	defer server.Close()
+	err := policy.Try(t.Context(), policy.Config{Type: policy.TypeOpenAI,
+		OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}}, policy.Options{Environment: "ticket",
+		Wait: func(context.Context, time.Duration) error { return nil }})
+	if err != nil || requests != 3 {
+		t.Errorf("%d requests: %v", requests, err)
+	}
+}
 
 func TestTry(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -216,9 +216,9 @@ func TestInvalidAnswersFailTheEpisode(t *testing.T) {
 			cfg.Record = func(e record.Episode) { kept = append(kept, e) }
 			cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 			ledger, summary := run(t, cfg)
-			if ledger.Failed != 1 || len(summary.Errored) > 0 || summary.Retried > 0 {
-				t.Fatalf("%d failed, %d scored, errored %v, retried %d", ledger.Failed, ledger.Scored, summary.Errored,
-					summary.Retried)
+			if ledger.Failed != 1 || len(summary.Errored) > 0 || summary.Retried > 0 || summary.Mute != 1 {
+				t.Fatalf("%d failed, %d scored, errored %v, retried %d, %d without an action", ledger.Failed, ledger.Scored,
+					summary.Errored, summary.Retried, summary.Mute)
 			}
 			if n := endpoint.Calls(); n != episode.MaxInvalidActions {
 				t.Errorf("the model got %d requests, want %d", n, episode.MaxInvalidActions)

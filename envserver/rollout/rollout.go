@@ -176,6 +176,7 @@ type shard struct {
 	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
 	tokens    score.Tokens
+	mute      int64
 	reported  time.Time
 }
 
@@ -386,7 +387,7 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations,
-		Tokens: s.tokens}
+		Tokens: s.tokens, Mute: s.mute}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}

@@ -18,9 +18,9 @@ type Accumulator struct {
 	Plan string
 	// Scored and Failed are the ledgers' counts.
 	Scored, Failed int64
-	// Errored, Retried, Tokens and Stored are reported by runners.
-	Errored, Retried int64
-	Tokens           Tokens
+	// Errored, Retried, Mute, Tokens and Stored are reported by runners.
+	Errored, Retried, Mute int64
+	Tokens                 Tokens
 	// Stored counts the episodes in the result store, errored ones too.
 	Stored       int64
 	storeError   storeError
@@ -84,6 +84,7 @@ func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 	a.Fold(l)
 	a.Errored += s.ErroredEpisodes()
 	a.Retried += s.Retried
+	a.Mute += s.Mute
 	a.Tokens.Add(s.Tokens)
 	a.Stored += s.Stored.Episodes
 	a.storeError.merge(storeError{int64(l.Shard), s.Stored.Error})
@@ -144,7 +145,7 @@ func (t *taskFold) merge(o *taskFold) {
 
 // accumulatorVersions are those of accumulators in statuses. Runs outlive a release, so a change to
 // the encoding raises the newest version, and older ones stay readable (Stream.Version).
-var accumulatorVersions = bitstream.Versions{Oldest: 2, Newest: 2}
+var accumulatorVersions = bitstream.Versions{Oldest: 2, Newest: 3}
 
 // MarshalText encodes the accumulator in base64 (a few kilobytes), or as "" if it is empty. Equal
 // accumulators have equal texts.
@@ -191,6 +192,9 @@ func (a *Accumulator) UnmarshalText(text []byte) error {
 func (a *Accumulator) code(s *bitstream.Stream) {
 	s.Text(&a.Plan)
 	s.Numbers(a.counts()...)
+	if s.Version() >= 3 {
+		s.Number(&a.Mute)
+	}
 	s.Number(&a.storeError.shard)
 	s.Text(&a.storeError.text)
 	a.durations.Code(s)

@@ -32,6 +32,8 @@ type Summary struct {
 	Durations stats.Durations  `json:"durations"`
 	// Tokens are those of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
+	// Mute counts the episodes with a score in which no answer of the agent was an action.
+	Mute   int64  `json:"mute,omitempty"`
 	Stored Stored `json:"stored,omitzero"`
 }
 
@@ -86,6 +88,7 @@ const (
 	ClassAgentTimeout     = "agent_timeout"      // the agent took too long
 	ClassAgentUnavailable = "agent_unavailable"  // the agent's endpoint failed
 	ClassAgentError       = "agent_error"        // the agent's endpoint refused the request
+	ClassAgentContext     = "agent_context"      // the conversation is too long for the agent's model
 	// OtherClass holds unknown classes, and those for which a summary has no room.
 	OtherClass = "other"
 )
@@ -95,7 +98,7 @@ func ErrorClasses() []string {
 	return []string{
 		ClassUnreachable, ClassEnvironment, ClassJudgeFailed, ClassJudgeUnparsable, ClassJudgeTimeout,
 		ClassJudgeUnavailable, ClassPolicy, ClassTimeout, ClassCapacity, ClassAgentRateLimited, ClassAgentTimeout,
-		ClassAgentUnavailable, ClassAgentError,
+		ClassAgentUnavailable, ClassAgentError, ClassAgentContext,
 	}
 }
 
@@ -231,6 +234,9 @@ func (s Summary) validate() error {
 			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class,
 				MaxClassName)
 		}
+	}
+	if s.Mute < 0 || s.Mute > maxCount {
+		return fmt.Errorf("%d episodes without an action", s.Mute)
 	}
 	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {
 		if n < 0 || n > maxTokens {

@@ -129,7 +129,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	failures.print(errs)
+	failures.print(errs, run.Status.Episodes.Scored+run.Status.Episodes.Failed)
 	if resumed > 0 {
 		view.Paragraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.Count(int(resumed), "episode"), e.store))

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/rollout"
 )
 
 // failureLog is a slog handler that keeps the first failure of each class and counts the others.
@@ -63,9 +64,15 @@ func (l *failureLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 // WithGroup ignores groups.
 func (l *failureLog) WithGroup(string) slog.Handler { return l }
 
-// print lists the failed attempts by class, with the first error of each.
-func (l *failureLog) print(w io.Writer) {
+// print lists the failed attempts by class, with the first error of each, and the episodes without an
+// action of those with a score.
+func (l *failureLog) print(w io.Writer, graded int64) {
 	for _, class := range view.SortedKeys(l.counts) {
+		if class == rollout.ClassMute {
+			view.Paragraph(w, "", fmt.Sprintf("no answer was an action in %d of %s; the first: %s",
+				l.counts[class], view.Count(int(graded), "episode"), l.first[class]))
+			continue
+		}
 		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"),
 			class, l.first[class]))
 	}

@@ -29,6 +29,7 @@ func (s *site) updates(show func(*http.Request) (shown, error)) http.HandlerFunc
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no") // nginx would hold the events back
 		stream := http.NewResponseController(w)
 		ticker := time.NewTicker(liveInterval)
 		defer ticker.Stop()

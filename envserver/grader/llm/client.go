@@ -3,10 +3,6 @@ package llm
 import (
 	"context"
 	"errors"
-	"net/http"
-	"regexp"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,9 +28,8 @@ type client struct {
 	config      *Config
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
-	breaker     *gobreaker.CircuitBreaker[*endpoint.Completion]
+	breaker     *gobreaker.CircuitBreaker[*endpoint.Answer]
 	metrics     *metrics
-	refused     atomic.Uint32 // the features that the endpoint has refused
 	// last is the latest failure that the breaker counts.
 	last atomic.Pointer[endpoint.Error]
 }
@@ -47,7 +42,7 @@ func newClient(c *Config, m *metrics) *client {
 		caller: endpoint.NewCaller(endpoint.Config{MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue,
 			Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
 			Now: c.Now, Random: c.Random, Wait: c.Wait}),
-		breaker: gobreaker.NewCircuitBreaker[*endpoint.Completion](gobreaker.Settings{
+		breaker: gobreaker.NewCircuitBreaker[*endpoint.Answer](gobreaker.Settings{
 			Interval: breakerWindow, BucketPeriod: breakerWindow / 6, Timeout: breakerPause,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
 				return n.TotalSuccesses+n.TotalFailures >= minRequests && n.TotalFailures >= n.TotalSuccesses
@@ -58,41 +53,18 @@ func newClient(c *Config, m *metrics) *client {
 	}
 }
 
-// feature is a part of a request that some endpoints refuse.
-type feature uint32
-
-const (
-	responseFormat feature = 1 << iota
-	seedParam
-	temperature
-	topP
-	maxTokens
-)
-
-// features are named as in the protocol.
-var features = [...]struct {
-	feature feature
-	names   []string
-}{
-	{responseFormat, []string{"response_format", "json_schema"}}, {seedParam, []string{"seed"}},
-	{temperature, []string{"temperature"}}, {topP, []string{"top_p"}},
-	{maxTokens, []string{"max_tokens"}},
-}
-
 // complete sends a prompt until it is answered, and returns the answer. Usage counts every attempt.
-func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error),
+func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature) (prompt, error),
 	usage *grader.Usage) (text string, p prompt, err error) {
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
-		refused := feature(c.refused.Load())
-		if p, err = build(refused&responseFormat != 0); err != nil {
+		p, err = build(c.lacks())
+		if err != nil {
 			return err
 		}
-		p.refused = refused
 		answer, err := c.send(ctx, p, usage)
 		if err != nil {
 			return err
 		}
-		c.count(answer, usage)
 		text, err = content(answer)
 		return err
 	}, func(e *endpoint.Error) {
@@ -112,12 +84,14 @@ func failed(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
 		return fail(grader.CauseUnavailable, err)
+	case errors.Is(err, endpoint.ErrNoJSON): // which no reply provokes
+		return fail(grader.CauseUnavailable, err)
+	case class == endpoint.Unparsable, class == endpoint.Unclear, errors.Is(err, errNoVerdict):
+		return fail(grader.CauseUnparsable, err)
 	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):
 		return fail(grader.CauseTimeout, err)
 	case class.Again():
 		return fail(grader.CauseUnavailable, err)
-	case class == endpoint.Unparsable:
-		return fail(grader.CauseUnparsable, err)
 	case class == endpoint.Unsent:
 		return err
 	}
@@ -129,8 +103,8 @@ func refusedByBreaker(err error) bool {
 }
 
 // send makes one request, unless the breaker is open.
-func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Completion, error) {
-	answer, err := c.breaker.Execute(func() (*endpoint.Completion, error) { return c.post(ctx, p, usage) })
+func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Answer, error) {
+	answer, err := c.breaker.Execute(func() (*endpoint.Answer, error) { return c.post(ctx, p, usage) })
 	if refusedByBreaker(err) {
 		return nil, &blockedError{last: c.last.Load(), err: err}
 	}
@@ -156,36 +130,35 @@ func (b *blockedError) Public() string {
 	return text
 }
 
+var (
+	// errContent means that the model or its filter refused what it was to read. A reply provokes
+	// that, so it is graded by the rules: an agent must not be able to have its bad replies left
+	// out.
+	errContent = errors.New("the model refused to answer")
+	// errNoVerdict means that the model's answer is no JSON.
+	errNoVerdict = errors.New("the answer is not a complete JSON object")
+)
+
 // post makes one request. If the endpoint refuses a part of it, the next one is sent without.
-// errContent means that the model or its filter refused what it was to read. A reply provokes that,
-// so it is graded by the rules: an agent must not be able to have its bad replies left out.
-var errContent = errors.New("the model refused to answer")
-
-// filtered finds the refusals of providers whose filter reads a prompt before the model does.
-var filtered = regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation`)
-
-func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Completion, error) {
+func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Answer, error) {
 	usage.Calls++
 	began := c.config.Now()
-	answer, err := c.completions.Send(ctx, c.params(p, ^p.refused))
+	answer, err := c.completions.Send(ctx, c.request(p), p.lacks)
 	c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
+	c.count(answer, usage)
 	if e, ok := errors.AsType[*endpoint.Error](err); ok {
-		if e.Status == http.StatusBadRequest && filtered.MatchString(e.Complaint) {
+		if e.Class == endpoint.Filtered {
 			e.Err = errContent
 		}
 		if e.Class.Outage() {
 			c.last.Store(e)
-		}
-		if param := named(e.Complaint) &^ p.refused; param != 0 {
-			c.refused.Or(uint32(param))
-			e.Anew = true
 		}
 	}
 	return answer, err
 }
 
 // count adds up the tokens as the endpoint reports them, also of useless answers.
-func (c *client) count(answer *endpoint.Completion, usage *grader.Usage) {
+func (c *client) count(answer *endpoint.Answer, usage *grader.Usage) {
 	in, out := max(answer.Usage.PromptTokens, 0), max(answer.Usage.CompletionTokens, 0)
 	usage.PromptTokens += in
 	usage.CompletionTokens += out
@@ -193,51 +166,27 @@ func (c *client) count(answer *endpoint.Completion, usage *grader.Usage) {
 	c.metrics.completionTokens.Add(float64(out))
 }
 
-func content(answer *endpoint.Completion) (string, error) {
-	if len(answer.Choices) == 0 {
-		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
-	}
-	choice := answer.Choices[0]
+func content(answer *endpoint.Answer) (string, error) {
 	switch {
-	case choice.Message.Refusal != "" || choice.FinishReason == "content_filter":
-		return "", &endpoint.Error{Class: endpoint.Rejected, Err: errContent}
-	case choice.FinishReason == "length":
-		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("the answer was cut off")}
+	case answer.Refusal != "":
+		return "", &endpoint.Error{Class: endpoint.Filtered, Err: errContent}
+	case answer.Cut, answer.Slip != "":
+		return "", errNoVerdict
 	}
-	return choice.Message.Content, nil
+	return answer.Text, nil
 }
 
-func (c *client) params(p prompt, with feature) endpoint.ChatRequest {
+func (c *client) request(p prompt) endpoint.ChatRequest {
 	request := endpoint.ChatRequest{
 		Model: c.config.Model,
 		Messages: []endpoint.ChatMessage{endpoint.Message(endpoint.RoleSystem, p.system),
 			endpoint.Message(endpoint.RoleUser, p.user)},
+		Seed: &p.seed, Temperature: new(float64), TopP: new(1.0), MaxTokens: c.config.MaxTokens,
 	}
-	if with&responseFormat != 0 {
-		request.ResponseFormat = endpoint.JSONSchema("verdicts", schema(p.ids))
-	}
-	if with&seedParam != 0 {
-		request.Seed = &p.seed
-	}
-	if with&temperature != 0 {
-		request.Temperature = new(float64)
-	}
-	if with&topP != 0 {
-		request.TopP = new(1.0)
-	}
-	if with&maxTokens != 0 {
-		request.MaxTokens = c.config.MaxTokens
-	} else {
-		request.MaxCompletionTokens = c.config.MaxTokens
+	if p.lacks&endpoint.JSONSchema == 0 {
+		request.ResponseFormat = endpoint.JSONFormat("verdicts", schema(p.ids))
 	}
 	return request
 }
 
-func named(complaint string) feature {
-	for _, f := range features {
-		if slices.ContainsFunc(f.names, func(name string) bool { return strings.Contains(complaint, name) }) {
-			return f.feature
-		}
-	}
-	return 0
-}
+func (c *client) lacks() endpoint.Feature { return c.completions.Lacks() }

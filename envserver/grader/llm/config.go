@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -99,9 +98,9 @@ const maxModel = 128
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if !plainURL(c.BaseURL) {
+	if !endpoint.IsBase(c.BaseURL) {
 		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a "+
-			"password, a query or a fragment, for example https://api.openai.com/v1"))
+			"password, a query but Azure's api-version, or a fragment, for example https://api.openai.com/v1"))
 	}
 	if !plainName(c.Model) {
 		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+
@@ -121,12 +120,6 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("the judge's cache is %q: choose one of %v", c.CacheMode, CacheModes()))
 	}
 	return errors.Join(errs...)
-}
-
-func plainURL(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
-		!strings.ContainsAny(text, "?#")
 }
 
 func plainName(text string) bool {

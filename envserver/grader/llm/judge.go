@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
@@ -199,9 +200,9 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 // answers to requests without any of the features.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
-		return j.cache.get(address(key, feature(j.client.refused.Load())), q)
+		return j.cache.get(address(key, j.client.lacks()), q)
 	}
-	for refused := range feature(1) << len(features) {
+	for refused := range cached + 1 {
 		if e, ok := j.cache.get(address(key, refused), q); ok {
 			return e, true
 		}
@@ -279,10 +280,10 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	}()
 	complaint := ""
 	for attempt := range semanticAttempts {
-		build := func(fenced bool) (prompt, error) { return j.write(q, key, attempt, complaint, fenced) }
+		build := func(lacks endpoint.Feature) (prompt, error) { return j.write(q, key, attempt, complaint, lacks) }
 		content, p, err := j.client.complete(ctx, build, &r.usage)
 		switch {
-		case err != nil && causeOf(err) != grader.CauseUnparsable:
+		case err != nil && !errors.Is(err, errNoVerdict):
 			r.err = err
 			return r
 		case err != nil:
@@ -293,7 +294,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		default:
 			if r.answers, err = parse(content, q); err == nil {
 				r.err = nil
-				j.keep(q, address(key, p.refused), vote, &r)
+				j.keep(q, address(key, p.lacks), vote, &r)
 				return r
 			}
 			r.err, complaint = fail(grader.CauseUnparsable, err), err.Error()

@@ -157,15 +157,15 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"an extra id":     {[]handler{answers(extra)}, grader.CauseUnparsable, 6, nil},
 		"an id twice":     {[]handler{answers(twice)}, grader.CauseUnparsable, 6, nil},
 		"a huge answer":   {[]handler{says(strings.Repeat("x", maxContent+1))}, grader.CauseUnparsable, 6, nil},
-		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 4, nil},
+		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 2, nil},
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
-			grader.CauseUnparsable, 6, nil},
+			grader.CauseUnparsable, 5, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},
-			grader.CauseUnparsable, 4, nil},
+			grader.CauseUnavailable, 4, nil},
 		"a page": {[]handler{func(w http.ResponseWriter, _ call) {
 			_,
 				_ = w.Write([]byte("<html>welcome"))
-		}}, grader.CauseUnparsable, 4, nil},
+		}}, grader.CauseUnavailable, 4, nil},
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
 		}}, grader.CauseUnparsable, 6, nil},
@@ -296,7 +296,7 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 func TestEndpointThatRefusesAll(t *testing.T) {
 	e := serve(t, refuse(400, "response_format, seed, temperature, top_p and max_tokens are unknown"))
 	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err == nil ||
-		v.Cause != grader.CauseFailed || v.Usage.Calls > 6 {
+		v.Cause != grader.CauseFailed || v.Usage.Calls > 7 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

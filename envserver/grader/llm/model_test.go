@@ -48,7 +48,7 @@ func read(r *http.Request, n int) (call, error) {
 	if err := json.Unmarshal(data, &c.body); err != nil {
 		return c, err
 	}
-	c.system, c.user = body.Messages[0].Content, body.Messages[1].Content
+	c.system, c.user = body.Messages[0].Content, body.Messages[len(body.Messages)-1].Content
 	_, claims, _ := strings.Cut(c.user, "# The claims\n")
 	for line := range strings.SplitSeq(claims, "\n") {
 		id, statement, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": ")

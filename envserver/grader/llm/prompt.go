@@ -15,6 +15,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -233,10 +234,13 @@ func (q *question) key(vote int) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// cached are the features that answers depend on.
+const cached = endpoint.JSONSchema | endpoint.Seed | endpoint.Temperature | endpoint.TopP | endpoint.MaxTokens
+
 // address returns the key of an answer that was given without the refused features. Tokens and the
 // sample depend on the key itself, so they don't change when a feature is refused.
-func address(key string, refused feature) string {
-	if refused == 0 {
+func address(key string, refused endpoint.Feature) string {
+	if refused &= cached; refused == 0 {
 		return key
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s without %d", key, refused))
@@ -266,12 +270,13 @@ type prompt struct {
 	canary       string
 	seed         int64
 	ids          []string
-	refused      feature // the features that the request omits
+	lacks        endpoint.Feature // what the request omits
 }
 
 // write makes the prompt for an attempt at a vote. The complaint describes the previous error.
-func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
-	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
+func (j *Judge) write(q *question, key string, attempt int, complaint string,
+	lacks endpoint.Feature) (prompt, error) {
+	p := prompt{lacks: lacks, canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
 	for _, c := range q.Claims {
 		p.ids = append(p.ids, c.ID)
 	}
@@ -283,7 +288,7 @@ func (j *Judge) write(q *question, key string, attempt int, complaint string, fe
 		*question
 		Fence, IDs, Complaint string
 		Fenced                bool
-	}{q, q.fence(key, attempt), strings.Join(p.ids, ", "), complaint, fenced})
+	}{q, q.fence(key, attempt), strings.Join(p.ids, ", "), complaint, lacks&endpoint.JSONSchema != 0})
 	return p, err
 }
 

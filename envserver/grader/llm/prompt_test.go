@@ -77,7 +77,7 @@ func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *ques
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := j.write(q, key, attempt, "", false)
+	p, err := j.write(q, key, attempt, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 			return
 		}
 		fence := q.fence("key", 0)
-		p, err := j.write(q, "key", 0, "", false)
+		p, err := j.write(q, "key", 0, "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

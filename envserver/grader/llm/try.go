@@ -44,12 +44,10 @@ func (j *Judge) try(ctx context.Context, usage *grader.Usage) error {
 	q := j.canary()
 	complaint := ""
 	for attempt := 0; ; attempt++ {
-		refused := feature(j.client.refused.Load())
-		p, err := j.write(q, canaryKey, attempt, complaint, refused&responseFormat != 0)
+		p, err := j.write(q, canaryKey, attempt, complaint, j.client.lacks())
 		if err != nil {
 			return err
 		}
-		p.refused = refused
 		answer, err := j.client.post(ctx, p, usage)
 		if e, ok := errors.AsType[*endpoint.Error](err); ok && e.Anew {
 			attempt-- // each feature is refused once
@@ -58,7 +56,6 @@ func (j *Judge) try(ctx context.Context, usage *grader.Usage) error {
 		if err != nil {
 			return fmt.Errorf("trying the judge: %w", err)
 		}
-		j.client.count(answer, usage)
 		text, err := content(answer)
 		var verdicts []grader.Evidence
 		if err == nil {

@@ -122,7 +122,7 @@ func (o *Routes) withSession(next func(http.ResponseWriter, *http.Request, Sessi
 		}
 		detail := "the session is unknown or has ended: begin another one with /create_session"
 		if why := o.Host.Ended(r); why != "" {
-			detail += "; an earlier session of this client ended: " + why
+			detail += "; the last session from this address, which may have been another program's, ended: " + why
 		}
 		protocol.WriteDetail(w, http.StatusGone, detail)
 	}

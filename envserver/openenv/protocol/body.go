@@ -76,8 +76,7 @@ func BodyOf(r *http.Request) []byte {
 // ReadObject returns a body that is a JSON object, or answers with its fault. It returns nil for an
 // optional body that is absent or null.
 func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, bool) {
-	body := BodyOf(r)
-	body = bytes.TrimSpace(body)
+	body := repaired(bytes.TrimSpace(BodyOf(r)))
 	if rule == OptionalBody && (len(body) == 0 || string(body) == "null") {
 		return nil, true
 	}

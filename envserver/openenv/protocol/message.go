@@ -38,6 +38,7 @@ type Message struct {
 // DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
 // and data are allowed. The server answers with its error.
 func DecodeMessage(raw []byte) (Message, *Error) {
+	raw = repaired(raw)
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil
 	}

@@ -49,6 +49,7 @@ var NullID = jsontext.Value("null")
 // DecodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids
 // that are strings, integers or null.
 func DecodeRPC(raw []byte) (RPCRequest, *RPCError) {
+	raw = repaired(raw)
 	r := RPCRequest{ID: NullID}
 	members, err := object.Read(raw, object.Unique)
 	switch {

@@ -1,0 +1,140 @@
+package endpoint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Feature is a part of a request that some endpoints refuse, or a set of such parts.
+type Feature uint32
+
+// The features. The first five are part of the judge's cache keys.
+const (
+	JSONSchema Feature = 1 << iota
+	Seed
+	Temperature
+	TopP
+	// MaxTokens is the parameter max_tokens; max_completion_tokens replaces it.
+	MaxTokens
+	// Strict are tools whose arguments follow their schemas exactly.
+	Strict
+	ToolChoice
+	OneCall
+	Tools
+	JSONObject
+	// System is the system's role; the user's first message replaces it.
+	System
+	// Members are those of the model's own messages that aren't in the protocol.
+	Members
+)
+
+// features say how endpoints name the features that they refuse. The first that matches is left
+// out, so the least important come first: a complaint about tools may mean the form of their
+// descriptions.
+var features = [...]struct {
+	feature Feature
+	names   *regexp.Regexp
+}{
+	{Members, regexp.MustCompile(`(?is)\bmessages?\b.*` + refusing +
+		`|\breasoning(_content|_details)?\b|thinking_blocks`)},
+	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice`)},
+	{OneCall, regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`)},
+	{Seed, regexp.MustCompile(`(?i)\bseed\b`)},
+	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
+		`.*max_?tokens`)},
+	{Temperature, regexp.MustCompile(`(?i)\btemperature\b`)},
+	{TopP, regexp.MustCompile(`(?i)\btop_?p\b`)},
+	{System, regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
+		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
+		`(support|value:?) ['"]system|developer instruction`)},
+	{JSONSchema, regexp.MustCompile(`(?i)json_?schema|response_?format|\bschema\b|structured output|guided`)},
+	{JSONObject, regexp.MustCompile(`(?i)response_?format|json_?object|json mode`)},
+	{Strict, regexp.MustCompile(`(?i)\bstrict\b|schema for function|\btools\b|\bfunctions\b|additionalProperties`)},
+	{Tools, regexp.MustCompile(`(?i)\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|roles must alternate|tool_calls?`)},
+}
+
+// refusing are the words of servers for what they don't know or support.
+const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|permitted|forbidden|not allowed|` +
+	`invalid|implemented|require|deprecated|enable)`
+
+var (
+	refuses = regexp.MustCompile(`(?i)` + refusing)
+	lacks   = regexp.MustCompile(`(?i)passed back|must be (provided|included)|is missing`)
+)
+
+// used are the features that the request uses.
+func (r *ChatRequest) used() Feature {
+	var used Feature
+	for feature, is := range map[Feature]bool{
+		Seed: r.Seed != nil, Temperature: r.Temperature != nil, TopP: r.TopP != nil, MaxTokens: r.MaxTokens > 0,
+		Tools: r.Tools != nil, Strict: slices.ContainsFunc(r.Tools, func(t ChatTool) bool { return t.Function.Strict }),
+		ToolChoice: r.ToolChoice != "", OneCall: r.ParallelToolCalls != nil, JSONObject: r.ResponseFormat != nil,
+		JSONSchema: r.ResponseFormat != nil && r.ResponseFormat.JSONSchema != nil,
+		System:     slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Role == RoleSystem }),
+		Members:    slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Received != nil }),
+	} {
+		if is {
+			used |= feature
+		}
+	}
+	return used
+}
+
+// without returns the request without the features that need no other instructions. Tools, and
+// strict ones, are the caller's to leave out.
+func (r ChatRequest) without(f Feature) ChatRequest {
+	if f&Seed != 0 {
+		r.Seed = nil
+	}
+	if f&Temperature != 0 {
+		r.Temperature = nil
+	}
+	if f&TopP != 0 {
+		r.TopP = nil
+	}
+	if f&MaxTokens != 0 {
+		r.MaxTokens, r.MaxCompletionTokens = 0, r.MaxTokens
+	}
+	if f&ToolChoice != 0 {
+		r.ToolChoice = ""
+	}
+	if f&OneCall != 0 {
+		r.ParallelToolCalls = nil
+	}
+	if f&JSONObject != 0 {
+		r.ResponseFormat = nil
+	} else if f&JSONSchema != 0 && r.ResponseFormat != nil {
+		r.ResponseFormat = &ResponseFormat{Type: "json_object"}
+	}
+	if f&System != 0 {
+		r.Messages = withoutSystem(r.Messages)
+	}
+	if f&Members != 0 {
+		r.Messages = plain(r.Messages)
+	}
+	return r
+}
+
+// missing is the feature of a request that a complaint refuses, 0 if it names none. The names of
+// members count before the text.
+func missing(c *complaint, used Feature, status int) Feature {
+	if status >= 500 && !refuses.MatchString(c.text()) {
+		return 0 // a failure's text may name anything
+	}
+	if lacks.MatchString(c.text()) {
+		used &^= Members // the endpoint wants more of them, not fewer
+	}
+	named := strings.Join(c.named, " ")
+	if refuses.MatchString(c.text()) {
+		named += " isn't supported"
+	}
+	for _, said := range []string{named, c.text()} {
+		for _, f := range features {
+			if used&f.feature != 0 && f.names.MatchString(said) {
+				return f.feature
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/internal/testkit/dialect"
+)
+
+// gullibleEndpoint judges every reply as good.
+func gullibleEndpoint(t *testing.T) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := read(r, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		respond(w, http.StatusOK, completion("```json\n"+gullible(c)+"\n```"))
+	})
+}
+
+// judgeAt makes a judge that doesn't wait between attempts.
+func judgeAt(t *testing.T, endpoint http.Handler) *Judge {
+	t.Helper()
+	server := httptest.NewServer(endpoint)
+	t.Cleanup(server.Close)
+	j, err := New(Config{BaseURL: server.URL + "/v1", Model: "m", Votes: 1, CacheMode: CacheOff,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// A judge behind any endpoint gives the same verdict.
+func TestDialects(t *testing.T) {
+	for _, d := range slices.Concat(dialect.Servers(), dialect.Providers()) {
+		t.Run(d.Name, func(t *testing.T) {
+			v, err := judgeAt(t, d.Wrap(gullibleEndpoint(t))).Judge(t.Context(), goodCase(t))
+			if err != nil || v.PostGate != 500 || v.Status != grader.StatusOK {
+				t.Errorf("%d points, %s %s: %v", v.PostGate, v.Status, v.Cause, err)
+			}
+		})
+	}
+}
+
+// Where a fifth of the answers is a failure of the endpoint, no verdict is another one.
+func TestFaultsChangeNoVerdict(t *testing.T) {
+	f := dialect.NewFaulty(gullibleEndpoint(t))
+	j := judgeAt(t, f)
+	errored := 0
+	for i := range 200 {
+		c := goodCase(t)
+		c.Reply += fmt.Sprintf(" Your reference is %d.", i)
+		want, err := judgeAt(t, gullibleEndpoint(t)).Judge(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := j.Judge(t.Context(), c)
+		if err != nil {
+			errored++
+			continue
+		}
+		if v.PostGate != want.PostGate || v.Status != grader.StatusOK {
+			t.Errorf("%d points instead of %d, %s %s", v.PostGate, want.PostGate, v.Status, v.Cause)
+		}
+	}
+	if f.Kinds() < dialect.Faults/2 || errored > 4 {
+		t.Errorf("%d of %d faults were injected, %d replies have no verdict", f.Kinds(), dialect.Faults, errored)
+	}
+}

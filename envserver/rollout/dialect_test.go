@@ -1,0 +1,127 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/dialect"
+	scripted "github.com/csenv/csenv/internal/testkit/model"
+)
+
+// agentAt returns an agent behind an endpoint. It doesn't wait between requests.
+func agentAt(t *testing.T, endpoint http.Handler, concurrency int, mode policy.Mode) policy.Factory {
+	t.Helper()
+	server := httptest.NewServer(endpoint)
+	t.Cleanup(server.Close)
+	factory, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{
+		BaseURL: server.URL + "/v1", Model: "m", Mode: mode, MaxTokens: 500}}, policy.Options{Environment: "ticket",
+		Concurrency: concurrency, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return factory
+}
+
+// simple classifies each ticket as billing of medium priority, and closes it with one sentence.
+func simple(t *testing.T) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Messages []struct{ Role string }
+			Tools    []scripted.Tool
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		action := `{"action_type": "classify", "category": "billing", "priority": "medium"}`
+		if slices.ContainsFunc(asked.Messages, func(m struct{ Role string }) bool { return m.Role == "assistant" }) {
+			action = `{"action_type": "resolve", "message": "Thank you for your message, we will look into it."}`
+		}
+		message := map[string]any{"role": "assistant", "content": action}
+		if asked.Tools != nil {
+			call, err := scripted.Call(asked.Tools, "call-1", json.RawMessage(action))
+			if err != nil {
+				t.Error(err)
+			}
+			message["content"], message["tool_calls"] = "I see.", []any{call}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "x", "object": "chat.completion", "model": "m",
+			"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": "stop"}},
+			"usage":   map[string]any{"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}})
+	})
+}
+
+// The same agent has the same score behind every endpoint, with tools and without.
+func TestDialects(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	_, pod := serve(t, kind, 0)
+	p := only(t, kind, "ticket-resolve", 2, 1)
+	dialects := slices.Concat([]dialect.Dialect{{Name: "plain", Source: "-"}}, dialect.Servers(), dialect.Providers())
+	if len(dialects) < 26 {
+		t.Errorf("%d dialects", len(dialects))
+	}
+	for i, d := range dialects {
+		for _, mode := range []policy.Mode{policy.ModeTools, policy.ModeJSON} {
+			t.Run(fmt.Sprintf("%s by %s", d.Name, mode), func(t *testing.T) {
+				if d.Source == "" {
+					t.Error("nothing says that it answers so")
+				}
+				cfg := config(t, p, policy.Null, pod)
+				cfg.EpisodeAttempts, cfg.Concurrency = 1, 1
+				cfg.Plan.Run = fmt.Sprintf("run-%d-%s", i, strings.ToLower(string(mode)))
+				cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+				cfg.Policy = agentAt(t, d.Wrap(simple(t)), 1, mode)
+				ledger, summary := run(t, cfg)
+				if ledger.Scored+ledger.Failed != 2 || ledger.Tasks[0].Sum != 2*420_000 {
+					t.Errorf("%d scored, %d failed, %+v, errored %+v", ledger.Scored, ledger.Failed, ledger.Tasks,
+						summary.Errored)
+				}
+			})
+		}
+	}
+}
+
+// Where a fifth of the answers is a failure of the endpoint, the scores are those of the model alone.
+func TestFaultsCostNoScore(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	_, pod := serve(t, kind, 0)
+	p := only(t, kind, "ticket-resolve", 40, 2)
+	var sums []int64
+	for _, faulty := range []bool{false, true} {
+		endpoint, err := scripted.New(policy.Heuristic, testkit.Catalog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint.Fault = func(err error) { t.Error(err) }
+		f := dialect.NewFaulty(endpoint)
+		cfg := config(t, p, policy.Null, pod)
+		cfg.Plan.Run = fmt.Sprint("run-faulty-", faulty)
+		if cfg.Policy = agentAt(t, endpoint, 4, policy.ModeTools); faulty {
+			cfg.Policy = agentAt(t, f, 4, policy.ModeTools)
+		}
+		ledger, summary := run(t, cfg)
+		sums = append(sums, ledger.Tasks[0].Sum)
+		if ledger.Scored+ledger.Failed != p.Episodes() || len(summary.Errored) > 0 {
+			t.Errorf("%d scored, %d failed of %d, errored %+v", ledger.Scored, ledger.Failed, p.Episodes(), summary.Errored)
+		}
+		if faulty && f.Kinds() < dialect.Faults*3/4 {
+			t.Errorf("%d of %d faults were injected", f.Kinds(), dialect.Faults)
+		}
+	}
+	if sums[0] != sums[1] || sums[0] == 0 {
+		t.Errorf("the sum is %s, and %s with faults", score.Decimal(sums[0]), score.Decimal(sums[1]))
+	}
+}

@@ -1,0 +1,111 @@
+package dialect
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+// faults are answers that are none of the model's.
+var faults = newFaults()
+
+// Faults is the number of kinds.
+var Faults = len(faults)
+
+func newFaults() []func(w http.ResponseWriter, plain []byte) {
+	say := func(status int, body string, header ...string) func(http.ResponseWriter, []byte) {
+		return func(w http.ResponseWriter, _ []byte) {
+			for i := 0; i+1 < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
+	}
+	swap := func(old, new string) func(http.ResponseWriter, []byte) {
+		return func(w http.ResponseWriter, plain []byte) {
+			fmt.Fprint(w, strings.Replace(string(plain), old, new, 1))
+		}
+	}
+	return []func(http.ResponseWriter, []byte){
+		say(429, `{"error": {"message": "slow down"}}`, "Retry-After", "15.5"),
+		say(429, `{"error": {"message": "Rate limit reached. Please try again in 7.66s."}}`,
+			"X-RateLimit-Reset-Tokens", "6m0s"),
+		say(500, `{"error": {"message": "The server had an error processing your request", "type": "server_error"}}`),
+		say(502, "<html>bad gateway</html>"), say(503, ""), say(529, `{"type":"error","error":{"type":"overloaded_error"}}`),
+		say(408, ""), say(424, `{"error": "Request failed during generation", "error_type": "generation"}`), say(499, ""),
+		say(400, `{"error": {"message": "The upstream is temporarily unavailable"}}`),
+		say(200, `{"error": {"code": 429, "message": "Rate limited"}}`),
+		say(200, `{"error": {"code": 502, "message": "Provider returned error", "metadata": {"raw": "upstream"}}}`),
+		say(200, `{"error": "overloaded"}`), say(200, `{"object": "error", "message": "engine is dead", "code": 50001}`),
+		say(200, ""), say(200, "{}"), say(200, "<html>maintenance</html>"), say(200, `{"choices": []}`),
+		say(200, `{"choices": null}`), say(200, `{"choices": [{"finish_reason": "stop"}]}`), say(200, `"hello"`),
+		say(200, `{"choices": [{"message": {"role": "assistant", "content": null}, "finish_reason": "stop"}]}`),
+		say(200, `{"choices": [{"message": {"role": "assistant", "content": ""}, "finish_reason": "load"}]}`),
+		say(200, `{"choices": [{"message": {"content": "", "tool_calls": 7}, "finish_reason": "stop"}]}`),
+		say(200, `{"choices": [{"message": {"content": "I"}, "finish_reason": "error", "error": {"code": 502}}]}`),
+		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "insufficient_system_resource"}]}`),
+		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "tool_calls"}], "usage": `+
+			`{"completion_tokens": 9}}`),
+		say(200, "data: {\"choices\": [{\"delta\": {\"content\": \"I\"}}]}\n\n", "Content-Type", "text/event-stream"),
+		say(200, "data: {\"error\": {\"code\": 503, \"message\": \"lost\"}}\n\n", "Content-Type", "text/event-stream"),
+		swap(`"stop"`, `"error"`), swap(`"stop"`, `"abort"`), swap(`"choices"`, `"error":{"message":"lost"},"choices"`),
+		func(w http.ResponseWriter, plain []byte) { _, _ = w.Write(plain[:len(plain)/2]) },
+		func(w http.ResponseWriter, plain []byte) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(plain)))
+			_, _ = w.Write(plain[:len(plain)/2])
+			panic(http.ErrAbortHandler)
+		},
+	}
+}
+
+// Faulty answers a fifth of the requests with one of the faults. Which, follows from the request
+// and from how often it was sent.
+type Faulty struct {
+	plain http.Handler
+
+	mu       sync.Mutex
+	sent     map[string]int
+	injected map[int]int
+}
+
+// NewFaulty makes a faulty endpoint in front of another one.
+func NewFaulty(plain http.Handler) *Faulty {
+	return &Faulty{plain: plain, sent: map[string]int{}, injected: map[int]int{}}
+}
+
+// Kinds returns how many kinds of faults have been injected.
+func (f *Faulty) Kinds() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.injected)
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	f.sent[string(body)]++
+	sum := sha256.Sum256(fmt.Appendf(body, "%d", f.sent[string(body)]))
+	faulty, which := sum[0] < 51, int(sum[1])%Faults // 51 of 256
+	if faulty {
+		f.injected[which]++
+	}
+	f.mu.Unlock()
+	recorded := httptest.NewRecorder()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	f.plain.ServeHTTP(recorded, r)
+	if !faulty {
+		_, _ = w.Write(recorded.Body.Bytes())
+		return
+	}
+	faults[which](w, recorded.Body.Bytes())
+}

@@ -153,7 +153,11 @@ func (a *Accumulator) MarshalText() ([]byte, error) {
 	if a.empty() {
 		return []byte{}, nil
 	}
-	return []byte(base64.StdEncoding.EncodeToString(bitstream.Encode(accumulatorVersions.Newest, a.code))), nil
+	version := accumulatorVersions.Newest
+	if a.Mute == 0 {
+		version = accumulatorVersions.Oldest // which the release before reads after a rollback
+	}
+	return []byte(base64.StdEncoding.EncodeToString(bitstream.Encode(version, a.code))), nil
 }
 
 func (a *Accumulator) empty() bool {

@@ -271,6 +271,8 @@ func TestSumsOutliveTheirRelease(t *testing.T) {
 	var sums Accumulator
 	sums.Fold(fullLedger(t, 2))
 	sums.Plan = FingerprintOf([]byte("{}"))
+	plain := text(t, &sums)
+	sums.Mute = 1
 	stored := text(t, &sums)
 	before := accumulatorVersions
 	t.Cleanup(func() { accumulatorVersions = before })
@@ -293,5 +295,9 @@ func TestSumsOutliveTheirRelease(t *testing.T) {
 		t.Error("an older release reads what it doesn't know")
 	} else if _, other := errors.AsType[*bitstream.VersionError](err); !other {
 		t.Errorf("error %v, want a VersionError", err)
+	}
+	accumulatorVersions.Newest = accumulatorVersions.Oldest
+	if err := again.UnmarshalText([]byte(plain)); err != nil {
+		t.Errorf("the release before can't read sums without what it doesn't know: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -161,24 +160,6 @@ func (w *worker) play(ctx context.Context, j job) error {
 	}
 	s.retry(j, failed.class)
 	return nil
-}
-
-// ClassMute names episodes in which no answer of the agent was an action. They are scored.
-const ClassMute = "no_action"
-
-// noteMute counts the episode if no answer in it was an action, and logs the first. The last one
-// ended the episode.
-func (s *shard) noteMute(j job, p played) {
-	turns := p.turns
-	if p.end.Metadata.Outcome != score.Failed || len(turns) != episode.MaxInvalidActions ||
-		slices.ContainsFunc(turns[:len(turns)-1], func(t record.Turn) bool { return t.Refused == "" }) {
-		return
-	}
-	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
-		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
-	s.mu.Lock()
-	s.mute++
-	s.mu.Unlock()
 }
 
 // retry counts a further attempt at a job and returns it to the queue.

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -137,7 +138,7 @@ func TestErrors(t *testing.T) {
 				tc.class = Rejected
 			}
 			_, err := c.Send(t.Context(), asked(), 0)
-			e, ok := err.(*Error)
+			e, ok := errors.AsType[*Error](err)
 			if !ok || e.Class != tc.class || e.Lacks != tc.lacks || e.After != tc.after || c.Lacks() != tc.lacks ||
 				e.Anew != (tc.lacks != 0) {
 				t.Errorf("got %+v, want %v, lacks %b, after %v", err, tc.class, tc.lacks, tc.after)

@@ -12,6 +12,20 @@ func crd(schema string) string {
   properties: {spec: ` + schema + `}}}}]}}`
 }
 
+func TestWidens(t *testing.T) {
+	for _, test := range []struct {
+		before, after string
+		want          bool
+	}{
+		{"^a$", "^a$", true}, {"^a$", `^a(\?b=[c.]+)?$`, true}, {"^a$", "^a(b)$", false}, {"^a", "^a(b)?$", false},
+		{"^a$", "^a(b)?c$", false}, {"", "^a$", false}, {"^a$", "^b(c)?$", false}, {"^a$", "^a(b)?(c)?d?$", false},
+	} {
+		if got := widens(test.before, test.after); got != test.want {
+			t.Errorf("widens(%q, %q) = %v", test.before, test.after, got)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	const spec = `{type: object, required: [a], properties: {
   a: {type: string, enum: [x, w], maxLength: 5, pattern: "^x"}, b: {type: array, minItems: 1, items: {type: integer}},

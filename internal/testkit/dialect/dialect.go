@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 )
 
@@ -156,10 +157,8 @@ func strict(status int, body string) func(*http.Request, Object) (int, string) {
 // history refuses a conversation in which a message of the model isn't as it should be.
 func history(wrong func(message Object) bool, status int, body string) func(*http.Request, Object) (int, string) {
 	return func(_ *http.Request, asked Object) (int, string) {
-		for _, m := range messages(asked, "assistant") {
-			if wrong(m) {
-				return status, body
-			}
+		if slices.ContainsFunc(messages(asked, "assistant"), wrong) {
+			return status, body
 		}
 		return 0, ""
 	}

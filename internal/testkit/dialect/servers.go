@@ -3,7 +3,9 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -135,13 +137,13 @@ func parameters(arguments, format string) string {
 	if err := json.Unmarshal([]byte(arguments), &members); err != nil {
 		return err.Error()
 	}
-	out := ""
-	for name, value := range members {
-		if value != nil {
-			out += fmt.Sprintf(format, name, value)
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if members[name] != nil {
+			fmt.Fprintf(&out, format, name, members[name])
 		}
 	}
-	return out
+	return out.String()
 }
 
 // objects writes arguments as objects.

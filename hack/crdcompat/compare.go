@@ -53,8 +53,8 @@ func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []stri
 		}), "%s is no longer allowed", value.Raw)
 	}
 	report(len(before.Enum) == 0 && len(after.Enum) > 0, "the values are now limited")
-	report(after.Pattern != "" && !widens(before.Pattern, after.Pattern), "the pattern was %q and is %q", before.Pattern,
-		after.Pattern)
+	report(after.Pattern != "" && !widens(before.Pattern, after.Pattern), "the pattern was %q and is %q",
+		before.Pattern, after.Pattern)
 	report(raised(before.Minimum, after.Minimum) || raised(before.MinLength, after.MinLength) ||
 		raised(before.MinItems, after.MinItems) || raised(before.MinProperties, after.MinProperties),
 		"a minimum is raised")
@@ -67,8 +67,8 @@ func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []stri
 // optionalEnd matches an optional group without inner groups, and the end of a pattern.
 var optionalEnd = regexp.MustCompile(`^\([^()]*\)\?\$$`)
 
-// widens reports whether a pattern plainly accepts all that the one before accepted: it is the same,
-// or has an optional group before its end.
+// widens reports whether a pattern plainly accepts all that the one before accepted: it is the
+// same, or has an optional group before its end.
 func widens(before, after string) bool {
 	added, ok := strings.CutPrefix(after, strings.TrimSuffix(before, "$"))
 	return before == after || ok && strings.HasSuffix(before, "$") && optionalEnd.MatchString(added)

@@ -94,7 +94,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Where a fifth of the answers is a failure of the endpoint, the scores are those of the model alone.
+// Where a fifth of the answers is a failure of the endpoint, the scores are those of the model
+// alone.
 func TestFaultsCostNoScore(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)

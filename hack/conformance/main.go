@@ -213,8 +213,8 @@ func (r *runner) build(ctx context.Context) error {
 	if err := os.Mkdir(r.programs(), 0o750); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o", r.programs()},
-		wanted...)...); err != nil {
+	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o",
+		r.programs()}, wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}
 	if r.wants(suiteOpenEnv) {

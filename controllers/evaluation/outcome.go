@@ -87,7 +87,8 @@ func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c
 	if !c.Complete {
 		return Outcome{}, false
 	}
-	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status) + muteMessage(c.Mute, status)}, true
+	message := completedMessage(c.Why, status) + muteMessage(c.Mute, status)
+	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), message}, true
 }
 
 // TooManyErrored reports whether more episodes of a plan errored than retries.maxErroredPercent

@@ -129,8 +129,8 @@ func ClassOf(err error) Class {
 	return Unsent
 }
 
-// NewError classifies a failed request. The response is nil if there was none. A time in its headers
-// is relative to now.
+// NewError classifies a failed request. The response is nil if there was none. A time in its
+// headers is relative to now.
 func NewError(ctx context.Context, err error, response *http.Response, now time.Time) *Error {
 	e := &Error{Err: err}
 	switch {

@@ -49,14 +49,16 @@ var (
 			`(prompt|input|request|conversation|messages?) (is|are|was) too (long|large)|reduce the length|` +
 			`maximum (prompt|input|model) length|too many (input )?tokens|token count.{0,80}exceed|` +
 			`exceeds?.{0,60}(max_num_tokens|tokens allowed)|max_new_tokens. must be|longer than the (maximum|model)|` +
-			`must have less than \d+ tokens|string_above_max_length|tokens to keep from|range of input length`), notThrottled},
+			`must have less than \d+ tokens|string_above_max_length|tokens to keep from|` +
+			`range of input length`), notThrottled},
 		{Filtered, regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation|` +
 			`moderation|flagged|guardrail|data_inspection_failed`), undecided},
 	}
 	ofServices = []meaning{
 		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|too many requests|throttl|resource_exhausted`), undecided},
 		{ServerError, regexp.MustCompile(`(?i)overloaded|temporarily|unavailable|(again|retry) (later|in \d)|` +
-			`timed? ?out|server[_ ]error|upstream|no (healthy|available)|internal error|(is|still) loading`), undecided},
+			`timed? ?out|server[_ ]error|upstream|no (healthy|available)|internal error|` +
+			`(is|still) loading`), undecided},
 	}
 )
 
@@ -137,7 +139,8 @@ func (a *Answer) decide(odd error) *Error {
 		known = true
 		switch {
 		case ending.class != Completed:
-			return &Error{Class: ending.class, Err: fmt.Errorf("the answer ended with finish_reason %.60q", a.FinishReason)}
+			err := fmt.Errorf("the answer ended with finish_reason %.60q", a.FinishReason)
+			return &Error{Class: ending.class, Err: err}
 		case ending.slip:
 			a.Slip = "the answer ended with finish_reason " + a.FinishReason
 		case ending.refusal && a.Refusal == "":

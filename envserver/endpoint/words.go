@@ -29,8 +29,8 @@ func startOf(body io.Reader) []byte {
 	return data
 }
 
-// isSecret reports whether a key is removed from texts. A short one of letters alone is what servers
-// without keys ask for, and a word or a part of words in any text.
+// isSecret reports whether a key is removed from texts. A short one of letters alone is what
+// servers without keys ask for, and a word or a part of words in any text.
 func isSecret(key string) bool {
 	return len(key) >= 8 || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })
 }

@@ -407,7 +407,8 @@ func secretsOf(t *testing.T, c *scenarios.Catalog) []string {
 	return secrets
 }
 
-// The tools and the schema are those of the actions that the task allows, each with its own members.
+// The tools and the schema are those of the actions that the task allows, each with its own
+// members.
 func TestActionsOfTheTask(t *testing.T) {
 	const first = `{"allowed_actions": ["classify", "escalate"]}`
 	agent, asked := model(t, nil, answer)

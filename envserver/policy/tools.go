@@ -95,14 +95,16 @@ func toolsOf(schema json.RawMessage) ([]tool, error) {
 	return tools, nil
 }
 
-// allowedBy returns the tools that the task allows, as its first observation lists them; all of them
-// if it lists none.
+// allowedBy returns the tools that the task allows, as its first observation lists them; all of
+// them if it lists none.
 func allowedBy(observation json.RawMessage, known []tool) []tool {
 	var seen struct {
 		Allowed []string `json:"allowed_actions"`
 	}
 	_ = json.Unmarshal(observation, &seen) // an observation of another form lists none
-	allowed := slices.DeleteFunc(slices.Clone(known), func(t tool) bool { return !slices.Contains(seen.Allowed, t.Name) })
+	allowed := slices.DeleteFunc(slices.Clone(known), func(t tool) bool {
+		return !slices.Contains(seen.Allowed, t.Name)
+	})
 	if len(allowed) == 0 {
 		return known
 	}

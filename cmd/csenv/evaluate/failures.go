@@ -64,8 +64,8 @@ func (l *failureLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 // WithGroup ignores groups.
 func (l *failureLog) WithGroup(string) slog.Handler { return l }
 
-// print lists the failed attempts by class, with the first error of each, and the episodes without an
-// action of those with a score.
+// print lists the failed attempts by class, with the first error of each, and the episodes
+// without an action of those with a score.
 func (l *failureLog) print(w io.Writer, graded int64) {
 	for _, class := range view.SortedKeys(l.counts) {
 		if class == rollout.ClassMute {

@@ -26,8 +26,8 @@ import (
 const (
 	// quietTimeout is the maximum time until all sessions have ended after the last client has
 	// closed its connection.
-	quietTimeout = 10 * time.Second
-	stopTimeout  = 10 * time.Second
+	quietTimeout = time.Minute
+	stopTimeout  = 2 * time.Minute
 	// token is the value for the server that requires a token.
 	token = "a-token-of-this-run"
 )

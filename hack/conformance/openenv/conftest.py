@@ -67,7 +67,7 @@ class Server:
         query = {"tag": tag, "run": "00000000-0000-0000-0000-000000000007", "pass_score": 800000, "instance": instance, "ack": ack}
         return self.operations("/rollouts?" + urllib.parse.urlencode(query))
 
-    def wait_for_sessions(self, number, seconds=5):
+    def wait_for_sessions(self, number, seconds=60):
         deadline = time.monotonic() + seconds
         while (active := self.sessions()) != number:
             assert time.monotonic() < deadline, f"{active} sessions after {seconds} s, want {number}"

@@ -29,3 +29,5 @@ def test_policy_learns_and_its_run_gets_the_episodes(ticket, monkeypatch):
     collected = ticket.rollouts(run)
     assert trainer.tally.scored == UPDATES * learn.TICKETS * learn.GROUP and trainer.tally.errored == trainer.tally.lost == 0
     assert collected["ledger"] and collected["active"] == collected["dropped"] == 0, "the run gets the training episodes"
+    after = ticket.rollouts(run, instance=collected["instance"], ack=collected["segment"])
+    assert after["ledger"] is None, "an acknowledged segment isn't returned again"

@@ -132,10 +132,10 @@ def test_slot_of_a_disconnected_client_is_freed_immediately(small):
         with small.socket() as gone:
             gone.ask("reset", {"seed": 1})
             gone.ws.socket.shutdown(2)
-        small.wait_for_sessions(0, seconds=1)
+        small.wait_for_sessions(0)
         with small.socket() as env:
             assert env.ask("state")["type"] == "state"
-        small.wait_for_sessions(0, seconds=1)
+        small.wait_for_sessions(0)
 
 
 def test_idle_session_ends_with_its_connection_and_a_reason(brief):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,5 +55,32 @@ func TestWorkflowsOnlyCallTheMakefile(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The nightly workflow has a job for each part of the deep suite.
+func TestNightlyRunsEveryPart(t *testing.T) {
+	listed, err := exec.CommandContext(t.Context(), "../deep.sh", "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(listed)) {
+		want = append(want, strings.Fields(line)[0])
+	}
+	text, err := os.ReadFile("../../.github/workflows/nightly.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nightly struct {
+		Jobs map[string]struct {
+			Strategy struct{ Matrix struct{ Part []string } }
+		}
+	}
+	if err := yaml.Unmarshal(text, &nightly); err != nil {
+		t.Fatal(err)
+	}
+	if got := nightly.Jobs["deep"].Strategy.Matrix.Part; !slices.Equal(got, want) {
+		t.Errorf("the workflow runs %v, the parts are %v", got, want)
 	}
 }

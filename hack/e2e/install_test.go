@@ -64,6 +64,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 			kubectl(ctx, "delete", "namespace", systemNamespace, "--ignore-not-found", timeout)
 			installOperator(ctx)
 		}, NodeTimeout(specBound))
+		createModelKey(ctx)
 		By("listing the objects of the cluster")
 		kubectl(ctx, "apply", "-f", "../../config/manager/namespace.yaml")
 		Eventually(ctx, func(g Gomega) {
@@ -104,10 +105,6 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 	}, SpecTimeout(specBound))
 
 	It("leaves nothing behind when it is uninstalled, not even while a run is played", func(ctx SpecContext) {
-		createModelKey(ctx)
-		DeferCleanup(func(ctx SpecContext) {
-			kubectl(ctx, "-n", namespace, "delete", "secret", "scripted", "--ignore-not-found")
-		})
 		playHeld(ctx, "long", "support")
 		By("uninstalling the release")
 		helm(ctx, "uninstall", "csenv", "--wait", "--timeout=4m")

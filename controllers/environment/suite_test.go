@@ -35,6 +35,7 @@ func TestSuite(t *testing.T) {
 	reporter.NoColor = true
 	suite.RandomSeed = 1 // the same order in every run
 	SetDefaultEventuallyTimeout(2 * time.Minute)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	RunSpecs(t, "CustomerSupportEnv", suite, reporter)
 }
 

@@ -38,6 +38,7 @@ func TestAgainstAPIServer(t *testing.T) {
 	reporter.NoColor = true
 	suite.RandomSeed = 1 // the same order in every run
 	SetDefaultEventuallyTimeout(2 * time.Minute)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	RunSpecs(t, "EvaluationRun", suite, reporter)
 }
 

@@ -65,6 +65,7 @@ func TestE2E(t *testing.T) {
 	logf.SetLogger(GinkgoLogr)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	SetDefaultEventuallyTimeout(bound)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	suite, reporter := GinkgoConfiguration()
 	suite.RandomSeed = order
 	RunSpecs(t, "csenv on a real node", suite, reporter)

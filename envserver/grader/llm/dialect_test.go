@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -26,12 +27,17 @@ func gullibleEndpoint(t *testing.T) http.Handler {
 	})
 }
 
-// judgeAt makes a judge that doesn't wait between attempts.
+// judgeAt makes a judge that doesn't wait between attempts. Its requests depend on the endpoint's
+// URL, so that has no port, which differs from run to run.
 func judgeAt(t *testing.T, endpoint http.Handler) *Judge {
 	t.Helper()
 	server := httptest.NewServer(endpoint)
 	t.Cleanup(server.Close)
-	j, err := New(Config{BaseURL: server.URL + "/v1", Model: "m", Votes: 1, CacheMode: CacheOff,
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	j, err := New(Config{BaseURL: "http://model.test/v1", Model: "m", Votes: 1, CacheMode: CacheOff,
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}, Random: func() float64 { return 0 },
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,17 @@ func (r Request) Task() string {
 	return task
 }
 
+// turn counts the model's turns of the episode from 1.
+func (r Request) turn() int {
+	turn := 1
+	for _, m := range r.Messages {
+		if m.Role == "assistant" {
+			turn++
+		}
+	}
+	return turn
+}
+
 // Trial reports whether the request tries the endpoint and plays no episode.
 func (r Request) Trial() bool { return len(r.Messages) == 1 && r.Tools == nil && r.Raw["seed"] == nil }
 
@@ -212,7 +223,7 @@ func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, e
 	if asked.Tools == nil {
 		return map[string]any{"role": "assistant", "content": "Here it is:\n```json\n" + string(action) + "\n```"}, nil
 	}
-	call, err := Call(asked.Tools, fmt.Sprintf("call-%d", asked.N), action)
+	call, err := Call(asked.Tools, fmt.Sprintf("call-%d", asked.turn()), action)
 	return map[string]any{"role": "assistant", "content": "I think so.", "tool_calls": []any{call}}, err
 }
 

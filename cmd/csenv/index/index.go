@@ -76,6 +76,10 @@ type Index struct {
 	mu     sync.Mutex
 	stores map[string]*results.Store
 	loaded []*table // the last one was used last
+	// sums are those that no update has stored yet, and unread the segments that the update under
+	// way has still to read, both by run.
+	sums   map[int64]summed
+	unread map[int64]int
 }
 
 // Path is the default file of the index of some locations, below the user's cache folder.
@@ -106,6 +110,28 @@ func Open(ctx context.Context, path string) (*Index, error) {
 	return x, nil
 }
 
+// maxFiles bounds the files of OpenDefault.
+const maxFiles = 16
+
+// OpenDefault opens the first default file of the index of some locations that no other process
+// uses, so that several processes can show the same store.
+func OpenDefault(ctx context.Context, locations ...string) (*Index, error) {
+	first, err := Path(locations...)
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; ; n++ {
+		path := first
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d.db", strings.TrimSuffix(first, ".db"), n)
+		}
+		x, err := Open(ctx, path)
+		if n == maxFiles || !errors.Is(err, ErrInUse) {
+			return x, err
+		}
+	}
+}
+
 // ErrInUse means that another process has opened the index.
 var ErrInUse = errors.New("another csenv uses it: stop that one, or choose another file")
 
@@ -117,7 +143,7 @@ func open(ctx context.Context, path string) (*Index, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { //nolint:gosec // the user's own folder
 		return nil, err
 	}
-	x := &Index{path: path, stores: map[string]*results.Store{}}
+	x := &Index{path: path, stores: map[string]*results.Store{}, sums: map[int64]summed{}, unread: map[int64]int{}}
 	if x.lock, err = takeLock(ctx, path+".lock"); err != nil {
 		return nil, err
 	}

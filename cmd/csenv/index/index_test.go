@@ -392,6 +392,72 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// An update may be asked for the figures of all runs whenever it reports its progress.
+func TestRunsDuringAnUpdate(t *testing.T) {
+	folder := t.TempDir()
+	for n := range 3 {
+		writeStore(t, folder, fmt.Sprintf("ns/run-0a1b2c3%d", n))
+	}
+	x := openIndex(t, filepath.Join(t.TempDir(), "i.db"))
+	calls, begun := 0, false
+	if err := x.Update(t.Context(), folder, func(p Progress) {
+		calls++
+		runs, err := x.Runs(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		unread := 0
+		for _, r := range runs {
+			if r.Err != nil {
+				t.Errorf("run %s: %v", r.ID, r.Err)
+			}
+			unread += r.Unread
+			begun = begun || r.Unread > 0 && r.Unread < r.Segments
+		}
+		if len(runs) != 3 || unread != p.AllSegments-p.Segments {
+			t.Errorf("%d runs with %d unread segments after %+v", len(runs), unread, p)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if calls < 2 || !begun {
+		t.Errorf("%d calls, a run partly read: %v", calls, begun)
+	}
+	runs, err := x.Runs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if r.Unread != 0 {
+			t.Errorf("run %s has %d unread segments", r.ID, r.Unread)
+		}
+	}
+}
+
+// A second process has an index of its own.
+func TestDefaultFiles(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	folder := t.TempDir()
+	writeStore(t, folder, runID)
+	var all []*Index
+	for range 2 {
+		x, err := OpenDefault(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		update(t, x, folder)
+		all = append(all, x)
+	}
+	first, err := Path(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[0].path != first || all[1].path == first {
+		t.Errorf("files %s and %s, the first is %s", all[0].path, all[1].path, first)
+	}
+}
+
 func TestUnusableFilesAreReplaced(t *testing.T) {
 	folder := t.TempDir()
 	writeStore(t, folder, runID)

@@ -40,7 +40,12 @@ const selectRuns = "SELECT id, location, folder, pass, segments FROM runs"
 
 // runsAt lists the runs of a location, or all runs for "", by location and folder.
 func (x *Index) runsAt(ctx context.Context, location string) ([]run, error) {
-	rows, err := x.db.QueryContext(ctx, selectRuns+" WHERE ?1 IN ('', location) ORDER BY location, folder", location)
+	return x.listRuns(ctx, "?1 IN ('', location)", location)
+}
+
+// listRuns lists the runs that meet a condition, by location and folder.
+func (x *Index) listRuns(ctx context.Context, condition, value string) ([]run, error) {
+	rows, err := x.db.QueryContext(ctx, selectRuns+" WHERE "+condition+" ORDER BY location, folder", value)
 	if err != nil {
 		return nil, x.explain(err)
 	}
@@ -104,6 +109,8 @@ type StoredRun struct {
 	// in no figure.
 	Problems int64
 	Problem  string
+	// Unread are the stored segments that the update under way has still to read, of Segments.
+	Unread, Segments int
 }
 
 // Runs returns the runs of all locations.
@@ -114,7 +121,8 @@ func (x *Index) Runs(ctx context.Context) ([]StoredRun, error) {
 	}
 	stored := make([]StoredRun, len(runs))
 	for i, r := range runs {
-		made := StoredRun{ID: r.id(), Location: r.location}
+		made := StoredRun{ID: r.id(), Location: r.location, Unread: x.unreadOf(r.number)}
+		made.Segments = r.segments + made.Unread
 		if err := x.db.QueryRowContext(ctx, "SELECT coalesce(sum(problems), 0), coalesce(max(problem), '') FROM "+
 			"segments WHERE run = ?", r.number).Scan(&made.Problems, &made.Problem); err != nil {
 			return nil, x.explain(err)
@@ -125,6 +133,12 @@ func (x *Index) Runs(ctx context.Context) ([]StoredRun, error) {
 		stored[i] = made
 	}
 	return stored, nil
+}
+
+func (x *Index) unreadOf(run int64) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.unread[run]
 }
 
 // load returns a run with its figures, scores by scenario and comparison, as source.Flags.Find
@@ -220,7 +234,14 @@ func (d *reader) Episodes(ctx context.Context, folder string) iter.Seq2[record.E
 	}
 }
 
-// Sum sums up a run from the index, unless it has done so since the last new segment.
+// summed is the sum of the first segments of a run, as JSON.
+type summed struct {
+	segments int
+	text     []byte
+}
+
+// Sum sums up a run from the index, unless that was done since the last new segment. It writes
+// nothing: an update stores the sum.
 func (d *reader) Sum(ctx context.Context, folder string, plan score.Plan) (*source.Sum, error) {
 	if _, err := source.LedgerKey(plan); err != nil {
 		return nil, err
@@ -229,23 +250,73 @@ func (d *reader) Sum(ctx context.Context, folder string, plan score.Plan) (*sour
 	if err != nil {
 		return nil, err
 	}
-	var text []byte
-	sum := &source.Sum{}
-	err = d.x.db.QueryRowContext(ctx, "SELECT sum FROM runs WHERE id = ? AND summed = segments", r.number).Scan(&text)
-	if err == nil && json.Unmarshal(text, sum) == nil {
-		return sum, nil
-	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, d.x.explain(err)
-	}
-	var segments int
-	if sum, segments, err = d.x.sum(ctx, r, plan); err != nil {
+	kept, err := d.x.keptSum(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	if text, err = json.Marshal(sum); err == nil {
-		_, err = d.x.db.ExecContext(ctx, "UPDATE runs SET sum = ?, summed = ? WHERE id = ?", text, segments, r.number)
+	sum := &source.Sum{}
+	if kept.segments == r.segments && json.Unmarshal(kept.text, sum) == nil {
+		return sum, nil
 	}
-	return sum, d.x.explain(err)
+	sum, segments, err := d.x.sum(ctx, r, plan)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(sum)
+	if err != nil {
+		return nil, fmt.Errorf("summing up run %s: %w", r.id(), err)
+	}
+	d.x.mu.Lock()
+	defer d.x.mu.Unlock()
+	if d.x.sums[r.number].segments <= segments {
+		d.x.sums[r.number] = summed{segments, text}
+	}
+	return sum, nil
+}
+
+// keptSum is the sum of a run in memory, or else that in the file. Its segments are -1 if there is
+// none.
+func (x *Index) keptSum(ctx context.Context, r run) (summed, error) {
+	x.mu.Lock()
+	kept, found := x.sums[r.number]
+	x.mu.Unlock()
+	if found {
+		return kept, nil
+	}
+	err := x.db.QueryRowContext(ctx, "SELECT summed, sum FROM runs WHERE id = ?", r.number).Scan(&kept.segments,
+		&kept.text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return summed{segments: -1}, nil
+	}
+	return kept, x.explain(err)
+}
+
+// storeSums stores the sums of the runs of a location that have new segments, for the next process.
+func (x *Index) storeSums(ctx context.Context, location string) error {
+	runs, err := x.listRuns(ctx, "location = ? AND summed <> segments", location)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		// A run whose sum can't be computed says so where it is shown.
+		if _, err := x.load(ctx, r); err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x.mu.Lock()
+		kept, fresh := x.sums[r.number]
+		x.mu.Unlock()
+		if !fresh {
+			continue
+		}
+		if _, err := x.db.ExecContext(ctx, "UPDATE runs SET sum = ?, summed = ? WHERE id = ?", kept.text, kept.segments,
+			r.number); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		delete(x.sums, r.number)
+		x.mu.Unlock()
+	}
+	return nil
 }
 
 // sum adds up the episodes that count, by shard and in the order in which they ended. It returns

@@ -38,9 +38,10 @@ func (p Progress) About() int64 {
 }
 
 const (
-	// batch is the number of segments, and batchTime the time, of a transaction.
-	batch     = 64
-	batchTime = 2 * time.Second
+	// batch is the number of segments of a transaction, and batchTime how long it waits for them.
+	// Another batch is held while one is written.
+	batch     = 32
+	batchTime = time.Second
 	// maxProblems bounds the errors that an update returns.
 	maxProblems = 10
 )
@@ -65,8 +66,8 @@ type parsed struct {
 }
 
 // Update reads the new segments of the store at a location, and forgets runs that are no longer
-// stored. Progress, if set, is called after each segment. Queries work meanwhile and see whole
-// segments. Runs and segments that can't be read are in the error, the others are indexed; the next
+// stored. Progress, if set, is called after each transaction: it may read the index. Queries work
+// meanwhile and see whole segments. Runs and segments that can't be read are in the error, the others are indexed; the next
 // update tries again.
 func (x *Index) Update(ctx context.Context, location string, progress func(Progress)) error {
 	x.updating.Lock()
@@ -79,12 +80,27 @@ func (x *Index) Update(ctx context.Context, location string, progress func(Progr
 	if err != nil {
 		return x.explain(err)
 	}
+	x.count(jobs)
+	defer x.count(nil)
 	failed, err := x.readAll(ctx, store, jobs, progress)
+	if err == nil {
+		err = x.storeSums(ctx, location)
+	}
 	if err != nil {
 		return x.explain(err)
 	}
 	problems = append(problems, failed...)
 	return errors.Join(problems[:min(len(problems), maxProblems)]...)
+}
+
+// count notes how many segments of each run are still to be read.
+func (x *Index) count(jobs []job) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.unread)
+	for _, j := range jobs {
+		x.unread[j.run.number]++
+	}
 }
 
 // list compares the store with the index, and returns the segments to read.
@@ -215,6 +231,9 @@ func (x *Index) addRun(ctx context.Context, store *results.Store, location, fold
 
 // forget deletes a run from the index.
 func (x *Index) forget(ctx context.Context, id int64) error {
+	x.mu.Lock()
+	delete(x.sums, id)
+	x.mu.Unlock()
 	return x.transact(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM docs WHERE rowid >= ? AND rowid < ?", docID(id, 0, 0),
 			docID(id+1, 0, 0))
@@ -251,7 +270,7 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 		done.AllBytes += j.segment.Size
 	}
 	workers, reading := errgroup.WithContext(ctx)
-	todo, read := make(chan job), make(chan parsed)
+	todo, read := make(chan job), make(chan parsed, batch)
 	workers.Go(func() error {
 		defer close(todo)
 		for _, j := range jobs {
@@ -275,11 +294,18 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 	var problems []error
 	workers.Go(func() error {
 		for done.Segments < len(jobs) {
-			failed, err := x.writeBatch(reading, read, &done, progress)
+			ready, err := collect(reading, read, len(jobs)-done.Segments)
+			if err != nil {
+				return err
+			}
+			failed, err := x.writeBatch(reading, ready, &done)
 			if err != nil {
 				return err
 			}
 			problems = append(problems, failed...)
+			if progress != nil {
+				progress(done)
+			}
 		}
 		return nil
 	})
@@ -324,10 +350,28 @@ func parse(ctx context.Context, store *results.Store, j job, text *words) parsed
 	return p
 }
 
+// collect waits for a segment, and takes those that follow soon, before a transaction begins.
+func collect(ctx context.Context, read <-chan parsed, left int) ([]parsed, error) {
+	var ready []parsed
+	var soon <-chan time.Time
+	for len(ready) < min(batch, left) {
+		select {
+		case p := <-read:
+			if ready = append(ready, p); soon == nil {
+				soon = time.After(batchTime)
+			}
+		case <-soon:
+			return ready, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return ready, nil
+}
+
 // writeBatch writes segments in one transaction, so that each is in the index as a whole or not at
-// all.
-func (x *Index) writeBatch(ctx context.Context, read <-chan parsed, done *Progress,
-	progress func(Progress)) (problems []error, err error) {
+// all. Nothing else is waited for within the transaction.
+func (x *Index) writeBatch(ctx context.Context, ready []parsed, done *Progress) (problems []error, err error) {
 	counts := map[*run]int{} // the segments of the runs after this transaction
 	err = x.transact(ctx, func(tx *sql.Tx) error {
 		add, err := tx.PrepareContext(ctx, "INSERT INTO docs (rowid, words) VALUES (?, ?)")
@@ -335,34 +379,30 @@ func (x *Index) writeBatch(ctx context.Context, read <-chan parsed, done *Progre
 			return err
 		}
 		defer add.Close()
-		end := time.Now().Add(batchTime)
-		for n := 0; n < batch && done.Segments < done.AllSegments && time.Now().Before(end); n++ {
-			var p parsed
-			select {
-			case p = <-read:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		for _, p := range ready {
 			if p.err != nil {
 				problems = append(problems, p.err)
 			} else if err := write(ctx, tx, add, p, counts); err != nil {
 				return err
 			}
-			done.Segments++
-			done.Bytes += p.segment.Size
-			done.Episodes += int64(len(p.lines))
-			if progress != nil {
-				progress(*done)
-			}
 		}
 		return nil
 	})
-	if err == nil {
-		for r, n := range counts {
-			r.segments = n
-		}
+	if err != nil {
+		return nil, err
 	}
-	return problems, err
+	for r, n := range counts {
+		r.segments = n
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range ready {
+		done.Segments++
+		done.Bytes += p.segment.Size
+		done.Episodes += int64(len(p.lines))
+		x.unread[p.run.number]--
+	}
+	return problems, nil
 }
 
 // write writes a segment.

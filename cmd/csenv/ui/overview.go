@@ -34,6 +34,8 @@ type overviewPage struct {
 	// shown ones, from 1.
 	Found, All, First, Last int
 	Newer, Older            string
+	// Reading means that stores are still being read.
+	Reading bool
 	// Clustered means that the cluster is a source, Public that texts of failures are left out.
 	Clustered, Public bool
 	Hints             []hint
@@ -142,7 +144,7 @@ func (s *site) overview(r *http.Request) (shown, error) {
 	slices.SortFunc(found.pools, func(a, b *v1alpha1.CustomerSupportEnv) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	if found.reading != "" {
+	if p.Reading = found.reading != ""; p.Reading {
 		p.Notices = append(p.Notices, notice{Text: found.reading})
 	}
 	p.Pools = view.Each(found.pools, s.poolRow)
@@ -292,6 +294,9 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	row.State, message = stateOf(r.EvaluationRun)
 	if row.State.Kind != "good" && !s.public {
 		row.Message = message
+	}
+	if unread := s.sources.unread(r); unread != "" {
+		row.State, row.Message = stateView{"Being read", "busy"}, unread
 	}
 	return row
 }

@@ -15,6 +15,8 @@ type runPage struct {
 	// Live is the path of the page's updates, "" if there are none.
 	Live   string
 	Events []event
+	// Unread says how much of the run is read while its store is being read, "" otherwise.
+	Unread string
 }
 
 func (s *site) run(r *http.Request) (shown, error) {
@@ -35,6 +37,6 @@ func (s *site) run(r *http.Request) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	p.Events = events
+	p.Events, p.Unread = events, s.sources.unread(run)
 	return shown{"run", run.Name, "run", p}, nil
 }

@@ -211,6 +211,14 @@ func (s *sources) episodes(run *source.LoadedRun) (*index.Index, string, error) 
 	}
 }
 
+// unread says how much of a stored run is read, "" if all is.
+func (s *sources) unread(run *source.LoadedRun) string {
+	if s.stored == nil {
+		return ""
+	}
+	return s.stored.unreadOf(runID(run.EvaluationRun))
+}
+
 // episode reads the record of an episode.
 func (s *sources) episode(ctx context.Context, run *source.LoadedRun, number int64) (record.Episode, error) {
 	x, id, err := s.episodes(run)

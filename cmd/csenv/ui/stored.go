@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 const (
@@ -26,19 +27,30 @@ type stored struct {
 	index     *index.Index
 	locations []string
 	changed   func()
+	// stale has a value if the figures are older than the index.
+	stale chan struct{}
+	// loading is held while figures are computed.
+	loading sync.Mutex
 
 	mu   sync.Mutex
 	runs []*source.LoadedRun
 	// byID has the runs by runID. Their ids in the index are the names of their folders, which may
 	// differ.
 	byID     map[string]index.StoredRun
-	progress map[string]index.Progress // of the locations that are being read
+	progress map[string]reading // of the locations that are being read
 	failures map[string]error
 	// ready is closed by open when there is something to show: a run, or an empty store.
 	ready chan struct{}
 	open  func()
-	// first waits until all stores were read once.
-	first sync.WaitGroup
+	// unread is the number of locations that were never read in full. first waits for them.
+	unread int
+	first  sync.WaitGroup
+}
+
+// reading is how far a location is read.
+type reading struct {
+	index.Progress
+	began time.Time
 }
 
 // openStored opens the index of stores and follows them until the context ends. The index is in a
@@ -51,47 +63,62 @@ func openStored(ctx context.Context, file string, locations []string, changed fu
 		}
 		_ = store.Close()
 	}
-	if file == "" {
-		var err error
-		if file, err = index.Path(locations...); err != nil {
-			return nil, err
-		}
+	open := func() (*index.Index, error) { return index.OpenDefault(ctx, locations...) }
+	if file != "" {
+		open = func() (*index.Index, error) { return index.Open(ctx, file) }
 	}
-	x, err := index.Open(ctx, file)
+	x, err := open()
 	if err != nil {
 		return nil, err
 	}
-	s := &stored{index: x, locations: locations, changed: changed, progress: map[string]index.Progress{},
-		failures: map[string]error{}, ready: make(chan struct{})}
+	s := &stored{index: x, locations: locations, changed: changed, stale: make(chan struct{}, 1),
+		progress: map[string]reading{}, failures: map[string]error{}, ready: make(chan struct{}), unread: len(locations)}
 	s.open = sync.OnceFunc(func() { close(s.ready) })
 	s.first.Add(len(locations))
+	go s.refresh(ctx)
 	for _, location := range locations {
 		go s.follow(ctx, location)
 	}
 	return s, nil
 }
 
+// refresh computes the figures again while stores are being read, beside the reading.
+func (s *stored) refresh(ctx context.Context) {
+	s.load(ctx) // what an earlier process has read
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.stale:
+		}
+		took := s.load(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(storeInterval, figuresShare*took)):
+		}
+	}
+}
+
 // follow reads new episodes of a store until the context ends.
 func (s *stored) follow(ctx context.Context, location string) {
-	s.load(ctx) // what an earlier process has read
-	settled := sync.OnceFunc(s.first.Done)
+	settled := sync.OnceFunc(func() {
+		s.set(func() { s.unread-- })
+		s.first.Done()
+	})
 	defer settled()
 	warmed := false
 	for ctx.Err() == nil {
-		var took time.Duration
-		last, told := time.Now(), time.Now()
 		read := 0
+		began := time.Now()
 		err := s.index.Update(ctx, location, func(p index.Progress) {
 			read = p.Segments
-			s.set(func() { s.progress[location] = p })
-			if time.Since(told) > liveInterval {
-				told = time.Now()
-				s.changed()
+			s.set(func() { s.progress[location] = reading{p, began} })
+			select {
+			case s.stale <- struct{}{}:
+			default:
 			}
-			if time.Since(last) > max(storeInterval, figuresShare*took) {
-				took = s.load(ctx)
-				last = time.Now()
-			}
+			s.changed()
 		})
 		s.mu.Lock()
 		same := errors.Is(err, s.failures[location]) || fmt.Sprint(err) == fmt.Sprint(s.failures[location])
@@ -102,6 +129,7 @@ func (s *stored) follow(ctx context.Context, location string) {
 		}
 		settled()
 		s.open()
+		s.changed()
 		if read > 0 || !warmed {
 			s.warm(ctx)
 			warmed = true
@@ -148,6 +176,8 @@ func (s *stored) set(change func()) {
 
 // load computes the figures of all runs, and returns how long it took.
 func (s *stored) load(ctx context.Context) time.Duration {
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	began := time.Now()
 	all, err := s.index.Runs(ctx)
 	var runs []*source.LoadedRun
@@ -209,12 +239,33 @@ func (s *stored) reading() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all index.Progress
+	var began time.Time
 	for _, p := range s.progress {
 		all.Episodes, all.Bytes, all.AllBytes = all.Episodes+p.Episodes, all.Bytes+p.Bytes, all.AllBytes+p.AllBytes
+		if began.IsZero() || p.began.Before(began) {
+			began = p.began
+		}
 	}
 	if all.Bytes == all.AllBytes {
+		if s.unread > 0 {
+			return "The store is being read."
+		}
 		return ""
 	}
-	return fmt.Sprintf("The store is being read: %s of about %s new episodes.", thousands(int(all.Episodes)),
+	text := fmt.Sprintf("The store is being read: %s of about %s new episodes", thousands(int(all.Episodes)),
 		thousands(int(all.About())))
+	if left, known := evaluation.TimeLeft(time.Since(began), all.Bytes, all.AllBytes); known {
+		text += fmt.Sprintf(", about %s left", max(left.Round(time.Second), time.Second))
+	}
+	return text + "."
+}
+
+// unreadOf says how much of a run is read, "" if all is.
+func (s *stored) unreadOf(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if run := s.byID[id]; run.Unread > 0 {
+		return fmt.Sprintf("%d of %d parts are read.", run.Segments-run.Unread, run.Segments)
+	}
+	return ""
 }

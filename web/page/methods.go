@@ -24,6 +24,7 @@ var methods = template.FuncMap{
 	"dimension": func(v interface{ Dimension() string }) string { return v.Dimension() },
 	"place":     func(v interface{ Place() string }) string { return v.Place() },
 	"playing":   func(v interface{ Playing() int64 }) int64 { return v.Playing() },
+	"points":    func(v interface{ PointsText() string }) string { return v.PointsText() },
 	"task":      func(v interface{ Task() string }) string { return v.Task() },
 
 	"after":     transcript.Excerpt.After,

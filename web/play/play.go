@@ -53,6 +53,8 @@ type Config struct {
 	Targets    func(r *http.Request) ([]Target, error)
 	// Layout returns the page around the data of a template.
 	Layout func(r *http.Request, title string, main any) page.Page
+	// Title says what a scenario is about, "" if that is unknown. It may be nil.
+	Title func(scenario string) string
 	// Closed says why playing is not possible, "" if it is.
 	Closed string
 	// Accepts, if not nil, reports whether a token is valid. Visitors must then enter one.
@@ -136,11 +138,16 @@ type startPage struct {
 	Chosen        *Target
 	Tasks         []string
 	Scenarios     []suggestion
-	Form          url.Values
+	// Choose shows the scenarios as a list to choose from.
+	Choose bool
+	Form   url.Values
 }
 
+// maxChoices bounds the scenarios of a list to choose from.
+const maxChoices = 1000
+
 // suggestion is a scenario of the server.
-type suggestion struct{ ID, About string }
+type suggestion struct{ ID, Title, About string }
 
 // start shows the form that begins a game.
 func (p *Playground) start(w http.ResponseWriter, r *http.Request, token string) {
@@ -168,6 +175,12 @@ func (p *Playground) startForm(w http.ResponseWriter, r *http.Request, token str
 			data.Chosen, data.Message = nil, sentence(err)
 		}
 		data.Tasks, data.Scenarios = offered(tasks)
+		for i := range data.Scenarios {
+			if of := &data.Scenarios[i]; p.cfg.Title != nil {
+				of.Title = p.cfg.Title(of.ID)
+			}
+		}
+		data.Choose = len(data.Scenarios) > 0 && len(data.Scenarios) <= maxChoices
 		// A link may name a scenario alone.
 		of := func(t client.Task) bool { return t.Scenario == data.Form.Get("scenario") }
 		if at := slices.IndexFunc(tasks, of); at >= 0 && data.Form.Get("task") == "" {
@@ -203,7 +216,7 @@ func offered(listed []client.Task) (tasks []string, scenarios []suggestion) {
 		at, known := place[t.Scenario]
 		if !known {
 			place[t.Scenario] = len(scenarios)
-			scenarios = append(scenarios, suggestion{t.Scenario, strings.TrimSpace(
+			scenarios = append(scenarios, suggestion{t.Scenario, "", strings.TrimSpace(
 				t.Task + " " + t.Difficulty + " " + t.Language)})
 			continue
 		}

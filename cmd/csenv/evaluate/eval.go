@@ -31,7 +31,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/rollout"
-	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -42,6 +41,8 @@ type evalCommand struct {
 	packs   *[]string
 	judge   judgeflags.Options
 	verbose bool
+	// traffic are the requests to the endpoints.
+	traffic *traffic
 	// store is the location of the episodes; fresh plays the stored ones again.
 	store    string
 	fresh    bool
@@ -96,7 +97,10 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	e.traffic = newTraffic(time.Now)
+	tried := e.announce(cmd.ErrOrStderr())
 	options, err := e.options(cmd, run, pool, catalog)
+	tried()
 	if err != nil {
 		return err
 	}
@@ -112,20 +116,11 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	}
 	defer closeStore()
 	errs := cmd.ErrOrStderr()
-	var resumed int64
-	meter := view.NewMeter(errs, "playing "+run.Name, options.Clock.Now)
-	options.Progress = func(p local.Progress) {
-		resumed = p.Resumed
-		shown := view.Progress{Ended: p.Ended, Total: p.Total, Errored: p.Errored, Resumed: p.Resumed}
-		if p.Scored > 0 {
-			shown.Score = score.Decimal(p.Scores / p.Scored)
-		}
-		meter.Set(shown)
-	}
+	meter := e.newFollowing(errs, run, &options)
 	failures := newFailureLog(e.verbose, errs)
 	options.Log = slog.New(failures)
 	err = local.Play(ctx, run, options)
-	meter.Finish()
+	resumed := meter.finish()
 	if err != nil {
 		return err
 	}
@@ -134,7 +129,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 		view.Paragraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.Count(int(resumed), "episode"), e.store))
 	}
-	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run); err != nil {
+	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil); err != nil {
 		return err
 	}
 	if options.Store != nil && !cmd.Flags().Changed("results") {
@@ -278,6 +273,7 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	if e.dryRun {
 		return offline.New(), nil
 	}
+	judge.Model.HTTPClient = e.traffic.client(judgePeer, judge.Model.MaxConcurrency)
 	replies, err := judge.New()
 	if err != nil {
 		return nil, err
@@ -300,7 +296,8 @@ func (e *evalCommand) newAgent(ctx context.Context, run *v1alpha1.EvaluationRun,
 	key := os.Getenv(envvars.AgentKey)
 	address, needsKey := local.Endpoint(run.Spec.Agent)
 	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
-	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel}
+	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel,
+		HTTPClient: e.traffic.client(agentPeer, parallel), Wait: e.traffic.wait}
 	if e.dryRun {
 		agent, err := policy.Builtin(policy.Oracle, environment, catalog)
 		return agent, 0, err

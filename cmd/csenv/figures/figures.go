@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
@@ -17,9 +18,9 @@ import (
 )
 
 // runDocument presents the figures of a run.
-func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
+func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.LostPoints) view.Document {
 	s := &run.Status
-	d := view.Document{Title: title(run)}
+	d := view.Document{Title: VerdictOf(run) + " " + title(run)}
 	if s.Score == nil {
 		return d
 	}
@@ -36,7 +37,7 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
 			r.Min, r.P50, r.Max, r.PassRate})
 	}
-	d.Sections = []view.Section{groups, dimensions, passSection(run), thresholdSection(run), baselineSection(s),
+	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run), thresholdSection(run), baselineSection(s),
 		errorSection(s), provenanceSection(s)}
 	return d
 }
@@ -153,7 +154,12 @@ type figureRow struct {
 	Episodes                               int64
 	Mean, StdErr, Low, High, Min, P50, Max string
 	PassRate, Offered                      string
+	// Short are the figures as pages show them.
+	Short shortRow
 }
+
+// shortRow has the figures of a row, rounded by their interval.
+type shortRow struct{ Mean, Low, High, P50, PassRate, Offered string }
 
 // Interval is the chart of the mean.
 func (r figureRow) Interval() chart.Interval {
@@ -197,7 +203,7 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
 		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High,
-			sc.Min, sc.P50, sc.Max, passRate, ""})
+			sc.Min, sc.P50, sc.Max, passRate, "", shortRow{}})
 	}
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	add("run", run.Name, episodes.Scored+episodes.Failed, s.Score, s.PassRate)
@@ -215,6 +221,12 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 		for _, g := range group.results {
 			add(group.scope, g.Name, g.Episodes, g.Score, g.PassRate)
 		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		digits := supported(r.Low, r.High)
+		r.Short = shortRow{rounded(r.Mean, digits), rounded(r.Low, digits), rounded(r.High, digits),
+			rounded(r.P50, digits), rounded(r.PassRate, digits), rounded(r.Offered, digits)}
 	}
 	return rows
 }

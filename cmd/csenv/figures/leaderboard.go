@@ -34,7 +34,10 @@ type Board struct {
 // Entry is the place of a run on a board. Its figures are decimals, as in a run's status.
 type Entry struct {
 	// Rank is 1 + the number of significantly better runs. Tied runs share a rank.
-	Rank        int    `json:"rank"`
+	Rank int `json:"rank"`
+	// Last is the number of runs minus that of significantly worse ones: the run's place is one from
+	// Rank to Last.
+	Last        int    `json:"last"`
 	Tied        bool   `json:"tied"`
 	Run         string `json:"run"`
 	Agent       string `json:"agent"`
@@ -182,10 +185,13 @@ func order(ctx context.Context, runs []*source.LoadedRun) []Entry {
 	}
 	ranks := map[int]int{}
 	for i := range entries {
-		entries[i].Rank = 1
+		entries[i].Rank, entries[i].Last = 1, len(entries)
 		for j := range entries {
 			if separates(entries[j], entries[i], scores[j], scores[i]) {
 				entries[i].Rank++
+			}
+			if separates(entries[i], entries[j], scores[i], scores[j]) {
+				entries[i].Last--
 			}
 		}
 		ranks[entries[i].Rank]++
@@ -242,10 +248,10 @@ func (e Entry) Interval() chart.Interval {
 // Loaded is the run.
 func (e Entry) Loaded() *source.LoadedRun { return e.loaded }
 
-// Place is the rank, with an equals sign if other runs share it.
+// Place is the place of the run, or the band of the places that it may have.
 func (e Entry) Place() string {
-	if e.Tied {
-		return fmt.Sprintf("%d=", e.Rank)
+	if e.Last > e.Rank {
+		return fmt.Sprintf("%d–%d", e.Rank, e.Last)
 	}
 	return fmt.Sprint(e.Rank)
 }

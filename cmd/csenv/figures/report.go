@@ -107,7 +107,8 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + allowed}
 	for i, r := range runs {
 		out.Mixed = out.Mixed || MayCompare(runs[0], r) != nil
-		section := reportRun{RunView: NewRunView(r.EvaluationRun, ViewOptions{Now: time.Now(), Report: true}),
+		section := reportRun{RunView: NewRunView(r.EvaluationRun, ViewOptions{Now: time.Now(), Report: true,
+			Lost: r.Lost}),
 			Anchor: fmt.Sprintf("run-%d", i+1)}
 		if err := section.addEpisodes(ctx, catalog, r, limit); err != nil {
 			return err

@@ -18,12 +18,20 @@ import (
 )
 
 // PrintRun writes a run: the object as JSON or YAML, its figures otherwise.
-func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun) error {
+// With the points that its stored episodes lost, the JSON has them as lostPoints.
+func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []source.LostPoints) error {
 	rows := runRows(run)
 	header := []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
 		"pass_rate", "offered"}
-	return f.Print(w, view.Result{Value: run, Header: header, Rows: view.Each(rows, figureRow.cells),
-		Document: runDocument(run, rows)})
+	value := any(run)
+	if len(lost) > 0 {
+		value = struct {
+			*v1alpha1.EvaluationRun
+			LostPoints []source.LostPoints `json:"lostPoints"`
+		}{run, lost}
+	}
+	return f.Print(w, view.Result{Value: value, Header: header, Rows: view.Each(rows, figureRow.cells),
+		Document: runDocument(run, rows, lost)})
 }
 
 // OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold or is partly stored.
@@ -96,7 +104,7 @@ func NewResultsCommand() *cobra.Command {
 			return err
 		}
 		run := runs[0].EvaluationRun
-		if err := PrintRun(cmd.OutOrStdout(), output, run); err != nil || !evaluation.Ended(run.Status.Conditions) {
+		if err := PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost); err != nil || !evaluation.Ended(run.Status.Conditions) {
 			return err
 		}
 		return OutcomeOf(run)

@@ -25,6 +25,13 @@ import (
 // RunView is what pages and reports show of a run, with the templates of parts/run.html.
 type RunView struct {
 	Name, Namespace, Agent, Pool string
+	// Verdict is what a run found, in a sentence, and Looks are what to look at first.
+	Verdict string
+	Looks   []Look
+	// Mute says that most answers of the agent were no action, "" otherwise.
+	Mute  string
+	Tiles []Tile
+	Lost  []LostRow
 	// States are the state of the run, and those of its thresholds and its store if they are known.
 	States []Verdict
 	// Waits is what the run waits for, unless States say it. Advice is what to do, as far as it is
@@ -103,6 +110,8 @@ type ViewOptions struct {
 	Public bool
 	// Report shows the run in a report.
 	Report bool
+	// Lost are the points that the episodes lost, if the run is stored.
+	Lost []source.LostPoints
 }
 
 // NewRunView collects the figures of a run.
@@ -116,6 +125,7 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 		v.PassScore = score.Exact(pass)
 	}
 	v.advise(run)
+	v.conclude(run, o.Lost, o.Public)
 	if s.Score != nil {
 		v.addGroups(runRows(run))
 		v.addHistogram(s)

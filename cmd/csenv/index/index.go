@@ -22,7 +22,7 @@ import (
 )
 
 // version is that of the schema and of the blobs.
-const version = 1
+const version = 2
 
 const schema = `
 CREATE TABLE runs (

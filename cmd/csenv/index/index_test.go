@@ -434,6 +434,36 @@ func TestRunsDuringAnUpdate(t *testing.T) {
 	}
 }
 
+// The episodes of a reason are as many as the figures say.
+func TestLostPoints(t *testing.T) {
+	folder := t.TempDir()
+	writeStore(t, folder, runID)
+	x := openIndex(t, filepath.Join(t.TempDir(), "i.db"))
+	update(t, x, folder)
+	run, err := loaded(t.Context(), x, runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := fromStore(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want.Lost, run.Lost); diff != "" || len(run.Lost) < 2 {
+		t.Errorf("lost points, - of the store, + of the index: %s", diff)
+	}
+	for _, l := range run.Lost {
+		for _, text := range []string{"", "common"} {
+			page, err := x.Episodes(t.Context(), Query{Run: runID, Lost: l.Reason(), Text: text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if int64(page.Total) != l.Episodes {
+				t.Errorf("%d episodes with %q lost points for %+v", page.Total, text, l)
+			}
+		}
+	}
+}
+
 // A second process has an index of its own.
 func TestDefaultFiles(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -50,6 +50,8 @@ type Query struct {
 	// Passed selects by the run's pass score, and Class by the class of error.
 	Passed *bool
 	Class  string
+	// Lost is the reason of source.LostPoints for which the episodes lost points.
+	Lost string
 	// Text is searched for in scenario ids, classes of errors and the agent's texts. Episodes have
 	// all its words; the last word may be incomplete.
 	Text string

@@ -20,6 +20,7 @@ const (
 	isClaimed // it counts as the record itself says
 	isDifferent
 	underPressure
+	isMute
 )
 
 // maxIndex and maxNameBytes bound what the index keeps. Plans stay far below.
@@ -44,6 +45,12 @@ type entry struct {
 	score                        int64 // micro-points as counted
 	category, difficulty, tongue uint32
 	dimensions                   []dimension
+	lost                         []lostPoints
+}
+
+type lostPoints struct {
+	reason uint32
+	points int64
 }
 
 type dimension struct {
@@ -73,7 +80,8 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	}
 	flags := uint64(0)
 	for flag, set := range map[uint64]bool{hasReceipt: e.Receipt != "", isErrored: c.Errored, isCounted: c.Counts,
-		isClaimed: c.Claimed, isDifferent: differs(e, c), underPressure: c.Planned.Pressure} {
+		isClaimed: c.Claimed, isDifferent: differs(e, c), underPressure: c.Planned.Pressure,
+		isMute: c.Mute} {
 		if set {
 			flags |= flag
 		}
@@ -93,6 +101,11 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	for _, d := range c.Episode.Dimensions {
 		p.texts(d.Name)
 		p.signed(d.Earned, d.Offered)
+	}
+	p.unsigned(uint64(len(c.Lost)))
+	for _, l := range c.Lost {
+		p.texts(l.Reason)
+		p.signed(l.Points)
 	}
 	return nil
 }
@@ -168,7 +181,7 @@ func (u *unpacker) next() (*entry, error) {
 	}
 	e := &u.entry
 	*e = entry{line: e.line + int(u.unsigned()), flags: u.unsigned(), //nolint:gosec // checked by its users
-		dimensions: e.dimensions[:0]}
+		dimensions: e.dimensions[:0], lost: e.lost[:0]}
 	u.signed(&e.index, &e.seed, &e.trial, &e.turns, &e.attempts, &e.duration)
 	u.texts(&e.task, &e.scenario, &e.outcome, &e.class)
 	if e.flags&isCounted != 0 {
@@ -179,6 +192,12 @@ func (u *unpacker) next() (*entry, error) {
 			u.texts(&d.name)
 			u.signed(&d.earned, &d.offered)
 			e.dimensions = append(e.dimensions, d)
+		}
+		for n := u.unsigned(); n > 0 && !u.bad; n-- {
+			var l lostPoints
+			u.texts(&l.reason)
+			u.signed(&l.points)
+			e.lost = append(e.lost, l)
 		}
 	}
 	if u.bad {
@@ -223,7 +242,8 @@ func (u *unpacker) texts(ids ...*uint32) {
 func (u *unpacker) counted() source.Counted {
 	e := &u.entry
 	c := source.Counted{Index: e.index, Attempts: int(e.attempts), DurationMS: e.duration,
-		Errored: e.flags&isErrored != 0, Counts: e.flags&isCounted != 0, Claimed: e.flags&isClaimed != 0}
+		Errored: e.flags&isErrored != 0, Counts: e.flags&isCounted != 0, Claimed: e.flags&isClaimed != 0,
+		Mute: e.flags&isMute != 0}
 	if c.Errored {
 		c.Class = u.names[e.class]
 	}
@@ -238,6 +258,9 @@ func (u *unpacker) counted() source.Counted {
 		Dimensions: make([]score.Dimension, len(e.dimensions))}
 	for i, d := range e.dimensions {
 		c.Episode.Dimensions[i] = score.Dimension{Name: u.names[d.name], Earned: d.earned, Offered: d.offered}
+	}
+	for _, l := range e.lost {
+		c.Lost = append(c.Lost, source.Lost{Reason: u.names[l.reason], Points: l.points})
 	}
 	return c
 }

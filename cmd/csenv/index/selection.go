@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -27,7 +28,11 @@ func (t *table) selection(ctx context.Context, x *Index, q Query) (*selection, e
 		return s, nil
 	}
 	f := t.filter(q)
-	if query := match(q.Text); query != "" {
+	query := match(q.Text)
+	if q.Lost != "" {
+		query = strings.TrimSuffix(`"`+lostWord(q.Lost)+`" AND `+query, " AND ")
+	}
+	if query != "" {
 		if f.found, err = t.search(ctx, x.db, query); err != nil {
 			return nil, x.explain(err)
 		}

@@ -328,15 +328,17 @@ func parse(ctx context.Context, store *results.Store, j job, text *words) parsed
 	p, pack := parsed{job: j}, newPacker()
 	line := 0
 	for e, err := range store.Segment(ctx, j.run.folder, j.segment) {
+		var counted source.Counted
 		if err == nil && line >= maxLines {
 			err = fmt.Errorf("%w: the segment has more than %d lines", record.ErrNotRecord, maxLines)
 		}
 		if err == nil {
-			err = pack.add(line, e, source.Count(e, j.plan, j.key))
+			counted = source.Count(e, j.plan, j.key)
+			err = pack.add(line, e, counted)
 		}
 		switch {
 		case err == nil:
-			p.lines, p.words = append(p.lines, line), append(p.words, text.episode(e))
+			p.lines, p.words = append(p.lines, line), append(p.words, text.episode(e, counted.Lost))
 		case errors.Is(err, record.ErrNotRecord) || errors.Is(err, errNotKept) || errors.Is(err, bufio.ErrTooLong):
 			if p.problems++; p.problems == 1 {
 				p.problem = err.Error()

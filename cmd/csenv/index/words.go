@@ -2,6 +2,8 @@ package index
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"unicode"
@@ -9,6 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/record"
 )
 
@@ -83,8 +86,11 @@ func (w *words) end() {
 }
 
 // episode returns the words by which a record is found, separated by spaces.
-func (w *words) episode(e record.Episode) string {
+func (w *words) episode(e record.Episode, lost []source.Lost) string {
 	w.reset()
+	for _, l := range lost {
+		w.add(lostWord(l.Reason))
+	}
 	for _, text := range []string{e.Scenario, e.Class} {
 		w.add(text)
 	}
@@ -94,6 +100,12 @@ func (w *words) episode(e record.Episode) string {
 		w.add(t.Refused)
 	}
 	return w.list.String()
+}
+
+// lostWord is the word of the records that lost points for a reason.
+func lostWord(reason string) string {
+	sum := sha256.Sum256([]byte(reason))
+	return "lost" + hex.EncodeToString(sum[:8])
 }
 
 // action adds the texts that an agent writes to people.

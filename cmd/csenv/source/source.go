@@ -51,6 +51,8 @@ type LoadedRun struct {
 	*v1alpha1.EvaluationRun
 	Scores   func(context.Context) ([]score.ScenarioScore, error)
 	Episodes func(context.Context) iter.Seq2[record.Episode, error]
+	// Lost are the points that the stored episodes lost, the most costly first.
+	Lost []LostPoints
 	// table has the scores of a stored run.
 	table *score.ScenarioTable
 }

@@ -221,7 +221,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	}
 	sum.conclude(run, m.Plan)
 	table := tableOf(sum.Ledger)
-	return &LoadedRun{EvaluationRun: run, Episodes: episodes, table: table,
+	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Lost: sum.lostPoints(), table: table,
 		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
 
@@ -244,7 +244,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 	e := run.Status.Episodes
 	missing := e.Total - e.Scored - e.Failed - e.Errored
 	outcome, ended := evaluation.Verdict(run, run.Status, evaluation.Counted{Episodes: e.Total, Complete: missing <= 0,
-		Why: evaluation.AllShards})
+		Why: "Every episode is counted", Mute: sums.Mute})
 	if !ended {
 		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
 			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}

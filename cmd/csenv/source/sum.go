@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
@@ -25,8 +26,12 @@ type Counted struct {
 	// Counts is set if Planned and Episode count: as in the receipt or, if Claimed, as in the
 	// record itself.
 	Counts, Claimed bool
-	Planned         score.PlannedEpisode
-	Episode         score.Episode
+	// Mute is set if no answer of the agent was an action.
+	Mute    bool
+	Planned score.PlannedEpisode
+	Episode score.Episode
+	// Lost are the points that a counted episode lost.
+	Lost []Lost
 }
 
 // Count checks the receipt of an episode of a plan. An episode without a valid receipt counts as in
@@ -39,14 +44,21 @@ func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
 	}
 	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == plan.Run && r.Planned.Index == e.Index {
 		c.Counts, c.Planned, c.Episode = true, r.Planned, r.Episode
+		c.explain(e)
 		return c
 	}
 	// The score of a replayed episode that counts was lost on its way.
 	if e.Score != nil && !e.Replayed {
 		c.Counts, c.Claimed = true, true
 		c.Planned, c.Episode = claim(e)
+		c.explain(e)
 	}
 	return c
+}
+
+// explain adds what the record says of the score that counts.
+func (c *Counted) explain(e record.Episode) {
+	c.Mute, c.Lost = rollout.Mute(c.Episode.Outcome, e.Turns), lost(e, c.Planned.Task, c.Episode.Dimensions)
 }
 
 // claim is what the record of an episode with a score says of it.
@@ -64,11 +76,15 @@ type Sum struct {
 	Durations stats.Durations
 	// Claimed counts the episodes that count without a receipt.
 	Claimed int
+	// Mute counts the episodes in which no answer of the agent was an action.
+	Mute int64
+	// Lost are the points that were lost, by reason.
+	Lost map[string]tally
 }
 
 // NewSum is the sum of no episode of a plan.
 func NewSum(plan score.Plan) *Sum {
-	return &Sum{Errored: map[string]*score.IndexSet{}, Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
+	return &Sum{Errored: map[string]*score.IndexSet{}, Lost: map[string]tally{}, Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
 		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}}
 }
 
@@ -89,12 +105,16 @@ func (s *Sum) Add(c Counted) error {
 	if !c.Counts {
 		return nil
 	}
+	if c.Mute {
+		s.Mute++
+	}
+	s.addLost(c.Lost)
 	return s.Ledger.Add(c.Planned, c.Episode)
 }
 
 // conclude writes the figures into the run's status.
 func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	summary := score.Summary{Retried: s.Retried, Durations: s.Durations}
+	summary := score.Summary{Retried: s.Retried, Durations: s.Durations, Mute: s.Mute}
 	for _, class := range view.SortedKeys(s.Errored) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
 	}

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,7 +38,8 @@ type comparePage struct {
 }
 
 // comparedRun is a run that can be chosen. ID is NAMESPACE/FOLDER, as in the path of its page.
-type comparedRun struct{ ID, Path, Name, Agent string }
+// About are its tasks, its seed and when it began.
+type comparedRun struct{ ID, Path, Name, Agent, About string }
 
 // changeRow is the change of a scenario, with the paths of its episodes in both runs.
 type changeRow struct {
@@ -49,7 +51,19 @@ type changeRow struct {
 
 func newComparedRun(r *source.LoadedRun) comparedRun {
 	namespace, folder := runPlace(r)
-	return comparedRun{namespace + "/" + folder, runPath(r), r.Name, source.AgentName(r.EvaluationRun)}
+	return comparedRun{namespace + "/" + folder, runPath(r), r.Name, source.AgentName(r.EvaluationRun), aboutRun(r)}
+}
+
+// aboutRun tells runs of the same name apart.
+func aboutRun(r *source.LoadedRun) string {
+	parts := []string{taskNames(r.EvaluationRun)}
+	if seed := r.Spec.Seed; seed != nil {
+		parts = append(parts, fmt.Sprintf("seed %d", *seed))
+	}
+	if at := r.CreationTimestamp.Time; !at.IsZero() {
+		parts = append(parts, at.UTC().Format("2006-01-02 15:04"))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
 func (s *site) compare(r *http.Request) (shown, error) {
@@ -61,6 +75,13 @@ func (s *site) compare(r *http.Request) (shown, error) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	q := r.URL.Query()
+	if ticked := q["run"]; len(ticked) == 2 {
+		q.Set("a", ticked[0])
+		q.Set("b", ticked[1])
+		q.Del("run")
+	} else if len(ticked) > 0 {
+		return shown{}, badRequest("%d runs are ticked: tick the two runs to compare.", len(ticked))
+	}
 	p := comparePage{Runs: view.Each(runs, newComparedRun), Force: q.Get("force") != ""}
 	found := shown{"compare", "Compare", "compare", &p}
 	if q.Get("a") == "" || q.Get("b") == "" {
@@ -74,7 +95,7 @@ func (s *site) compare(r *http.Request) (shown, error) {
 		}
 	}
 	p.A, p.B = newComparedRun(chosen[0]), newComparedRun(chosen[1])
-	p.Live = "/compare/live?" + r.URL.RawQuery
+	p.Live = "/compare/live?" + q.Encode()
 	if !p.Force {
 		p.Refused = refusals(figures.MayCompare(chosen[0], chosen[1]))
 	}

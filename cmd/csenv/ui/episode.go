@@ -28,7 +28,11 @@ type episodePage struct {
 	// Position is that of the episode in its list, "" if the list doesn't have it.
 	Position string
 	Tiles    []tile
-	Strip    template.HTML
+	// Strip draws the rewards, "" if all come at the end.
+	Strip template.HTML
+	// Title is what the scenario is about, and Trial counts from 1.
+	Title string
+	Trial int
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
 	Parts    []string
 	Tabs     []tab
@@ -106,7 +110,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
-		Strip: strip(e.Turns), Commands: s.commands(run, e), Facts: recordFacts(e)}
+		Title: s.titleOf(e.Scenario, e.Seed), Trial: e.Trial + 1, Strip: strip(e.Turns), Commands: s.commands(run, e), Facts: recordFacts(e)}
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
 	if s.pages.Static {
@@ -216,9 +220,15 @@ func tiles(t transcript.Transcript) []tile {
 }
 
 func strip(turns []record.Turn) template.HTML {
-	s := chart.Strip{}
+	s, paid := chart.Strip{}, 0
 	for _, turn := range turns {
 		s.Rewards, s.Refused = append(s.Rewards, turn.Reward), append(s.Refused, turn.Refused != "")
+		if turn.Reward != 0 {
+			paid++
+		}
+	}
+	if len(turns) > 0 && paid <= 1 && turns[len(turns)-1].Reward != 0 {
+		return "" // one bar says no more than the score
 	}
 	return s.SVG()
 }

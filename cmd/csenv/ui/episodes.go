@@ -25,7 +25,7 @@ const pageEpisodes = 100
 // listFields are the fields of the form of the list of episodes. A link to an episode carries them
 // too, so that its neighbours are those of the list.
 var listFields = []string{"task", "scenario", "category", "difficulty", "outcome", "result", "class", "min", "max",
-	"text", "sort", "order"}
+	"text", "lost", "sort", "order"}
 
 // listValues returns the fields of a list in a request's query that are set.
 func listValues(r *http.Request) url.Values {
@@ -38,7 +38,7 @@ func listValues(r *http.Request) url.Values {
 
 // listQuery returns the query of a list's fields.
 func (s *site) listQuery(run string, values url.Values) (index.Query, error) {
-	q := index.Query{Run: run, Class: values.Get("class"), Text: values.Get("text"),
+	q := index.Query{Run: run, Class: values.Get("class"), Text: values.Get("text"), Lost: values.Get("lost"),
 		Sort: index.Sort(values.Get("sort")), Descending: values.Get("order") == "desc", Limit: pageEpisodes}
 	for name, list := range map[string]*[]string{"task": &q.Tasks, "outcome": &q.Outcomes} {
 		if v := values.Get(name); v != "" {
@@ -122,7 +122,9 @@ type column struct {
 type episodeRow struct {
 	index.Episode
 	Category, Points, Seconds, Path string
-	Kind                            string
+	// Title is what the scenario is about, "" if it is unknown.
+	Title string
+	Kind  string
 }
 
 // pageLink is a link to a page of the list; Key is the key that follows it.
@@ -190,7 +192,7 @@ func pageNumber(r *http.Request) (int, error) {
 }
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
-	row := episodeRow{Episode: e, Category: s.scenarios[e.Scenario].Category, Points: "–", Kind: "bad",
+	row := episodeRow{Episode: numbered(e), Title: s.titleOf(e.Scenario, e.Seed), Category: s.scenarios[e.Scenario].Category, Points: "–", Kind: "bad",
 		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addressed(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
 	if e.Score != nil {

@@ -28,6 +28,7 @@ type overviewPage struct {
 	Pools      []poolRow
 	Runs       []runRow
 	Filter     runFilter
+	Columns    []column
 	States     []option
 	Namespaces []option
 	// Found counts the runs that match the filter, All those without it. First and Last number the
@@ -82,11 +83,21 @@ type poolRow struct {
 
 // runRow is a run.
 type runRow struct {
+	// ID identifies the run in a comparison.
+	ID                                 string
 	Namespace, Name, Path, Agent, Pool string
-	State                              stateView
-	Done, Total                        int64
-	Score, Interval, PassRate          string
-	Created                            moment
+	// Task are the run's tasks, Selection says which scenarios of them.
+	Task, Selection, Seed string
+	// Tokens and Duration are in words, "" if they are unknown.
+	Tokens, Duration          string
+	tokens                    int64
+	took                      time.Duration
+	State                     stateView
+	Done, Total               int64
+	Score, Interval, PassRate string
+	// Short are the score, its interval and the pass rate with the digits that the interval supports.
+	Short   [3]string
+	Created moment
 	// Message says why a run waits or failed.
 	Message string
 }
@@ -94,7 +105,9 @@ type runRow struct {
 // runFilter are the parameters of the page.
 type runFilter struct {
 	Text, State, Namespace string
-	Page                   int
+	// Sort is a column, descending after a minus sign, "" for the newest first.
+	Sort string
+	Page int
 }
 
 const (
@@ -105,7 +118,10 @@ const (
 
 func newRunFilter(form url.Values) (runFilter, error) {
 	f := runFilter{Text: strings.TrimSpace(form.Get("text")), State: form.Get("state"),
-		Namespace: form.Get("namespace"), Page: 1}
+		Namespace: form.Get("namespace"), Sort: form.Get("sort"), Page: 1}
+	if f.Sort != "" && runSorts[strings.TrimPrefix(f.Sort, "-")] == nil {
+		return f, badRequest("Runs can't be sorted by %.40q: choose one of %v.", f.Sort, view.SortedKeys(runSorts))
+	}
 	if text := form.Get("page"); text != "" {
 		page, err := strconv.Atoi(text)
 		if err != nil || page < 1 {
@@ -118,7 +134,7 @@ func newRunFilter(form url.Values) (runFilter, error) {
 
 // query are the parameters of a page with this filter.
 func (f runFilter) query(page int) string {
-	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace})
+	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort})
 	if page > 1 {
 		values.Set("page", strconv.Itoa(page))
 	}
@@ -130,7 +146,7 @@ func (f runFilter) matches(r runRow, ended bool) bool {
 	return (f.Namespace == "" || r.Namespace == f.Namespace) &&
 		(f.State == "" || f.State == r.State.Text || f.State == underWay && !ended) &&
 		(strings.Contains(strings.ToLower(r.Name), text) || strings.Contains(strings.ToLower(r.Agent), text) ||
-			strings.Contains(strings.ToLower(r.Pool), text))
+			strings.Contains(strings.ToLower(r.Pool), text) || strings.Contains(strings.ToLower(r.Task), text))
 }
 
 func (s *site) overview(r *http.Request) (shown, error) {
@@ -171,6 +187,8 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 		}
 	}
 	playing = append(playing, ended...)
+	p.Filter.order(playing)
+	p.Columns = p.Filter.columns()
 	p.Found = len(playing)
 	p.Filter.Page = min(p.Filter.Page, max((p.Found+runsPerPage-1)/runsPerPage, 1))
 	from := (p.Filter.Page - 1) * runsPerPage
@@ -278,7 +296,8 @@ func (s *site) poolRow(pool *v1alpha1.CustomerSupportEnv) poolRow {
 
 func (s *site) runRow(r *source.LoadedRun) runRow {
 	episodes := ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
-	row := runRow{Namespace: r.Namespace, Name: r.Name, Path: runPath(r), Agent: source.AgentName(r.EvaluationRun),
+	namespace, folder := runPlace(r)
+	row := runRow{ID: namespace + "/" + folder, Namespace: r.Namespace, Name: r.Name, Path: runPath(r), Agent: source.AgentName(r.EvaluationRun),
 		Pool: r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
 		Total: episodes.Total, PassRate: r.Status.PassRate, Created: ageOf(r.CreationTimestamp.Time)}
 	if pool := evaluation.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {
@@ -290,10 +309,14 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 			row.Interval = score.CI95.Low + " to " + score.CI95.High
 		}
 	}
+	row.describe(r.EvaluationRun)
 	var message string
 	row.State, message = stateOf(r.EvaluationRun)
 	if row.State.Kind != "good" && !s.public {
 		row.Message = message
+	}
+	if figures.MuteOf(r.EvaluationRun) != "" {
+		row.State = stateView{row.State.Text + ", no actions", "bad"}
 	}
 	if unread := s.sources.unread(r); unread != "" {
 		row.State, row.Message = stateView{"Being read", "busy"}, unread
@@ -313,6 +336,8 @@ func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 		return stateView{missed.Reason, "bad"}, missed.Message
 	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete):
 		return stateView{state, "good"}, ""
+	case state == "Incomplete":
+		return stateView{"Interrupted or under way", ""}, message
 	case state == v1alpha1.ReasonRunning:
 		return stateView{state, "busy"}, ""
 	}

@@ -143,6 +143,7 @@ func (a *arena) pool(c *cluster.Connection, pool *v1alpha1.CustomerSupportEnv) p
 // playground makes the pages below playPath. They end with the context.
 func (s *site) playground(ctx context.Context, places *arena) (http.Handler, error) {
 	config := play.Config{Path: playPath, Targets: places.targets, Log: s.log,
+		Title: func(scenario string) string { return s.titleOf(scenario, 0) },
 		Layout: func(r *http.Request, title string, main any) page.Page {
 			return s.layout(r.Context(), shown{"", title, "play", main})
 		}}

@@ -25,7 +25,7 @@ func (s *site) run(r *http.Request) (shown, error) {
 		return shown{}, err
 	}
 	path := runPath(run)
-	o := figures.ViewOptions{Now: time.Now(), Public: s.public}
+	o := figures.ViewOptions{Now: time.Now(), Public: s.public, Lost: run.Lost}
 	if !s.public {
 		o.Episodes = path + "/episodes"
 	}

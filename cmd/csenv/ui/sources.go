@@ -140,7 +140,7 @@ func merged(inCluster, stored *source.LoadedRun) *source.LoadedRun {
 	if inCluster == nil || stored == nil {
 		return cmp.Or(inCluster, stored)
 	}
-	return &source.LoadedRun{EvaluationRun: inCluster.EvaluationRun, Episodes: stored.Episodes,
+	return &source.LoadedRun{EvaluationRun: inCluster.EvaluationRun, Episodes: stored.Episodes, Lost: stored.Lost,
 		Scores: func(ctx context.Context) ([]score.ScenarioScore, error) {
 			// The user may not be allowed to read the run's ConfigMap.
 			if scores, err := inCluster.Scores(ctx); err == nil {

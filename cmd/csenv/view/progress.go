@@ -12,8 +12,12 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// LineInterval is the minimum time between two lines of progress outside a terminal.
-const LineInterval = 10 * time.Second
+const (
+	// LineInterval is the minimum time between two lines of progress outside a terminal.
+	LineInterval = 10 * time.Second
+	// QuietInterval is the longest time without a line there, even if nothing has ended.
+	QuietInterval = time.Minute
+)
 
 // Meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
 // concurrent use.
@@ -45,10 +49,17 @@ type Progress struct {
 	Ended, Total, Errored, Resumed int64
 	// Score is the mean score so far, "" before there is one.
 	Score string
+	// Notes are further details, such as what is waited for.
+	Notes []string
 }
 
 // Set shows the progress.
-func (m *Meter) Set(p Progress) {
+func (m *Meter) Set(p Progress) { m.show(p, LineInterval) }
+
+// Remind shows the progress again although nothing has ended.
+func (m *Meter) Remind(p Progress) { m.show(p, QuietInterval) }
+
+func (m *Meter) show(p Progress, interval time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -56,7 +67,7 @@ func (m *Meter) Set(p Progress) {
 		m.draw(p, now)
 		return
 	}
-	if now.Sub(m.last) < LineInterval {
+	if now.Sub(m.last) < interval {
 		return
 	}
 	m.last = now
@@ -68,7 +79,7 @@ func (m *Meter) Set(p Progress) {
 }
 
 // details are the parts after the number of episodes. Episodes of an earlier call took no time.
-func (m *Meter) details(p Progress, now time.Time) string {
+func (m *Meter) details(p Progress, now time.Time) (text string) {
 	var b strings.Builder
 	if p.Errored > 0 {
 		fmt.Fprintf(&b, ", %d errored", p.Errored)
@@ -76,6 +87,13 @@ func (m *Meter) details(p Progress, now time.Time) string {
 	if p.Score != "" {
 		fmt.Fprintf(&b, ", score %s", p.Score)
 	}
+	defer func() {
+		for _, note := range p.Notes {
+			if note != "" {
+				text += ", " + note
+			}
+		}
+	}()
 	elapsed, played := now.Sub(m.began), p.Ended-p.Resumed
 	if played <= 0 || elapsed <= 0 {
 		return b.String()

@@ -16,7 +16,9 @@ func TestLinesOfProgress(t *testing.T) {
 		"years of it":     {Progress{Ended: 30, Total: 1 << 31}, "run a: 30 of 2147483648 episodes, 2.0/s, unknown left\n"},
 		"as many as come": {Progress{Ended: 30, Total: UnknownTotal}, "run a: 30 episodes, 2.0/s\n"},
 		"resumed":         {Progress{Ended: 30, Total: 45, Resumed: 15}, "run a: 30 of 45 episodes, 1.0/s, 15s left\n"},
-		"only resumed":    {Progress{Ended: 30, Total: 45, Resumed: 30}, "run a: 30 of 45 episodes\n"},
+		"notes": {Progress{Ended: 0, Total: 45, Notes: []string{"", "waits for the judge"}},
+			"run a: 0 of 45 episodes, waits for the judge\n"},
+		"only resumed": {Progress{Ended: 30, Total: 45, Resumed: 30}, "run a: 30 of 45 episodes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -1,0 +1,207 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/record"
+)
+
+// peer is an endpoint that an evaluation sends requests to.
+type peer int
+
+const (
+	agentPeer peer = iota
+	judgePeer
+	peers
+)
+
+// String names the endpoint in a sentence.
+func (p peer) String() string { return [peers]string{"the agent's endpoint", "the judge"}[p] }
+
+// traffic counts the requests of an evaluation, and knows which of them have no answer yet. It is
+// safe for concurrent use.
+type traffic struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	began  time.Time // of the first request, zero before
+	sent   int64
+	tokens int64
+	next   int64
+	// open are the times at which requests without an answer were sent, by endpoint and number.
+	open [peers]map[int64]time.Time
+	// limited is set if the last answer of an agent's endpoint was a refusal for too many requests.
+	limited bool
+	// pauses are the ends of the pauses before requests to the agent's endpoint.
+	pauses map[int64]time.Time
+}
+
+func newTraffic(now func() time.Time) *traffic {
+	return &traffic{now: now, open: [peers]map[int64]time.Time{{}, {}}, pauses: map[int64]time.Time{}}
+}
+
+// client sends requests to an endpoint. At most idle connections stay open.
+func (t *traffic) client(to peer, idle int) *http.Client {
+	base := http.DefaultTransport
+	if transport, ok := base.(*http.Transport); ok {
+		transport = transport.Clone()
+		transport.MaxIdleConnsPerHost = idle
+		base = transport
+	}
+	return &http.Client{Transport: &counting{t, to, base}}
+}
+
+// counting counts the requests to an endpoint.
+type counting struct {
+	*traffic
+	to   peer
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request, which is open until its answer is read.
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	number := c.send(c.to)
+	response, err := c.next.RoundTrip(r)
+	if err != nil {
+		c.end(c.to, number)
+		return nil, err
+	}
+	if c.to == agentPeer {
+		c.mu.Lock()
+		c.limited = response.StatusCode == http.StatusTooManyRequests
+		c.mu.Unlock()
+	}
+	response.Body = &body{response.Body, func() { c.end(c.to, number) }}
+	return response, nil
+}
+
+// body calls a function when it is closed.
+type body struct {
+	io.ReadCloser
+	closed func()
+}
+
+// Close closes the body.
+func (b *body) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
+}
+
+func (t *traffic) send(to peer) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if t.began.IsZero() {
+		t.began = now
+	}
+	t.sent++
+	t.next++
+	t.open[to][t.next] = now
+	return t.next
+}
+
+func (t *traffic) end(to peer, number int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open[to], number)
+}
+
+// wait waits before a request to the agent's endpoint.
+func (t *traffic) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return endpoint.Wait(ctx, d)
+	}
+	defer t.pause(d)()
+	return endpoint.Wait(ctx, d)
+}
+
+// pause notes a pause before a request, until the returned function is called.
+func (t *traffic) pause(d time.Duration) (ended func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	number := t.next
+	t.pauses[number] = t.now().Add(d)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.pauses, number)
+	}
+}
+
+// count adds the tokens of an episode.
+func (t *traffic) count(e record.Episode) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, turn := range e.Turns {
+		if used := turn.Answer.Tokens; used != nil {
+			t.tokens += used.Prompt + used.Completion
+		}
+	}
+}
+
+// minPace is the time before which a number of requests a minute means nothing.
+const minPace = 10 * time.Second
+
+// pace says how much is sent in a minute, "" as long as that is unknown.
+func (t *traffic) pace() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	elapsed := t.now().Sub(t.began)
+	if t.sent == 0 || elapsed < minPace {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f requests/min", float64(t.sent)/elapsed.Minutes())
+	if t.tokens > 0 {
+		text += fmt.Sprintf(", %.0f tokens/min", float64(t.tokens)/elapsed.Minutes())
+	}
+	return text
+}
+
+// slow is the age from which an open request is worth a word.
+const slow = 5 * time.Second
+
+// waits says what an evaluation waits for and since when, "" for nothing.
+func (t *traffic) waits() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	var parts []string
+	for to := range peers {
+		oldest := now
+		for _, sent := range t.open[to] {
+			if sent.Before(oldest) {
+				oldest = sent
+			}
+		}
+		if age := now.Sub(oldest); age >= slow {
+			parts = append(parts, fmt.Sprintf("%s (%s without an answer, the oldest for %s)", to,
+				view.Count(len(t.open[to]), "request"), age.Round(time.Second)))
+		}
+	}
+	until := now
+	for _, end := range t.pauses {
+		if end.After(until) {
+			until = end
+		}
+	}
+	if until.Sub(now) >= time.Second {
+		reason := "the next attempt at " + agentPeer.String()
+		if t.limited {
+			reason = "the rate limit of " + agentPeer.String()
+		}
+		parts = append(parts, fmt.Sprintf("%s, until %s", reason, until.Format(time.TimeOnly)))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "waits for " + strings.Join(parts, " and ")
+}

@@ -1,0 +1,262 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/web/chart"
+)
+
+// Look is something to look at in a run, and the path of its episodes, "" for none.
+type Look struct{ Text, Path string }
+
+// Tile is a figure. Exact has all its digits.
+type Tile struct{ Value, Exact, Name, Interval string }
+
+// LostRow is a reason for lost points. Points are those of all episodes, Share their part of all
+// lost points, and Path that of its episodes, "" for none.
+type LostRow struct {
+	source.LostPoints
+	Share, Path string
+}
+
+// PointsText are the lost points of all episodes.
+func (r LostRow) PointsText() string { return score.Thousandths(r.Points) }
+
+// maxLost bounds the reasons that a page shows.
+const maxLost = 12
+
+// conclude fills in the verdict of a run and what to look at.
+func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
+	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
+	if public {
+		// The names of criteria and gates can tell what is right.
+		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {
+			return l.Kind != source.LostDimension
+		})
+	}
+	v.Lost = lostRows(lost, v.Episodes)
+	v.Tiles = tiles(run, v.PassScore)
+	v.look(run)
+}
+
+// supported is the number of decimals of a figure that its interval supports: half its width is at
+// least about one unit of the last one. Without an interval there are two.
+func supported(low, high string) int {
+	if low == "" || high == "" {
+		return 2
+	}
+	switch half := (chart.Decimal(high) - chart.Decimal(low)) / 2; {
+	case half >= .01:
+		return 2
+	case half >= .001:
+		return 3
+	}
+	return 4
+}
+
+// rounded is a decimal figure with fewer digits.
+func rounded(figure string, digits int) string {
+	f, err := strconv.ParseFloat(figure, 64)
+	if err != nil {
+		return figure
+	}
+	return strings.TrimPrefix(strconv.FormatFloat(f, 'f', digits, 64), "+")
+}
+
+// Short is a figure with the digits that an interval supports.
+func Short(figure string, ci v1alpha1.Interval) string {
+	return rounded(figure, supported(ci.Low, ci.High))
+}
+
+// share is a part of 1 as a whole number of hundredths.
+func share(figure string) string { return strconv.FormatFloat(100*chart.Decimal(figure), 'f', 0, 64) }
+
+// deed is what the episodes of a run are about: a verb and the noun of its object.
+func deed(run *v1alpha1.EvaluationRun) (verb, noun string) {
+	tasks := view.Each(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name })
+	ticket := func(name string) bool { return strings.HasPrefix(name, "ticket-") }
+	switch {
+	case len(tasks) == 1 && tasks[0] == "ticket-classify":
+		return "Classifies", "tickets"
+	case len(tasks) > 0 && !slices.ContainsFunc(tasks, func(n string) bool { return !ticket(n) }):
+		return "Resolves", "tickets"
+	case !slices.ContainsFunc(tasks, ticket):
+		return "Handles", "cases"
+	}
+	return "Passes", "episodes"
+}
+
+// VerdictOf says in a sentence what a run found.
+func VerdictOf(run *v1alpha1.EvaluationRun) string {
+	s := &run.Status
+	e := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
+	ended := e.Scored + e.Failed + e.Errored
+	complete := meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete)
+	var b strings.Builder
+	if s.Score != nil && s.PassRate != "" {
+		verb, noun := deed(run)
+		fmt.Fprintf(&b, "%s %s of 100 %s to the standard", verb, share(s.PassRate), noun)
+		if ci := s.PassRateCI95; ci != nil {
+			fmt.Fprintf(&b, " (%s to %s)", share(ci.Low), share(ci.High))
+		}
+		b.WriteString(judged(thresholdRows(run)))
+	}
+	switch {
+	case complete && b.Len() > 0:
+		return b.String() + "."
+	case complete:
+		return "No episode has a score."
+	case b.Len() == 0:
+		return fmt.Sprintf("No episode has a score yet: %d of %d have ended.", ended, e.Total)
+	case evaluation.Ended(s.Conditions):
+		return fmt.Sprintf("%s. The run failed: %d of %d episodes have ended.", b.String(), ended, e.Total)
+	}
+	return fmt.Sprintf("%s so far: %d of %d episodes have ended.", b.String(), ended, e.Total)
+}
+
+// judged says whether thresholds are met.
+func judged(rows []thresholdRow) string {
+	named := func(r thresholdRow) string {
+		if r.Metric == string(v1alpha1.PassRateMetric) {
+			return "threshold of " + share(r.Min)
+		}
+		return fmt.Sprintf("threshold for %s of %s", r.Metric, r.Min)
+	}
+	var missed []string
+	for _, r := range rows {
+		switch r.Result {
+		case "missed":
+			missed = append(missed, named(r))
+		case "met":
+		default:
+			return ""
+		}
+	}
+	switch {
+	case len(missed) > 0:
+		return "; does not meet its " + strings.Join(missed, " and its ")
+	case len(rows) == 1:
+		return "; meets its " + named(rows[0])
+	case len(rows) > 1:
+		return fmt.Sprintf("; meets all its %d thresholds", len(rows))
+	}
+	return ""
+}
+
+// MuteOf says that most answers of the agent were no action, "" if they were.
+func MuteOf(run *v1alpha1.EvaluationRun) string {
+	var sums score.Accumulator
+	s := &run.Status
+	if s.Shards == nil || s.Episodes == nil || sums.UnmarshalText([]byte(s.Shards.Accumulator)) != nil {
+		return ""
+	}
+	graded := s.Episodes.Scored + s.Episodes.Failed
+	if 2*sums.Mute <= graded {
+		return ""
+	}
+	return fmt.Sprintf("No answer was an action in %d of %s: the score says nothing of the agent's skill. "+
+		"The endpoint may not read the model's calls, or cut its answers off.", sums.Mute,
+		view.Count(int(graded), "episode"))
+}
+
+// tiles are the main figures. A figure that another one repeats is left out.
+func tiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
+	s := &run.Status
+	var out []Tile
+	add := func(name, figure string, ci *v1alpha1.Interval) {
+		interval := ptr.Deref(ci, v1alpha1.Interval{})
+		digits := supported(interval.Low, interval.High)
+		t := Tile{Value: rounded(figure, digits), Exact: figure, Name: name}
+		if ci != nil {
+			t.Interval = rounded(ci.Low, digits) + " to " + rounded(ci.High, digits)
+			t.Exact += ", " + ci.Low + " to " + ci.High
+		}
+		out = append(out, t)
+	}
+	if s.PassRate != "" {
+		name := "pass rate"
+		if passScore != "" {
+			name += " at " + passScore
+		}
+		add(name, s.PassRate, s.PassRateCI95)
+	}
+	if s.Score != nil && s.Score.Mean != s.PassRate {
+		add("mean score", s.Score.Mean, s.Score.CI95)
+	}
+	for _, p := range s.PassHatK {
+		if p.Value != s.PassRate {
+			add(fmt.Sprintf("pass^%d: all of %d trials pass", p.K, p.K), p.Value, nil)
+		}
+	}
+	return out
+}
+
+// look lists what to look at first.
+func (v *RunView) look(run *v1alpha1.EvaluationRun) {
+	path := func(name, value string) string {
+		if v.Episodes == "" {
+			return ""
+		}
+		return v.Episodes + "?" + url.Values{name: {value}, "sort": {"score"}}.Encode()
+	}
+	categories := slices.DeleteFunc(slices.Clone(run.Status.Categories),
+		func(c v1alpha1.CategoryResult) bool { return c.Score == nil })
+	if len(categories) > 1 {
+		worst := slices.MinFunc(categories, func(a, b v1alpha1.CategoryResult) int {
+			return cmp.Compare(chart.Decimal(a.Score.Mean), chart.Decimal(b.Score.Mean))
+		})
+		v.Looks = append(v.Looks, Look{fmt.Sprintf("Worst category: %s, mean score %s over %s.", worst.Name,
+			rounded(worst.Score.Mean, 2), view.Count(int(worst.Episodes), "episode")), path("category", worst.Name)})
+	}
+	if len(v.Lost) > 0 {
+		most := slices.MaxFunc(v.Lost, func(a, b LostRow) int { return cmp.Compare(a.Episodes, b.Episodes) })
+		v.Looks = append(v.Looks, Look{fmt.Sprintf("Most frequent reason for lost points: %s (%s), in %s.", most.Name,
+			most.Task, view.Count(int(most.Episodes), "episode")), most.Path})
+	}
+	if e := run.Status.Episodes; e != nil && e.Failed > 0 {
+		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
+			"answers.", view.Count(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
+	}
+}
+
+// lostRows are the most costly reasons for lost points.
+func lostRows(lost []source.LostPoints, episodes string) []LostRow {
+	var all int64
+	for _, l := range lost {
+		if l.Kind == source.LostDimension {
+			all += l.Points
+		}
+	}
+	return view.Each(lost[:min(len(lost), maxLost)], func(l source.LostPoints) LostRow {
+		row := LostRow{LostPoints: l}
+		if all > 0 {
+			row.Share = fmt.Sprintf("%.0f %%", 100*float64(l.Points)/float64(all))
+		}
+		if episodes != "" {
+			row.Path = episodes + "?" + url.Values{"lost": {l.Reason()}, "sort": {"score"}}.Encode()
+		}
+		return row
+	})
+}
+
+// lostSection lists the reasons for lost points.
+func lostSection(lost []source.LostPoints) view.Section {
+	return view.Section{Heading: "Lost points of all episodes; criteria and gates are parts of a dimension",
+		Header: []string{"task", "kind", "reason", "episodes", "points", "share"},
+		Rows: view.Each(lostRows(lost, ""), func(r LostRow) []string {
+			return []string{r.Task, r.Kind, r.Name, strconv.FormatInt(r.Episodes, 10), r.PointsText(), r.Share}
+		})}
+}

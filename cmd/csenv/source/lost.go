@@ -1,0 +1,127 @@
+package source
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// The kinds of reasons for which points are lost. The points of criteria, invented values and gates
+// are parts of those of a dimension.
+const (
+	LostDimension = "dimension"
+	LostCriterion = "criterion"
+	LostGate      = "gate"
+)
+
+const (
+	// invented is the criterion of values without support.
+	invented = "invented values"
+	// maxReasons bounds the reasons of a run, maxReason the bytes of one. Records can name any.
+	maxReasons = 500
+	maxReason  = 80
+)
+
+// Lost are points that an episode lost for a reason, in milli-points. Reason is the task, a kind
+// and a name, separated by slashes.
+type Lost struct {
+	Reason string
+	Points int64
+}
+
+// LostPoints are the points that the episodes of a run lost for a reason.
+type LostPoints struct {
+	Task string `json:"task"`
+	// Kind is dimension, criterion or gate.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Episodes is the number of episodes that lost points, Points their sum in milli-points.
+	Episodes int64 `json:"episodes"`
+	Points   int64 `json:"milliPoints"`
+}
+
+// Reason identifies the reason in an index.
+func (l LostPoints) Reason() string { return l.Task + "/" + l.Kind + "/" + l.Name }
+
+// lost lists what an episode lost, by the dimensions that count and the recorded verdicts.
+func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
+	points := map[string]int64{}
+	add := func(kind, name string, n int64) {
+		name = strings.ToValidUTF8(name[:min(len(name), maxReason)], "")
+		if n > 0 && name != "" {
+			points[task+"/"+kind+"/"+name] += n
+		}
+	}
+	for _, d := range dimensions {
+		add(LostDimension, d.Name, d.Offered-d.Earned)
+	}
+	// The last verdict on a ticket is the one that counts.
+	last := map[string]grader.Verdict{}
+	for _, text := range e.Verdicts {
+		var v struct {
+			TicketID string `json:"ticket_id"`
+			grader.Verdict
+		}
+		if json.Unmarshal(text, &v) == nil && len(v.Criteria) > 0 {
+			last[v.TicketID] = v.Verdict
+		}
+	}
+	for _, v := range last {
+		var earned int64
+		for _, c := range v.Criteria {
+			earned += c.Earned
+			add(LostCriterion, criterion(c), c.Offered-c.Earned)
+		}
+		if len(v.Invented) > 0 {
+			add(LostCriterion, invented, earned-v.PreGate)
+		}
+		if len(v.Gates) > 0 {
+			lowest := slices.MinFunc(v.Gates, func(a, b grader.Gate) int { return cmp.Compare(a.Cap, b.Cap) })
+			add(LostGate, lowest.ID, v.PreGate-v.PostGate)
+		}
+	}
+	return view.Each(view.SortedKeys(points), func(reason string) Lost { return Lost{reason, points[reason]} })
+}
+
+// criterion names a criterion of a reply, or the kind of a step: steps are numbered by scenario.
+func criterion(c grader.Criterion) string {
+	number, step, isStep := strings.Cut(c.ID, " ")
+	if isStep && strings.HasPrefix(number, "s") && strings.Trim(number[1:], "0123456789") == "" {
+		return step
+	}
+	return c.Title()
+}
+
+// tally sums up the points that are lost for a reason.
+type tally struct{ Episodes, Points int64 }
+
+// addLost adds what an episode lost.
+func (s *Sum) addLost(lost []Lost) {
+	for _, l := range lost {
+		t, known := s.Lost[l.Reason]
+		if !known && len(s.Lost) >= maxReasons {
+			continue
+		}
+		s.Lost[l.Reason] = tally{t.Episodes + 1, t.Points + l.Points}
+	}
+}
+
+// lostPoints lists what the episodes lost, the most costly first.
+func (s *Sum) lostPoints() []LostPoints {
+	var out []LostPoints
+	for reason, t := range s.Lost {
+		if parts := strings.SplitN(reason, "/", 3); len(parts) == 3 {
+			out = append(out, LostPoints{parts[0], parts[1], parts[2], t.Episodes, t.Points})
+		}
+	}
+	slices.SortFunc(out, func(a, b LostPoints) int {
+		return cmp.Or(cmp.Compare(b.Points, a.Points), cmp.Compare(a.Reason(), b.Reason()))
+	})
+	return out
+}

@@ -1,10 +1,9 @@
 """A real language model of 135 million parameters as an agent and as a judge. It is weak, so that no test requires a high score: they require that every answer counts as what it is."""
 
 import json
+from pathlib import Path
 
 import pytest
-
-from pathlib import Path
 
 REPLIES = Path(__file__).parents[3] / "envserver" / "agreement" / "replies" / "test.jsonl"
 
@@ -34,7 +33,7 @@ def records(store):
 def test_a_judge_is_measured(endpoint, csenv, say, tmp_path):
     replies = tmp_path / "replies.jsonl"
     tickets = [line for line in REPLIES.read_text().splitlines() if json.loads(line)["scenario"].startswith("B")]
-    replies.write_text("\n".join(tickets[:: len(tickets) // 6][:6]))
-    code, figures, said = csenv("judge", "agreement", replies, "--judge", "llm", "--judge-model", "smollm2", "--judge-base-url", endpoint, "--judge-votes", 1, "--judge-timeout", "4m", "--judge-max-concurrency", 2)
+    replies.write_text("\n".join(tickets[:2]))  # a minute each
+    code, figures, said = csenv("judge", "agreement", replies, "--judge", "llm", "--judge-model", "smollm2", "--judge-base-url", endpoint, "--judge-votes", 1, "--judge-timeout", "100s", "--judge-max-concurrency", 1)
     assert code in (0, 1), said
     say(f"as a judge: {json.dumps(figures)[:600]}")

@@ -16,6 +16,17 @@ const (
 	WorkflowEnvironment EnvironmentType = "Workflow"
 )
 
+// DrainPolicy is what a terminating server does with sessions that exceed the drain timeout.
+// +kubebuilder:validation:Enum=Cut;HandOver
+type DrainPolicy string
+
+const (
+	// CutSessions ends the sessions.
+	CutSessions DrainPolicy = "Cut"
+	// HandOverSessions moves their episodes to other servers of the pool.
+	HandOverSessions DrainPolicy = "HandOver"
+)
+
 // RewardMode is the time when an episode's reward is paid.
 // +kubebuilder:validation:Enum=Dense;Terminal
 type RewardMode string
@@ -138,12 +149,21 @@ type CustomerSupportEnvSpec struct {
 	Sessions SessionLimits `json:"sessions,omitzero"`
 
 	// drainTimeoutSeconds is the time that a terminating server continues to serve its sessions, in
-	// seconds, from 0 to 86400. Sessions that last longer are cut. Defaults to 3600.
+	// seconds, from 0 to 86400. drainPolicy says what becomes of sessions that last longer.
+	// Defaults to 3600.
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	DrainTimeoutSeconds *int32 `json:"drainTimeoutSeconds,omitempty"`
+
+	// drainPolicy is what a terminating server does with sessions that exceed drainTimeoutSeconds:
+	// Cut ends them, HandOver moves their episodes to other servers of the pool and closes their
+	// sockets with code 1012, after which csenv's typed clients connect again and continue.
+	// Sessions of planned runs, and those without a socket, are always cut. Defaults to Cut.
+	// +kubebuilder:default=Cut
+	// +optional
+	DrainPolicy DrainPolicy `json:"drainPolicy,omitempty"`
 
 	// rewardMode is the reward mode of clients that don't request one: Dense pays each step for its
 	// change of the score, Terminal pays everything on the last step. Evaluation runs always use

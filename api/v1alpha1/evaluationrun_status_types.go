@@ -149,6 +149,10 @@ type EvaluationRunStatus struct {
 	// +optional
 	Tokens *Tokens `json:"tokens,omitempty"`
 
+	// cost is the cost of the tokens by spec.prices, in their currency, as a decimal of four digits.
+	// +optional
+	Cost Decimal `json:"cost,omitempty"`
+
 	// scoresRef names a ConfigMap in the run's namespace that holds the score of every scenario.
 	// +optional
 	ScoresRef *ObjectReference `json:"scoresRef,omitempty"`

@@ -140,6 +140,11 @@ type EvaluationRunSpec struct {
 	// +optional
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
+	// prices are those of the tokens of the agent's model, from which status.cost follows. They may
+	// be changed until the run has ended. If unset, there is no cost.
+	// +optional
+	Prices *Prices `json:"prices,omitempty"`
+
 	// baselineRef names a run to compare this one with, scenario by scenario. If unset, there is no
 	// comparison.
 	// +optional
@@ -400,6 +405,7 @@ type Retries struct {
 // +kubebuilder:printcolumn:name="Score",type=string,JSONPath=`.status.score.mean`
 // +kubebuilder:printcolumn:name="Low",type=string,priority=1,JSONPath=`.status.score.ci95.low`
 // +kubebuilder:printcolumn:name="High",type=string,priority=1,JSONPath=`.status.score.ci95.high`
+// +kubebuilder:printcolumn:name="Cost",type=string,priority=1,JSONPath=`.status.cost`
 // +kubebuilder:printcolumn:name="Pass",type=string,JSONPath=`.status.passRate`
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="ThresholdsMet")].status`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Complete")].reason`

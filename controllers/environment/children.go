@@ -293,6 +293,9 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	if env.Spec.Access.Play == v1alpha1.RunsOnlyPlay {
 		args = append(args, "--runs-only")
 	}
+	if env.Spec.DrainPolicy == v1alpha1.HandOverSessions {
+		args = append(args, "--hand-over")
+	}
 	if env.Spec.Access.TokenSecretRef != nil {
 		args = append(args, "--token-file", tokenFolder+"/"+tokenEntry)
 	}

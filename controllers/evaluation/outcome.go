@@ -33,18 +33,20 @@ type Outcome struct {
 // Ended reports whether the run has completed or failed.
 func (o Outcome) Ended() bool { return o.State == Completed || o.State == Failed }
 
-// Limits are the fields of a spec that decide how a run with given figures ends. A result store
-// keeps them with the plan.
+// Limits are the fields of a spec that decide how a run with given figures ends, and what it has
+// cost. A result store keeps them with the plan.
 type Limits struct {
 	MaxErroredPercent *int32               `json:"maxErroredPercent,omitempty"`
 	Thresholds        []v1alpha1.Threshold `json:"thresholds,omitempty"`
 	// Baseline is the name of the run to compare with, "" for none.
-	Baseline string `json:"baseline,omitempty"`
+	Baseline string           `json:"baseline,omitempty"`
+	Prices   *v1alpha1.Prices `json:"prices,omitempty"`
 }
 
 // LimitsOf returns the limits of a run's spec.
 func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
-	limits := Limits{MaxErroredPercent: run.Spec.Retries.MaxErroredPercent, Thresholds: run.Spec.Thresholds}
+	limits := Limits{MaxErroredPercent: run.Spec.Retries.MaxErroredPercent, Thresholds: run.Spec.Thresholds,
+		Prices: run.Spec.Prices}
 	if ref := run.Spec.BaselineRef; ref != nil {
 		limits.Baseline = ref.Name
 	}

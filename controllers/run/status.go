@@ -27,8 +27,9 @@ func failed(reason, message string) evaluation.Outcome {
 	return evaluation.Outcome{State: evaluation.Failed, Reason: reason, Message: message}
 }
 
-// setConditions sets every condition and announces what has changed.
+// setConditions sets the cost and every condition, and announces what has changed.
 func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
+	d.status.Cost = evaluation.Cost(s.run.Spec.Prices, d.status.Tokens)
 	environment, suspension := environmentCondition(s), suspendedCondition(s)
 	verdict := evaluation.Conditions(s.run, d.status, d.folding.sums, p)
 	if s.run.Spec.Results != nil {

@@ -150,7 +150,7 @@ func TestAnswersShareABudget(t *testing.T) {
 	if !r.bodies.TryAcquire(maxBodies - maxReport/2) {
 		t.Fatal("the budget of bytes is smaller")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for the answer to begin
 	defer cancel()
 	if _, err := r.Report(ctx, host, "token"); err == nil ||
 		!strings.Contains(err.Error(), "answers of other servers") {

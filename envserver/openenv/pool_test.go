@@ -69,7 +69,7 @@ func servePool(tb testing.TB, configs ...Config) []*member {
 	for i, m := range members {
 		if configs[i].Peers == nil {
 			configs[i].Peers = &mesh.Config{Lookup: func(context.Context) ([]string, error) { return addresses, nil },
-				Self: m.address}
+				Self: m.address, Slack: 20}
 		}
 		m.Server = newTestServer(tb, configs[i])
 		m.http = httptest.NewUnstartedServer(m.Handler())

@@ -206,6 +206,8 @@ func newPast() past {
 // add records the end of a session, unless the client requested it.
 func (p past) add(client, result, reason string) {
 	switch result {
+	case endMoved:
+		return // the client continues elsewhere
 	case endLost:
 		reason = "its connection was lost"
 	case endDead:

@@ -105,7 +105,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	maps.Copy(rs, s.tasks.Routes())
 	inner := memory.Bodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
-	return s.recovered(s.withWeb(s.mesh.WithCapacity(s.authorised(inner))))
+	return s.recovered(s.withWeb(s.mesh.WithPeers(s.authorised(inner))))
 }
 
 // recovered turns a panic into a 500 for that request alone.

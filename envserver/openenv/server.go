@@ -214,7 +214,8 @@ func New(cfg Config) (*Server, error) {
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
 		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.free,
 		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
-		Cut: func() { s.metrics.cut.Add(1) }, Metrics: s.metrics.registry, Log: s.log,
+		Cut: func() { s.metrics.cut.Add(1) }, Take: s.take, SendAway: s.sendAway,
+		Metrics: s.metrics.registry, Log: s.log,
 	}); err != nil {
 		s.stop()
 		return nil, err

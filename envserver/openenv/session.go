@@ -30,6 +30,7 @@ const (
 	endReleased    = "released"
 	endFactory     = "factory_error"
 	endUnused      = "unused"
+	endMoved       = "moved"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -68,8 +69,10 @@ type session struct {
 	// closing is true when the session ends as soon as its socket is detached.
 	closing bool
 	ended   bool
-	// lostAt is when an owned session lost its socket, zero while it has one.
-	lostAt time.Time
+	// lostAt is when an owned session lost its socket, zero while it has one. The session ends
+	// SessionGrace or awaited later, whichever is longer.
+	lostAt  time.Time
+	awaited time.Duration
 	// onEnd, if not nil, runs in a goroutine when the session has ended.
 	onEnd func()
 }
@@ -190,7 +193,7 @@ func (s *session) attach(socket *socket, owned bool) error {
 	case s.socket != nil:
 		return errors.New("another socket is attached to the session: close that one first")
 	}
-	s.socket, s.lostAt = socket, time.Time{}
+	s.socket, s.lostAt, s.awaited = socket, time.Time{}, 0
 	s.owned = s.owned || owned || s.adoptable
 	s.use()
 	return nil
@@ -272,7 +275,7 @@ func (s *session) whenEnded(f func()) {
 func (s *session) check(now time.Time) {
 	server := s.server
 	s.mu.Lock()
-	socket, owned, lostAt := s.socket, s.owned, s.lostAt
+	socket, owned, lostAt, grace := s.socket, s.owned, s.lostAt, max(s.awaited, server.cfg.SessionGrace)
 	s.mu.Unlock()
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
@@ -283,14 +286,14 @@ func (s *session) check(now time.Time) {
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.pause():
 		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
 	case server.releasing.Load() && s.pause():
-		s.expire(endReleased, "the server is shutting down: connect again")
+		s.server.spawn(func() { s.end(endReleased, protocol.CloseMoved, protocol.MovedTo("")) })
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
 	case socket == nil && s.abandoned(idle):
 		s.expire(endIdle, fmt.Sprintf("its client sent nothing, not even a ping, for %v", pingTimeout))
 	case !s.used.Load() && now.Sub(s.opened) >= unusedTimeout:
 		s.expire(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
-	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:
+	case !lostAt.IsZero() && now.Sub(lostAt) >= grace:
 		s.expire(endLost, "")
 	case socket != nil:
 		socket.check(now)
@@ -302,11 +305,15 @@ func (s *session) abandoned(idle time.Duration) bool {
 	return s.pinged.Load() && idle >= pingTimeout && !s.busy(nil)
 }
 
-// pause prevents operations if none runs and no episode is being played. It reports whether it did.
+// pause prevents operations if none runs, the last one is answered and no episode is being played.
+// It reports whether it did.
 func (s *session) pause() bool {
 	select {
 	case s.turn <- struct{}{}:
-		if s.player == nil || s.player.Playing() {
+		s.mu.Lock()
+		socket := s.socket
+		s.mu.Unlock()
+		if s.player == nil || s.player.Playing() || socket != nil && socket.busy() {
 			<-s.turn
 			return false
 		}

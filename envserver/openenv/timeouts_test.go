@@ -270,8 +270,8 @@ func TestDrainReleasesSessions(t *testing.T) {
 		}
 		ended := between.Quiet()
 		pass(2 * time.Minute)
-		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
-			t.Errorf("closed with %v, want 1001", err)
+		if err := <-ended; !websocket.IsCloseError(err, protocol.CloseMoved) {
+			t.Errorf("closed with %v, want 1012", err)
 		}
 		if got := playing.Code(`{"type":"step","data":{"kind":"finish"}}`); got != "observation" {
 			t.Errorf("the episode was answered with %s", got)

@@ -42,9 +42,11 @@ type Episode struct {
 	IDKey string `json:"id_key,omitempty"`
 
 	Turns []Turn `json:"turns"`
-	// Attempts is how often the episode was begun.
-	Attempts   int   `json:"attempts"`
-	DurationMS int64 `json:"duration_ms"`
+	// Attempts is how often the episode was begun, and Tokens are those of all attempts, nil if
+	// they are unknown.
+	Attempts   int           `json:"attempts"`
+	Tokens     *score.Tokens `json:"tokens,omitempty"`
+	DurationMS int64         `json:"duration_ms"`
 	// Receipt is the signed proof of the grade that counts in the run's figures (see
 	// score.VerifyReceipt). An errored episode has none.
 	Receipt string `json:"receipt,omitempty"`

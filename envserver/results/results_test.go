@@ -122,14 +122,19 @@ func TestResume(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	first := shard(t, s, p)
+	spent := &score.Tokens{Prompt: 100, Completion: 7}
 	for i := range int64(5) {
-		first.Record(episode(t, p, i, 0.5))
+		e := episode(t, p, i, 0.5)
+		e.Tokens = spent
+		first.Record(e)
 	}
 	forged := episode(t, p, 5, 1)
 	forged.Receipt = episode(t, p, 0, 1).Receipt
 	foreign := p
 	foreign.Run = "another"
-	for _, e := range []record.Episode{episode(t, p, 6, -1), forged, episode(t, foreign, 7, 1)} {
+	errored := episode(t, p, 6, -1)
+	errored.Tokens = spent
+	for _, e := range []record.Episode{errored, forged, episode(t, foreign, 7, 1)} {
 		first.Record(e)
 	}
 	if got := first.Close(t.Context(), 12); got.Episodes != 8 || got.Error == "" {
@@ -138,6 +143,9 @@ func TestResume(t *testing.T) {
 	second := shard(t, s, p)
 	if n := len(second.Receipts()); n != 5 {
 		t.Fatalf("%d receipts, want those of the 5 episodes that count", n)
+	}
+	if got, want := second.Tokens(), (score.Tokens{Prompt: 600, Completion: 42}); got != want {
+		t.Errorf("%+v tokens were used, want %+v", got, want)
 	}
 	for i := int64(5); i < 12; i++ {
 		second.Record(episode(t, p, i, 0.9))

@@ -43,8 +43,11 @@ type Shard struct {
 	run   string
 	index int
 	log   *slog.Logger
-	// receipts are those of the records that were already stored.
+	// receipts and tokens are those of the records that were already stored. errored are the ids of
+	// the errored ones.
 	receipts []string
+	tokens   score.Tokens
+	errored  map[string]bool
 
 	mu      sync.Mutex
 	next    int // number of the next segment
@@ -75,7 +78,7 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 		return nil, fmt.Errorf("reading the plan's ledger key: %w", err)
 	}
 	sh := &Shard{
-		store: s, run: run, index: index, log: log, next: 1,
+		store: s, run: run, index: index, log: log, next: 1, errored: map[string]bool{},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
 	segments, err := s.segments(ctx, run, index)
@@ -122,11 +125,26 @@ func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey)
 	}
 	if err != nil || r.Planned.Index != e.Index {
 		s.log.Info("A stored record doesn't count", "episode", e.Index, "outcome", e.Outcome, "reason", err)
+		if e.Outcome == score.Errored && !s.errored[e.EpisodeID] {
+			s.errored[e.EpisodeID] = true
+			s.spend(e)
+		}
 		return
 	}
 	s.stored.Add(e.Index)
 	s.receipts = append(s.receipts, e.Receipt)
+	s.spend(e)
 }
+
+func (s *Shard) spend(e record.Episode) {
+	if e.Tokens != nil {
+		s.tokens.Add(*e.Tokens)
+	}
+}
+
+// Tokens are the tokens of the episodes that were stored when the shard was opened, errored ones
+// included, which are played again.
+func (s *Shard) Tokens() score.Tokens { return s.tokens }
 
 // Receipts are the receipts of the episodes that were stored when the shard was opened.
 func (s *Shard) Receipts() []string { return s.receipts }

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -81,6 +82,9 @@ func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
 		agent, failed := inner(planned)
 		return failing{agent, &left, err}, failed
 	}
+	var recorded record.Episode
+	cfg.Record = func(e record.Episode) { recorded = e }
+	cfg.Tokens = score.Tokens{Prompt: 500, Completion: 50} // of earlier episodes
 	ledger, summary := run(t, cfg)
 	if ledger.Scored != 1 || summary.Retried != 3 || !cmp.Equal(summary.RetriedBy, map[string]int64{class: 3}) {
 		t.Errorf("%d scored, retried %d, %v", ledger.Scored, summary.Retried, summary.RetriedBy)
@@ -88,8 +92,11 @@ func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
 	if diff := cmp.Diff(waits, slept); diff != "" {
 		t.Errorf("waits (-want +got)\n%s", diff)
 	}
-	if want := (score.Tokens{Prompt: 40, Completion: 4}); summary.Tokens != want {
-		t.Errorf("%+v tokens, want those of all four attempts: %+v", summary.Tokens, want)
+	if want := (score.Tokens{Prompt: 540, Completion: 54}); summary.Tokens != want {
+		t.Errorf("%+v tokens, want those of all four attempts and of earlier episodes: %+v", summary.Tokens, want)
+	}
+	if want := (score.Tokens{Prompt: 40, Completion: 4}); recorded.Tokens == nil || *recorded.Tokens != want {
+		t.Errorf("the record has %+v tokens, want %+v", recorded.Tokens, want)
 	}
 }
 

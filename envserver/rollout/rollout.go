@@ -68,6 +68,8 @@ type Config struct {
 	// Receipts are those of the shard's episodes that were played before. These episodes count
 	// without being played again, whichever server is chosen.
 	Receipts []string
+	// Tokens are those of the episodes that were played before.
+	Tokens score.Tokens
 	// Record, unless nil, is called with every episode after its last attempt, errored ones
 	// included. Several goroutines call it at a time.
 	Record func(record.Episode)
@@ -145,6 +147,7 @@ func (c *Config) validate() error {
 type job struct {
 	episode  score.PlannedEpisode
 	attempts int
+	tokens   score.Tokens // of the attempts so far
 }
 
 // shard is the state that the workers share.
@@ -181,7 +184,8 @@ type shard struct {
 }
 
 func newShard(cfg Config, pod string) *shard {
-	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{},
+	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), tokens: cfg.Tokens,
+		errored:   map[string]*score.IndexSet{},
 		retriedBy: map[string]int64{}}
 	s.wake = sync.NewCond(&s.mu)
 	for episode := range cfg.Plan.Shard(cfg.Shard) {

@@ -128,6 +128,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 	var p played
 	traced, span := s.startEpisode(ctx, j)
 	err := w.attempt(traced, j, &p)
+	j.tokens.Add(p.tokens)
 	s.endEpisode(span, p.end, err)
 	took := s.Clock.Now().Sub(began)
 	if ctx.Err() != nil {
@@ -229,6 +230,8 @@ type played struct {
 	turns []record.Turn
 	// end is the observation that ended the episode, zero while it runs.
 	end client.Observation
+	// tokens are those of the agent's model.
+	tokens score.Tokens
 }
 
 // record records the episode's last attempt. The class is "" unless the attempt failed.
@@ -242,6 +245,9 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j),
 		IDKey: poolkey.IDKey(s.Credential), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
 		Receipt: p.end.Metadata.Receipt,
+	}
+	if j.tokens != (score.Tokens{}) {
+		e.Tokens = &j.tokens
 	}
 	m := p.end.Metadata
 	e.Grade = record.Grade{
@@ -266,7 +272,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	if err != nil {
 		return &failure{class: score.ClassPolicy, err: err}
 	}
-	defer w.shard.addTokens(ctx, agent)
+	defer func() { p.tokens = w.shard.addTokens(ctx, agent) }()
 	begun, err := w.reset(ctx, j)
 	if err != nil {
 		return w.fail(err)
@@ -320,17 +326,18 @@ func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Co
 	return context.WithTimeout(ctx, s.EpisodeTimeout+time.Duration(actions)*s.ActTimeout)
 }
 
-// addTokens adds the tokens of an attempt, whether or not it failed.
-func (s *shard) addTokens(ctx context.Context, agent policy.Policy) {
+// addTokens adds the tokens of an attempt, whether or not it failed, and returns them.
+func (s *shard) addTokens(ctx context.Context, agent policy.Policy) (used score.Tokens) {
 	metered, ok := agent.(policy.Metered)
 	if !ok {
-		return
+		return used
 	}
-	used := metered.Usage()
+	used = metered.Usage()
 	spent(ctx, used)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens.Add(used)
+	return used
 }
 
 // answerOf is the answer that contained the agent's last action.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -115,6 +114,11 @@ func TestRemoveSparesOtherFiles(t *testing.T) {
 	}
 }
 
+// writer is a function that writes.
+type writer func(b []byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
 func TestLockIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "lock")
 	var told bytes.Buffer
@@ -122,9 +126,12 @@ func TestLockIsExclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := lock(ctx, path, &told); err == nil {
+	if _, err := lock(ctx, path, writer(func(b []byte) (int, error) {
+		cancel() // once it waits
+		return told.Write(b)
+	})); err == nil {
 		t.Error("two commands hold the lock")
 	}
 	if strings.Count(told.String(), path) != 1 {

@@ -2,7 +2,8 @@
 // validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
 // also compares csenv's figures with those of SciPy and statsmodels and the desk's decisions with
 // those of an independent implementation, stores episodes in a bucket of versitygw, opens exported
-// episodes with Inspect, Harbor and datasets, and runs the recipes for trainers.
+// episodes with Inspect, Harbor and datasets, runs the recipes for trainers, and lets a small
+// language model play and judge.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the
@@ -74,6 +75,8 @@ const (
 	suiteExport = "export"
 	// suiteTrainers runs the recipes for trainers with the packages that they are for.
 	suiteTrainers = "trainers"
+	// suiteModel lets a small language model play and judge.
+	suiteModel = "model"
 )
 
 // exportPython are the versions of Python that Harbor requires.
@@ -87,7 +90,7 @@ type options struct {
 
 func newCommand(stdout io.Writer) *cobra.Command {
 	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteDesk,
-		suiteS3, suiteExport, suiteTrainers}, python: "python3"}
+		suiteS3, suiteExport, suiteTrainers, suiteModel}, python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -167,6 +170,8 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 		switch suite {
 		case suiteAgent:
 			home = suiteJudge // the same proxy
+		case suiteModel:
+			maker.NoDeps = true
 		case suiteExport:
 			// Harbor's models need few of the packages that it asks for.
 			maker.Command, maker.NoDeps = r.interpreter(ctx, exportPython), true
@@ -203,7 +208,7 @@ func (r *runner) build(ctx context.Context) error {
 	if r.wants(suiteS3) {
 		wanted = append(wanted, "./cmd/runner")
 	}
-	if r.wants(suiteS3, suiteExport) {
+	if r.wants(suiteS3, suiteExport, suiteModel) {
 		wanted = append(wanted, "./cmd/csenv")
 	}
 	if len(wanted) == 0 {
@@ -292,7 +297,7 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	if name == suiteDesk {
 		variables = append(variables, "PYTHONPATH="+tests)
 	}
-	if name == suiteExport {
+	if name == suiteExport || name == suiteModel {
 		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
 	}
 	if name == suiteS3 {

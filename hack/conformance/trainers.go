@@ -31,7 +31,8 @@ type stack struct {
 }
 
 var stacks = []stack{
-	{name: "light", recipes: []string{packageTests, "rollouts", "gymnasium_env", "skyrl_env", "verifiers_eval"}},
+	{name: "light", recipes: []string{packageTests, "rollouts", "gymnasium_env", "skyrl_env", "verifiers_eval",
+		"tree_search"}},
 	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward"}},
 	{name: "nemo", python: ">= (3, 12)", recipes: []string{"nemo_gym_env"}},
 }

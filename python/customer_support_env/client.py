@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from openenv.core.client_types import StepResult
-from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Observation
 
 from .models import (
@@ -16,6 +15,7 @@ from .models import (
     CustomerSupportObservation,
     CustomerSupportState,
 )
+from .moving import MovingClient
 
 __all__ = [
     "CSRAction",
@@ -42,7 +42,7 @@ def _result(payload: dict[str, Any], observation: type[ObsT]) -> StepResult[ObsT
     return StepResult(observation=seen, reward=payload["reward"], done=payload["done"], metadata=metadata)
 
 
-class CustomerSupportEnv(EnvClient[CustomerSupportAction, CustomerSupportObservation, CustomerSupportState]):
+class CustomerSupportEnv(MovingClient[CustomerSupportAction, CustomerSupportObservation, CustomerSupportState]):
     """One session with the ticket environment.
 
     reset accepts, in addition to seed and episode_id: task (ticket-classify, ticket-resolve, queue-management), scenario, split, index and reward_mode (dense, terminal).
@@ -58,7 +58,7 @@ class CustomerSupportEnv(EnvClient[CustomerSupportAction, CustomerSupportObserva
         return CustomerSupportState.model_validate(payload)
 
 
-class CSREnv(EnvClient[CSRAction, CSRObservation, CSRState]):
+class CSREnv(MovingClient[CSRAction, CSRObservation, CSRState]):
     """One session with the workflow environment. reset accepts the same options; its tasks are order-inquiry, refund and payment-exception."""
 
     def _step_payload(self, action: CSRAction) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.generic_client import GenericEnvClient
 
 from .forking import fork
+from .moving import MovingClient
 
 __all__ = ["AsyncToolClient", "Episode", "EpisodeLost", "Tool", "ToolClient", "list_tools", "parse_call"]
 
@@ -218,6 +219,10 @@ def _survives(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(code in str(error) for code in ("VALIDATION_ERROR", "INVALID_JSON"))
 
 
+class _Client(MovingClient[Any, Any, Any], GenericEnvClient):
+    """A client of any environment."""
+
+
 class _Options:
     def __init__(self, base_url: str | None = None, *, token: str | None = None, tools: list[Tool] | None = None, **reset: Any) -> None:
         """tools are those of list_tools, if they are known already; reset has options for each reset."""
@@ -225,7 +230,7 @@ class _Options:
         self.offered = list_tools(base_url, token=token) if tools is None else tools
         self.defaults = reset
         self.episode = Episode()
-        self._client = GenericEnvClient(base_url=session_url(base_url, token))
+        self._client = _Client(base_url=session_url(base_url, token))
 
     @property
     def schemas(self) -> list[dict[str, Any]]:

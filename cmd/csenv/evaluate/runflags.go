@@ -48,6 +48,7 @@ type runFlags struct {
 	maxTokens    int32
 	perMinute    int32
 	systemPrompt string
+	prices       v1alpha1.Prices
 
 	flags *pflag.FlagSet
 }
@@ -74,6 +75,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.temperature, "temperature", "", "temperature of sampling (--agent openai)")
 	f.Int32Var(&r.maxTokens, "max-tokens", 0, "maximum tokens per answer (--agent openai)")
 	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "maximum requests per minute (--agent openai)")
+	f.StringVar(&r.prices.Input, "price-in", "", "`price` of a million tokens of prompts, such as 0.15, for the run's "+
+		"cost (--agent openai)")
+	f.StringVar(&r.prices.Output, "price-out", "", "`price` of a million tokens of answers (--agent openai)")
 	f.StringVar(&r.systemPrompt, "system-prompt", "",
 		"`file` with a system prompt that replaces the default one (--agent openai)")
 	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions")
@@ -187,6 +191,9 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed,
 		Parallelism: &r.parallelism, Concurrency: &r.concurrency,
 	}}
+	if r.prices != (v1alpha1.Prices{}) {
+		run.Spec.Prices = &v1alpha1.Prices{Input: cmp.Or(r.prices.Input, "0"), Output: cmp.Or(r.prices.Output, "0")}
+	}
 	if r.passScore != "" {
 		if run.Spec.PassScore, err = number("pass-score", r.passScore); err != nil {
 			return nil, err
@@ -246,6 +253,9 @@ func number(flag, text string) (v1alpha1.Number, error) {
 	return value, nil
 }
 
+// decimalPrice is the form of the API's prices.
+var decimalPrice = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,6})?$`)
+
 // validate reports values with messages about the flags. The schema of the API would report them as
 // fields.
 func (r *runFlags) validate() error {
@@ -254,6 +264,11 @@ func (r *runFlags) validate() error {
 	}
 	if _, err := score.ParseDecimal(cmp.Or(r.passScore, "0")); err != nil {
 		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
+	}
+	for flag, price := range map[string]string{"in": r.prices.Input, "out": r.prices.Output} {
+		if price != "" && !decimalPrice.MatchString(price) {
+			return fmt.Errorf("--price-%s is %q: give the price of a million tokens, such as 0.15", flag, price)
+		}
 	}
 	if r.name != "" && (len(r.name) > maxName || len(validation.IsDNS1035Label(r.name)) > 0) {
 		return fmt.Errorf("--name is %q: use at most %d lower-case letters, digits and hyphens, beginning with a "+
@@ -307,7 +322,7 @@ var flagsOf = []struct {
 	flags []string
 }{
 	{"openai", []string{"model", "base-url", "mode", "temperature", "max-tokens", "requests-per-minute",
-		"system-prompt"}},
+		"system-prompt", "price-in", "price-out"}},
 	{"http", []string{"agent-url"}},
 }
 

@@ -141,6 +141,7 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 	if t := s.Tokens; t != nil && t.Prompt+t.Completion > 0 {
 		add("tokens", fmt.Sprintf("%d prompt, %d completion", t.Prompt, t.Completion))
 	}
+	add("cost", s.Cost)
 	if t := s.Durations; t != nil {
 		add("episode duration", fmt.Sprintf("median %s s, 99th percentile %s s", t.EpisodeP50, t.EpisodeP99))
 	}

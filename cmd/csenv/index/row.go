@@ -37,6 +37,7 @@ type entry struct {
 	index, seed                  int64
 	trial, turns, attempts       int64
 	duration                     int64
+	tokens                       score.Tokens
 	task, scenario, outcome      uint32
 	class                        uint32
 	countedTask, countedScenario uint32
@@ -89,7 +90,8 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	p.unsigned(uint64(line - p.line)) //nolint:gosec // lines ascend
 	p.line = line
 	p.unsigned(flags)
-	p.signed(e.Index, e.Seed, int64(e.Trial), int64(len(e.Turns)), int64(e.Attempts), e.DurationMS)
+	p.signed(e.Index, e.Seed, int64(e.Trial), int64(len(e.Turns)), int64(e.Attempts), e.DurationMS,
+		c.Tokens.Prompt, c.Tokens.Completion)
 	p.texts(short(e.Task), short(e.Scenario), short(string(e.Outcome)), short(e.Class))
 	if !c.Counts {
 		return nil
@@ -182,7 +184,8 @@ func (u *unpacker) next() (*entry, error) {
 	e := &u.entry
 	*e = entry{line: e.line + int(u.unsigned()), flags: u.unsigned(), //nolint:gosec // checked by its users
 		dimensions: e.dimensions[:0], lost: e.lost[:0]}
-	u.signed(&e.index, &e.seed, &e.trial, &e.turns, &e.attempts, &e.duration)
+	u.signed(&e.index, &e.seed, &e.trial, &e.turns, &e.attempts, &e.duration, &e.tokens.Prompt,
+		&e.tokens.Completion)
 	u.texts(&e.task, &e.scenario, &e.outcome, &e.class)
 	if e.flags&isCounted != 0 {
 		u.signed(&e.countedTrial, &e.countedSeed, &e.score)
@@ -241,7 +244,7 @@ func (u *unpacker) texts(ids ...*uint32) {
 // counted is what the figures need of the last entry.
 func (u *unpacker) counted() source.Counted {
 	e := &u.entry
-	c := source.Counted{Index: e.index, Attempts: int(e.attempts), DurationMS: e.duration,
+	c := source.Counted{Index: e.index, Attempts: int(e.attempts), DurationMS: e.duration, Tokens: e.tokens,
 		Errored: e.flags&isErrored != 0, Counts: e.flags&isCounted != 0, Claimed: e.flags&isClaimed != 0,
 		Mute: e.flags&isMute != 0}
 	if c.Errored {

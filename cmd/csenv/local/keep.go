@@ -85,6 +85,14 @@ func (k kept) receipts() []string {
 	return k.shard.Receipts()
 }
 
+// tokens are those of the stored episodes.
+func (k kept) tokens() score.Tokens {
+	if k.shard == nil {
+		return score.Tokens{}
+	}
+	return k.shard.Tokens()
+}
+
 // recorder stores episodes before it passes them on.
 func (k kept) recorder(next func(record.Episode)) func(record.Episode) {
 	if k.shard == nil {

@@ -114,7 +114,7 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	run = run.DeepCopy()
 	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
-	run.Spec.BaselineRef, run.Spec.Results = nil, nil
+	run.Spec.BaselineRef, run.Spec.Results, run.Spec.Prices = nil, nil, nil
 	run.Spec.Thresholds, run.Spec.Retries = nil, v1alpha1.Retries{}
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
@@ -247,6 +247,7 @@ func (g *game) play(ctx context.Context) error {
 		return err
 	}
 	evaluation.WriteFigures(&g.run.Status, g.sums, g.done)
+	g.run.Status.Cost = evaluation.Cost(g.run.Spec.Prices, g.run.Status.Tokens)
 	g.conclude(err)
 	return nil
 }
@@ -263,9 +264,9 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	}
 	kept := g.openShard(ctx, shard)
 	summary, err := rollout.Run(ctx, rollout.Config{
-		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Environment: g.Kind.Name(), Policy: g.Agent,
-		Concurrency: g.concurrency(),
-		Pods:        func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
+		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Tokens: kept.tokens(),
+		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
+		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
 		ActTimeout: g.ActTimeout, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
 	})

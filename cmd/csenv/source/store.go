@@ -203,6 +203,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		}
 	}
 	run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds = limits.MaxErroredPercent, limits.Thresholds
+	run.Spec.Prices = limits.Prices
 	if limits.Baseline != "" {
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: limits.Baseline}
 	}

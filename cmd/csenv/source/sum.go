@@ -19,6 +19,7 @@ import (
 type Counted struct {
 	Index      int64
 	Attempts   int
+	Tokens     score.Tokens
 	DurationMS int64
 	// Errored episodes have a class and are in no sum of scores.
 	Errored bool
@@ -38,6 +39,9 @@ type Counted struct {
 // its own record.
 func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
 	c := Counted{Index: e.Index, Attempts: e.Attempts, DurationMS: e.DurationMS}
+	if e.Tokens != nil {
+		c.Tokens = *e.Tokens
+	}
 	if e.Outcome == score.Errored {
 		c.Errored, c.Class = true, e.Class
 		return c
@@ -73,6 +77,7 @@ type Sum struct {
 	// Errored are the indexes of errored episodes by class.
 	Errored   map[string]*score.IndexSet
 	Retried   int64
+	Tokens    score.Tokens
 	Durations stats.Durations
 	// Claimed counts the episodes that count without a receipt.
 	Claimed int
@@ -91,6 +96,7 @@ func NewSum(plan score.Plan) *Sum {
 // Add adds an episode. The first one of a scenario decides its category, difficulty and language.
 func (s *Sum) Add(c Counted) error {
 	s.Retried += int64(max(c.Attempts-1, 0))
+	s.Tokens.Add(c.Tokens)
 	if c.Errored {
 		if s.Errored[c.Class] == nil {
 			s.Errored[c.Class] = &score.IndexSet{}
@@ -114,7 +120,7 @@ func (s *Sum) Add(c Counted) error {
 
 // conclude writes the figures into the run's status.
 func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	summary := score.Summary{Retried: s.Retried, Durations: s.Durations, Mute: s.Mute}
+	summary := score.Summary{Retried: s.Retried, Tokens: s.Tokens, Durations: s.Durations, Mute: s.Mute}
 	for _, class := range view.SortedKeys(s.Errored) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
 	}
@@ -122,6 +128,7 @@ func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	sums.FoldSummary(s.Ledger, summary)
 	evaluation.WritePlan(&run.Status, plan)
 	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
+	run.Status.Cost = evaluation.Cost(run.Spec.Prices, run.Status.Tokens)
 	concludeStored(run, sums, s.Claimed)
 }
 

@@ -31,6 +31,7 @@ type options struct {
 	clientShare        int
 	messageRate        float64
 	drainTimeout       time.Duration
+	handOver           bool
 	terminationLog     string
 	peers              []string
 	advertise          string
@@ -97,6 +98,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "`file` with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout,
 		"maximum time to wait after SIGTERM for the running sessions to end")
+	f.BoolVar(&o.handOver, "hand-over", o.handOver, "after --drain-timeout, hand sessions over to servers of --peers "+
+		"instead of cutting them, and close their sockets with code 1012, after which clients have to connect again")
 	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "`file` for the JSON report at the end: the "+
 		"number of sessions at SIGTERM, how many were cut, and the duration")
 	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when rewards are paid, unless a reset chooses: dense (at "+

@@ -201,6 +201,9 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	defer cancel()
 	if err := server.Drain(drained); err != nil {
 		log.Warn("The drain timed out: closing the running sessions", "error", err)
+		if o.handOver {
+			server.HandOver(context.WithoutCancel(ctx))
+		}
 	}
 	server.Close()
 	writeDrainReport(o.terminationLog, server.DrainReport(), log)

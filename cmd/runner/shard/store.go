@@ -32,7 +32,7 @@ func store(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger
 		log.Error("The results are not stored", "error", err)
 		return func(context.Context) score.Stored { return score.Stored{Error: err.Error()} }
 	}
-	cfg.Receipts, cfg.Record = shard.Receipts(), shard.Record
+	cfg.Receipts, cfg.Tokens, cfg.Record = shard.Receipts(), shard.Tokens(), shard.Record
 	return func(ctx context.Context) score.Stored {
 		stored := shard.Close(ctx, planned(cfg.Plan, cfg.Shard))
 		log.Info("Stored", "shard", cfg.Shard, "episodes", stored.Episodes, "error", stored.Error)

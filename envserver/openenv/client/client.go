@@ -44,13 +44,20 @@ const (
 // Client is one session with an OpenEnv server. Only Close is safe for concurrent use. After an
 // error that is not a *ServerError the session is lost: dial again.
 type Client struct {
-	conn *websocket.Conn
+	current atomic.Pointer[connection]
+	// again connects to the session that a server has moved, nil if it can't be moved.
+	again   func(ctx context.Context, sessionID string) (*connection, error)
+	closing sync.Once
+}
+
+// connection is a socket of the session.
+type connection struct {
+	*websocket.Conn
 	// answers carries messages from the goroutine that reads, which also answers pings while the
 	// agent thinks. It is closed when reading has failed with readErr.
 	answers chan []byte
 	readErr error
 	silence time.Duration
-	closing sync.Once
 	closed  atomic.Bool
 }
 
@@ -120,8 +127,9 @@ type Options struct {
 	Token string
 	// Credential is that of the run whose ledgers are asked for, "" for none.
 	Credential string
-	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to
-	// fetch the ledger afterwards, which only the server of the session has.
+	// Spread lets a full or draining server pass a new session on to a peer, and hand it over to
+	// one before it ends. Leave it false to fetch the ledger afterwards, which only the server of
+	// the session has.
 	Spread bool
 	// SessionID names a session to attach to instead of a new one, also on a peer.
 	SessionID string
@@ -171,6 +179,21 @@ func statusError(status int, body []byte) *StatusError {
 // Dial opens a session at the path /ws below the base URL, which has the scheme http, https, ws or
 // wss or is a host and port. A refused handshake is a *StatusError.
 func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
+	conn, err := connect(ctx, baseURL, o)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(conn)
+	if o.Spread {
+		c.again = func(ctx context.Context, sessionID string) (*connection, error) {
+			o.SessionID = sessionID
+			return connect(ctx, baseURL, o)
+		}
+	}
+	return c, nil
+}
+
+func connect(ctx context.Context, baseURL string, o Options) (*connection, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
 		return nil, err
@@ -199,7 +222,7 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
-	return newClient(conn, o.Silence), nil
+	return newConnection(conn, o.Silence), nil
 }
 
 var (
@@ -220,9 +243,15 @@ func proxy(r *http.Request) (*url.URL, error) {
 // environmentProxy is replaced in a test, because net/http reads the environment once.
 var environmentProxy = http.ProxyFromEnvironment
 
-func newClient(conn *websocket.Conn, silence time.Duration) *Client {
+func newClient(conn *connection) *Client {
+	c := &Client{}
+	c.current.Store(conn)
+	return c
+}
+
+func newConnection(conn *websocket.Conn, silence time.Duration) *connection {
 	conn.SetReadLimit(maxReply)
-	c := &Client{conn: conn, answers: make(chan []byte, 1), silence: silence}
+	c := &connection{Conn: conn, answers: make(chan []byte, 1), silence: silence}
 	pong := conn.PingHandler()
 	conn.SetPingHandler(func(payload string) error {
 		c.heard()
@@ -233,25 +262,25 @@ func newClient(conn *websocket.Conn, silence time.Duration) *Client {
 }
 
 // heard extends the read deadline, which is short after the client has sent close.
-func (c *Client) heard() {
+func (c *connection) heard() {
 	if c.silence == 0 {
 		return
 	}
-	_ = c.conn.SetReadDeadline(time.Now().Add(c.silence))
+	_ = c.SetReadDeadline(time.Now().Add(c.silence))
 	if c.closed.Load() { // set by Close, perhaps in between
-		_ = c.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(closeTimeout))
 	}
 }
 
 // read reads messages until the connection ends. The protocol has one answer to each message; read
 // closes the connection if the server sends more.
-func (c *Client) read() {
+func (c *connection) read() {
 	defer close(c.answers)
 	length := 0 // of the last message: the next one is often about as long
 	for {
 		c.heard()
 		var raw bytes.Buffer
-		_, message, err := c.conn.NextReader()
+		_, message, err := c.NextReader()
 		if err == nil {
 			raw.Grow(min(length, maxExpected) + bytes.MinRead)
 			_, err = raw.ReadFrom(message)
@@ -265,7 +294,7 @@ func (c *Client) read() {
 		case c.answers <- raw.Bytes():
 		default:
 			c.readErr = errors.New("the server sent a message without a request")
-			_ = c.conn.Close()
+			_ = c.Close()
 			return
 		}
 	}
@@ -352,14 +381,27 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+	for moves := 0; ; moves++ {
+		raw, err := c.current.Load().roundTrip(ctx, payload)
+		id, moved := movedTo(err)
+		if !moved || c.again == nil || moves == maxMoves {
+			return raw, err
+		}
+		if err := c.follow(ctx, id); err != nil {
+			return nil, fmt.Errorf("continuing a session that its server has handed over: %w", err)
+		}
+	}
+}
+
+func (c *connection) roundTrip(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	// A server that refuses the session sends the reason before it closes: read it even if writing
 	// fails.
-	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
+	writeErr := c.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {
 		return nil, cmp.Or(ctx.Err(), errors.Join(writeErr, c.readErr))
@@ -380,16 +422,16 @@ func serverError(data json.RawMessage) error {
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {
-		deadline := time.Now().Add(closeTimeout)
-		_ = c.conn.SetWriteDeadline(deadline)
-		if c.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
-			c.closed.Store(true)
-			_ = c.conn.SetReadDeadline(deadline)
-			for range c.answers { // until the close frame, or the connection is lost
+		conn, deadline := c.current.Load(), time.Now().Add(closeTimeout)
+		_ = conn.SetWriteDeadline(deadline)
+		if conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
+			conn.closed.Store(true)
+			_ = conn.SetReadDeadline(deadline)
+			for range conn.answers { // until the close frame, or the connection is lost
 				continue
 			}
 		}
-		err = c.conn.Close()
+		err = conn.Close()
 	})
 	return err
 }

@@ -4,14 +4,21 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
+
+	"github.com/gorilla/websocket"
 )
 
-// New and Endpoint export newClient and endpoint to the tests.
+// Endpoint and Fitting export functions to the tests.
 var (
-	New      = newClient
 	Endpoint = endpoint
 	Fitting  = fitting
 )
+
+// New makes a client of a connection.
+func New(conn *websocket.Conn, silence time.Duration) *Client {
+	return newClient(newConnection(conn, silence))
+}
 
 // ProxyOf returns the proxy of a request in an environment with a proxy.
 func ProxyOf(r *http.Request, environment *url.URL) (*url.URL, error) {
@@ -21,7 +28,7 @@ func ProxyOf(r *http.Request, environment *url.URL) (*url.URL, error) {
 }
 
 // Answered reports whether an unread answer has arrived.
-func (c *Client) Answered() bool { return len(c.answers) == 1 }
+func (c *Client) Answered() bool { return len(c.current.Load().answers) == 1 }
 
 // NetConn returns the connection below the WebSocket.
-func (c *Client) NetConn() net.Conn { return c.conn.NetConn() }
+func (c *Client) NetConn() net.Conn { return c.current.Load().NetConn() }

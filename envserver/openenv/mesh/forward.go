@@ -33,7 +33,7 @@ const (
 
 // passOn lets a peer open the session. It reports false if none does.
 func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
-	ctx, cancel := context.WithTimeout(r.Context(), passOnTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), m.slack(passOnTimeout))
 	defer cancel()
 	var tried []string
 	for len(tried) < maxTries && ctx.Err() == nil {

@@ -54,7 +54,13 @@ type Config struct {
 	Self string
 	// TLS is for connections to peers, nil for plain text.
 	TLS *tls.Config
+	// Slack multiplies the time in which peers have to answer, 0 for 1. Tests on busy machines need
+	// it.
+	Slack int
 }
+
+// slack lengthens a time by Slack.
+func (c *Config) slack(d time.Duration) time.Duration { return d * time.Duration(max(c.Slack, 1)) }
 
 // Validate reports what is missing. A nil Config is valid: the server has no peers.
 func (c *Config) Validate() error {
@@ -80,9 +86,14 @@ type Host struct {
 	Spawn   func(func()) bool
 	Context context.Context
 	// Cut counts a relay that closing the server has ended.
-	Cut     func()
-	Metrics prometheus.Registerer
-	Log     *slog.Logger
+	Cut func()
+	// Take begins a session with the episode of a client that a peer hands over, and returns its
+	// id.
+	Take func(ctx context.Context, client, checkpoint string) (id string, err error)
+	// SendAway closes the socket of a session, whose client is to connect again.
+	SendAway func(ctx context.Context, session string) error
+	Metrics  prometheus.Registerer
+	Log      *slog.Logger
 }
 
 // Mesh connects a server with its peers. The nil Mesh is that of a server without peers.
@@ -98,6 +109,7 @@ type Mesh struct {
 	transport *http.Transport
 	errors    *log.Logger // of net/http
 	relays    *semaphore.Weighted
+	relaying  sync.Map // the peer that a session is relayed to, by the session's id
 
 	forwarded *prometheus.CounterVec
 	relayed   prometheus.Gauge
@@ -123,7 +135,7 @@ func New(c *Config, host Host) (*Mesh, error) {
 		return nil, fmt.Errorf("deriving the peers' key: %w", err)
 	}
 	m := &Mesh{
-		Config: *c, host: host, secret: secret, scheme: "http", dialer: &net.Dialer{Timeout: peerDialTimeout},
+		Config: *c, host: host, secret: secret, scheme: "http", dialer: &net.Dialer{Timeout: c.slack(peerDialTimeout)},
 		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
 	}
 	m.token = m.tokenOf(c.Self)
@@ -132,7 +144,7 @@ func New(c *Config, host Host) (*Mesh, error) {
 		m.scheme = "https"
 	}
 	m.transport = &http.Transport{
-		DialContext: m.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: peerDialTimeout,
+		DialContext: m.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: c.slack(peerDialTimeout),
 		DisableCompression: true, MaxIdleConnsPerHost: maxAsked, IdleConnTimeout: 30 * time.Second,
 	}
 	factory := promauto.With(host.Metrics)
@@ -227,23 +239,32 @@ func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.
 	}
 }
 
-// WithCapacity also serves the free slots to peers, which send the pool's proof instead of a token.
-func (m *Mesh) WithCapacity(next http.Handler) http.Handler {
+// WithPeers also serves what peers ask for. They send the pool's proof instead of a token.
+func (m *Mesh) WithPeers(next http.Handler) http.Handler {
 	if m == nil {
 		return next
 	}
+	handlers := map[string]http.HandlerFunc{capacityPath: m.serveCapacity, handOverPath: m.serveHandOver,
+		sendAwayPath: m.serveSendAway}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := handlers[r.URL.Path]
 		switch {
-		case r.URL.Path != capacityPath:
+		case handler == nil:
 			next.ServeHTTP(w, r)
 		case !m.IsPeer(r):
-			protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may read the number of free slots")
-		case m.host.Slots.Closed() != nil:
-			protocol.WriteJSON(w, http.StatusOK, capacity{})
+			protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may use this path")
 		default:
-			protocol.WriteJSON(w, http.StatusOK, capacity{Free: int64(m.host.Free())})
+			handler(w, r)
 		}
 	})
+}
+
+func (m *Mesh) serveCapacity(w http.ResponseWriter, _ *http.Request) {
+	var c capacity
+	if m.host.Slots.Closed() == nil {
+		c.Free = int64(m.host.Free())
+	}
+	protocol.WriteJSON(w, http.StatusOK, c)
 }
 
 // WaitDrained waits until no socket is relayed, and prevents further relays.
@@ -259,9 +280,11 @@ func (m *Mesh) WaitDrained(ctx context.Context) error {
 
 // openHere lets next open a session. It reports false if no slot is free for the client.
 func (m *Mesh) openHere(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
-	if !m.host.Admits(r) {
-		return false
-	}
+	return m.host.Admits(r) && m.reserve(w, r, next)
+}
+
+// reserve lets next use a free slot. It reports false if there is none.
+func (m *Mesh) reserve(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
 	reservation := m.host.Slots.Reserve()
 	if reservation == nil {
 		return false

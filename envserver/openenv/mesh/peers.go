@@ -104,7 +104,7 @@ func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 // askCapacity reads the free slots of the peers that answer in time.
 func (m *Mesh) askCapacity(ctx context.Context) map[string]int64 {
 	others := m.others(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), capacityTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.slack(capacityTimeout))
 	defer cancel()
 	var mu sync.Mutex
 	free := map[string]int64{}
@@ -155,7 +155,7 @@ func (m *Mesh) dial(ctx context.Context, address string) (net.Conn, error) {
 	if m.TLS == nil {
 		return m.dialer.DialContext(ctx, "tcp", address)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*peerDialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.slack(2*peerDialTimeout))
 	defer cancel()
 	return (&tls.Dialer{NetDialer: m.dialer, Config: m.TLS}).DialContext(ctx, "tcp", address)
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -106,31 +106,54 @@ func TestOwner(t *testing.T) {
 // passed on since then. A peer that hangs, refuses or sends an invalid answer has no capacity and
 // doesn't delay others.
 func TestMostFree(t *testing.T) {
-	answer := func(status int, body string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-		}))
-		t.Cleanup(server.Close)
-		return strings.TrimPrefix(server.URL, "http://")
+	synctest.Test(t, func(t *testing.T) {
+		peers := map[string]http.HandlerFunc{
+			"mute": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		}
+		for address, answer := range map[string]string{"two": `{"free":2}`, "one": `{"free":1}`, "none": `{"free":0}`,
+			"invalid": `<html>`} {
+			peers[address] = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }
+		}
+		peers["refuses"] = func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"free":9}`)
+		}
+		book := &phonebook{addresses: []string{"mute", "gone", "one", "none", "two", "refuses", "invalid"}}
+		p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
+		p.transport = pipes(t, peers)
+		defer p.transport.CloseIdleConnections()
+		began := time.Now()
+		first := p.mostFree(t.Context(), nil)
+		if took := time.Since(began); first != "two" || took != capacityTimeout {
+			t.Errorf("first %q after %v, want two after %v", first, took, capacityTimeout)
+		}
+		second, third := p.mostFree(t.Context(), []string{"two"}), p.mostFree(t.Context(), nil)
+		if diff := cmp.Diff([]string{"one", "two", ""}, []string{second, third, p.mostFree(t.Context(), nil)}); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		elapse(capacityTTL)
+		if again := p.mostFree(t.Context(), nil); again != "two" {
+			t.Errorf("after the answers' time %q, want two", again)
+		}
+	})
+}
+
+// pipes returns a transport to peers on pipes.
+func pipes(t *testing.T, peers map[string]http.HandlerFunc) *http.Transport {
+	t.Helper()
+	networks := map[string]*wire.PipeNet{}
+	for address, answer := range peers {
+		network := wire.NewPipeNet()
+		server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
+		go func() { _ = server.Serve(network) }()
+		t.Cleanup(func() { _ = server.Close() })
+		networks[address] = network
 	}
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mute.Close()
-	two, one, none := answer(200, `{"free":2}`), answer(200, `{"free":1}`), answer(200, `{"free":0}`)
-	book := &phonebook{addresses: []string{mute.Addr().String(), "127.0.0.1:1", one, none, two,
-		answer(403, `{"free":9}`), answer(200, `<html>`)}}
-	p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
-	began := time.Now()
-	first := p.mostFree(t.Context(), nil)
-	if took := time.Since(began); first != two || took > passOnTimeout {
-		t.Errorf("first %q after %v, want %q", first, took, two)
-	}
-	p.asked = time.Now().Add(time.Hour) // the answers remain valid for the rest of the test
-	second, third := p.mostFree(t.Context(), []string{two}), p.mostFree(t.Context(), nil)
-	if diff := cmp.Diff([]string{one, two, ""}, []string{second, third, p.mostFree(t.Context(), nil)}); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	return &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil || networks[host] == nil {
+			return nil, errors.New("connection refused")
+		}
+		return networks[host].Dial(ctx, network, address)
+	}}
 }

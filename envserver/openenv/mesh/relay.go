@@ -48,7 +48,11 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 		release()
 		return fmt.Errorf("answering the client's handshake: %w", err)
 	}
-	if !m.host.Spawn(func() { defer release(); m.splice(near, far) }) {
+	if !m.host.Spawn(func() {
+		defer release()
+		defer m.keepRelay(t, response, peer)()
+		m.splice(near, far)
+	}) {
 		_, _ = near.Close(), far.Close()
 		release()
 	}

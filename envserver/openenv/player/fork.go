@@ -104,6 +104,8 @@ type checkpoint struct {
 	Tag            *protocol.RunTag  `json:"tag,omitempty"`
 	Actions        [][]byte          `json:"actions"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"`
+	// Single is true for an episode that continues nowhere else.
+	Single bool `json:"single,omitempty"`
 }
 
 const checkpointVersion = 1
@@ -116,6 +118,19 @@ func (f *Factory) newCheckpoint() checkpoint {
 // Checkpoint returns the episode as text that Restore of any server of the pool takes. It is
 // encrypted, because it names the scenario and has verdicts. The episode is marked as forked.
 func (p *Player) Checkpoint() (string, error) {
+	text, err := p.save(false)
+	if err == nil {
+		p.markForked()
+	}
+	return text, err
+}
+
+// Move is Checkpoint for an episode that ends here. It isn't marked as forked. The text must not
+// reach a client, which could restore it twice.
+func (p *Player) Move() (string, error) { return p.save(!p.forked) }
+
+// save returns the episode as a checkpoint.
+func (p *Player) save(single bool) (string, error) {
 	if err := p.CheckFork(); err != nil {
 		return "", err
 	}
@@ -125,7 +140,7 @@ func (p *Player) Checkpoint() (string, error) {
 	}
 	c := p.newCheckpoint()
 	c.Options, c.Tag, c.Actions = p.log.options, p.tag, p.log.actions
-	c.Penalty, c.Answered = p.penalty, p.answered
+	c.Penalty, c.Answered, c.Single = p.penalty, p.answered, single
 	if judged, ok := p.env.(episode.Judged); ok {
 		var err error
 		if c.Verdicts, err = judged.Verdicts(); err != nil {
@@ -144,7 +159,6 @@ func (p *Player) Checkpoint() (string, error) {
 	if err = errors.Join(err, w.Close()); err != nil {
 		return "", fmt.Errorf("saving the episode: %w", err)
 	}
-	p.markForked()
 	sealed := p.seal.Seal(nil, nil, packed.Bytes(), nil) //nolint:gosec // the cipher draws the nonce itself
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
@@ -175,7 +189,9 @@ func (p *Player) Restore(ctx context.Context, text string) Reply {
 		p.log.add(action)
 	}
 	p.setTag(c.Tag, recorder)
-	p.markForked()
+	if !c.Single {
+		p.markForked()
+	}
 	if c.Tag != nil {
 		p.planned.Seed, p.planned.Pressure = c.Options.Seed, c.Options.Pressure
 	}

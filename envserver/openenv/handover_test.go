@@ -1,0 +1,132 @@
+package openenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/gorilla/websocket"
+)
+
+// leave drains a server whose time is over, and hands its sessions over.
+func (m *member) leave(t *testing.T) {
+	t.Helper()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Drain(over); !errors.Is(err, context.Canceled) {
+		t.Fatalf("drained with sessions: %v", err)
+	}
+	m.HandOver(t.Context())
+}
+
+// Episodes that are handed over have the results of undisturbed ones, whether their sessions are on
+// the server that leaves or are relayed by it, and the clients notice nothing.
+func TestHandOver(t *testing.T) {
+	const clients = 12
+	kind := newTicketKind(t)
+	members := servePool(t, Config{Kind: kind}, Config{Kind: kind},
+		Config{Kind: kind})
+	url := balance(t, members)
+	actions := []string{classifies, searches, responds, resolves}
+	var playing []*client.Client
+	var want []string
+	for i := range clients {
+		options := client.Options{Spread: true, Silence: protocol.MaxSilence}
+		if i%2 == 1 { // attached to a session through other servers
+			options.SessionID = wire.CreateSession(t, members[i%3].url)
+		}
+		c, err := client.Dial(t.Context(), url, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		reset := map[string]any{"task": "ticket-resolve", "seed": i, "run": "grpo-7"}
+		if _, err := c.Reset(t.Context(), reset); err != nil {
+			t.Fatal(err)
+		}
+		playing = append(playing, c)
+
+		_, alone := serve(t, Config{Kind: kind})
+		twin := wire.Connect(t, alone)
+		answer := twin.Ask(fmt.Sprintf(`{"type":"reset","data":{"task":"ticket-resolve","seed":%d}}`, i))
+		for _, action := range actions {
+			answer = twin.Ask(`{"type":"step","data":` + action + `}`)
+		}
+		want = append(want, fmt.Sprint(wire.Decoded(t, answer, "data", "observation"), wire.Decoded(t, answer, "data",
+			"metadata", "episode_score"), wire.Decoded(t, answer, "data", "metadata", "forked")))
+	}
+	for step, action := range actions {
+		if step == 1 || step == 2 {
+			members[step-1].leave(t)
+			if n := members[step-1].sessions.active(); n > 0 {
+				t.Errorf("%d sessions stay on server %d", n, step-1)
+			}
+		}
+		for i, c := range playing {
+			seen, err := c.Step(t.Context(), json.RawMessage(action))
+			if err != nil {
+				t.Fatalf("client %d, step %d: %v", i, step, err)
+			}
+			if step+1 < len(actions) {
+				continue
+			}
+			var observation any
+			if err := json.Unmarshal(seen.Observation, &observation); err != nil || !seen.Done {
+				t.Fatalf("%s %v", seen.Observation, err)
+			}
+			if got := fmt.Sprint(observation, *seen.Metadata.EpisodeScore, nil); got != want[i] {
+				t.Errorf("client %d ended with %s\nwant %s", i, got, want[i])
+			}
+		}
+	}
+	if got := members[2].sessions.active(); got != clients {
+		t.Errorf("the last server has %d sessions, want %d", got, clients)
+	}
+	for i, m := range members[:2] {
+		m.Close()
+		if report := m.DrainReport(); report.Cut != 0 {
+			t.Errorf("server %d cut %d", i, report.Cut)
+		}
+	}
+}
+
+// What can't be handed over stays: an episode of a planned run, and any session if no peer has a
+// free slot.
+func TestHandOverLeavesTheRest(t *testing.T) {
+	kind := newTicketKind(t)
+	members := servePool(t, Config{Kind: kind}, Config{Kind: kind, MaxSessions: 1})
+	var sockets []*wire.Peer
+	for _, run := range []string{`,"run":"u","shard":0,"episode":0`, "", ""} {
+		p := wire.Connect(t, members[0].url)
+		p.Ask(`{"type":"reset","data":{"seed":1` + run + `}}`)
+		sockets = append(sockets, p)
+	}
+	members[0].leave(t)
+	if a, b := members[0].sessions.active(), members[1].sessions.active(); a != 2 || b != 1 {
+		t.Errorf("the servers have %d and %d sessions, want 2 and 1", a, b)
+	}
+	moved := 0
+	if got := sockets[0].Code(`{"type":"state"}`); got != "state" {
+		t.Errorf("the planned episode answers with %s", got)
+	}
+	for _, p := range sockets[1:] {
+		select {
+		case err := <-p.Quiet():
+			closed, ok := errors.AsType[*websocket.CloseError](err)
+			if !ok || closed.Code != protocol.CloseMoved || members[1].sessions.find(protocol.MovedID(closed.Text)) == nil {
+				t.Errorf("closed with %v", err)
+			}
+			moved++
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	if moved != 1 {
+		t.Errorf("%d clients were sent away", moved)
+	}
+}

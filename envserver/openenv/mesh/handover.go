@@ -1,0 +1,144 @@
+package mesh
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// handOverPath takes an episode from a peer, sendAwayPath closes the socket of a session that a
+	// peer relays.
+	handOverPath = "/handover"
+	sendAwayPath = "/sendaway"
+	// maxHandOver bounds the body of a request and of an answer, in bytes.
+	maxHandOver = 1 << 20
+	maxSent     = 16 // requests at a time
+)
+
+// handedOver is the body of a request: an episode and its client, or a session.
+type handedOver struct {
+	Client     string `json:"client,omitempty"`
+	Checkpoint string `json:"checkpoint,omitempty"`
+	SessionID  string `json:"session_id,omitempty"`
+}
+
+// HandOver lets a peer continue the episode of a client, and returns the id of its session there.
+func (m *Mesh) HandOver(ctx context.Context, client, checkpoint string) (id string, err error) {
+	if m == nil {
+		return "", errors.New("this server has no peers")
+	}
+	err = errDeclined
+	for tried := []string{}; len(tried) < maxTries && ctx.Err() == nil; {
+		peer := m.mostFree(ctx, tried)
+		if peer == "" {
+			break
+		}
+		var answer handedOver
+		answer, err = m.post(ctx, peer, handOverPath, handedOver{Client: client, Checkpoint: checkpoint})
+		if err == nil {
+			return answer.SessionID, nil
+		}
+		tried = append(tried, peer)
+	}
+	return "", err
+}
+
+// SendAway asks the peers of the relayed sockets to close them, so that the clients connect again.
+func (m *Mesh) SendAway(ctx context.Context) {
+	if m == nil {
+		return
+	}
+	var sending errgroup.Group
+	sending.SetLimit(maxSent)
+	m.relaying.Range(func(session, peer any) bool {
+		sending.Go(func() error {
+			id, address := session.(string), peer.(string) //nolint:forcetypeassert // see keepRelay
+			if _, err := m.post(ctx, address, sendAwayPath, handedOver{SessionID: id}); err != nil {
+				m.host.Log.Warn("A relayed session was not sent away", "peer", address, "error", err)
+			}
+			return nil
+		})
+		return true
+	})
+	_ = sending.Wait()
+}
+
+// keepRelay records the session of a relayed socket until the returned function is called.
+func (m *Mesh) keepRelay(t target, response *http.Response, peer string) (forget func()) {
+	id := cmp.Or(t.session, response.Header.Get(protocol.SessionHeader))
+	m.relaying.Store(id, peer)
+	return func() { m.relaying.Delete(id) }
+}
+
+// post sends a request to a peer.
+func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (answer handedOver, err error) {
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return answer, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.scheme+"://"+peer+path, bytes.NewReader(sent))
+	if err != nil {
+		return answer, err
+	}
+	request.Header.Set(protocol.DirectHeader, m.proof)
+	response, err := m.transport.RoundTrip(request)
+	if err != nil {
+		return answer, err
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(response.Body, maxHandOver))
+	if err != nil || response.StatusCode != http.StatusOK {
+		return answer, errors.Join(err, fmt.Errorf("the peer answered %s: %.200s", response.Status, got))
+	}
+	err = json.Unmarshal(got, &answer)
+	return answer, err
+}
+
+// serveHandOver takes an episode of a peer.
+func (m *Mesh) serveHandOver(w http.ResponseWriter, r *http.Request) {
+	body, ok := readHandedOver(w, r)
+	if !ok {
+		return
+	}
+	if !m.reserve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := m.host.Take(r.Context(), body.Client, body.Checkpoint)
+		if err != nil {
+			protocol.WriteDetail(w, http.StatusConflict, err.Error())
+			return
+		}
+		protocol.WriteJSON(w, http.StatusOK, handedOver{SessionID: id})
+	})) {
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, m.host.Slots.Refusal().Error())
+	}
+}
+
+// serveSendAway closes the socket of a session that a peer relays.
+func (m *Mesh) serveSendAway(w http.ResponseWriter, r *http.Request) {
+	body, ok := readHandedOver(w, r)
+	if !ok {
+		return
+	}
+	if err := m.host.SendAway(r.Context(), body.SessionID); err != nil {
+		protocol.WriteDetail(w, http.StatusConflict, err.Error())
+		return
+	}
+	protocol.WriteJSON(w, http.StatusOK, handedOver{})
+}
+
+// readHandedOver reads the body of a peer's request. It answers an invalid one and reports false.
+func readHandedOver(w http.ResponseWriter, r *http.Request) (body handedOver, ok bool) {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHandOver)).Decode(&body)
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusBadRequest, "reading the body: "+err.Error())
+	}
+	return body, err == nil
+}

@@ -104,6 +104,7 @@ func TestPoolDefaults(t *testing.T) {
 			PerPod: 2000, ClientSharePercent: new(int32(90)), IdleTimeoutSeconds: new(int32(3600)), MaxDurationSeconds: new(int32(7200)),
 		},
 		DrainTimeoutSeconds: new(int32(3600)),
+		DrainPolicy:         v1alpha1.CutSessions,
 		RewardMode:          v1alpha1.TerminalReward,
 		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
 		Access: v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.SameNamespace},

@@ -19,7 +19,7 @@ func TestCost(t *testing.T) {
 		"rounded":    {&v1alpha1.Prices{Input: "0.15", Output: "0.60"}, &v1alpha1.Tokens{Prompt: 333, Completion: 1}, "0.0001"},
 		"free input": {&v1alpha1.Prices{Input: "0", Output: "15"}, &v1alpha1.Tokens{Prompt: 1 << 40, Completion: 1_000}, "0.0150"},
 		"very many": {&v1alpha1.Prices{Input: "999999999.999999", Output: "0"}, &v1alpha1.Tokens{Prompt: math.MaxInt64},
-			"9223372036854766584627.9631"},
+			"9223372036854766583627.9631"},
 		"no number": {&v1alpha1.Prices{Input: "much", Output: "0"}, &v1alpha1.Tokens{Prompt: 1}, ""},
 	} {
 		if got := Cost(tc.prices, tc.tokens); got != tc.want {

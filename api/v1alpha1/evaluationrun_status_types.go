@@ -149,7 +149,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	Tokens *Tokens `json:"tokens,omitempty"`
 
-	// cost is the cost of the tokens by spec.prices, in their currency, as a decimal of four digits.
+	// cost is the cost of the tokens by spec.prices, in their currency, as a decimal of four
+	// digits.
 	// +optional
 	Cost Decimal `json:"cost,omitempty"`
 

@@ -31,7 +31,7 @@ func TestDefaultStore(t *testing.T) {
 		!strings.Contains(errs, "episodes stored in csenv-results/heuristic-") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	if out := must(t, "results", "heuristic"); !strings.Contains(out, "Completed, 2 of 2 episodes scored") {
+	if out := must(t, "results", "heuristic"); !strings.Contains(out, "Completed, 2 of 2 episodes") {
 		t.Error(out)
 	}
 	if errs, _ := play("--concurrency", "2"); strings.Contains(errs, "reused") {

@@ -53,8 +53,8 @@ func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
 	return limits
 }
 
-// AllShards is the Why of a run that has played its plan.
-const AllShards = "Every shard is counted"
+// AllCounted is the Why of a run that has played its plan.
+const AllCounted = "Every episode is counted"
 
 // defaultMaxErroredPercent is the default of the API's schema.
 const defaultMaxErroredPercent = 5

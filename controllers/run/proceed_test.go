@@ -49,7 +49,7 @@ func TestProceed(t *testing.T) {
 				}
 			},
 			states:    envReady + "Complete=True/Completed" + notFailed,
-			message:   "Every shard is counted",
+			message:   "Every episode is counted",
 			completed: "0-3",
 			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
 			job:       "delete",
@@ -62,7 +62,7 @@ func TestProceed(t *testing.T) {
 				s.env = nil
 			},
 			states:    envMissing + "Complete=True/Completed" + notFailed,
-			message:   "Every shard is counted",
+			message:   "Every episode is counted",
 			completed: "0-3",
 			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
 			job:       "delete",

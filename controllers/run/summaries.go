@@ -122,7 +122,7 @@ func changedByHand(err error) evaluation.Outcome {
 // allCounted ends a run when every shard is counted, or when a refused one can't be played again.
 func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
-		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards, Mute: d.folding.sums.Mute,
+		Episodes: d.status.Episodes.Total, Why: evaluation.AllCounted, Mute: d.folding.sums.Mute,
 		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
 		Advice: "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then " +
 			evaluation.HowToResume(s.run) + ".",

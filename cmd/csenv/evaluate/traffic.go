@@ -141,10 +141,8 @@ func (t *traffic) pause(d time.Duration) (ended func()) {
 func (t *traffic) count(e record.Episode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, turn := range e.Turns {
-		if used := turn.Answer.Tokens; used != nil {
-			t.tokens += used.Prompt + used.Completion
-		}
+	if e.Tokens != nil {
+		t.tokens += e.Tokens.Prompt + e.Tokens.Completion
 	}
 }
 

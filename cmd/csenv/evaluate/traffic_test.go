@@ -64,8 +64,7 @@ func TestTraffic(t *testing.T) {
 	said("waits for the next attempt at the agent's endpoint, until 12:01:27")
 	now = now.Add(35 * time.Second)
 	said("")
-	seen.count(record.Episode{Turns: []record.Turn{{}, {Answer: record.Answer{
-		Tokens: &score.Tokens{Prompt: 300, Completion: 100}}}}})
+	seen.count(record.Episode{Tokens: &score.Tokens{Prompt: 300, Completion: 100}})
 	if got, want := seen.pace(), "2 requests/min, 200 tokens/min"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

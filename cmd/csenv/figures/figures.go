@@ -37,7 +37,8 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.Lo
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
 			r.Min, r.P50, r.Max, r.PassRate})
 	}
-	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run), thresholdSection(run), baselineSection(s),
+	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run),
+		thresholdSection(run), baselineSection(s),
 		errorSection(s), provenanceSection(s)}
 	return d
 }

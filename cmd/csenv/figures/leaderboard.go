@@ -35,8 +35,8 @@ type Board struct {
 type Entry struct {
 	// Rank is 1 + the number of significantly better runs. Tied runs share a rank.
 	Rank int `json:"rank"`
-	// Last is the number of runs minus that of significantly worse ones: the run's place is one from
-	// Rank to Last.
+	// Last is the number of runs minus that of significantly worse ones: the run's place is one
+	// from Rank to Last.
 	Last        int    `json:"last"`
 	Tied        bool   `json:"tied"`
 	Run         string `json:"run"`

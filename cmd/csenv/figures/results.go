@@ -104,7 +104,8 @@ func NewResultsCommand() *cobra.Command {
 			return err
 		}
 		run := runs[0].EvaluationRun
-		if err := PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost); err != nil || !evaluation.Ended(run.Status.Conditions) {
+		err := PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost)
+		if err != nil || !evaluation.Ended(run.Status.Conditions) {
 			return err
 		}
 		return OutcomeOf(run)

@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -69,11 +70,11 @@ func supported(low, high string) int {
 
 // rounded is a decimal figure with fewer digits.
 func rounded(figure string, digits int) string {
-	f, err := strconv.ParseFloat(figure, 64)
-	if err != nil {
+	exact, ok := new(big.Rat).SetString(figure)
+	if !ok {
 		return figure
 	}
-	return strings.TrimPrefix(strconv.FormatFloat(f, 'f', digits, 64), "+")
+	return exact.FloatString(digits)
 }
 
 // Short is a figure with the digits that an interval supports.
@@ -197,7 +198,7 @@ func tiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
 		add("mean score", s.Score.Mean, s.Score.CI95)
 	}
 	for _, p := range s.PassHatK {
-		if p.Value != s.PassRate {
+		if p.K > 1 {
 			add(fmt.Sprintf("pass^%d: all of %d trials pass", p.K, p.K), p.Value, nil)
 		}
 	}

@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 func TestSupportedDigits(t *testing.T) {
 	for _, tt := range []struct{ figure, low, high, want string }{
 		{"0.4750", "0.3475", "0.6025", "0.48"}, {"0.4754", "0.4721", "0.4787", "0.475"},
-		{"0.4754", "0.4753", "0.4755", "0.4754"}, {"0.4750", "", "", "0.47"}, {"", "", "", ""},
+		{"0.4754", "0.4753", "0.4755", "0.4754"}, {"0.4750", "", "", "0.48"}, {"", "", "", ""},
 	} {
 		if got := Short(tt.figure, v1alpha1.Interval{Low: tt.low, High: tt.high}); got != tt.want {
 			t.Errorf("%s in %s to %s: %s, want %s", tt.figure, tt.low, tt.high, got, tt.want)

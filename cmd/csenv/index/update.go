@@ -67,8 +67,8 @@ type parsed struct {
 
 // Update reads the new segments of the store at a location, and forgets runs that are no longer
 // stored. Progress, if set, is called after each transaction: it may read the index. Queries work
-// meanwhile and see whole segments. Runs and segments that can't be read are in the error, the others are indexed; the next
-// update tries again.
+// meanwhile and see whole segments. Runs and segments that can't be read are in the error, the
+// others are indexed; the next update tries again.
 func (x *Index) Update(ctx context.Context, location string, progress func(Progress)) error {
 	x.updating.Lock()
 	defer x.updating.Unlock()

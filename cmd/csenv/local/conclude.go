@@ -61,7 +61,7 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 			Message: "The score is that of the episodes that ended first, and not comparable. " + g.rest()}
 	}
 	outcome, ended := evaluation.Verdict(g.run, g.run.Status, evaluation.Counted{
-		Episodes: episodes.Total, Complete: cause == nil, Why: "Every episode is counted", Mute: g.sums.Mute,
+		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllCounted, Mute: g.sums.Mute,
 		Advice: "Run the command with --verbose to log every attempt that fails.",
 	})
 	if !ended {

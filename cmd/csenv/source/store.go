@@ -245,7 +245,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 	e := run.Status.Episodes
 	missing := e.Total - e.Scored - e.Failed - e.Errored
 	outcome, ended := evaluation.Verdict(run, run.Status, evaluation.Counted{Episodes: e.Total, Complete: missing <= 0,
-		Why: "Every episode is counted", Mute: sums.Mute})
+		Why: evaluation.AllCounted, Mute: sums.Mute})
 	if !ended {
 		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
 			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}

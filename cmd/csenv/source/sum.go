@@ -89,7 +89,8 @@ type Sum struct {
 
 // NewSum is the sum of no episode of a plan.
 func NewSum(plan score.Plan) *Sum {
-	return &Sum{Errored: map[string]*score.IndexSet{}, Lost: map[string]tally{}, Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
+	return &Sum{Errored: map[string]*score.IndexSet{}, Lost: map[string]tally{},
+		Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
 		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}}
 }
 

@@ -110,7 +110,8 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Trial: e.Trial + 1, Strip: strip(e.Turns), Commands: s.commands(run, e), Facts: recordFacts(e)}
+		Title: s.titleOf(e.Scenario, e.Seed), Trial: e.Trial + 1, Strip: strip(e.Turns),
+		Commands: s.commands(run, e), Facts: recordFacts(e)}
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
 	if s.pages.Static {

@@ -95,7 +95,8 @@ type runRow struct {
 	State                     stateView
 	Done, Total               int64
 	Score, Interval, PassRate string
-	// Short are the score, its interval and the pass rate with the digits that the interval supports.
+	// Short are the score, its interval and the pass rate with the digits that the interval
+	// supports.
 	Short   [3]string
 	Created moment
 	// Message says why a run waits or failed.
@@ -297,7 +298,8 @@ func (s *site) poolRow(pool *v1alpha1.CustomerSupportEnv) poolRow {
 func (s *site) runRow(r *source.LoadedRun) runRow {
 	episodes := ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	namespace, folder := runPlace(r)
-	row := runRow{ID: namespace + "/" + folder, Namespace: r.Namespace, Name: r.Name, Path: runPath(r), Agent: source.AgentName(r.EvaluationRun),
+	row := runRow{ID: namespace + "/" + folder, Namespace: r.Namespace, Name: r.Name, Path: runPath(r),
+		Agent: source.AgentName(r.EvaluationRun),
 		Pool: r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
 		Total: episodes.Total, PassRate: r.Status.PassRate, Created: ageOf(r.CreationTimestamp.Time)}
 	if pool := evaluation.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {

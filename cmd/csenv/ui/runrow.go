@@ -95,7 +95,8 @@ func (f runFilter) columns() []column {
 		number      bool
 	}{{"Run", "run", false}, {"State", "state", false}, {"Agent", "agent", false}, {"Task", "task", false},
 		{"Episodes", "episodes", false}, {"Score", "score", true}, {"95 % interval", "", true},
-		{"Pass rate", "passed", true}, {"Tokens", "tokens", true}, {"Duration", "duration", true}, {"Created", "", false}}
+		{"Pass rate", "passed", true},
+		{"Tokens", "tokens", true}, {"Duration", "duration", true}, {"Created", "", false}}
 	return view.Each(all, func(of struct {
 		label, sort string
 		number      bool

@@ -72,7 +72,8 @@ func openStored(ctx context.Context, file string, locations []string, changed fu
 		return nil, err
 	}
 	s := &stored{index: x, locations: locations, changed: changed, stale: make(chan struct{}, 1),
-		progress: map[string]reading{}, failures: map[string]error{}, ready: make(chan struct{}), unread: len(locations)}
+		progress: map[string]reading{}, failures: map[string]error{}, ready: make(chan struct{}),
+		unread: len(locations)}
 	s.open = sync.OnceFunc(func() { close(s.ready) })
 	s.first.Add(len(locations))
 	go s.refresh(ctx)

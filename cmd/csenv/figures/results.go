@@ -104,7 +104,7 @@ func NewResultsCommand() *cobra.Command {
 			return err
 		}
 		run := runs[0].EvaluationRun
-		err := PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost)
+		err = PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost)
 		if err != nil || !evaluation.Ended(run.Status.Conditions) {
 			return err
 		}

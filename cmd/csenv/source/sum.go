@@ -91,7 +91,7 @@ type Sum struct {
 func NewSum(plan score.Plan) *Sum {
 	return &Sum{Errored: map[string]*score.IndexSet{}, Lost: map[string]tally{},
 		Ledger: &score.Ledger{Run: plan.Run, PassScore: plan.PassScore,
-		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}}
+			ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}}
 }
 
 // Add adds an episode. The first one of a scenario decides its category, difficulty and language.

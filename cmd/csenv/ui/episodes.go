@@ -192,8 +192,8 @@ func pageNumber(r *http.Request) (int, error) {
 }
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
-	row := episodeRow{Episode: numbered(e), Title: s.titleOf(e.Scenario, e.Seed), Category: s.scenarios[e.Scenario].Category,
-		Points: "–", Kind: "bad",
+	row := episodeRow{Episode: numbered(e), Title: s.titleOf(e.Scenario, e.Seed),
+		Category: s.scenarios[e.Scenario].Category, Points: "–", Kind: "bad",
 		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addressed(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
 	if e.Score != nil {

@@ -300,7 +300,7 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	namespace, folder := runPlace(r)
 	row := runRow{ID: namespace + "/" + folder, Namespace: r.Namespace, Name: r.Name, Path: runPath(r),
 		Agent: source.AgentName(r.EvaluationRun),
-		Pool: r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
+		Pool:  r.Spec.EnvironmentRef.Name, Done: episodes.Scored + episodes.Failed + episodes.Errored,
 		Total: episodes.Total, PassRate: r.Status.PassRate, Created: ageOf(r.CreationTimestamp.Time)}
 	if pool := evaluation.PoolOf(r.EvaluationRun); pool.Name != "" && pool.Namespace != r.Namespace {
 		row.Pool = pool.String()

@@ -46,9 +46,10 @@ func found(records any) result { return result{OK: true, Found: records} }
 
 // lookUps are what a change of each kind depends on in every case, whatever is right.
 var lookUps = map[string]struct{ tools, topics []string }{
-	desk.Refunding:    {[]string{desk.LookUpCustomer, desk.CheckPayment}, []string{"money", "authority"}},
-	desk.Crediting:    {[]string{desk.LookUpCustomer}, []string{"authority"}},
-	desk.Replacing:    {[]string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment}, []string{"damage", "authority"}},
+	desk.Refunding: {[]string{desk.LookUpCustomer, desk.CheckPayment}, []string{"money", "authority"}},
+	desk.Crediting: {[]string{desk.LookUpCustomer}, []string{"authority"}},
+	desk.Replacing: {[]string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment},
+		[]string{"damage", "authority"}},
 	desk.Cancelling:   {[]string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment}, []string{"money"}},
 	desk.Readdressing: {[]string{desk.LookUpCustomer, desk.CheckOrder}, []string{"delivery"}},
 	desk.Escalating:   {[]string{desk.LookUpCustomer}, []string{"authority"}},

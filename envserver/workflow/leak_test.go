@@ -94,8 +94,9 @@ func TestNothingServedTellsWhatIsRight(t *testing.T) {
 // minSample is the number of examples of a value from which the learner uses it.
 const minSample = 5
 
-// guess returns the share of right guesses. The learner guesses the majority of the examples of the
-// group with the same value of the sight, of the group if they are few, and of all if these are few.
+// guess returns the share of right guesses. The learner guesses the majority of the examples of
+// the group with the same value of the sight, of the group if they are few, and of all if these
+// are few.
 func guess(train, test []instanceSeen, question, sight string, group func(instanceSeen) string) float64 {
 	counts := map[string]map[string]int{}
 	keys := func(s instanceSeen) []string {
@@ -183,8 +184,8 @@ func decoded(t *testing.T, value any) any {
 	return out
 }
 
-// describeFields adds each field of a document: numbers and short words as they are, other texts and
-// lists by their length, times by their parts.
+// describeFields adds each field of a document: numbers and short words as they are, other texts
+// and lists by their length, times by their parts.
 func describeFields(out map[string]string, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

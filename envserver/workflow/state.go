@@ -154,8 +154,8 @@ func (s *state) act(action string, args map[string]any) result {
 	return answer
 }
 
-// tooEarly reports whether a look-up or a question is missing before a change. Neither its arguments
-// nor whether the case needs such a change matter: if only right changes were refused, agents could
+// tooEarly reports whether a look-up or a question is missing before a change. Neither its
+// arguments nor whether the case needs such a change matter: if only right changes were refused, agents could
 // find them by trial. In other workflows than generated cases, a kind of change may come as soon as
 // one of its steps may.
 func (s *state) tooEarly(change string) bool {

@@ -27,8 +27,8 @@ type Case struct {
 	// Decisions are those about the requests, in their order, and Decision is all of them.
 	Decisions []desk.Decision
 	Decision  desk.Decision
-	// Questions are those that the decision depends on, in order. Answers are what the customer says
-	// about every topic that the policy may require of such a request, whatever the decision, so
+	// Questions are those that the decision depends on, in order. Answers are what the customer
+	// says about every topic that the policy may require of such a request, whatever the decision, so
 	// that an answer doesn't tell what is right.
 	Questions, Answers []Question
 	Faults             []Fault

@@ -62,9 +62,9 @@ func (l *loader) casesOf(c *Catalog, p *openPack) {
 	}
 }
 
-// caseMaxSteps is the limit of steps of every generated case. It is the same for all of them,
-// because a limit that followed from the required steps would tell what is right. It leaves room for every
-// look-up, every question and every change of the longest case.
+// caseMaxSteps is the limit of steps of every generated case. It is the same for all of
+// them, because a limit that followed from the required steps would tell what is right. It
+// leaves room for every look-up, every question and every change of the longest case.
 const caseMaxSteps = 34
 
 // instantiateCase draws a generated case as a workflow: a step for each look-up and question that

@@ -155,9 +155,9 @@ func (s *state) act(action string, args map[string]any) result {
 }
 
 // tooEarly reports whether a look-up or a question is missing before a change. Neither its
-// arguments nor whether the case needs such a change matter: if only right changes were refused, agents could
-// find them by trial. In other workflows than generated cases, a kind of change may come as soon as
-// one of its steps may.
+// arguments nor whether the case needs such a change matter: if only right changes were
+// refused, agents could find them by trial. In other workflows than generated cases, a kind
+// of change may come as soon as one of its steps may.
 func (s *state) tooEarly(change string) bool {
 	if waiting := s.waiting(change); s.desk == nil && len(waiting) > 0 {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })

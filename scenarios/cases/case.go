@@ -28,8 +28,8 @@ type Case struct {
 	Decisions []desk.Decision
 	Decision  desk.Decision
 	// Questions are those that the decision depends on, in order. Answers are what the customer
-	// says about every topic that the policy may require of such a request, whatever the decision, so
-	// that an answer doesn't tell what is right.
+	// says about every topic that the policy may require of such a request, whatever the
+	// decision, so that an answer doesn't tell what is right.
 	Questions, Answers []Question
 	Faults             []Fault
 	// Facts are what the reply must state, in the case's language, Outcomes what else a right reply

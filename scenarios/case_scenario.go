@@ -62,6 +62,11 @@ func (l *loader) casesOf(c *Catalog, p *openPack) {
 	}
 }
 
+// caseMaxSteps is the limit of steps of every generated case. It is the same for all of
+// them, because a limit that followed from the required steps would tell what is right. It
+// leaves room for every look-up, every question and every change of the longest case.
+const caseMaxSteps = 34
+
 // instantiateCase draws a generated case as a workflow: a step for each look-up and question that
 // the decision depends on, one for each change, which comes after them, and the reply.
 func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
@@ -79,6 +84,9 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
 	}
 	w.Steps = caseSteps(c)
+	for _, q := range c.Answers {
+		w.Answers = append(w.Answers, Answer{About: q.About, Answer: q.Answer})
+	}
 	w.Neutral = caseNeutrals()
 	w.Forbidden = caseForbidden(c)
 	w.Facts = caseFacts(c)
@@ -86,7 +94,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
 	}
 	w.AllowedValues = caseValues(c, s.loc)
-	w.MaxSteps = 2*len(w.Steps) + 4
+	w.MaxSteps = caseMaxSteps
 	return w, nil
 }
 
@@ -130,29 +138,20 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 		}
 		add(step)
 	}
+	known := ids(steps)
 	for _, e := range c.Decision.Effects {
-		step := WorkflowStep{Action: e.Tool, Args: effectArgs(e)}
-		for i, r := range c.Decision.Reads {
-			if dependsOn(c, e, r) {
-				step.Requires = append(step.Requires, steps[i].ID)
-			}
-		}
-		add(step)
+		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
 	}
-	done := make([]string, len(steps))
-	for i := range steps {
-		done[i] = steps[i].ID
-	}
-	add(WorkflowStep{Action: RespondUser, Requires: done, Terminal: true})
+	add(WorkflowStep{Action: RespondUser, Requires: ids(steps), Terminal: true})
 	return steps
 }
 
-// dependsOn reports whether every request that calls for the change needs the look-up before it.
-// The requests can be settled one after another.
-func dependsOn(c *cases.Case, e desk.Effect, r desk.Read) bool {
-	return !slices.ContainsFunc(c.Decisions, func(d desk.Decision) bool {
-		return slices.Contains(d.Effects, e) && !slices.Contains(d.Reads, r)
-	})
+func ids(steps []WorkflowStep) []string {
+	out := make([]string, len(steps))
+	for i := range steps {
+		out[i] = steps[i].ID
+	}
+	return out
 }
 
 func equal(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }

@@ -20,8 +20,10 @@ type Workflow struct {
 	// Category groups the workflow in statistics: a generated case's family, or "workflow".
 	Category string `json:"-"`
 	Query    string
-	// Unasked is the customer's answer to a question that the case doesn't require.
-	Unasked string `json:",omitempty"`
+	// Answers are what the customer of a generated case says about topics when asked, also if the
+	// case doesn't require it, and Unasked about anything else.
+	Answers []Answer `json:",omitempty"`
+	Unasked string   `json:",omitempty"`
 	// AskWords are the beginnings of words that make a sentence to the customer of a generated case
 	// a question.
 	AskWords []string `json:",omitempty"`
@@ -81,6 +83,12 @@ type WorkflowStep struct {
 	Answer string
 	// About lists the words of which the question must contain one. It is empty for any question.
 	About []string
+}
+
+// Answer is what a customer says when a question contains one of the words.
+type Answer struct {
+	About  []string
+	Answer string
 }
 
 // Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,

@@ -14,6 +14,7 @@ func (s *state) clone() *state {
 	}
 	c.history, c.fines = slices.Clone(s.history), slices.Clone(s.fines)
 	c.calls = maps.Clone(s.calls)
+	c.topics = slices.Clone(s.topics)
 	c.satisfied, c.neutrals = slices.Clone(s.satisfied), slices.Clone(s.neutrals)
 	c.breaches, c.told = slices.Clone(s.breaches), slices.Clone(s.told)
 	return &c

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -16,6 +17,7 @@ func (s *state) callDesk(action string, args map[string]any) result {
 		return found(s.desk.ShowCustomer())
 	case desk.LookUpPolicy:
 		if section := s.workflow.Desk.Policy.Section(text(args, "topic")); section != "" {
+			s.topics = append(s.topics, text(args, "topic"))
 			return result{OK: true, Policy: section}
 		}
 		return failure("topic is one of %v", desk.Topics())
@@ -41,6 +43,24 @@ func (s *state) callDesk(action string, args map[string]any) result {
 }
 
 func found(records any) result { return result{OK: true, Found: records} }
+
+// lookUps are what a change of each kind depends on in every case, whatever is right.
+var lookUps = map[string]struct{ tools, topics []string }{
+	desk.Refunding: {[]string{desk.LookUpCustomer, desk.CheckPayment}, []string{"money", "authority"}},
+	desk.Crediting: {[]string{desk.LookUpCustomer}, []string{"authority"}},
+	desk.Replacing: {[]string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment},
+		[]string{"damage", "authority"}},
+	desk.Cancelling:   {[]string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment}, []string{"money"}},
+	desk.Readdressing: {[]string{desk.LookUpCustomer, desk.CheckOrder}, []string{"delivery"}},
+	desk.Escalating:   {[]string{desk.LookUpCustomer}, []string{"authority"}},
+}
+
+// lookedUp reports whether the look-ups were made on which a change of this kind always depends.
+func (s *state) lookedUp(change string) bool {
+	needs := lookUps[change]
+	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
+		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
+}
 
 // change executes an action that changes the records.
 func (s *state) change(action, order string, args map[string]any) result {
@@ -92,5 +112,10 @@ func (s *state) ask(args map[string]any) result {
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
 	}
 	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
+	for _, a := range s.workflow.Answers {
+		if asks(message, a.About, s.workflow.AskWords) {
+			return result{OK: true, Sent: message, Answer: a.Answer}
+		}
+	}
 	return result{OK: true, Sent: message, Answer: s.workflow.Unasked}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.6"
+const rulesVersion = "workflow.7"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.

@@ -23,7 +23,7 @@ type Proof struct {
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
 //   - If one look-up or question is left out, no action changes that: neither a required change
-//     that depends on it nor the reply is accepted.
+//     nor the reply is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
 //     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
 //   - The same holds if a required change is made twice.
@@ -151,6 +151,11 @@ func (p *prover) proveChanges() {
 	s := p.begin()
 	for _, step := range p.workflow.Steps[:first] {
 		p.take(s, step)
+	}
+	// Everything else is looked up too, so that no change is refused.
+	s.topics = desk.Topics()
+	for _, tool := range []string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
+		s.calls[tool]++
 	}
 	others := p.changes()
 	for at := first; at < len(p.workflow.Steps); at++ {

@@ -38,6 +38,7 @@ type state struct {
 	// nothing.
 	calls     map[string]int
 	faults    int
+	topics    []string // of the policy that were read
 	satisfied []bool
 	neutrals  []int
 	// breaches are the reasons why the issue can't be resolved any more.
@@ -132,7 +133,7 @@ func (s *state) act(action string, args map[string]any) result {
 	}
 	step, blocked := s.nextStep(action, args)
 	switch {
-	case step < 0 && (blocked && changes(action) || s.tooEarly(action)):
+	case changes(action) && (step < 0 && blocked || s.tooEarly(action)):
 		s.fine(action, wrongPenalty, "before a required step that comes first")
 		return failure("not done: %s", s.missing())
 	case breach != nil:
@@ -153,13 +154,20 @@ func (s *state) act(action string, args map[string]any) result {
 	return answer
 }
 
-// tooEarly reports whether the action changes the backend and every required step of its type that
-// isn't done has unmet prerequisites. The arguments don't matter: if only the right team or amount
-// were refused, agents could find it by trial.
-func (s *state) tooEarly(action string) bool {
-	waiting := s.waiting(action)
-	return changes(action) && len(waiting) > 0 &&
-		!slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
+// tooEarly reports whether a look-up or a question is missing before a change. Neither its
+// arguments nor whether the case needs such a change matter: if only right changes were
+// refused, agents could find them by trial. In other workflows than generated cases, a kind
+// of change may come as soon as one of its steps may.
+func (s *state) tooEarly(change string) bool {
+	if waiting := s.waiting(change); s.desk == nil && len(waiting) > 0 {
+		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
+	}
+	for i, step := range s.workflow.Steps {
+		if !s.satisfied[i] && !step.Terminal && !changes(step.Action) {
+			return true
+		}
+	}
+	return s.desk != nil && !s.lookedUp(change)
 }
 
 func changes(action string) bool {

@@ -27,9 +27,11 @@ type Case struct {
 	// Decisions are those about the requests, in their order, and Decision is all of them.
 	Decisions []desk.Decision
 	Decision  desk.Decision
-	// Questions are those that the decision depends on, in order.
-	Questions []Question
-	Faults    []Fault
+	// Questions are those that the decision depends on, in order. Answers are what the customer
+	// says about every topic that the policy may require of such a request, whatever the
+	// decision, so that an answer doesn't tell what is right.
+	Questions, Answers []Question
+	Faults             []Fault
 	// Facts are what the reply must state, in the case's language, Outcomes what else a right reply
 	// says, and Reply is one.
 	Facts    []Fact
@@ -37,7 +39,7 @@ type Case struct {
 	Reply    string
 	// Withheld are the values that a reply must not state, in the case's language.
 	Withheld []string
-	// Unasked is the customer's answer to a question that the case doesn't require.
+	// Unasked is the customer's answer to a question about anything else.
 	Unasked string
 	// Units are the words for a number of days and of business days. AskWords are the beginnings of
 	// words that make a sentence without a question mark a question.
@@ -182,18 +184,13 @@ func (c *Composition) write(out *Case, w *world) error {
 		}
 	}
 	out.Query, out.Voice = b.String(), voice
+	for _, topic := range c.topics() {
+		out.Answers = append(out.Answers, c.question(topic, voice, values))
+	}
 	for _, r := range out.Decision.Reads {
-		if r.Tool != desk.AskCustomer {
-			continue
+		if r.Tool == desk.AskCustomer {
+			out.Questions = append(out.Questions, c.question(r.Key, voice, values))
 		}
-		answer := c.tell(r.Key, voice, values)
-		if m := c.later(); m != nil && r.Key == orderValue {
-			var b strings.Builder
-			m.says[c.Language][voice].render(&b, values)
-			answer += " " + b.String()
-		}
-		out.Questions = append(out.Questions, Question{Topic: r.Key, About: c.answer(r.Key).about[c.Language],
-			Answer: answer})
 	}
 	if c.Tickets {
 		out.Ticket = c.ticket(out, w, values)
@@ -208,6 +205,33 @@ func (c *Composition) write(out *Case, w *world) error {
 	}
 	out.Withheld = replies.withheld(out, l)
 	return nil
+}
+
+// topics are those about which the policy may require a question: the order's id, if the customer
+// leaves it out, and those of the requests.
+func (c *Composition) topics() []string {
+	out := desk.Asked(c.family.Request.Kind)
+	if c.hides() {
+		out = append(out, orderValue)
+	}
+	for _, m := range c.modifiers {
+		if m.Also != nil {
+			out = appendNew(out, desk.Asked(m.Also.Kind))
+		}
+	}
+	return out
+}
+
+// question returns a topic with the customer's answer. A later request is part of the answer about
+// the order.
+func (c *Composition) question(topic, voice string, values func(name string) (string, bool)) Question {
+	answer := c.tell(topic, voice, values)
+	if m := c.later(); m != nil && topic == orderValue {
+		var b strings.Builder
+		m.says[c.Language][voice].render(&b, values)
+		answer += " " + b.String()
+	}
+	return Question{Topic: topic, About: c.answer(topic).about[c.Language], Answer: answer}
 }
 
 // hides reports whether the customer leaves the order's id out.

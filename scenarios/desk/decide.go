@@ -46,6 +46,17 @@ func Kinds() []string {
 	return slices.Sorted(maps.Keys(kinds()))
 }
 
+// Asked are the topics that the customer may have to be asked about a request of a kind.
+func Asked(kind string) []string {
+	switch kind {
+	case "damaged":
+		return []string{"photo"} // DMG-2
+	case "defective":
+		return []string{"serial"} // DMG-5
+	}
+	return nil
+}
+
 // Decide returns what the policy says about a request. It fails if the request names an order, an
 // item or a subscription that the records don't have: such a world is incomplete.
 func Decide(desk Desk, r Request) (Decision, error) {

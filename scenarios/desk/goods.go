@@ -303,7 +303,7 @@ func (d *decider) late() {
 func (d *decider) goodwill(s *Shipment) {
 	d.cite("AUT-7")
 	given := slices.ContainsFunc(d.Records.Credits, func(c Credit) bool {
-		return c.Why == "goodwill" && !d.passed(addMonths(day(c.At), 12))
+		return (c.Why == "goodwill" || c.Why == "delay") && !d.passed(addMonths(day(c.At), 12))
 	})
 	if given || d.customer().Level == "business" {
 		d.end("no_goodwill", Fact{Slot: "cause", Text: s.Cause})

@@ -250,6 +250,10 @@ func deliveryRows() []row {
 			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
 			parcel(func(s *desk.Shipment) { s.Cause = "weather" }), credited("LD-0", "goodwill", 1000, "2025-06-10")},
 			"no_goodwill: ; cause weather", "AUT-7 DEL-6"},
+		{"a credit for the delay given before", "late", []change{
+			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
+			parcel(func(s *desk.Shipment) { s.Cause = "weather" }), credited("LD-1", "delay", 1000, "2026-06-08")},
+			"no_goodwill: ; cause weather", "AUT-7 DEL-6"},
 		{"goodwill given one day earlier", "late", []change{
 			order(func(o *desk.Order) { o.Service, o.Promised = "express", at("2026-05-31") }),
 			parcel(func(s *desk.Shipment) { s.Cause = "weather" }), credited("LD-0", "goodwill", 1000, "2025-06-09")},

@@ -59,7 +59,7 @@ def give_goodwill(desk):
     """AUT-7"""
     if desk.level == "business":
         return
-    given = [day_of(c["at"]) for c in desk.all("Credits") if c.get("why") == "goodwill"]
+    given = [day_of(c["at"]) for c in desk.all("Credits") if c.get("why") in ("goodwill", "delay")]
     if all(desk.today > add_months(day, 12) for day in given):
         give_credit(desk, desk.numbers["goodwill"], desk.order_id)
 

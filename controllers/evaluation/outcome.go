@@ -128,11 +128,18 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	return message
 }
 
+// MostlyMute reports whether no answer of the agent was an action in most of the episodes that have
+// a score, and the number of those.
+func MostlyMute(mute int64, e *v1alpha1.RunEpisodes) (graded int64, mostly bool) {
+	graded = e.Scored + e.Failed
+	return graded, 2*mute > graded
+}
+
 // muteMessage warns of a run in whose most episodes the agent did nothing: it may be the endpoint
 // that loses its calls.
 func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
-	graded := status.Episodes.Scored + status.Episodes.Failed
-	if 2*mute <= graded {
+	graded, mostly := MostlyMute(mute, status.Episodes)
+	if !mostly {
 		return ""
 	}
 	return fmt.Sprintf(" No answer was an action in %d of %s: look at one with csenv transcript. The endpoint may not "+

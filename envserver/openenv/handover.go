@@ -104,16 +104,16 @@ func (s *Server) take(ctx context.Context, client, checkpoint string) (id string
 		ss.end(endClosed, 0, "")
 		return "", err
 	}
-	ss.adopt()
 	ss.awaitClient()
 	return ss.id, nil
 }
 
-// awaitClient keeps the session for a client that is to attach to it soon.
+// awaitClient keeps the session, without a socket, for a client that is to attach to it soon.
 func (s *session) awaitClient() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lostAt, s.awaited = time.Now(), returnTime
+	s.socket, s.lostAt, s.awaited = nil, time.Now(), returnTime
+	s.mu.Unlock()
+	s.adopt()
 }
 
 // sendAway closes the socket of a session, which continues when its client connects again.
@@ -132,11 +132,7 @@ func (s *Server) sendAway(ctx context.Context, id string) error {
 	if socket == nil || !socket.stop() {
 		return nil
 	}
-	ss.adopt()
 	ss.awaitClient()
-	ss.mu.Lock()
-	ss.socket = nil
-	ss.mu.Unlock()
 	socket.hangUp(protocol.CloseMoved, protocol.MovedTo(id))
 	return nil
 }

@@ -19,16 +19,7 @@ func every(interval time.Duration, call func()) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				call()
-			}
-		}
+		view.Every(ctx, interval, call)
 	}()
 	return func() {
 		cancel()

@@ -164,8 +164,8 @@ func MuteOf(run *v1alpha1.EvaluationRun) string {
 	if s.Shards == nil || s.Episodes == nil || sums.UnmarshalText([]byte(s.Shards.Accumulator)) != nil {
 		return ""
 	}
-	graded := s.Episodes.Scored + s.Episodes.Failed
-	if 2*sums.Mute <= graded {
+	graded, mostly := evaluation.MostlyMute(sums.Mute, s.Episodes)
+	if !mostly {
 		return ""
 	}
 	return fmt.Sprintf("No answer was an action in %d of %s: the score says nothing of the agent's skill. "+

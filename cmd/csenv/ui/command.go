@@ -98,7 +98,7 @@ func (o *settings) site(ctx context.Context, errs io.Writer) (*site, error) {
 	}
 	if found.stored != nil {
 		// The pages show how far a store is read; so does the terminal.
-		go every(ctx, view.LineInterval, func() {
+		go view.Every(ctx, view.LineInterval, func() {
 			if reading := found.stored.reading(); reading != "" {
 				fmt.Fprintln(errs, reading)
 			}

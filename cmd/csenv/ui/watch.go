@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
 // selected are the flags that select the sources.
@@ -61,20 +62,6 @@ func (c *selected) open(ctx context.Context) (*sources, error) {
 			return nil, err
 		}
 	}
-	go every(ctx, time.Minute, changed) // the ages on the pages change
+	go view.Every(ctx, time.Minute, changed) // the ages on the pages change
 	return s, nil
-}
-
-// every calls a function at an interval until the context ends.
-func every(ctx context.Context, interval time.Duration, call func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			call()
-		}
-	}
 }

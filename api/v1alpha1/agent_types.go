@@ -142,6 +142,15 @@ type OpenAIAgentSpec struct {
 	// +optional
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
 
+	// maxConversationBytes limits the messages of a request, without the instructions and tools,
+	// from 4096 to 8388608. Above it, the texts of old turns are left out, down to half of it. A
+	// conversation that the endpoint refuses as too long is halved whatever the limit. Defaults to
+	// 98304.
+	// +kubebuilder:validation:Minimum=4096
+	// +kubebuilder:validation:Maximum=8388608
+	// +optional
+	MaxConversationBytes *int32 `json:"maxConversationBytes,omitempty"`
+
 	// requestsPerMinute limits the requests of all runners of the run together, from 1 to 1000000.
 	// Each runner gets an equal share. If unset, there is no limit.
 	// +kubebuilder:validation:Minimum=1

@@ -117,6 +117,11 @@ const (
 	// ConditionResultsStored is True if every episode is in the result store. It is absent without
 	// spec.results.
 	ConditionResultsStored = "ResultsStored"
+	// ConditionAgentReady is True when a runner has played two turns of a made-up episode with the
+	// agent's model as it plays the others, and says what the endpoint answers with and refuses. It
+	// is False if the run failed because the agent's endpoint can't be used. It is absent before the
+	// first shard is counted, and for agents that are no models.
+	ConditionAgentReady = "AgentReady"
 )
 
 // Reasons of an EvaluationRun's conditions.
@@ -194,8 +199,15 @@ const (
 	ReasonAgentRefused = "AgentRefused"
 	// ReasonAgentUnavailable: the agent's endpoint didn't answer before anything was played.
 	ReasonAgentUnavailable = "AgentUnavailable"
+	// ReasonRehearsed: two turns of a made-up episode were played with the agent's model.
+	ReasonRehearsed = "Rehearsed"
+	// ReasonBudgetExceeded: the agent's model has used more than spec.budget allows.
+	ReasonBudgetExceeded = "BudgetExceeded"
 	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for one.
 	ReasonWaitingForCapacity = "WaitingForCapacity"
+	// ReasonSidecarRunning: a runner has ended, but another container keeps its pod running, for
+	// example the proxy of a service mesh. The message names it.
+	ReasonSidecarRunning = "SidecarRunning"
 	// ReasonJobRefused: the API server refuses the run's Job, for example because of a quota. The
 	// operator tries again.
 	ReasonJobRefused = "JobRefused"

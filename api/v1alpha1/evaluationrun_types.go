@@ -56,6 +56,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) || !has(self.thresholds) || self.thresholds.all(t, !(t.metric in ['delta', 'deltaLow']))",message="a threshold of delta or deltaLow requires baselineRef"
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="baselineRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.results) == has(oldSelf.results) && (!has(self.results) || self.results == oldSelf.results)",message="results is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="!has(self.budget) || !has(self.budget.maxCost) || has(self.prices)",message="budget.maxCost requires prices"
 // +kubebuilder:validation:XValidation:rule="has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && (!has(self.startDeadlineSeconds) || self.startDeadlineSeconds == oldSelf.startDeadlineSeconds)",message="startDeadlineSeconds is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.agent.type == 'External' || has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable unless agent.type is External: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template is immutable: create another EvaluationRun"
@@ -144,6 +145,12 @@ type EvaluationRunSpec struct {
 	// be changed until the run has ended. If unset, there is no cost.
 	// +optional
 	Prices *Prices `json:"prices,omitempty"`
+
+	// budget fails the run when the agent's model has used more tokens, or has cost more. It may be
+	// changed until the run has ended; a run that failed by it is resumed with a larger one and
+	// attempt. If unset, there is no limit.
+	// +optional
+	Budget *Budget `json:"budget,omitempty"`
 
 	// baselineRef names a run to compare this one with, scenario by scenario. If unset, there is no
 	// comparison.
@@ -272,7 +279,24 @@ type VolumeClaimReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	ClaimName string `json:"claimName,omitempty"`
+
+	// fsGroup is Runners: the volume's files get a group that the runners belong to, 65532 unless
+	// template.securityContext sets another; or Unset, for clusters that assign the group
+	// themselves and refuse others, as OpenShift does. Defaults to Runners.
+	// +kubebuilder:default=Runners
+	// +optional
+	FSGroup VolumeGroup `json:"fsGroup,omitempty"`
 }
+
+// VolumeGroup is the group of a volume's files.
+// +kubebuilder:validation:Enum=Runners;Unset
+type VolumeGroup string
+
+// The groups of a volume's files.
+const (
+	RunnersVolumeGroup VolumeGroup = "Runners"
+	UnsetVolumeGroup   VolumeGroup = "Unset"
+)
 
 // EnvironmentReference names a CustomerSupportEnv.
 type EnvironmentReference struct {

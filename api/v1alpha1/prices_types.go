@@ -14,3 +14,20 @@ type Prices struct {
 	// +required
 	Output string `json:"output,omitempty"`
 }
+
+// Budget limits what the agent's model costs in a run. The run fails as soon as the counted episodes
+// have cost more; what is being played then comes on top.
+// +kubebuilder:validation:MinProperties=1
+type Budget struct {
+	// maxTokens is the maximum number of tokens of prompts and answers together, from 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000000000
+	// +optional
+	MaxTokens *int64 `json:"maxTokens,omitempty"`
+
+	// maxCost is the maximum cost by prices, for example "5.00".
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
+	// +optional
+	MaxCost string `json:"maxCost,omitempty"`
+}

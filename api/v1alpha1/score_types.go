@@ -88,6 +88,11 @@ type PassHat struct {
 	// value is the estimate, from 0 to 1.
 	// +required
 	Value Decimal `json:"value,omitempty"`
+
+	// scenarios is the number of pairs of task and scenario with at least k trials, over which the
+	// estimate is averaged.
+	// +optional
+	Scenarios int64 `json:"scenarios,omitempty"`
 }
 
 // TaskResult are the figures of one task.

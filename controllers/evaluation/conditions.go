@@ -76,3 +76,15 @@ func StoredCondition(stored score.Stored, counted int64, is State, advice string
 			stored.Episodes)
 	}
 }
+
+// AgentCondition says what a rehearsal saw of the agent's endpoint, or that the run failed because
+// of the endpoint; false if neither.
+func AgentCondition(seen string, o Outcome) (metav1.Condition, bool) {
+	switch {
+	case o.Reason == v1alpha1.ReasonAgentRefused || o.Reason == v1alpha1.ReasonAgentUnavailable:
+		return Condition(v1alpha1.ConditionAgentReady, metav1.ConditionFalse, o.Reason, o.Message), true
+	case seen != "":
+		return Condition(v1alpha1.ConditionAgentReady, metav1.ConditionTrue, v1alpha1.ReasonRehearsed, seen), true
+	}
+	return metav1.Condition{}, false
+}

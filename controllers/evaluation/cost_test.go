@@ -27,3 +27,46 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+func TestOverBudget(t *testing.T) {
+	prices := &v1alpha1.Prices{Input: "1", Output: "10"}
+	tokens := &v1alpha1.Tokens{Prompt: 900_000, Completion: 100_000} // cost 1.9
+	for name, tc := range map[string]struct {
+		spec   v1alpha1.EvaluationRunSpec
+		tokens *v1alpha1.Tokens
+		want   string
+	}{
+		"no budget":          {v1alpha1.EvaluationRunSpec{}, tokens, ""},
+		"nothing used":       {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(1))}}, nil, ""},
+		"as many as allowed": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(1_000_000))}}, tokens, ""},
+		"one too many": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(999_999))}}, tokens,
+			"1000000 tokens are used, and budget.maxTokens is 999999"},
+		"as dear as allowed": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.90"}}, tokens, ""},
+		"too dear": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.899999"}}, tokens,
+			"the cost is 1.9000, and budget.maxCost is 1.899999"},
+		"no prices": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxCost: "1"}}, tokens, ""},
+	} {
+		if got := OverBudget(&tc.spec, tc.tokens); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestAgentCondition(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen   string
+		reason string
+		want   string
+	}{
+		"nothing seen":  {"", v1alpha1.ReasonRunning, ""},
+		"rehearsed":     {"It answers.", v1alpha1.ReasonRunning, "True/Rehearsed: It answers."},
+		"refused":       {"", v1alpha1.ReasonAgentRefused, "False/AgentRefused: 401"},
+		"refused later": {"It answers.", v1alpha1.ReasonAgentRefused, "False/AgentRefused: 401"},
+	} {
+		c, known := AgentCondition(tc.seen, Outcome{Failed, tc.reason, "401"})
+		got := string(c.Status) + "/" + c.Reason + ": " + c.Message
+		if known != (tc.want != "") || known && got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -50,7 +50,8 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.PassRate, status.PassRateCI95 = score.Decimal(f.PassRate), interval(f.PassRateCI95)
 	status.PassHatK = nil
 	for _, p := range f.PassHatK {
-		hat := v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)} //nolint:gosec // at most stats.MaxK
+		hat := v1alpha1.PassHat{K: int32(p.K), //nolint:gosec // at most stats.MaxK
+			Value: score.Decimal(p.Value), Scenarios: p.Pairs}
 		status.PassHatK = append(status.PassHatK, hat)
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)

@@ -47,7 +47,7 @@ func TestFiguresInTheStatus(t *testing.T) {
 			Min: "0.5000", P50: "0.7200", Max: "1.0000",
 		},
 		PassRate: "0.5000", PassRateCI95: &v1alpha1.Interval{Low: "0.1159", High: "0.8841"},
-		PassHatK: []v1alpha1.PassHat{{K: 1, Value: "0.5000"}, {K: 2, Value: "0.0000"}},
+		PassHatK: []v1alpha1.PassHat{{K: 1, Value: "0.5000", Scenarios: 3}, {K: 2, Value: "0.0000", Scenarios: 1}},
 		Tasks: []v1alpha1.TaskResult{{
 			Name: "ticket-resolve", Episodes: 4, PassRate: "0.5000",
 			Score: &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859",

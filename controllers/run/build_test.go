@@ -223,6 +223,14 @@ func ends(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
 	return pod
 }
 
+// keptBySidecar changes a pod whose runner has ended to one that a mesh's proxy keeps running.
+func keptBySidecar(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "istio-proxy",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	return pod
+}
+
 func succeeded(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard int) *corev1.Pod {
 	t.Helper()
 	return ends(runnerPodOf(run, shard), corev1.PodSucceeded, summaryOf(t, plan, shard, playing{}))

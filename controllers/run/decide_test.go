@@ -208,12 +208,11 @@ func jobWith(s *snapshot, kind batchv1.JobConditionType, message string) {
 func addPods(s *snapshot, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		s.pods = append(s.pods, *pod)
-		switch pod.Status.Phase {
-		case corev1.PodFailed:
+		switch {
+		case pod.Status.Phase == corev1.PodFailed:
 			s.failed = append(s.failed, *pod)
-		case corev1.PodSucceeded:
+		case runnerSucceeded(pod):
 			s.succeeded = append(s.succeeded, *pod)
-		default:
 		}
 	}
 }

@@ -136,14 +136,14 @@ func finish(d *decision, s snapshot) {
 // endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that is still active is
 // suspended, which stops its pods and keeps those that have ended, with their logs. A queue would
 // start it again, so its Job gets a deadline that has passed. The Job of a completed run ends by
-// itself, as soon as its controller has seen the same pods as this one.
+// itself, as soon as its controller has seen the same pods as this one, unless sidecars keep them.
 func endJob(d *decision, s snapshot) {
 	switch {
 	case s.job == nil || !s.job.DeletionTimestamp.IsZero():
 	case !retained(s.run, d.status):
 		d.deleteJob = true
-	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) || jobEnded(s.job) ||
-		s.job.Spec.ActiveDeadlineSeconds != nil:
+	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) && len(outlived(d, s)) == 0 ||
+		jobEnded(s.job) || s.job.Spec.ActiveDeadlineSeconds != nil:
 	case queuedJob(s.job) && ptr.Deref(s.job.Spec.Suspend, false):
 		d.deleteJob = true // a deadline has no effect on a suspended Job
 	case queuedJob(s.job):

@@ -69,13 +69,13 @@ type refusal struct {
 	err    error
 }
 
-// fold adds the summaries of the pods that have succeeded to the sums, each shard once. It changes
-// only sums.
+// fold adds the summaries of the pods whose runner has succeeded to the sums, each shard once. It
+// changes only sums.
 func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) folding {
 	f := folding{sums: sums, completed: completed.Clone()}
 	for i := range list {
 		pod := &list[i]
-		if pod.Status.Phase != corev1.PodSucceeded {
+		if !runnerSucceeded(pod) {
 			continue
 		}
 		shard, err := shardOf(pod)
@@ -100,6 +100,16 @@ func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, lis
 		})
 	}
 	return f
+}
+
+// endpoint is what a rehearsal saw of the agent's endpoint, "" if no summary says that.
+func (f folding) endpoint() string {
+	for _, summary := range f.summaries {
+		if summary.Endpoint != "" {
+			return summary.Endpoint
+		}
+	}
+	return ""
 }
 
 func erroredByClass(summary score.Summary) map[string]int64 {

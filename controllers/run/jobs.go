@@ -29,8 +29,9 @@ const (
 	deleteGrace = time.Minute
 )
 
-// keepJob makes the Job match the spec. A Job that has completed while shards are missing is
-// deleted; the next pass creates another, which plays the missing ones.
+// keepJob makes the Job match the spec. A Job that has completed while shards are missing, or that
+// can't go on because of sidecars, is deleted; the next pass creates another, which plays the
+// missing ones.
 //
 // A run in a queue is suspended by deleting its Job, since only the queue may change whether its
 // Job is suspended. The run so loses its place in the queue.
@@ -51,6 +52,8 @@ func keepJob(d *decision, s snapshot) {
 		// A Job that waits in a queue is replaced when its run's label names another queue or none.
 		d.deleteJob = true
 	case jobEnded(s.job):
+	case blockedBySidecars(d, s):
+		d.deleteJob = true
 	default:
 		wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1))
 		if ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
@@ -247,9 +250,9 @@ func releasable(d *decision, s snapshot) []corev1.Pod {
 		shard, err := shardOf(pod)
 		switch {
 		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod),
-			pod.Status.Phase == corev1.PodSucceeded && err == nil && d.folding.completed.Contains(int64(shard)):
+			runnerSucceeded(pod) && err == nil && d.folding.completed.Contains(int64(shard)):
 			done = append(done, *pod)
-		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
+		case runnerSucceeded(pod) || pod.DeletionTimestamp.IsZero():
 		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
 			done = append(done, *pod)
 		default:

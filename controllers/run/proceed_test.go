@@ -67,6 +67,51 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
 			job:       "delete",
 		},
+		"a sidecar runs after its runner": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				pod := keptBySidecar(succeeded(t, s.run, p, 0))
+				s.now = finishedAt(pod).Add(sidecarPatience - time.Second)
+				addPods(s, pod)
+			},
+			states:    envReady + runs,
+			message:   "1 of 4 shards",
+			completed: "0",
+			released:  "baseline-0",
+			again:     time.Second,
+		},
+		"a sidecar outlives its runner": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				pod := keptBySidecar(succeeded(t, s.run, p, 0))
+				s.now = finishedAt(pod).Add(sidecarPatience)
+				addPods(s, pod)
+			},
+			states:    envReady + "Complete=False/SidecarRunning" + notFailed,
+			message:   "the container istio-proxy still runs",
+			completed: "0",
+			released:  "baseline-0",
+		},
+		"sidecars use up the parallelism": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				s.run.Spec.Parallelism, s.job.Spec.Parallelism = ptr.To[int32](2), ptr.To[int32](2)
+				for i := range 2 {
+					addPods(s, keptBySidecar(succeeded(t, s.run, p, i)))
+				}
+				s.now = finishedAt(&s.pods[0]).Add(sidecarPatience)
+			},
+			states:    envReady + "Complete=False/SidecarRunning" + notFailed,
+			message:   "2 of 4 shards",
+			completed: "0-1",
+			released:  "baseline-0 baseline-1",
+			job:       "delete",
+		},
+		"a runner failed beside its sidecar": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := keptBySidecar(ends(runnerPodOf(s.run, 0), corev1.PodFailed, "error: timeout"))
+				addPods(s, pod)
+			},
+			states:  envReady + runs,
+			message: "0 of 4 shards",
+		},
 		"the same index twice": {
 			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				again := succeeded(t, s.run, p, 1)

@@ -228,8 +228,10 @@ func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 		}})
 		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: resultsVolume,
 			MountPath: resultsFolder})
-		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)),
-			FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+		if claim.FSGroup != v1alpha1.UnsetVolumeGroup {
+			spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)),
+				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+		}
 	}
 }
 

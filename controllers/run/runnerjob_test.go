@@ -154,4 +154,9 @@ func TestResultsReachTheStore(t *testing.T) {
 		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
 			pod.SecurityContext)
 	}
+	s.run.Spec.Results.PersistentVolumeClaim.FSGroup = v1alpha1.UnsetVolumeGroup
+	pod = runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
+	if c := pod.SecurityContext; c != nil && c.FSGroup != nil {
+		t.Errorf("the volume's group is %d", *c.FSGroup)
+	}
 }

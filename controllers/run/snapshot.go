@@ -51,10 +51,10 @@ type snapshot struct {
 	now     time.Time
 	source  source // the way in which the run's episodes arrive
 
-	// Pods are ordered by name. Those that have ended are listed with the finalizer or without.
+	// Pods are ordered by name. failed and succeeded list them with the finalizer or without.
 	pods      []corev1.Pod // of this run that carry the finalizer
 	failed    []corev1.Pod // of this run
-	succeeded []corev1.Pod // of this run
+	succeeded []corev1.Pod // of this run, whose runner has succeeded: a sidecar may keep them running
 	stopping  []corev1.Pod // of this run that are being deleted without the finalizer
 	foreign   []corev1.Pod // that carry the finalizer and the run's name, but are not this run's
 
@@ -127,7 +127,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		if mine && pod.Status.Phase == corev1.PodFailed {
 			s.failed = append(s.failed, pod)
 		}
-		if mine && pod.Status.Phase == corev1.PodSucceeded {
+		if mine && runnerSucceeded(&pod) {
 			s.succeeded = append(s.succeeded, pod)
 		}
 		switch {

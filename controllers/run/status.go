@@ -35,6 +35,9 @@ func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	if s.run.Spec.Results != nil {
 		verdict = append(verdict, storedCondition(d.folding.sums, p.State))
 	}
+	if c, known := evaluation.AgentCondition(d.folding.endpoint(), p); known {
+		verdict = append(verdict, c)
+	}
 	announceEnd(d, p, verdict)
 	announce(d, s, environment, suspension, p)
 	meta.RemoveStatusCondition(&d.status.Conditions, v1alpha1.ConditionStalled)
@@ -84,7 +87,7 @@ var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
 	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
-	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
 }
 
 // announce announces changes of the pool, of the run's suspension and of what delays it.
@@ -238,6 +241,9 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 					pods.Quote(c.Message))
 			}
 		}
+	}
+	if kept := outlived(d, s); len(kept) > 0 {
+		return going(v1alpha1.ReasonSidecarRunning, "%s", sidecarMessage(&kept[0]))
 	}
 	if reason, why := waitsFor(s); reason != "" {
 		return going(reason, "%s", why)

@@ -83,7 +83,7 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 // advance implements source. A complete run keeps its figures, even if the pool has changed since.
 func (jobSource) advance(d *decision, s snapshot) evaluation.Outcome {
 	noteAdmission(d, s)
-	return inOrder(d, s, foldSummaries, allCounted, revoked, planChanged, activeDeadline, jobFailure, continueJob)
+	return inOrder(d, s, foldSummaries, allCounted, budget, revoked, planChanged, activeDeadline, jobFailure, continueJob)
 }
 
 // foldSummaries adds the summaries of the pods that have succeeded to the figures.
@@ -117,6 +117,16 @@ func foldSummaries(d *decision, s snapshot) evaluation.Outcome {
 func changedByHand(err error) evaluation.Outcome {
 	return failed(v1alpha1.ReasonSummaryRefused,
 		fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err))
+}
+
+// budget fails a run whose counted episodes have cost more than it may.
+func budget(d *decision, s snapshot) evaluation.Outcome {
+	why := evaluation.OverBudget(&s.run.Spec, d.status.Tokens)
+	if why == "" {
+		return evaluation.Outcome{}
+	}
+	return evaluation.BudgetExceeded(why, fmt.Sprintf("%s To go on, raise the budget and %s.", shardsMessage(d),
+		evaluation.HowToResume(s.run)))
 }
 
 // allCounted ends a run when every shard is counted, or when a refused one can't be played again.

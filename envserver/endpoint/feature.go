@@ -29,6 +29,28 @@ const (
 	Members
 )
 
+// featureNames are the features as messages name them: by the member of the request, or in words.
+var featureNames = [...]struct {
+	feature Feature
+	name    string
+}{
+	{Tools, "tools"}, {Strict, "strict schemas of tools"}, {ToolChoice, "tool_choice"}, {OneCall, "parallel_tool_calls"},
+	{JSONSchema, "response_format json_schema"}, {JSONObject, "response_format json_object"}, {Seed, "seed"},
+	{Temperature, "temperature"}, {TopP, "top_p"}, {MaxTokens, "max_tokens"}, {System, "role system"},
+	{Members, "members of the model's messages"},
+}
+
+// Names are the names of the features in the set.
+func (f Feature) Names() []string {
+	var names []string
+	for _, n := range featureNames {
+		if f&n.feature != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
 // features say how endpoints name the features that they refuse. The first that matches is left
 // out, so the least important come first: a complaint about tools may mean the form of their
 // descriptions.

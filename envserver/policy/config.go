@@ -17,7 +17,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -60,6 +59,9 @@ type OpenAIConfig struct {
 	Temperature json.Number `json:"temperature,omitempty"`
 	// MaxTokens bounds one answer, 0 for the endpoint's own default.
 	MaxTokens int64 `json:"maxTokens,omitempty"`
+	// MaxConversationBytes bounds the messages of a request other than instructions, 96 KiB unless
+	// set.
+	MaxConversationBytes int `json:"maxConversationBytes,omitempty"`
 	// RequestsPerMinute bounds the requests of all processes that share the endpoint, 0 for none.
 	RequestsPerMinute int `json:"requestsPerMinute,omitempty"`
 	// TimeoutSeconds bounds one request, 120 unless set.
@@ -225,6 +227,10 @@ func (c *OpenAIConfig) validate() error {
 	if c.MaxTokens < 0 || c.RequestsPerMinute < 0 {
 		errs = append(errs, errors.New("the agent's maxTokens and requestsPerMinute must be positive"))
 	}
+	if n := c.MaxConversationBytes; n != 0 && n < minConversation {
+		errs = append(errs, fmt.Errorf("the agent's maxConversationBytes is %d: it is at least %d", n,
+			minConversation))
+	}
 	if n := utf8.RuneCountInString(c.SystemPrompt); n > maxSystemPrompt {
 		errs = append(errs, fmt.Errorf("the agent's systemPrompt has %d characters: it can have %d", n,
 			maxSystemPrompt))
@@ -313,52 +319,4 @@ func (c Config) timeout() time.Duration {
 		return 0
 	}
 	return time.Duration(cmp.Or(seconds, defaultTimeoutSeconds)) * time.Second
-}
-
-// New makes the agent. It contacts no endpoint before the first action.
-func New(c Config, o Options) (Factory, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if c.Type == TypeBuiltin {
-		return Builtin(c.Builtin.Policy, o.Environment, o.Catalog)
-	}
-	e, err := newExternal(c, o)
-	if err != nil {
-		return nil, err
-	}
-	return e.play, nil
-}
-
-// external is an agent behind an endpoint.
-type external interface {
-	play(planned score.PlannedEpisode) (Policy, error)
-	try(ctx context.Context) error
-}
-
-func newExternal(c Config, o Options) (external, error) {
-	switch c.Type {
-	case TypeOpenAI:
-		return newModel(c.OpenAI, c.timeout(), o)
-	case TypeHTTP:
-		return newRemote(c.HTTP.URL, c.timeout(), o), nil
-	default:
-		r := newRemote(c.Container.url(), c.timeout(), o)
-		r.startup = &startup{address: c.Container.address()}
-		return r, nil
-	}
-}
-
-// Try tries the agent's endpoint once, without playing: a model is sent a tiny request, a program
-// behind a URL a GET, and a container is waited for. The error is nil for an agent without an
-// endpoint. An *endpoint.Error that is Permanent means that no episode can be played.
-func Try(ctx context.Context, c Config, o Options) error {
-	if err := c.Validate(); err != nil || c.Type == TypeBuiltin {
-		return err
-	}
-	e, err := newExternal(c, o)
-	if err != nil {
-		return err
-	}
-	return e.try(ctx)
 }

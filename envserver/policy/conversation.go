@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// maxConversation bounds, in bytes, the messages other than instructions and tools. Above it
-	// old turns are shortened.
-	maxConversation = 96 << 10
+	// defaultConversation is the default bound, in bytes, of the messages other than instructions
+	// and tools. Above it old turns are shortened. minConversation is the least bound.
+	defaultConversation = 96 << 10
+	minConversation     = 4 << 10
 	// maxArguments bounds, in bytes, the arguments of a call that are sent again. It is more than
 	// any valid action has.
 	maxArguments = 16 << 10

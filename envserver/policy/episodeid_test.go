@@ -33,11 +33,11 @@ func TestAgentsKnowEpisodesByTheRunsKey(t *testing.T) {
 		t.Run(string(tc.agent.Type), func(t *testing.T) {
 			// asked returns the member and all others of the request for an episode.
 			asked := func(key string, planned score.PlannedEpisode) (string, map[string]json.RawMessage) {
-				factory, err := policy.New(tc.agent, policy.Options{Environment: "ticket", IDKey: key})
+				made, err := policy.New(tc.agent, policy.Options{Environment: "ticket", IDKey: key})
 				if err != nil {
 					t.Fatal(err)
 				}
-				agent, err := factory(planned)
+				agent, err := made.Play(planned)
 				if err != nil {
 					t.Fatal(err)
 				}

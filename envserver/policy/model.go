@@ -71,6 +71,7 @@ func (m *model) try(ctx context.Context) error {
 type modelPlayer struct {
 	*model
 	seed int64
+	mode Mode
 	// tools are all of the environment's, and offered those that the task allows.
 	tools, offered []tool
 
@@ -82,9 +83,12 @@ type modelPlayer struct {
 	traced int
 }
 
-func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
+func (m *model) play(planned score.PlannedEpisode) (Policy, error) { return m.player(planned), nil }
+
+func (m *model) player(planned score.PlannedEpisode) *modelPlayer {
 	_, number := EpisodeID(m.idKey, planned)
-	return &modelPlayer{model: m, seed: number, talk: conversation{longest: maxConversation}}, nil
+	return &modelPlayer{model: m, seed: number, mode: m.config.Mode,
+		talk: conversation{longest: cmp.Or(m.config.MaxConversationBytes, defaultConversation)}}
 }
 
 func (p *modelPlayer) Usage() score.Tokens   { return p.usage }
@@ -145,7 +149,7 @@ func (p *modelPlayer) ask(ctx context.Context) (*endpoint.Answer, error) {
 // request is the conversation so far, for an endpoint that lacks some features.
 func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
 	mode := ModeTools
-	if p.config.Mode == ModeJSON || lacks&endpoint.Tools != 0 {
+	if p.mode == ModeJSON || lacks&endpoint.Tools != 0 {
 		mode = ModeJSON
 	}
 	request := endpoint.ChatRequest{Model: p.config.Model, Messages: p.talk.messages(p.system[mode], mode),

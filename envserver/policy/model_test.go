@@ -333,7 +333,7 @@ func TestPace(t *testing.T) {
 	}))
 	defer server.Close()
 	var waits []time.Duration
-	factory, err := policy.New(
+	made, err := policy.New(
 		policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m",
 			RequestsPerMinute: 120}},
 		policy.Options{Share: 4, Concurrency: 1, Wait: func(_ context.Context,
@@ -346,7 +346,7 @@ func TestPace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		agent, err := factory(score.PlannedEpisode{})
+		agent, err := made.Play(score.PlannedEpisode{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,14 +34,14 @@ func remote(t *testing.T, url string) policy.Policy {
 
 func newAgent(t *testing.T, c policy.Config) policy.Policy {
 	t.Helper()
-	factory, err := policy.New(c, policy.Options{
+	player, err := policy.New(c, policy.Options{
 		Environment: "ticket", Key: token, IDKey: "run", Concurrency: 4,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := factory(score.PlannedEpisode{Index: 7, Task: "ticket-resolve", Scenario: "T001", Trial: 2,
+	agent, err := player.Play(score.PlannedEpisode{Index: 7, Task: "ticket-resolve", Scenario: "T001", Trial: 2,
 		Seed: 4242})
 	if err != nil {
 		t.Fatal(err)
@@ -234,13 +234,13 @@ func TestDocumentedAgentPlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
-	factory, err := policy.New(policy.Config{Type: policy.TypeContainer,
+	agent, err := policy.New(policy.Config{Type: policy.TypeContainer,
 		Container: &policy.ContainerConfig{Port: port}}, policy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kind := ticketKind(t)
-	final := play(t, kind, factory, score.PlannedEpisode{Task: "ticket-resolve",
+	final := play(t, kind, agent.Play, score.PlannedEpisode{Task: "ticket-resolve",
 		Scenario: kind.Tasks()[1].Scenarios[0].ID, Seed: 1})
 	if final.Outcome != score.Scored || final.Score == 0 {
 		t.Errorf("the episode ended as %+v", final)

@@ -27,10 +27,13 @@ func TestTryAgain(t *testing.T) {
 		fmt.Fprint(w, `{"choices": [{"message": {"content": "ready"}}]}`)
 	}))
 	defer server.Close()
-	err := policy.Try(t.Context(), policy.Config{Type: policy.TypeOpenAI,
+	agent, err := policy.New(policy.Config{Type: policy.TypeOpenAI,
 		OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}}, policy.Options{Environment: "ticket",
 		Wait: func(context.Context, time.Duration) error { return nil }})
-	if err != nil || requests != 3 {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Try(t.Context()); err != nil || requests != 3 {
 		t.Errorf("%d requests: %v", requests, err)
 	}
 }
@@ -64,7 +67,11 @@ func TestTry(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := policy.Try(t.Context(), tc.agent, policy.Options{Environment: "ticket", Key: token})
+			agent, err := policy.New(tc.agent, policy.Options{Environment: "ticket", Key: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = agent.Try(t.Context())
 			if tc.want == "" && err != nil || tc.want != "" &&
 				(err == nil || !strings.HasSuffix(err.Error(), tc.want)) {
 				t.Errorf("error = %v, want %q", err, tc.want)

@@ -25,13 +25,13 @@ func agentAt(t *testing.T, endpoint http.Handler, concurrency int, mode policy.M
 	t.Helper()
 	server := httptest.NewServer(endpoint)
 	t.Cleanup(server.Close)
-	factory, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{
+	agent, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{
 		BaseURL: server.URL + "/v1", Model: "m", Mode: mode, MaxTokens: 500}}, policy.Options{Environment: "ticket",
 		Concurrency: concurrency, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return factory
+	return agent.Play
 }
 
 // simple classifies each ticket as billing of medium priority, and closes it with one sentence.

@@ -67,7 +67,7 @@ func (m *model) agent(t *testing.T, environment string, concurrency int,
 	if change != nil {
 		change(&c)
 	}
-	factory, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}, policy.Options{
+	agent, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}, policy.Options{
 		Environment: environment, Key: agentKey, Concurrency: concurrency,
 		Wait: func(ctx context.Context, d time.Duration) error {
 			m.mu.Lock()
@@ -79,7 +79,7 @@ func (m *model) agent(t *testing.T, environment string, concurrency int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return factory
+	return agent.Play
 }
 
 func workflowKind(tb testing.TB) episode.Kind {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 var (
@@ -32,7 +34,7 @@ const (
 func (c *Config) tryAgent(ctx context.Context) error {
 	began := c.Clock.Now()
 	for round := 0; ; round++ {
-		err := c.tryOnce(ctx)
+		err := c.tryOnce(ctx, c.Try)
 		switch {
 		case err == nil || errors.Is(err, ErrAgentRefused):
 			return err
@@ -49,12 +51,12 @@ func (c *Config) tryAgent(ctx context.Context) error {
 
 // tryOnce tries the agent's endpoint, and once more if it refuses the request. An endpoint that
 // requests a wait counts as reachable.
-func (c *Config) tryOnce(ctx context.Context) error {
-	if c.Try == nil {
+func (c *Config) tryOnce(ctx context.Context, try func(context.Context) error) error {
+	if try == nil {
 		return nil
 	}
 	for refused := false; ; refused = true {
-		err := c.Try(ctx)
+		err := try(ctx)
 		if err == nil || endpoint.ClassOf(err) == endpoint.Throttled {
 			return nil
 		}
@@ -81,8 +83,32 @@ func (s *shard) tryAgain(ctx context.Context) error {
 	if now := s.Clock.Now(); ctx.Err() != nil || now.Sub(s.tried) < betweenTrials {
 		return ctx.Err()
 	}
-	err := s.tryOnce(ctx)
+	err := s.tryOnce(ctx, s.Try)
 	s.tried = s.Clock.Now()
+	if errors.Is(err, ErrAgentRefused) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// rehearse plays a made-up episode with the agent before the plan's first one. It returns only
+// ErrAgentRefused: after any other failure the episodes tell whether the agent can play.
+func (s *shard) rehearse(ctx context.Context) error {
+	if s.Rehearse == nil || s.Shard != 0 {
+		return nil
+	}
+	first := s.Plan.Tasks[0].Name
+	err := s.tryOnce(ctx, func(ctx context.Context) error {
+		seen, is, err := s.Rehearse(ctx, policy.Turn{Environment: s.Environment, Task: first, Schema: s.schema,
+			Planned: score.PlannedEpisode{Task: first, Scenario: "trial", Seed: s.Plan.Seed}})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tokens.Add(seen.Tokens)
+		if is && err == nil {
+			s.seen = seen.String()
+		}
+		return err
+	})
 	if errors.Is(err, ErrAgentRefused) {
 		return err
 	}

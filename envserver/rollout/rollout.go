@@ -46,8 +46,12 @@ type Config struct {
 	// Identity names the agent in the spans of episodes, which are made if the context has the
 	// recorded span of a shard.
 	Identity policy.Identity
-	// Try, unless nil, tries the agent's endpoint without playing, as policy.Try does.
+	// Try, unless nil, tries the agent's endpoint without playing, as policy.Agent does.
 	Try func(ctx context.Context) error
+	// Rehearse, unless nil, is called before the first episode of the plan's first shard with a
+	// turn that has the environment, the task and the schema, as policy.Agent does. What it saw is
+	// in the summary.
+	Rehearse func(ctx context.Context, turn policy.Turn) (policy.Rehearsal, bool, error)
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)
 	// Token is the pool's bearer token, "" for none.
@@ -155,8 +159,8 @@ type shard struct {
 	Config
 	pod   string
 	began time.Time
-	// checked verifies once that the pool is the planned one, and fetches the schema of its
-	// actions.
+	// checked verifies once that the pool is the planned one, fetches the schema of its actions,
+	// and rehearses.
 	checked func() error
 	schema  json.RawMessage
 	// agent guards tried, the time of the last trial of the agent while episodes are played.
@@ -180,6 +184,7 @@ type shard struct {
 	retriedBy map[string]int64
 	tokens    score.Tokens
 	mute      int64
+	seen      string // by the rehearsal
 	reported  time.Time
 }
 
@@ -349,7 +354,7 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 }
 
 // checkPool compares the pool's scenarios, grader and judge, which even an empty ledger has, with
-// the plan's.
+// the plan's, and rehearses.
 func (s *shard) checkPool(ctx context.Context) error {
 	_, ledger, err := s.ledger(ctx)
 	if err != nil {
@@ -365,7 +370,10 @@ func (s *shard) checkPool(ctx context.Context) error {
 				c.what, s.pod, c.pool, c.plan)
 		}
 	}
-	return s.fetchSchema(ctx)
+	if err := s.fetchSchema(ctx); err != nil {
+		return err
+	}
+	return s.rehearse(ctx)
 }
 
 // fetchSchema fetches the schema of the pool's actions.
@@ -391,7 +399,7 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations,
-		Tokens: s.tokens, Mute: s.mute}
+		Tokens: s.tokens, Mute: s.mute, Endpoint: s.seen}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}

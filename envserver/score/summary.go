@@ -35,6 +35,9 @@ type Summary struct {
 	// Mute counts the episodes with a score in which no answer of the agent was an action.
 	Mute   int64  `json:"mute,omitempty"`
 	Stored Stored `json:"stored,omitzero"`
+	// Endpoint is what the rehearsal with the agent's model saw, at most MaxStoreError bytes; "" but
+	// in the plan's first shard.
+	Endpoint string `json:"endpoint,omitempty"`
 }
 
 // Tokens counts a model's input and output, as reported by its endpoint.
@@ -108,7 +111,7 @@ func ErrorClasses() []string {
 // this except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
-	s.Stored.Error = plain(s.Stored.Error)
+	s.Stored.Error, s.Endpoint = plain(s.Stored.Error), plain(s.Endpoint)
 	s.RetriedBy, s.Errored = maps.Clone(s.RetriedBy), slices.Clone(s.Errored)
 	for {
 		data, err := json.Marshal(s)
@@ -242,6 +245,9 @@ func (s Summary) validate() error {
 		if n < 0 || n > maxTokens {
 			return fmt.Errorf("%d tokens", n)
 		}
+	}
+	if s.Endpoint != plain(s.Endpoint) {
+		return fmt.Errorf("what was seen of the endpoint, %.200q", s.Endpoint)
 	}
 	if s.Stored.Episodes < 0 || s.Stored.Episodes > maxCount || s.Stored.Error != plain(s.Stored.Error) {
 		return fmt.Errorf("%d stored episodes with error %.200q", s.Stored.Episodes, s.Stored.Error)

@@ -61,6 +61,7 @@ func (c *checkup) add(area, what string, f finding) {
 // NewDoctorCommand returns the command that checks this machine and its cluster.
 func NewDoctorCommand() *cobra.Command {
 	var from Flags
+	var tried models
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and its cluster, and print what to do",
@@ -68,10 +69,12 @@ func NewDoctorCommand() *cobra.Command {
 	}
 	cli.Help(cmd, "doctor")
 	from.Add(cmd)
+	tried.add(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var c checkup
 		c.machine()
+		c.models(cmd.Context(), &tried)
 		c.cluster(cmd.Context(), &from)
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
 			output.Name == "table" && view.Colours(cmd.OutOrStdout())); err != nil {

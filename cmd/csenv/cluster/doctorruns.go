@@ -103,7 +103,8 @@ func checkWaiting(run *v1alpha1.EvaluationRun, complete *metav1.Condition) findi
 		return f
 	case v1alpha1.ReasonRunnersNotStarted, v1alpha1.ReasonUnschedulable:
 		return bad(found, kubectl("describe pods -l %s=%s", v1alpha1.LabelRun, run.Name))
-	case v1alpha1.ReasonJobRefused, v1alpha1.ReasonRunnersRefused, v1alpha1.ReasonNameTaken:
+	case v1alpha1.ReasonJobRefused, v1alpha1.ReasonRunnersRefused, v1alpha1.ReasonNameTaken,
+		v1alpha1.ReasonSidecarRunning:
 		return bad(found, kubectl("describe evalrun %s", run.Name))
 	}
 	return finding{}

@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 )
 
@@ -27,6 +28,9 @@ func (e *evalCommand) estimate(cmd *cobra.Command, run *v1alpha1.EvaluationRun, 
 		defer e.mu.Unlock()
 		actions += len(r.Turns)
 		replies += len(r.Verdicts)
+	}
+	if e.meter != nil {
+		o.Agent = e.meter.Measure(o.Agent)
 	}
 	if err := local.Play(cmd.Context(), played, o); err != nil {
 		return err
@@ -51,6 +55,16 @@ func (e *evalCommand) estimate(cmd *cobra.Command, run *v1alpha1.EvaluationRun, 
 	add("episodes", "episodes", strconv.FormatInt(played.Status.Episodes.Total, 10))
 	add("actions", "actions, at least", strconv.Itoa(actions))
 	add("replies", "replies to judge, at least", strconv.Itoa(replies))
+	if e.meter != nil {
+		requests, used := e.meter.Measured()
+		tokens := v1alpha1.Tokens{Prompt: used.Prompt, Completion: used.Completion}
+		add("requests", "requests to the model, at least", strconv.FormatInt(requests, 10))
+		add("promptTokens", "tokens of prompts, about", strconv.FormatInt(tokens.Prompt, 10))
+		add("completionTokens", "tokens of answers, about", strconv.FormatInt(tokens.Completion, 10))
+		if cost := evaluation.Cost(run.Spec.Prices, &tokens); cost != "" {
+			add("cost", "cost, about", cost)
+		}
+	}
 	add("results", "episodes stored in", e.store)
 	return e.output.Print(cmd.OutOrStdout(), view.Result{Value: value, Header: s.Header, Rows: s.Rows,
 		Document: view.Document{Sections: []view.Section{s}}})

@@ -48,8 +48,9 @@ type evalCommand struct {
 	fresh    bool
 	baseline string
 	dryRun   bool
-	// mu guards the figures of a dry run.
+	// mu guards the figures of a dry run, and meter estimates its tokens; nil without a model.
 	mu     sync.Mutex
+	meter  *policy.Meter
 	output *view.Format
 }
 
@@ -253,8 +254,7 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	if o.Kind, err = local.NewKind(pool, catalog, replies); err != nil {
 		return o, err
 	}
-	o.Agent, o.ActTimeout, err = e.newAgent(cmd.Context(), run, o.Kind.Name(), catalog)
-	return o, err
+	return o, e.setAgent(cmd.Context(), run, catalog, &o)
 }
 
 // newJudge makes the judge of replies, and tries it: nothing is played if it can't judge.
@@ -286,36 +286,39 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	return replies, nil
 }
 
-// newAgent builds the agent and tries its endpoint, and returns the time limit of an action.
-func (e *evalCommand) newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
-	catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
+// setAgent builds the agent and tries its endpoint. That of a dry run knows the right answers.
+func (e *evalCommand) setAgent(ctx context.Context, run *v1alpha1.EvaluationRun, catalog *scenarios.Catalog,
+	o *local.Options) error {
 	config, err := local.AgentConfig(run.Spec.Agent)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	key := os.Getenv(envvars.AgentKey)
 	address, needsKey := local.Endpoint(run.Spec.Agent)
 	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
-	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel,
+	setting := policy.Options{Environment: o.Kind.Name(), Catalog: catalog, Key: key, Concurrency: parallel,
 		HTTPClient: e.traffic.client(agentPeer, parallel), Wait: e.traffic.wait}
 	if e.dryRun {
-		agent, err := policy.Builtin(policy.Oracle, environment, catalog)
-		return agent, 0, err
+		if o.Agent, err = policy.Builtin(policy.Oracle, o.Kind.Name(), catalog); err == nil && config.OpenAI != nil {
+			e.meter, err = policy.NewMeter(config, setting)
+		}
+		return err
 	}
-	agent, err := policy.New(config, o)
+	agent, err := policy.New(config, setting)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	if (needsKey || strings.HasPrefix(address, openAIBaseURL)) && key == "" {
-		return nil, 0, fmt.Errorf("the agent's endpoint %s requires a key: set it in %s", address, envvars.AgentKey)
+		return fmt.Errorf("the agent's endpoint %s requires a key: set it in %s", address, envvars.AgentKey)
 	}
 	if run.Spec.Agent.Type == v1alpha1.ContainerAgent {
 		if err := local.Reach(ctx, address); err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
-	if err := policy.Try(ctx, config, o); err != nil {
-		return nil, 0, fmt.Errorf("nothing was played, because the agent can't act: %w", err)
+	if err := agent.Try(ctx); err != nil {
+		return fmt.Errorf("nothing was played, because the agent can't act: %w", err)
 	}
-	return agent, config.ActTimeout(o), nil
+	o.Agent, o.Rehearse, o.ActTimeout = agent.Play, agent.Rehearse, config.ActTimeout(setting)
+	return nil
 }

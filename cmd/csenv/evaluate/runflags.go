@@ -49,6 +49,9 @@ type runFlags struct {
 	perMinute    int32
 	systemPrompt string
 	prices       v1alpha1.Prices
+	maxCost      string
+	tokenBudget  int64
+	conversation int32
 
 	flags *pflag.FlagSet
 }
@@ -78,6 +81,11 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.prices.Input, "price-in", "", "`price` of a million tokens of prompts, such as 0.15, for the run's "+
 		"cost (--agent openai)")
 	f.StringVar(&r.prices.Output, "price-out", "", "`price` of a million tokens of answers (--agent openai)")
+	f.StringVar(&r.maxCost, "max-cost", "", "stop when the run has cost more than this `amount` by --price-in and "+
+		"--price-out (--agent openai)")
+	f.Int64Var(&r.tokenBudget, "max-total-tokens", 0, "stop when the run has used more tokens (--agent openai)")
+	f.Int32Var(&r.conversation, "max-conversation-bytes", 0, "shorten old turns of longer conversations, 98304 by "+
+		"default (--agent openai)")
 	f.StringVar(&r.systemPrompt, "system-prompt", "",
 		"`file` with a system prompt that replaces the default one (--agent openai)")
 	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions")
@@ -194,6 +202,12 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if r.prices != (v1alpha1.Prices{}) {
 		run.Spec.Prices = &v1alpha1.Prices{Input: cmp.Or(r.prices.Input, "0"), Output: cmp.Or(r.prices.Output, "0")}
 	}
+	if r.maxCost != "" || r.tokenBudget > 0 {
+		run.Spec.Budget = &v1alpha1.Budget{MaxCost: r.maxCost}
+		if r.tokenBudget > 0 {
+			run.Spec.Budget.MaxTokens = &r.tokenBudget
+		}
+	}
 	if r.passScore != "" {
 		if run.Spec.PassScore, err = number("pass-score", r.passScore); err != nil {
 			return nil, err
@@ -265,10 +279,8 @@ func (r *runFlags) validate() error {
 	if _, err := score.ParseDecimal(cmp.Or(r.passScore, "0")); err != nil {
 		return fmt.Errorf("--pass-score is %q: give a number from 0 to 1, such as 0.8", r.passScore)
 	}
-	for flag, price := range map[string]string{"in": r.prices.Input, "out": r.prices.Output} {
-		if price != "" && !decimalPrice.MatchString(price) {
-			return fmt.Errorf("--price-%s is %q: give the price of a million tokens, such as 0.15", flag, price)
-		}
+	if err := r.validateBudget(); err != nil {
+		return err
 	}
 	if r.name != "" && (len(r.name) > maxName || len(validation.IsDNS1035Label(r.name)) > 0) {
 		return fmt.Errorf("--name is %q: use at most %d lower-case letters, digits and hyphens, beginning with a "+
@@ -286,6 +298,24 @@ func (r *runFlags) validate() error {
 		return fmt.Errorf("--task names tasks of two environments, and a run plays one: evaluate %s and %s apart",
 			strings.Join(environments[v1alpha1.TicketEnvironment], ", "),
 			strings.Join(environments[v1alpha1.WorkflowEnvironment], ", "))
+	}
+	return nil
+}
+
+// validateBudget checks the flags of prices and of what the run may cost.
+func (r *runFlags) validateBudget() error {
+	for flag, price := range map[string]string{"in": r.prices.Input, "out": r.prices.Output} {
+		if price != "" && !decimalPrice.MatchString(price) {
+			return fmt.Errorf("--price-%s is %q: give the price of a million tokens, such as 0.15", flag, price)
+		}
+	}
+	switch {
+	case r.maxCost != "" && !decimalPrice.MatchString(r.maxCost):
+		return fmt.Errorf("--max-cost is %q: give an amount, such as 5.00", r.maxCost)
+	case r.maxCost != "" && r.prices == (v1alpha1.Prices{}):
+		return errors.New("--max-cost needs prices: give --price-in and --price-out too")
+	case r.tokenBudget < 0:
+		return fmt.Errorf("--max-total-tokens is %d: give 1 or more", r.tokenBudget)
 	}
 	return nil
 }
@@ -322,7 +352,7 @@ var flagsOf = []struct {
 	flags []string
 }{
 	{"openai", []string{"model", "base-url", "mode", "temperature", "max-tokens", "requests-per-minute",
-		"system-prompt", "price-in", "price-out"}},
+		"system-prompt", "price-in", "price-out", "max-cost", "max-total-tokens", "max-conversation-bytes"}},
 	{"http", []string{"agent-url"}},
 }
 
@@ -384,6 +414,9 @@ func (r *runFlags) openAI() (v1alpha1.Agent, error) {
 	}
 	if r.flags.Changed("max-tokens") {
 		spec.MaxTokens = &r.maxTokens
+	}
+	if r.flags.Changed("max-conversation-bytes") {
+		spec.MaxConversationBytes = &r.conversation
 	}
 	if r.flags.Changed("requests-per-minute") {
 		spec.RequestsPerMinute = &r.perMinute

@@ -54,7 +54,11 @@ func passSection(run *v1alpha1.EvaluationRun) view.Section {
 	}
 	out.Rows = append(out.Rows, []string{name, s.PassRate, rate.Low, rate.High})
 	for _, p := range s.PassHatK {
-		out.Rows = append(out.Rows, []string{fmt.Sprintf("pass^%d", p.K), p.Value, "", ""})
+		name := fmt.Sprintf("pass^%d", p.K)
+		if p.Scenarios > 0 { // the figures of earlier versions don't have it
+			name += " over " + view.Count(int(p.Scenarios), "scenario")
+		}
+		out.Rows = append(out.Rows, []string{name, p.Value, "", ""})
 	}
 	return out
 }
@@ -143,6 +147,9 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 		add("tokens", fmt.Sprintf("%d prompt, %d completion", t.Prompt, t.Completion))
 	}
 	add("cost", s.Cost)
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAgentReady); c != nil {
+		add("endpoint", c.Message)
+	}
 	if t := s.Durations; t != nil {
 		add("episode duration", fmt.Sprintf("median %s s, 99th percentile %s s", t.EpisodeP50, t.EpisodeP99))
 	}

@@ -199,7 +199,11 @@ func tiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
 	}
 	for _, p := range s.PassHatK {
 		if p.K > 1 {
-			add(fmt.Sprintf("pass^%d: all of %d trials pass", p.K, p.K), p.Value, nil)
+			name := fmt.Sprintf("pass^%d: all of %d trials pass", p.K, p.K)
+			if p.Scenarios > 0 {
+				name += ", over " + view.Count(int(p.Scenarios), "scenario")
+			}
+			add(name, p.Value, nil)
 		}
 	}
 	return out

@@ -31,6 +31,9 @@ func (g *game) conclude(cause error) {
 		metav1.Condition{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse,
 			Reason: v1alpha1.ReasonNotSuspended, Message: "The run may be played."})
 	conditions = append(conditions, evaluation.Conditions(g.run, g.run.Status, g.sums, outcome)...)
+	if c, known := evaluation.AgentCondition(g.seen, outcome); known {
+		conditions = append(conditions, c)
+	}
 	if g.Store != nil {
 		figures := g.sums.Figures()
 		stored, counted, state := g.stored, figures.Episodes+figures.Errored, outcome.State
@@ -64,6 +67,10 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllCounted, Mute: g.sums.Mute,
 		Advice: "Run the command with --verbose to log every attempt that fails.",
 	})
+	if errors.Is(cause, errBudget) {
+		return evaluation.BudgetExceeded(g.overBudget(),
+			scored+" Raise the budget. "+g.rest())
+	}
 	if !ended {
 		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest())
 	}

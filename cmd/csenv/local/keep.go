@@ -63,6 +63,7 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	defer g.mu.Unlock()
 	g.progress.Ended += int64(len(shard.Receipts()))
 	g.progress.Resumed += int64(len(shard.Receipts()))
+	g.used.Add(shard.Tokens())
 	for _, receipt := range shard.Receipts() {
 		r, err := score.VerifyReceipt(receipt, g.LedgerKey.Public().(ed25519.PublicKey))
 		if err != nil {

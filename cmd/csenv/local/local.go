@@ -7,6 +7,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -53,6 +54,8 @@ type Options struct {
 	// Agent plays, and may take ActTimeout for an action.
 	Agent      policy.Factory
 	ActTimeout time.Duration
+	// Rehearse, if set, plays a made-up episode before the first one, as policy.Agent does.
+	Rehearse func(ctx context.Context, turn policy.Turn) (policy.Rehearsal, bool, error)
 	// LedgerKey signs, nil for a key of this call alone.
 	LedgerKey ed25519.PrivateKey
 	Version   string
@@ -114,7 +117,8 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	run = run.DeepCopy()
 	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
-	run.Spec.BaselineRef, run.Spec.Results, run.Spec.Prices = nil, nil, nil
+	run.Spec.BaselineRef, run.Spec.Results = nil, nil
+	run.Spec.Prices, run.Spec.Budget = nil, nil
 	run.Spec.Thresholds, run.Spec.Retries = nil, v1alpha1.Retries{}
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
@@ -144,6 +148,8 @@ type game struct {
 	giveUp context.CancelCauseFunc
 
 	mu       sync.Mutex
+	used     score.Tokens // by the episodes that have ended
+	seen     string       // by the rehearsal
 	progress Progress
 	errored  map[string]*score.IndexSet // by class
 	table    score.ScenarioTable
@@ -252,10 +258,11 @@ func (g *game) play(ctx context.Context) error {
 	return nil
 }
 
-// The causes of a context that ends by spec.activeDeadlineSeconds or spec.retries.
+// The causes of a context that ends by spec.activeDeadlineSeconds, spec.retries or spec.budget.
 var (
 	errDeadline = errors.New("the deadline is over")
 	errErrored  = errors.New("too many episodes errored")
+	errBudget   = errors.New("the budget is used up")
 )
 
 func (g *game) playShard(ctx context.Context, shard int) error {
@@ -268,7 +275,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
 		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
-		ActTimeout: g.ActTimeout, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
+		ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
 	})
 	summary.Stored = kept.close(ctx)
 	g.keep(summary.Stored)
@@ -281,6 +288,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.seen = cmp.Or(g.seen, summary.Endpoint)
 	g.sums.FoldSummary(ledger, summary)
 	g.table.Fold(ledger)
 	g.done.Add(int64(shard))
@@ -305,6 +313,12 @@ func (g *game) note(e record.Episode) {
 			g.giveUp(errErrored)
 		}
 	}
+	if e.Tokens != nil {
+		g.used.Add(*e.Tokens)
+	}
+	if g.overBudget() != "" {
+		g.giveUp(errBudget)
+	}
 	if e.Score != nil {
 		g.progress.Scored++
 		g.progress.Scores += int64(*e.Score*score.One + 0.5)
@@ -312,6 +326,11 @@ func (g *game) note(e record.Episode) {
 	if g.Progress != nil {
 		g.Progress(g.progress)
 	}
+}
+
+// overBudget says which part of its budget the run has exceeded, "" for none.
+func (g *game) overBudget() string {
+	return evaluation.OverBudget(&g.run.Spec, &v1alpha1.Tokens{Prompt: g.used.Prompt, Completion: g.used.Completion})
 }
 
 // countPartial adds the episodes of interrupted shards: those that were graded from the server's

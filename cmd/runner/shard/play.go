@@ -118,9 +118,12 @@ func configureAgent(cfg *rollout.Config, o options) error {
 	}
 	cfg.Identity = agent.Identity()
 	cfg.ActTimeout = agent.ActTimeout(setting)
-	cfg.Try = func(ctx context.Context) error { return policy.Try(ctx, agent, setting) }
-	cfg.Policy, err = policy.New(agent, setting)
-	return err
+	made, err := policy.New(agent, setting)
+	if err != nil {
+		return err
+	}
+	cfg.Policy, cfg.Try, cfg.Rehearse = made.Play, made.Try, made.Rehearse
+	return nil
 }
 
 // pods looks up the addresses of a headless Service, one for each pod.

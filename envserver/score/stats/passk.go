@@ -19,6 +19,8 @@ const nano = 1_000_000_000
 type PassHatK struct {
 	K     int
 	Value int64
+	// Pairs is the number of pairs with at least K trials.
+	Pairs int64
 }
 
 // PassSums are the sums of pass^k for k from 1 to MaxK.
@@ -62,7 +64,8 @@ func (p *PassSums) Figures() []PassHatK {
 	var figures []PassHatK
 	for i, sum := range p {
 		if sum.pairs > 0 {
-			figures = append(figures, PassHatK{K: i + 1, Value: Mean(sum.nano, sum.pairs*(nano/One))})
+			figures = append(figures, PassHatK{K: i + 1, Value: Mean(sum.nano, sum.pairs*(nano/One)),
+				Pairs: sum.pairs})
 		}
 	}
 	return figures

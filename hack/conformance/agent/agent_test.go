@@ -79,7 +79,7 @@ func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *p
 	clock := rollout.SystemClock()
 	clock.Sleep = o.Wait
 	summary, err := rollout.Run(t.Context(), rollout.Config{
-		Plan: planOf(t, kind, task), Environment: kind.Name(), Policy: agent, Pods: func(context.Context) ([]string,
+		Plan: planOf(t, kind, task), Environment: kind.Name(), Policy: agent.Play, Pods: func(context.Context) ([]string,
 			error) {
 			return []string{strings.TrimPrefix(front.URL, "http://")}, nil
 		},

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// models are the flags of the endpoints to try.
+type models struct {
+	agent policy.OpenAIConfig
+	mode  string
+	task  string
+	judge llm.Config
+}
+
+func (m *models) add(f *pflag.FlagSet) {
+	f.StringVar(&m.agent.Model, "model", "", "model of an agent to try at its endpoint, as a run plays it")
+	f.StringVar(&m.agent.BaseURL, "base-url", "https://api.openai.com/v1", "OpenAI-compatible `URL` up to its version")
+	f.StringVar(&m.mode, "mode", "tools", "how the model sends actions: tools or json")
+	f.StringVar(&m.task, "task", "ticket-resolve", "task whose actions the model is offered")
+	f.StringVar(&m.judge.Model, "judge-model", "", "model of a judge to try at its endpoint")
+	f.StringVar(&m.judge.BaseURL, "judge-base-url", "https://api.openai.com/v1", "`URL` of the judge's endpoint")
+}
+
+// models tries the models of the flags.
+func (c *checkup) models(ctx context.Context, m *models) {
+	if m.agent.Model != "" {
+		if err := c.tryAgent(ctx, m); err != nil {
+			c.add("model", "model "+m.agent.Model, bad(err.Error(), adviceFor(err, envvars.AgentKey)))
+		}
+	}
+	if m.judge.Model != "" {
+		c.add("judge", "judge "+m.judge.Model, m.tryJudge(ctx))
+	}
+}
+
+// tryAgent probes the agent's model and adds what it can do.
+func (c *checkup) tryAgent(ctx context.Context, m *models) error {
+	config := m.agent
+	switch strings.ToLower(m.mode) {
+	case "tools":
+		config.Mode = policy.ModeTools
+	case "json":
+		config.Mode = policy.ModeJSON
+	default:
+		return fmt.Errorf("--mode is %q: choose tools or json", m.mode)
+	}
+	environment, err := local.EnvironmentOf(m.task)
+	if err != nil {
+		return err
+	}
+	catalog, err := scenarios.Public()
+	if err != nil {
+		return fmt.Errorf("loading the catalogue: %w", err)
+	}
+	kind, err := local.NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
+		Environment: environment}}, catalog, offline.New())
+	if err != nil {
+		return err
+	}
+	agent, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &config},
+		policy.Options{Environment: kind.Name(), Key: os.Getenv(envvars.AgentKey)})
+	if err != nil {
+		return err
+	}
+	if err := agent.Try(ctx); err != nil {
+		return err
+	}
+	abilities, err := agent.Probe(ctx, policy.Turn{Environment: kind.Name(), Task: m.task,
+		Schema: kind.Schemas().Action, Planned: score.PlannedEpisode{Task: m.task, Scenario: "trial"}})
+	if err != nil {
+		return err
+	}
+	for _, a := range abilities {
+		f := fine(cmp.Or(a.Found, a.State))
+		if a.State != policy.Yes && a.Name != policy.AbilityLeftOut {
+			f = note(a.Found, adviceOn[a.Name])
+		}
+		c.add("model", a.Name, f)
+	}
+	c.add("model", "cost of a run", fine(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its requests "+
+		"and tokens", m.task, config.Model)))
+	return nil
+}
+
+// adviceOn says what follows from an ability that an endpoint doesn't have, where something does.
+var adviceOn = map[string]string{
+	policy.AbilityTools:   "play with --mode json, or switch the server's parser of tool calls on",
+	policy.AbilitySeed:    "use --temperature 0 and more --trials: runs can't be repeated exactly",
+	policy.AbilityUsage:   "tokens and cost of runs stay unknown",
+	policy.AbilityJSON:    "play with --mode tools if the model calls them",
+	policy.AbilityContext: "set maxConversationBytes if episodes fail with agent_context",
+}
+
+// adviceFor is what to do about an endpoint that can't be used.
+func adviceFor(err error, key string) string {
+	switch endpoint.ClassOf(err) {
+	case endpoint.Unauthorised:
+		return "set the endpoint's key in $" + key
+	case endpoint.Rejected, endpoint.Unparsable, endpoint.Unclear:
+		return "check the model's name, and that the URL ends with its version, such as /v1"
+	case endpoint.Broken, endpoint.TimedOut, endpoint.ServerError:
+		return "check that the endpoint runs and that its URL is right"
+	}
+	return ""
+}
+
+// tryJudge asks the judge's model one question.
+func (m *models) tryJudge(ctx context.Context) finding {
+	flags := judgeflags.Default()
+	flags.Type = "llm"
+	flags.Model.Model, flags.Model.BaseURL = m.judge.Model, m.judge.BaseURL
+	flags.FromEnvironment(os.LookupEnv)
+	judge, err := flags.New()
+	if err != nil {
+		return bad(err.Error(), "")
+	}
+	model, is := judge.(*llm.Judge)
+	if !is {
+		return bad(fmt.Sprintf("%T is no model", judge), "")
+	}
+	if err := model.Try(ctx); err != nil {
+		return bad(err.Error(), adviceFor(err, envvars.JudgeKey))
+	}
+	found := "it judges a reply in the form of a run's questions"
+	if left := model.LeftOut(); len(left) > 0 {
+		found += "; left out of requests, because they are refused: " + strings.Join(left, ", ")
+	}
+	return fine(found)
+}

@@ -94,3 +94,47 @@ func TestAgentIsTriedAgainAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// The first shard rehearses once. What was seen is in its summary, and
+// a refusal that is confirmed ends the shard.
+func TestRehearsal(t *testing.T) {
+	refused := &endpoint.Error{Class: endpoint.Rejected, Status: 400, URL: "http://m/v1"}
+	down := &endpoint.Error{Class: endpoint.Broken, URL: "http://m/v1", Err: errors.New("connection reset")}
+	kind := ticketKind(t, offline.New())
+	for name, tc := range map[string]struct {
+		shard  int
+		errs   []error
+		want   error
+		called int
+		seen   string
+	}{
+		"answers":     {0, []error{nil}, nil, 1, "The endpoint answers with actions as calls of tools."},
+		"changes":     {0, []error{refused, nil}, nil, 2, "The endpoint answers with actions as calls of tools."},
+		"refuses":     {0, []error{refused}, ErrAgentRefused, 2, ""},
+		"fails":       {0, []error{down}, nil, 1, ""},
+		"other shard": {1, nil, nil, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, pod := serve(t, kind, 0)
+			cfg := config(t, plan(t, kind, 4, 1, 2), policy.Oracle, pod)
+			cfg.Clock, cfg.Shard = sleepingClock(), tc.shard
+			called := 0
+			cfg.Rehearse = func(_ context.Context, turn policy.Turn) (policy.Rehearsal, bool, error) {
+				called++
+				if len(turn.Schema) == 0 || turn.Task != cfg.Plan.Tasks[0].Name {
+					t.Errorf("task %s, %d bytes of schema", turn.Task, len(turn.Schema))
+				}
+				return policy.Rehearsal{Calls: true, Actions: 2, Tokens: score.Tokens{Prompt: 5}}, true,
+					tc.errs[min(called, len(tc.errs))-1]
+			}
+			cfg.Concurrency = 1
+			summary, err := Run(t.Context(), cfg)
+			if !errors.Is(err, tc.want) || called != tc.called || summary.Endpoint != tc.seen {
+				t.Errorf("%d calls, seen %q: %v", called, summary.Endpoint, err)
+			}
+			if err == nil && summary.Tokens.Prompt != int64(5*called) {
+				t.Errorf("%d tokens", summary.Tokens.Prompt)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"fmt"
 	"strings"
 
@@ -149,6 +150,25 @@ type Schemas struct {
 	State       json.RawMessage
 	// Tools are the actions as functions that an agent calls.
 	Tools []Tool
+	// Allowed are the types of actions of the tasks that don't allow all.
+	Allowed map[string][]string
+}
+
+// ActionOf returns the JSON Schema of the actions that a task allows: an object for each type, with
+// its own members alone.
+func (s Schemas) ActionOf(task string) (json.RawMessage, error) {
+	var variants []any
+	for _, tool := range s.Tools {
+		if allowed, some := s.Allowed[task]; some && !slices.Contains(allowed, tool.Name) {
+			continue
+		}
+		variant, err := tool.variant()
+		if err != nil {
+			return nil, err
+		}
+		variants = append(variants, variant)
+	}
+	return json.Marshal(schema{"$schema": draft, "type": "object", "anyOf": variants})
 }
 
 var (

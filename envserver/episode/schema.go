@@ -8,6 +8,9 @@ import (
 
 type schema = map[string]any
 
+// draft is the version of JSON Schema.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
 // Schema returns the form as a JSON Schema (draft 2020-12). It is short, because some trainers show
 // it to their model with every observation.
 func (f *Form) Schema() map[string]any {
@@ -20,7 +23,7 @@ func (f *Form) Schema() map[string]any {
 		properties[f.fields[i].Name] = f.fields[i].compact()
 	}
 	s := schema{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f.title, "type": "object",
+		"$schema": draft, "title": f.title, "type": "object",
 		"properties": properties, "required": []string{typeField}, "additionalProperties": false,
 	}
 	if rules := append(f.unread(), f.needs()...); len(rules) > 0 {

@@ -36,6 +36,24 @@ func (f *Form) Tools() ([]Tool, error) {
 	return tools, nil
 }
 
+// variant is the JSON Schema of the tool's action: its arguments, or the object that contains them,
+// beside the type.
+func (t Tool) variant() (schema, error) {
+	var arguments schema
+	if err := json.Unmarshal(t.InputSchema, &arguments); err != nil {
+		return nil, fmt.Errorf("reading the schema of tool %s: %w", t.Name, err)
+	}
+	if t.Object != "" {
+		arguments = schema{"type": "object", "properties": map[string]any{t.Object: arguments},
+			"required": []any{t.Object}, "additionalProperties": false}
+	}
+	properties, _ := arguments["properties"].(map[string]any)
+	required, _ := arguments["required"].([]any)
+	properties[typeField] = schema{"const": t.Name, "description": t.Description}
+	arguments["required"] = append([]any{typeField}, required...)
+	return arguments, nil
+}
+
 // readArguments decodes a JSON object. An empty text means no arguments. The error is an
 // *ActionError.
 func readArguments(text json.RawMessage) (map[string]jsontext.Value, error) {

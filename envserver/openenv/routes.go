@@ -88,7 +88,7 @@ func (s *Server) Handler() http.Handler {
 		"/mcp":          {http.MethodGet: s.serveMCP, http.MethodPost: s.serveMCP, http.MethodDelete: s.serveMCP},
 		"/health":       {http.MethodGet: document([]byte(`{"status":"healthy"}`))},
 		"/metadata":     {http.MethodGet: document(s.docs.Metadata)},
-		"/schema":       {http.MethodGet: document(s.docs.Schema)},
+		"/schema":       {http.MethodGet: s.serveSchema},
 		"/openapi.json": {http.MethodGet: document(s.docs.OpenAPI)},
 		"/docs":         {http.MethodGet: htmlPage(s.docs.Page)},
 		"/redoc":        {http.MethodGet: htmlPage(s.docs.Page)},
@@ -128,6 +128,22 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 
 func document(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { protocol.WriteBytes(w, http.StatusOK, body) }
+}
+
+// serveSchema answers with the schemas of the environment, or of the task in the query.
+func (s *Server) serveSchema(w http.ResponseWriter, r *http.Request) {
+	task := r.URL.Query().Get("task")
+	if task == "" {
+		protocol.WriteBytes(w, http.StatusOK, s.docs.Schema)
+		return
+	}
+	body, found := s.docs.TaskSchemas[task]
+	if !found {
+		protocol.WriteDetail(w, http.StatusNotFound, fmt.Sprintf("no task %.80q: use one of %s", task,
+			strings.Join(slices.Sorted(maps.Keys(s.docs.TaskSchemas)), ", ")))
+		return
+	}
+	protocol.WriteBytes(w, http.StatusOK, body)
 }
 
 func htmlPage(body []byte) http.HandlerFunc {

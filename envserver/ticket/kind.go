@@ -77,6 +77,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 		k.tasks = slices.DeleteFunc(k.tasks, func(t *task) bool { return t.queue })
 	}
 	k.schemas, err = actionForm.Schemas(schemas)
+	k.schemas.Allowed = allowedActions(k.tasks)
 	return k, err
 }
 
@@ -97,6 +98,15 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 		}
 	}
 	return tasks, nil
+}
+
+// allowedActions are those of each task.
+func allowedActions(tasks []*task) map[string][]string {
+	allowed := map[string][]string{}
+	for _, t := range tasks {
+		allowed[t.name] = t.actions
+	}
+	return allowed
 }
 
 // The methods below implement episode.Kind.

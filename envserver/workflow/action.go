@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,14 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 
 // casesOnly ends the descriptions of the tools that only the tasks with generated cases have.
 const casesOnly = " Only in the tasks case-easy, case-medium and case-hard."
+
+// writtenActions are the types of actions of the tasks with written workflows.
+func writtenActions() []string {
+	return slices.DeleteFunc(actionForm.Types(), func(name string) bool {
+		return slices.Contains([]string{desk.CheckShipment, desk.LookUpCustomer, desk.LookUpPolicy, desk.AskCustomer,
+			desk.Replacing, desk.Crediting, desk.Cancelling, desk.Readdressing}, name)
+	})
+}
 
 // payloadFields are the payload's fields in the order of the form.
 var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}

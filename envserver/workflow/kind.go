@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -76,6 +77,12 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	}
 	var err error
 	k.schemas, err = actionForm.Schemas(schemas)
+	k.schemas.Allowed = map[string][]string{}
+	for _, t := range k.tasks {
+		if !strings.HasPrefix(t.name, "case-") {
+			k.schemas.Allowed[t.name] = writtenActions()
+		}
+	}
 	return k, err
 }
 

@@ -16,6 +16,8 @@ import (
 // Documents are the static answers of a server.
 type Documents struct {
 	Metadata, Schema, OpenAPI []byte
+	// TaskSchemas are Schema for each task, with the actions that it allows.
+	TaskSchemas map[string][]byte
 	// Page lists the routes as self-contained HTML.
 	Page []byte
 }
@@ -45,7 +47,20 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 	if err != nil {
 		return Documents{}, err
 	}
-	var d Documents
+	d := Documents{TaskSchemas: map[string][]byte{}}
+	described := func(action json.RawMessage) jsonObject {
+		return jsonObject{"action": action, "observation": observation, "state": state,
+			"reset_observation": schemas.Observation}
+	}
+	for _, task := range kind.Tasks() {
+		action, err := schemas.ActionOf(task.Name)
+		if err != nil {
+			return Documents{}, fmt.Errorf("the schema of task %s: %w", task.Name, err)
+		}
+		if d.TaskSchemas[task.Name], err = json.Marshal(described(action)); err != nil {
+			return Documents{}, fmt.Errorf("encoding the schema of task %s: %w", task.Name, err)
+		}
+	}
 	for _, made := range []struct {
 		document *[]byte
 		content  jsonObject
@@ -54,10 +69,7 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 			"name": kind.Name(), "description": kind.Description(), "version": cmp.Or(version, "dev"),
 			"author": nil, "readme_content": nil, "documentation_url": nil,
 		}},
-		{&d.Schema, jsonObject{
-			"action": schemas.Action, "observation": observation, "state": state,
-			"reset_observation": schemas.Observation,
-		}},
+		{&d.Schema, described(schemas.Action)},
 		{&d.OpenAPI, openapi},
 	} {
 		if *made.document, err = json.Marshal(made.content); err != nil {

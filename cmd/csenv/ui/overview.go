@@ -88,9 +88,9 @@ type runRow struct {
 	Namespace, Name, Path, Agent, Pool string
 	// Task are the run's tasks, Selection says which scenarios of them.
 	Task, Selection, Seed string
-	// Tokens and Duration are in words, "" if they are unknown.
-	Tokens, Duration          string
-	tokens                    int64
+	usage
+	// Duration is that of the run, "" if it is unknown.
+	Duration                  string
 	took                      time.Duration
 	State                     stateView
 	Done, Total               int64

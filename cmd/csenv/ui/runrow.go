@@ -39,16 +39,34 @@ func selectionOf(run *v1alpha1.EvaluationRun) string {
 	return strings.Join(parts, ", ")
 }
 
+// usage is what a run used, each "" if it is unknown.
+type usage struct {
+	Tokens, Cost string
+	// Episode is the median duration of an episode.
+	Episode string
+	tokens  int64
+}
+
+// usageOf is what a run used. It has a cost only by the prices that the run names.
+func usageOf(run *v1alpha1.EvaluationRun) usage {
+	u := usage{Cost: run.Status.Cost}
+	if t := run.Status.Tokens; t != nil && t.Prompt+t.Completion > 0 {
+		u.tokens = t.Prompt + t.Completion
+		u.Tokens = thousands(int(u.tokens))
+	}
+	if d := run.Status.Durations; d != nil {
+		u.Episode = d.EpisodeP50 + " s"
+	}
+	return u
+}
+
 // describe adds what a run plays and used, and its figures in short.
 func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 	row.Task, row.Selection = taskNames(run), selectionOf(run)
 	if run.Spec.Seed != nil {
 		row.Seed = fmt.Sprint(*run.Spec.Seed)
 	}
-	if t := run.Status.Tokens; t != nil && t.Prompt+t.Completion > 0 {
-		row.tokens = t.Prompt + t.Completion
-		row.Tokens = thousands(int(row.tokens))
-	}
+	row.usage = usageOf(run)
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
 		row.took = end.Sub(start.Time)
 		row.Duration = row.took.Round(time.Second).String()
@@ -70,6 +88,7 @@ var runSorts = map[string]func(a, b runRow) int{
 	"score":    func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Score), chart.Decimal(b.Score)) },
 	"passed":   func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.PassRate), chart.Decimal(b.PassRate)) },
 	"tokens":   func(a, b runRow) int { return cmp.Compare(a.tokens, b.tokens) },
+	"cost":     func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Cost), chart.Decimal(b.Cost)) },
 	"duration": func(a, b runRow) int { return cmp.Compare(a.took, b.took) },
 }
 
@@ -96,7 +115,7 @@ func (f runFilter) columns() []column {
 	}{{"Run", "run", false}, {"State", "state", false}, {"Agent", "agent", false}, {"Task", "task", false},
 		{"Episodes", "episodes", false}, {"Score", "score", true}, {"95 % interval", "", true},
 		{"Pass rate", "passed", true},
-		{"Tokens", "tokens", true}, {"Duration", "duration", true}, {"Created", "", false}}
+		{"Tokens", "tokens", true}, {"Cost", "cost", true}, {"Duration", "duration", true}, {"Created", "", false}}
 	return view.Each(all, func(of struct {
 		label, sort string
 		number      bool

@@ -23,12 +23,15 @@ import (
 
 // overviewPage is the data of overview.html. Live is the path of its updates.
 type overviewPage struct {
-	Live       string
-	Notices    []notice
-	Pools      []poolRow
-	Runs       []runRow
-	Filter     runFilter
-	Columns    []column
+	Live    string
+	Notices []notice
+	Pools   []poolRow
+	Runs    []runRow
+	Filter  runFilter
+	Columns []column
+	// Choices are the columns to choose from, Has the names of those that are shown.
+	Choices    []option
+	Has        map[string]bool
 	States     []option
 	Namespaces []option
 	// Found counts the runs that match the filter, All those without it. First and Last number the
@@ -108,7 +111,9 @@ type runFilter struct {
 	Text, State, Namespace string
 	// Sort is a column, descending after a minus sign, "" for the newest first.
 	Sort string
-	Page int
+	// Columns are those of the table, nil for all.
+	Columns []string
+	Page    int
 }
 
 const (
@@ -123,6 +128,10 @@ func newRunFilter(form url.Values) (runFilter, error) {
 	if f.Sort != "" && runSorts[strings.TrimPrefix(f.Sort, "-")] == nil {
 		return f, badRequest("Runs can't be sorted by %.40q: choose one of %v.", f.Sort, view.SortedKeys(runSorts))
 	}
+	var err error
+	if f.Columns, err = readColumns(form["columns"]); err != nil {
+		return f, err
+	}
 	if text := form.Get("page"); text != "" {
 		page, err := strconv.Atoi(text)
 		if err != nil || page < 1 {
@@ -135,7 +144,8 @@ func newRunFilter(form url.Values) (runFilter, error) {
 
 // query are the parameters of a page with this filter.
 func (f runFilter) query(page int) string {
-	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort})
+	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort,
+		"columns": strings.Join(f.Columns, ",")})
 	if page > 1 {
 		values.Set("page", strconv.Itoa(page))
 	}
@@ -189,7 +199,10 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	}
 	playing = append(playing, ended...)
 	p.Filter.order(playing)
-	p.Columns = p.Filter.columns()
+	p.Columns, p.Choices, p.Has = p.Filter.columns(), p.Filter.choices(), map[string]bool{}
+	for _, c := range p.Choices {
+		p.Has[c.Value] = c.Selected
+	}
 	p.Found = len(playing)
 	p.Filter.Page = min(p.Filter.Page, max((p.Found+runsPerPage-1)/runsPerPage, 1))
 	from := (p.Filter.Page - 1) * runsPerPage

@@ -107,38 +107,85 @@ func (f runFilter) order(rows []runRow) {
 	})
 }
 
-// columns are those of the table of runs. The first click on a number sorts the greatest first.
+// runColumn is a column of the table of runs. Its name is that in the address and, if runSorts has
+// it, that of its sort.
+type runColumn struct {
+	name, label string
+	number      bool
+}
+
+// runColumns are all columns. The first one is always shown.
+var runColumns = []runColumn{{"run", "Run", false}, {"state", "State", false}, {"agent", "Agent", false},
+	{"task", "Task", false}, {"episodes", "Episodes", false}, {"score", "Score", true},
+	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"tokens", "Tokens", true},
+	{"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
+
+// readColumns returns the columns of a form, which lists them with commas or by repetition. It is
+// nil for all.
+func readColumns(lists []string) ([]string, error) {
+	wanted := map[string]bool{runColumns[0].name: true}
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			wanted[name] = true
+		}
+	}
+	var names []string
+	for _, c := range runColumns {
+		if wanted[c.name] {
+			names = append(names, c.name)
+		}
+		delete(wanted, c.name)
+	}
+	for name := range wanted {
+		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
+			view.Each(runColumns, func(c runColumn) string { return c.name }))
+	}
+	if len(lists) == 0 || len(names) == len(runColumns) {
+		return nil, nil
+	}
+	return names, nil
+}
+
+// shows reports whether the table has a column.
+func (f runFilter) shows(name string) bool {
+	return f.Columns == nil || slices.Contains(f.Columns, name)
+}
+
+// choices are the columns to choose from.
+func (f runFilter) choices() []option {
+	return view.Each(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c.name)} })
+}
+
+// columns are those that are shown. The first click on a number sorts the greatest first.
 func (f runFilter) columns() []column {
-	all := []struct {
-		label, sort string
-		number      bool
-	}{{"Run", "run", false}, {"State", "state", false}, {"Agent", "agent", false}, {"Task", "task", false},
-		{"Episodes", "episodes", false}, {"Score", "score", true}, {"95 % interval", "", true},
-		{"Pass rate", "passed", true},
-		{"Tokens", "tokens", true}, {"Cost", "cost", true}, {"Duration", "duration", true}, {"Created", "", false}}
-	return view.Each(all, func(of struct {
-		label, sort string
-		number      bool
-	}) column {
-		c := column{Label: of.label, Number: of.number}
-		if of.sort == "" {
-			return c
+	var shown []column
+	for _, of := range runColumns {
+		if f.shows(of.name) {
+			shown = append(shown, f.column(of))
 		}
-		up, down := f, f
-		up.Sort, down.Sort = of.sort, "-"+of.sort
-		first, second := up, down
-		if of.number {
-			first, second = down, up
-		}
-		switch f.Sort {
-		case up.Sort:
-			c.Sorted = "ascending"
-		case down.Sort:
-			c.Sorted = "descending"
-		}
-		if c.Query = "/" + first.query(1); f.Sort == first.Sort {
-			c.Query = "/" + second.query(1)
-		}
+	}
+	return shown
+}
+
+func (f runFilter) column(of runColumn) column {
+	c := column{Label: of.label, Number: of.number}
+	if runSorts[of.name] == nil {
 		return c
-	})
+	}
+	up, down := f, f
+	up.Sort, down.Sort = of.name, "-"+of.name
+	first, second := up, down
+	if of.number {
+		first, second = down, up
+	}
+	switch f.Sort {
+	case up.Sort:
+		c.Sorted = "ascending"
+	case down.Sort:
+		c.Sorted = "descending"
+	}
+	if c.Query = "/" + first.query(1); f.Sort == first.Sort {
+		c.Query = "/" + second.query(1)
+	}
+	return c
 }

@@ -68,6 +68,18 @@ func BenchmarkQueries(b *testing.B) {
 			}
 		})
 	}
+	for name, text := range map[string]string{"rare word": "wef3125 ", "common word": "wba1 ", "two words": "wba1 wca2 ",
+		"prefix": "wca", "short prefix": "wc", "no word": "xyzzy"} {
+		b.Run("all runs, "+name, func(b *testing.B) {
+			for b.Loop() {
+				found, _, err := x.Search(b.Context(), Search{Text: text, Limit: 100})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(found)), "selected")
+			}
+		})
+	}
 	b.Run("neighbours", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := x.Neighbours(b.Context(), Query{Run: id, Sort: ByScore}, 50); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -93,9 +94,11 @@ type runRow struct {
 	Task, Selection, Seed string
 	usage
 	// Duration is that of the run, "" if it is unknown.
-	Duration                  string
-	took                      time.Duration
-	State                     stateView
+	Duration string
+	took     time.Duration
+	State    stateView
+	// interrupted means that nobody plays the run although it lacks episodes.
+	interrupted               bool
 	Done, Total               int64
 	Score, Interval, PassRate string
 	// Short are the score, its interval and the pass rate with the digits that the interval
@@ -187,7 +190,8 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	var playing, ended []runRow
 	states, namespaces := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
-		row, over := s.runRow(r), evaluation.Ended(r.Status.Conditions)
+		row := s.runRow(r)
+		over := evaluation.Ended(r.Status.Conditions) || row.interrupted
 		states[row.State.Text], namespaces[row.Namespace] = true, true
 		switch {
 		case !p.Filter.matches(row, over):
@@ -326,7 +330,8 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	}
 	row.describe(r.EvaluationRun)
 	var message string
-	row.State, message = stateOf(r.EvaluationRun)
+	row.State, message = s.sources.stateOf(r)
+	row.interrupted = row.State.Text == local.ReasonInterrupted
 	if row.State.Kind != "good" && !s.public {
 		row.Message = message
 	}
@@ -351,8 +356,6 @@ func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 		return stateView{missed.Reason, "bad"}, missed.Message
 	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete):
 		return stateView{state, "good"}, ""
-	case state == "Incomplete":
-		return stateView{"Interrupted or under way", ""}, message
 	case state == v1alpha1.ReasonRunning:
 		return stateView{state, "busy"}, ""
 	}

@@ -118,7 +118,7 @@ func (s *site) findRuns(p *searchPage, runs []*source.LoadedRun, words []string)
 		if p.MoreRuns = len(p.Runs) == foundRuns; p.MoreRuns {
 			return
 		}
-		state, _ := stateOf(run.EvaluationRun)
+		state, _ := s.sources.stateOf(run)
 		made := foundRun{Name: run.Name, Path: runPath(run), State: state}
 		if _, _, err := s.sources.episodes(run); err == nil {
 			made.Episodes = made.Path + "/episodes"

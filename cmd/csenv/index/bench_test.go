@@ -68,11 +68,20 @@ func BenchmarkQueries(b *testing.B) {
 			}
 		})
 	}
-	for name, text := range map[string]string{"rare word": "wef3125 ", "common word": "wba1 ", "two words": "wba1 wca2 ",
-		"prefix": "wca", "short prefix": "wc", "no word": "xyzzy"} {
+	page, err := x.Episodes(b.Context(), Query{Run: id, Limit: MaxLimit})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var scenarios []string
+	for _, e := range page.Episodes[:min(50, len(page.Episodes))] {
+		scenarios = append(scenarios, e.Scenario)
+	}
+	for name, s := range map[string]Search{"common word": {Text: "wba1"}, "two words": {Text: "wba1 wca2"},
+		"no word": {Text: "xyzzy"}, "scenarios": {Scenarios: scenarios}, "a run": {Run: id, Text: "wba1"}} {
+		s.Limit = 100
 		b.Run("all runs, "+name, func(b *testing.B) {
 			for b.Loop() {
-				found, _, err := x.Search(b.Context(), Search{Text: text, Limit: 100})
+				found, _, err := x.Search(b.Context(), s)
 				if err != nil {
 					b.Fatal(err)
 				}

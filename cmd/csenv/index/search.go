@@ -6,12 +6,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
-// Search selects episodes of all runs that meet one of its conditions.
+// Search selects episodes that meet one of its conditions.
 type Search struct {
-	// Text is searched for as in a Query.
+	// Run is the run's id, "" for all runs.
+	Run string
+	// Text is searched for as in a Query, except that the last word is complete too: the records of
+	// all words with the same beginning are too many for an answer within a moment.
 	Text string
 	// Scenarios are ids of scenarios, and Reasons those of source.LostPoints for which an episode
 	// lost points.
@@ -35,9 +39,8 @@ func (s Search) expression() string {
 			conditions = append(conditions, "("+query+")")
 		}
 	}
-	add(match(s.Text))
-	for _, id := range s.Scenarios {
-		add(match(id + " ")) // the space ends the last word
+	for _, text := range append([]string{s.Text}, s.Scenarios...) {
+		add(match(text + " ")) // the space ends the last word
 	}
 	for _, reason := range s.Reasons {
 		add(`"` + lostWord(reason) + `"`)
@@ -61,7 +64,15 @@ func (x *Index) Search(ctx context.Context, s Search) (found []Found, more bool,
 	if query == "" {
 		return nil, false, nil
 	}
-	ids, err := x.searchAll(ctx, query, limit+1)
+	low, high := int64(0), int64(math.MaxInt64)
+	if s.Run != "" {
+		r, err := x.find(ctx, s.Run)
+		if err != nil {
+			return nil, false, err
+		}
+		low, high = docID(r.number, 0, 0), docID(r.number+1, 0, 0)
+	}
+	ids, err := x.searchAll(ctx, query, low, high, limit+1)
 	if err != nil {
 		return nil, false, x.explain(err)
 	}
@@ -88,10 +99,11 @@ func (x *Index) Search(ctx context.Context, s Search) (found []Found, more bool,
 	return found, more, nil
 }
 
-// searchAll returns the numbers of the last records that match a full-text query.
-func (x *Index) searchAll(ctx context.Context, query string, limit int) ([]int64, error) {
-	rows, err := x.db.QueryContext(ctx, "SELECT rowid FROM docs WHERE docs MATCH ? ORDER BY rowid DESC LIMIT ?",
-		query, limit)
+// searchAll returns the numbers of the last records from low to below high that match a full-text
+// query.
+func (x *Index) searchAll(ctx context.Context, query string, low, high int64, limit int) ([]int64, error) {
+	rows, err := x.db.QueryContext(ctx, "SELECT rowid FROM docs WHERE docs MATCH ? AND rowid >= ? AND rowid < ? "+
+		"ORDER BY rowid DESC LIMIT ?", query, low, high, limit)
 	if err != nil {
 		return nil, err
 	}

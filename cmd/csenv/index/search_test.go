@@ -16,7 +16,7 @@ func TestSearch(t *testing.T) {
 	}
 	x := openIndex(t, filepath.Join(t.TempDir(), "i.db"))
 	update(t, x, folder)
-	for _, text := range []string{"word3", "timeout", "word3 comm", "nothing"} {
+	for _, text := range []string{"word3 ", "timeout ", "word3 common ", "nothing"} {
 		found, more, err := x.Search(t.Context(), Search{Text: text, Limit: MaxLimit})
 		if err != nil || more {
 			t.Fatalf("%s: more %v, %v", text, more, err)
@@ -47,7 +47,8 @@ func TestSearch(t *testing.T) {
 		search Search
 		want   int
 		more   bool
-	}{{Search{Text: "common", Limit: 5}, 5, true}, {Search{}, 0, false}, {Search{Text: `"*(`}, 0, false},
+	}{{Search{Text: "common", Limit: 5}, 5, true}, {Search{}, 0, false}, {Search{Text: "comm"}, 0, false},
+		{Search{Text: `"*(`}, 0, false},
 		{Search{Scenarios: []string{all[0].Scenario}, Text: "nothing", Limit: 1}, 1, true},
 		{Search{Reasons: []string{"a/b/c"}}, 0, false}} {
 		found, more, err := x.Search(t.Context(), tt.search)
@@ -55,7 +56,11 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%+v: %d found, more %v, %v", tt.search, len(found), more, err)
 		}
 	}
-	for want, s := range map[string]Search{"shorten it": {Text: strings.Repeat("x", MaxText+1)},
+	one, _, err := x.Search(t.Context(), Search{Run: runs[1], Text: "common", Limit: MaxLimit})
+	if err != nil || len(one) == 0 || len(one) == len(all) || slices.ContainsFunc(one, func(f Found) bool { return f.Run != runs[1] }) {
+		t.Errorf("%d episodes of one run, %v", len(one), err)
+	}
+	for want, s := range map[string]Search{"is not in the index": {Run: "x", Text: "common"}, "shorten it": {Text: strings.Repeat("x", MaxText+1)},
 		"choose 1 to": {Text: "x", Limit: MaxLimit + 1}} {
 		if _, _, err := x.Search(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

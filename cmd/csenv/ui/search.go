@@ -13,11 +13,13 @@ import (
 const searchPath = "/search"
 
 const (
-	// foundEpisodes and foundRuns bound what a search shows, and titledScenarios the scenarios
-	// whose episodes it looks for because of their titles.
+	// foundEpisodes and foundRuns bound what a search shows, titledScenarios the scenarios whose
+	// episodes it looks for because of their titles, and namedRuns the runs that it looks through
+	// because the text has a part of their name.
 	foundEpisodes   = 100
 	foundRuns       = 20
 	titledScenarios = 50
+	namedRuns       = 5
 )
 
 // searchPage is the data of the template search.html.
@@ -43,13 +45,14 @@ type foundEpisode struct {
 	Run, RunPath string
 }
 
-// titled is a scenario and the words of its title.
+// titled is a scenario and the words of its id and its title.
 type titled struct {
 	id    string
 	words []string
 }
 
-// titles lists the scenarios with those words of their titles that don't depend on the seed.
+// titles lists the scenarios with the words of their ids and those of their titles that don't depend
+// on the seed.
 func (s *site) titles() []titled {
 	if s.catalog == nil {
 		return nil
@@ -63,9 +66,10 @@ func (s *site) titles() []titled {
 	}
 	return view.Each(ids, func(id string) titled {
 		other := index.Words(s.titleOf(id, 2))
-		return titled{id, slices.DeleteFunc(index.Words(s.titleOf(id, 1)), func(word string) bool {
+		same := slices.DeleteFunc(index.Words(s.titleOf(id, 1)), func(word string) bool {
 			return !slices.Contains(other, word)
-		})}
+		})
+		return titled{id, append(same, index.Words(id)...)}
 	})
 }
 
@@ -92,14 +96,33 @@ func (s *site) search(titles func() []titled) func(*http.Request) (shown, error)
 			return shown{}, err
 		}
 		s.findRuns(p, runs, words)
-		q := index.Search{Text: text, Reasons: reasonsWith(runs, words), Limit: foundEpisodes}
-		for _, t := range titles() {
-			if begins(t.words, words) && len(q.Scenarios) < titledScenarios {
-				q.Scenarios = append(q.Scenarios, t.id)
+		searches := append(s.withinRuns(runs, words), index.Search{Text: text})
+		for i := range searches {
+			q := &searches[i]
+			wanted := index.Words(q.Text)
+			q.Limit, q.Reasons = foundEpisodes, reasonsWith(runs, wanted)
+			for _, t := range titles() {
+				if begins(t.words, wanted) && len(q.Scenarios) < titledScenarios {
+					q.Scenarios = append(q.Scenarios, t.id)
+				}
 			}
 		}
-		return found, s.findEpisodes(r, p, q)
+		return found, s.findEpisodes(r, p, searches)
 	}
+}
+
+// withinRuns are searches of the runs whose names have some of the words, for the other words.
+func (s *site) withinRuns(runs []*source.LoadedRun, words []string) []index.Search {
+	var searches []index.Search
+	for _, run := range runs {
+		name := index.Words(run.Name)
+		others := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return begins(name, []string{word}) })
+		id := s.sources.stored.indexID(runID(run.EvaluationRun))
+		if id != "" && len(others) > 0 && len(others) < len(words) && len(searches) < namedRuns {
+			searches = append(searches, index.Search{Run: id, Text: strings.Join(others, " ")})
+		}
+	}
+	return searches
 }
 
 // begins reports whether each word begins one of some others.
@@ -140,21 +163,31 @@ func reasonsWith(runs []*source.LoadedRun, words []string) []string {
 	return view.SortedKeys(reasons)
 }
 
-// findEpisodes adds the episodes that a search selects.
-func (s *site) findEpisodes(r *http.Request, p *searchPage, q index.Search) error {
-	found, more, err := s.sources.stored.index.Search(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	p.More = more
-	runs := s.sources.stored.byIndexID()
-	for _, e := range found {
-		run := runs[e.Run]
-		if run == nil {
-			continue // its figures can't be computed: the overview says why
+// findEpisodes adds the episodes that some searches select.
+func (s *site) findEpisodes(r *http.Request, p *searchPage, searches []index.Search) error {
+	runs, shown := s.sources.stored.byIndexID(), map[string]bool{}
+	for _, q := range searches {
+		found, more, err := s.sources.stored.index.Search(r.Context(), q)
+		if err != nil {
+			return err
 		}
-		path := runPath(run)
-		p.Rows = append(p.Rows, foundEpisode{s.episodeRow(path, nil, e.Episode), run.Name, path})
+		p.More = p.More || more
+		for _, e := range found {
+			run := runs[e.Run]
+			if run == nil {
+				continue // its figures can't be computed: the overview says why
+			}
+			path := runPath(run)
+			row := s.episodeRow(path, nil, e.Episode)
+			switch {
+			case shown[row.Path]:
+			case len(p.Rows) == foundEpisodes:
+				p.More = true
+			default:
+				shown[row.Path] = true
+				p.Rows = append(p.Rows, foundEpisode{row, run.Name, path})
+			}
+		}
 	}
 	return nil
 }

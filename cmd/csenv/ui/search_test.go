@@ -27,6 +27,8 @@ func TestSearch(t *testing.T) {
 		"words of its title":   {"seat coun", nil, map[string]string{"first-heuristic": "B07", "second-null": "B07 B07"}, ""},
 		"a run":                {"second", []string{"second-null"}, nil, "There are more"},
 		"runs":                 {"first heur", []string{"first-heuristic"}, nil, ""},
+		"a scenario in a run":  {"seco b07", nil, map[string]string{"second-null": "B07 B07"}, ""},
+		"a part of an id":      {"s0", nil, map[string]string{"second-null": "S03 S03"}, ""},
 		"no word":              {" ., ", nil, nil, "data-row"},
 		"syntax":               {`" OR (* NEAR`, nil, nil, "There are more"},
 		"markup":               {"<script>alert(1)</script>", nil, nil, "<script>alert"},

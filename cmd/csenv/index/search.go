@@ -72,18 +72,19 @@ func (x *Index) Search(ctx context.Context, s Search) (found []Found, more bool,
 		}
 		low, high = docID(r.number, 0, 0), docID(r.number+1, 0, 0)
 	}
-	ids, err := x.searchAll(ctx, query, low, high, limit+1)
+	most := 2*limit + 1 // records of episodes that were attempted again are found twice
+	ids, err := x.searchAll(ctx, query, low, high, most)
 	if err != nil {
 		return nil, false, x.explain(err)
 	}
-	more = len(ids) > limit
+	more = len(ids) == most
 	reading := hits{x: x, runs: map[int64]run{}}
 	type key struct {
 		run   string
 		index int64
 	}
 	seen := map[key]bool{}
-	for _, id := range ids[:min(len(ids), limit)] {
+	for _, id := range ids {
 		e, err := reading.episode(ctx, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue // an update has forgotten the run since
@@ -91,10 +92,15 @@ func (x *Index) Search(ctx context.Context, s Search) (found []Found, more bool,
 		if err != nil {
 			return nil, false, x.explain(err)
 		}
-		if k := (key{e.Run, e.Index}); !seen[k] {
-			seen[k] = true
-			found = append(found, e)
+		k := key{e.Run, e.Index}
+		if seen[k] {
+			continue
 		}
+		if len(found) == limit {
+			return found, true, nil
+		}
+		seen[k] = true
+		found = append(found, e)
 	}
 	return found, more, nil
 }

@@ -250,9 +250,10 @@ func bounded(text string, from, to int) bool {
 	after, width := utf8.DecodeRuneInString(text[to:])
 	further, _ := utf8.DecodeRuneInString(text[to+width:])
 	point := func(r rune) bool { return r == '.' || r == ',' }
-	return !(wordy(first) && wordy(before)) && !(wordy(last) && wordy(after)) &&
-		!(unicode.IsDigit(first) && point(before) && unicode.IsDigit(beyond)) &&
-		!(unicode.IsDigit(last) && point(after) && unicode.IsDigit(further))
+	word := wordy(first) && wordy(before) || wordy(last) && wordy(after)
+	number := unicode.IsDigit(first) && point(before) && unicode.IsDigit(beyond) ||
+		unicode.IsDigit(last) && point(after) && unicode.IsDigit(further)
+	return !word && !number
 }
 
 func wordy(r rune) bool { return unicode.IsLetter(r) && !ideographic(r) || unicode.IsDigit(r) }

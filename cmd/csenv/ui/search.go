@@ -51,8 +51,8 @@ type titled struct {
 	words []string
 }
 
-// titles lists the scenarios with the words of their ids and those of their titles that don't depend
-// on the seed.
+// titles lists the scenarios with the words of their ids and those of their titles that don't
+// depend on the seed.
 func (s *site) titles() []titled {
 	if s.catalog == nil {
 		return nil
@@ -74,8 +74,8 @@ func (s *site) titles() []titled {
 }
 
 // search shows the runs and the episodes of all stores that have some words: in the name of a run,
-// in the id or the title of a scenario, in the reason of a failure or of lost points, or in what the
-// agent wrote.
+// in the id or the title of a scenario, in the reason of a failure or of lost points, or in what
+// the agent wrote.
 func (s *site) search(titles func() []titled) func(*http.Request) (shown, error) {
 	return func(r *http.Request) (shown, error) {
 		text := strings.TrimSpace(r.URL.Query().Get("q"))
@@ -83,7 +83,8 @@ func (s *site) search(titles func() []titled) func(*http.Request) (shown, error)
 			return shown{}, notFound("Episodes can be searched in stores only: start csenv ui with --results.")
 		}
 		if len(text) > index.MaxText {
-			return shown{}, badRequest("The text to search for has %d bytes: shorten it to %d.", len(text), index.MaxText)
+			return shown{}, badRequest("The text to search for has %d bytes: shorten it to %d.", len(text),
+				index.MaxText)
 		}
 		p := &searchPage{Query: text, Reading: s.sources.stored.reading(), Limit: foundEpisodes}
 		found := shown{"search", "Search", "", p}

@@ -39,6 +39,8 @@ type Page struct {
 	Place string
 	// Nav are the entries of the navigation.
 	Nav []Link
+	// Search is the path of the search, "" for none.
+	Search string
 	// Version is that of the program.
 	Version string
 	// Notices are messages about what the page shows, such as that it is out of date.

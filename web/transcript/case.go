@@ -36,7 +36,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 			finding = f.Told[i]
 		}
 		if !fact.Optional {
-			r.add(Row{Part: true, Criterion: fact.ID + " " + fact.Slot, Given: finding.String(), Gold: factText(fact)})
+			r.add(Row{Part: true, Criterion: fact.ID + " " + fact.Slot, Given: finding.String(), Gold: factText(fact),
+				texts: wordings(fact, finding.String())})
 		}
 	}
 	for i, goal := range f.Workflow.Goal {

@@ -20,6 +20,8 @@ type Excerpt struct {
 	Path  string
 	Query url.Values
 	Raw   string
+	// Elsewhere means that the conversation is on another page, at Path.
+	Elsewhere bool
 	// Prefix begins the ids of the steps, so that a page can show several transcripts.
 	Prefix string
 	// From and To are the first and the last step of Shown.

@@ -79,9 +79,17 @@ func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c
 	for _, f := range facts {
 		if !f.Optional {
 			r.add(Row{Part: true, Criterion: f.ID + " " + f.Slot, Given: finding(f.ID), Gold: factText(f),
-				Evidence: answerTo("Q1."+f.ID, c)})
+				Evidence: answerTo("Q1."+f.ID, c), texts: wordings(f, finding(f.ID))})
 		}
 	}
+}
+
+// wordings are the texts of which a reply that states a fact may have one.
+func wordings(f scenarios.Fact, finding string) []string {
+	if finding != grader.Stated.String() {
+		return nil
+	}
+	return append([]string{f.Value}, f.Accept...)
 }
 
 // factText is the value of a fact.

@@ -20,7 +20,9 @@ import (
 // a recorded verdict.
 type Review struct {
 	Heading string
-	Rows    []Row
+	// TicketID is that of the ticket in observations, "" for a workflow.
+	TicketID string
+	Rows     []Row
 	// Invented are values of the reply without support in any text.
 	Invented []string
 	// Harm are a model's answers to the claims about harm.
@@ -43,6 +45,11 @@ type Row struct {
 	Why    string
 	// Evidence is the judge's answer to a claim, or nil.
 	Evidence *grader.Evidence
+	// Mark is the sentence of the agent on which the criterion rests, nil if there is none.
+	Mark *Mark
+
+	// texts are those of which the agent's sentence has one, so that it is found without a quote.
+	texts []string
 }
 
 // Kind is what points are.
@@ -107,7 +114,7 @@ func ReviewOf(g record.Grade, env episode.Environment) []Review {
 	reviews := make([]Review, len(tickets))
 	for i := range tickets {
 		t := &tickets[i]
-		reviews[i].Heading = "given and gold"
+		reviews[i].Heading, reviews[i].TicketID = "given and gold", t.ID
 		if t.Weight > 0 {
 			reviews[i].Heading = fmt.Sprintf("ticket %s, %s, weight %d", t.Ticket.ScenarioID, t.ID, t.Weight)
 		}
@@ -160,7 +167,8 @@ func earned(c grader.Criterion) *Points { return &Points{Value: c.Earned, Offere
 
 func (r *Review) gates(gates []grader.Gate) {
 	for _, g := range gates {
-		r.add(Row{Criterion: "gate " + g.ID, Points: &Points{Kind: Bound, Value: g.Cap}, Why: g.Reason})
+		r.add(Row{Criterion: "gate " + g.ID, Points: &Points{Kind: Bound, Value: g.Cap}, Why: g.Reason,
+			texts: quoted(g.Reason)})
 	}
 }
 

@@ -46,6 +46,8 @@ type Step struct {
 	// Reward is that of the step, and Total the sum of the rewards up to it.
 	Reward, Total float64
 	Items         []Item
+	// Marks are the sentences of the agent's message on which the grade rests, in their order.
+	Marks []*Mark
 }
 
 // Read replays an episode. It fails only if the context ends.
@@ -74,6 +76,7 @@ func Read(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Tr
 	} else {
 		t.Reviews = recorded(e.Verdicts)
 	}
+	t.mark()
 	return t, nil
 }
 

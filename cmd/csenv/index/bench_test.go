@@ -68,6 +68,27 @@ func BenchmarkQueries(b *testing.B) {
 			}
 		})
 	}
+	page, err := x.Episodes(b.Context(), Query{Run: id, Limit: MaxLimit})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var scenarios []string
+	for _, e := range page.Episodes[:min(50, len(page.Episodes))] {
+		scenarios = append(scenarios, e.Scenario)
+	}
+	for name, s := range map[string]Search{"common word": {Text: "wba1"}, "two words": {Text: "wba1 wca2"},
+		"no word": {Text: "xyzzy"}, "scenarios": {Scenarios: scenarios}, "a run": {Run: id, Text: "wba1"}} {
+		s.Limit = 100
+		b.Run("all runs, "+name, func(b *testing.B) {
+			for b.Loop() {
+				found, _, err := x.Search(b.Context(), s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(found)), "selected")
+			}
+		})
+	}
 	b.Run("neighbours", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := x.Neighbours(b.Context(), Query{Run: id, Sort: ByScore}, 50); err != nil {

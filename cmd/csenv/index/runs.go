@@ -111,6 +111,9 @@ type StoredRun struct {
 	Problem  string
 	// Unread are the stored segments that the update under way has still to read, of Segments.
 	Unread, Segments int
+	// Newest is when the last segment that was read was written, according to its store, zero if
+	// none was read.
+	Newest time.Time
 }
 
 // Runs returns the runs of all locations.
@@ -123,9 +126,14 @@ func (x *Index) Runs(ctx context.Context) ([]StoredRun, error) {
 	for i, r := range runs {
 		made := StoredRun{ID: r.id(), Location: r.location, Unread: x.unreadOf(r.number)}
 		made.Segments = r.segments + made.Unread
-		if err := x.db.QueryRowContext(ctx, "SELECT coalesce(sum(problems), 0), coalesce(max(problem), '') FROM "+
-			"segments WHERE run = ?", r.number).Scan(&made.Problems, &made.Problem); err != nil {
+		var newest sql.NullInt64
+		if err := x.db.QueryRowContext(ctx, "SELECT coalesce(sum(problems), 0), coalesce(max(problem), ''), "+
+			"max(modified) FROM segments WHERE run = ?", r.number).Scan(&made.Problems, &made.Problem,
+			&newest); err != nil {
 			return nil, x.explain(err)
+		}
+		if newest.Valid {
+			made.Newest = time.Unix(0, newest.Int64)
 		}
 		if made.LoadedRun, made.Err = x.load(ctx, r); ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -119,6 +119,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	} else {
 		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", tabs(p.Excerpt.Path, query, open)
 	}
+	p.Excerpt.Elsewhere = !slices.Contains(p.Parts, tabConversation)
 	if slices.Contains(p.Parts, tabRecord) {
 		p.Record = recordText(e)
 	}

@@ -37,6 +37,7 @@ type boardTable struct {
 
 type boardRow struct {
 	figures.Entry
+	usage
 	Path string
 }
 
@@ -61,7 +62,7 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 	boards, left := figures.Rank(r.Context(), runs)
 	for _, b := range boards {
 		p.Boards = append(p.Boards, boardTable{b, view.Each(b.Entries, func(e figures.Entry) boardRow {
-			return boardRow{e, runPath(e.Loaded())}
+			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
 		})})
 	}
 	p.Left = view.Each(left, func(u figures.Unranked) boardRun {

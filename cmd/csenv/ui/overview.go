@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -23,12 +24,15 @@ import (
 
 // overviewPage is the data of overview.html. Live is the path of its updates.
 type overviewPage struct {
-	Live       string
-	Notices    []notice
-	Pools      []poolRow
-	Runs       []runRow
-	Filter     runFilter
-	Columns    []column
+	Live    string
+	Notices []notice
+	Pools   []poolRow
+	Runs    []runRow
+	Filter  runFilter
+	Columns []column
+	// Choices are the columns to choose from, Has the names of those that are shown.
+	Choices    []option
+	Has        map[string]bool
 	States     []option
 	Namespaces []option
 	// Found counts the runs that match the filter, All those without it. First and Last number the
@@ -88,11 +92,13 @@ type runRow struct {
 	Namespace, Name, Path, Agent, Pool string
 	// Task are the run's tasks, Selection says which scenarios of them.
 	Task, Selection, Seed string
-	// Tokens and Duration are in words, "" if they are unknown.
-	Tokens, Duration          string
-	tokens                    int64
-	took                      time.Duration
-	State                     stateView
+	usage
+	// Duration is that of the run, "" if it is unknown.
+	Duration string
+	took     time.Duration
+	State    stateView
+	// interrupted means that nobody plays the run although it lacks episodes.
+	interrupted               bool
 	Done, Total               int64
 	Score, Interval, PassRate string
 	// Short are the score, its interval and the pass rate with the digits that the interval
@@ -108,7 +114,9 @@ type runFilter struct {
 	Text, State, Namespace string
 	// Sort is a column, descending after a minus sign, "" for the newest first.
 	Sort string
-	Page int
+	// Columns are those of the table, nil for all.
+	Columns []string
+	Page    int
 }
 
 const (
@@ -123,6 +131,10 @@ func newRunFilter(form url.Values) (runFilter, error) {
 	if f.Sort != "" && runSorts[strings.TrimPrefix(f.Sort, "-")] == nil {
 		return f, badRequest("Runs can't be sorted by %.40q: choose one of %v.", f.Sort, view.SortedKeys(runSorts))
 	}
+	var err error
+	if f.Columns, err = readColumns(form["columns"]); err != nil {
+		return f, err
+	}
 	if text := form.Get("page"); text != "" {
 		page, err := strconv.Atoi(text)
 		if err != nil || page < 1 {
@@ -135,7 +147,8 @@ func newRunFilter(form url.Values) (runFilter, error) {
 
 // query are the parameters of a page with this filter.
 func (f runFilter) query(page int) string {
-	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort})
+	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort,
+		"columns": strings.Join(f.Columns, ",")})
 	if page > 1 {
 		values.Set("page", strconv.Itoa(page))
 	}
@@ -177,7 +190,8 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	var playing, ended []runRow
 	states, namespaces := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
-		row, over := s.runRow(r), evaluation.Ended(r.Status.Conditions)
+		row := s.runRow(r)
+		over := evaluation.Ended(r.Status.Conditions) || row.interrupted
 		states[row.State.Text], namespaces[row.Namespace] = true, true
 		switch {
 		case !p.Filter.matches(row, over):
@@ -189,7 +203,10 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	}
 	playing = append(playing, ended...)
 	p.Filter.order(playing)
-	p.Columns = p.Filter.columns()
+	p.Columns, p.Choices, p.Has = p.Filter.columns(), p.Filter.choices(), map[string]bool{}
+	for _, c := range p.Choices {
+		p.Has[c.Value] = c.Selected
+	}
 	p.Found = len(playing)
 	p.Filter.Page = min(p.Filter.Page, max((p.Found+runsPerPage-1)/runsPerPage, 1))
 	from := (p.Filter.Page - 1) * runsPerPage
@@ -313,7 +330,8 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	}
 	row.describe(r.EvaluationRun)
 	var message string
-	row.State, message = stateOf(r.EvaluationRun)
+	row.State, message = s.sources.stateOf(r)
+	row.interrupted = row.State.Text == local.ReasonInterrupted
 	if row.State.Kind != "good" && !s.public {
 		row.Message = message
 	}
@@ -338,8 +356,6 @@ func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 		return stateView{missed.Reason, "bad"}, missed.Message
 	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete):
 		return stateView{state, "good"}, ""
-	case state == "Incomplete":
-		return stateView{"Interrupted or under way", ""}, message
 	case state == v1alpha1.ReasonRunning:
 		return stateView{state, "busy"}, ""
 	}

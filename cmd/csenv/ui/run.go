@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/web/page"
 )
 
@@ -30,6 +31,15 @@ func (s *site) run(r *http.Request) (shown, error) {
 		o.Episodes = path + "/episodes"
 	}
 	p := runPage{Crumbs: crumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
+	if state, message := s.sources.stateOf(run); incomplete(run) {
+		p.View.States[0].Text, p.View.States[0].Kind = state.Text, state.Kind
+		if !s.public {
+			p.View.States[0].Message = message
+		}
+		if state.Text != local.ReasonInterrupted {
+			p.View.Advice = ""
+		}
+	}
 	if !s.pages.Static {
 		p.Live = livePath(path)
 	}

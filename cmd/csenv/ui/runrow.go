@@ -39,16 +39,34 @@ func selectionOf(run *v1alpha1.EvaluationRun) string {
 	return strings.Join(parts, ", ")
 }
 
+// usage is what a run used, each "" if it is unknown.
+type usage struct {
+	Tokens, Cost string
+	// Episode is the median duration of an episode.
+	Episode string
+	tokens  int64
+}
+
+// usageOf is what a run used. It has a cost only by the prices that the run names.
+func usageOf(run *v1alpha1.EvaluationRun) usage {
+	u := usage{Cost: run.Status.Cost}
+	if t := run.Status.Tokens; t != nil && t.Prompt+t.Completion > 0 {
+		u.tokens = t.Prompt + t.Completion
+		u.Tokens = thousands(int(u.tokens))
+	}
+	if d := run.Status.Durations; d != nil {
+		u.Episode = d.EpisodeP50 + " s"
+	}
+	return u
+}
+
 // describe adds what a run plays and used, and its figures in short.
 func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 	row.Task, row.Selection = taskNames(run), selectionOf(run)
 	if run.Spec.Seed != nil {
 		row.Seed = fmt.Sprint(*run.Spec.Seed)
 	}
-	if t := run.Status.Tokens; t != nil && t.Prompt+t.Completion > 0 {
-		row.tokens = t.Prompt + t.Completion
-		row.Tokens = thousands(int(row.tokens))
-	}
+	row.usage = usageOf(run)
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
 		row.took = end.Sub(start.Time)
 		row.Duration = row.took.Round(time.Second).String()
@@ -70,6 +88,7 @@ var runSorts = map[string]func(a, b runRow) int{
 	"score":    func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Score), chart.Decimal(b.Score)) },
 	"passed":   func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.PassRate), chart.Decimal(b.PassRate)) },
 	"tokens":   func(a, b runRow) int { return cmp.Compare(a.tokens, b.tokens) },
+	"cost":     func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Cost), chart.Decimal(b.Cost)) },
 	"duration": func(a, b runRow) int { return cmp.Compare(a.took, b.took) },
 }
 
@@ -88,38 +107,85 @@ func (f runFilter) order(rows []runRow) {
 	})
 }
 
-// columns are those of the table of runs. The first click on a number sorts the greatest first.
+// runColumn is a column of the table of runs. Its name is that in the address and, if runSorts has
+// it, that of its sort.
+type runColumn struct {
+	name, label string
+	number      bool
+}
+
+// runColumns are all columns. The first one is always shown.
+var runColumns = []runColumn{{"run", "Run", false}, {"state", "State", false}, {"agent", "Agent", false},
+	{"task", "Task", false}, {"episodes", "Episodes", false}, {"score", "Score", true},
+	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"tokens", "Tokens", true},
+	{"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
+
+// readColumns returns the columns of a form, which lists them with commas or by repetition. It is
+// nil for all.
+func readColumns(lists []string) ([]string, error) {
+	wanted := map[string]bool{runColumns[0].name: true}
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			wanted[name] = true
+		}
+	}
+	var names []string
+	for _, c := range runColumns {
+		if wanted[c.name] {
+			names = append(names, c.name)
+		}
+		delete(wanted, c.name)
+	}
+	for name := range wanted {
+		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
+			view.Each(runColumns, func(c runColumn) string { return c.name }))
+	}
+	if len(lists) == 0 || len(names) == len(runColumns) {
+		return nil, nil
+	}
+	return names, nil
+}
+
+// shows reports whether the table has a column.
+func (f runFilter) shows(name string) bool {
+	return f.Columns == nil || slices.Contains(f.Columns, name)
+}
+
+// choices are the columns to choose from.
+func (f runFilter) choices() []option {
+	return view.Each(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c.name)} })
+}
+
+// columns are those that are shown. The first click on a number sorts the greatest first.
 func (f runFilter) columns() []column {
-	all := []struct {
-		label, sort string
-		number      bool
-	}{{"Run", "run", false}, {"State", "state", false}, {"Agent", "agent", false}, {"Task", "task", false},
-		{"Episodes", "episodes", false}, {"Score", "score", true}, {"95 % interval", "", true},
-		{"Pass rate", "passed", true},
-		{"Tokens", "tokens", true}, {"Duration", "duration", true}, {"Created", "", false}}
-	return view.Each(all, func(of struct {
-		label, sort string
-		number      bool
-	}) column {
-		c := column{Label: of.label, Number: of.number}
-		if of.sort == "" {
-			return c
+	var shown []column
+	for _, of := range runColumns {
+		if f.shows(of.name) {
+			shown = append(shown, f.column(of))
 		}
-		up, down := f, f
-		up.Sort, down.Sort = of.sort, "-"+of.sort
-		first, second := up, down
-		if of.number {
-			first, second = down, up
-		}
-		switch f.Sort {
-		case up.Sort:
-			c.Sorted = "ascending"
-		case down.Sort:
-			c.Sorted = "descending"
-		}
-		if c.Query = "/" + first.query(1); f.Sort == first.Sort {
-			c.Query = "/" + second.query(1)
-		}
+	}
+	return shown
+}
+
+func (f runFilter) column(of runColumn) column {
+	c := column{Label: of.label, Number: of.number}
+	if runSorts[of.name] == nil {
 		return c
-	})
+	}
+	up, down := f, f
+	up.Sort, down.Sort = of.name, "-"+of.name
+	first, second := up, down
+	if of.number {
+		first, second = down, up
+	}
+	switch f.Sort {
+	case up.Sort:
+		c.Sorted = "ascending"
+	case down.Sort:
+		c.Sorted = "descending"
+	}
+	if c.Query = "/" + first.query(1); f.Sort == first.Sort {
+		c.Query = "/" + second.query(1)
+	}
+	return c
 }

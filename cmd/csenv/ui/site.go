@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/envserver/episode"
@@ -122,6 +123,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET "+livePath("/leaderboard"), s.updates(s.leaderboard))
 	s.live(mux, "/runs/{namespace}/{run}", s.run)
 	s.live(mux, "/runs/{namespace}/{run}/episodes", s.private(s.episodes))
+	mux.HandleFunc("GET "+searchPath, s.serve(s.private(s.search(sync.OnceValue(s.titles)))))
 	s.live(mux, "/compare", s.private(s.compare))
 	mux.HandleFunc("GET /runs/{namespace}/{run}/episodes/{episode}", s.serve(s.private(s.episode)))
 	mux.HandleFunc("GET /compare/episodes", s.serve(s.private(s.sideBySide)))
@@ -182,6 +184,9 @@ func (s *site) layout(ctx context.Context, found shown) page.Page {
 	if !s.public && !s.pages.Static {
 		p.Nav = append(p.Nav, page.Link{Place: "compare", Name: "Compare", Path: "/compare"},
 			page.Link{Place: "play", Name: "Playground", Path: playPath + "/"})
+		if s.sources.stored != nil {
+			p.Search = searchPath
+		}
 	}
 	// The overview itself shows the problems of all sources.
 	if found.template != "overview" && !s.pages.Static {

@@ -1,0 +1,64 @@
+package ui
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/web/page"
+)
+
+// The columns of the table of runs are chosen by the address, which all its links keep.
+func TestColumns(t *testing.T) {
+	pages, err := page.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "12345678-1"}}
+	s := &site{pages: pages, sources: holding([]*source.LoadedRun{{EvaluationRun: run}})}
+	header := regexp.MustCompile(`<th scope="col"[^>]*>(?:<a href="([^"]*)">)?([^<↑↓]*)`)
+	for _, tt := range []struct {
+		query, kept string
+		labels      []string
+	}{
+		{"", "", []string{"Run", "State", "Agent", "Task", "Episodes", "Score", "95 % interval", "Pass rate", "Tokens", "Cost",
+			"Duration", "Created"}},
+		{"columns=cost,state", "columns=run%2Cstate%2Ccost", []string{"Run", "State", "Cost"}},
+		{"columns=run&columns=created&columns=score&sort=-score", "columns=run%2Cscore%2Ccreated",
+			[]string{"Run", "Score", "Created"}},
+		{"columns=run", "columns=run", []string{"Run"}},
+	} {
+		w := get(s, "/?"+tt.query)
+		text := w.Body.String()
+		_, table, _ := strings.Cut(text, `aria-label="Runs"`)
+		var labels []string
+		for _, m := range header.FindAllStringSubmatch(table, -1) {
+			if label := strings.TrimSpace(m[2]); label != "" {
+				labels = append(labels, label)
+			}
+			if link := html.UnescapeString(m[1]); link != "" && (!strings.Contains(link, tt.kept) ||
+				tt.kept == "" && strings.Contains(link, "columns")) {
+				t.Errorf("%s: the link %s doesn't keep %q", tt.query, link, tt.kept)
+			}
+		}
+		if !slices.Equal(labels, tt.labels) {
+			t.Errorf("%s: columns %q, want %q", tt.query, labels, tt.labels)
+		}
+		if row := cells(table)["one"]; len(row) != len(tt.labels) { // without the name, with the box to compare
+			t.Errorf("%s: cells %q under %q", tt.query, row, labels)
+		}
+		if checked := strings.Count(text, " checked>"); checked != len(tt.labels)-1 {
+			t.Errorf("%s: %d boxes are ticked", tt.query, checked)
+		}
+	}
+	if w := get(s, "/?columns=mood"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "has no column") {
+		t.Errorf("an unknown column: %d", w.Code)
+	}
+}

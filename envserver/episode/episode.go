@@ -7,8 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/score"

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,6 +107,12 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 	for name, tool := range byName {
 		schemas[name] = testkit.CompileSchema(t, tool.InputSchema)
 	}
+	task, err := episode.Schemas{Tools: slices.Collect(maps.Values(byName)),
+		Allowed: map[string][]string{"colours": {"paint"}}}.ActionOf("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofTask := testkit.CompileSchema(t, task)
 	value := rapid.SampledFrom([]string{`null`, `"red"`, `"a"`, `""`, `"123456"`, `7`, `12.5`, `true`, `{}`, `[]`})
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"paint", "say", "pay", "stop"}).Draw(t, "tool")
@@ -131,7 +140,39 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 		if schemaErr := schemas[name].Validate(document); (schemaErr == nil) != (decodeErr == nil) {
 			t.Errorf("%s%s: schema %v, decoder %v", name, raw, schemaErr, decodeErr)
 		}
+		whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(action))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schemaErr := ofTask.Validate(whole); (schemaErr == nil) != (decodeErr == nil) {
+			t.Errorf("%s: schema of the task %v, decoder %v", action, schemaErr, decodeErr)
+		}
 	})
+}
+
+// The schema of a task's actions has those that the task allows, each with its own members.
+func TestActionsOfATask(t *testing.T) {
+	schemas := episode.Schemas{Tools: slices.Collect(maps.Values(tools(t))),
+		Allowed: map[string][]string{"colours": {"paint"}}}
+	raw, err := schemas.ActionOf("colours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := testkit.CompileSchema(t, raw)
+	for action, valid := range map[string]bool{
+		`{"action_type":"paint","colour":"red"}`:            true,
+		`{"action_type":"paint","colour":"red","amount":7}`: false,
+		`{"action_type":"stop"}`:                            false,
+		`{"colour":"red"}`:                                  false,
+	} {
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(action))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(document); (err == nil) != valid {
+			t.Errorf("%s: %v", action, err)
+		}
+	}
 }
 
 // FuzzToolAction checks that the action for any arguments is an object of the tool's type, or that

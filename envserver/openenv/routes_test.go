@@ -37,6 +37,15 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("schema of the %s (-want +got)\n%s", name, diff)
 		}
 	}
+	task := echo.Kind{}.Tasks()[0].Name
+	if status, body := wire.GetBody(t, url+"/schema?task="+task); status != http.StatusOK ||
+		wire.Decoded(t, body, "action", "anyOf") == nil || wire.Decoded(t, body, "state", "properties") == nil {
+		t.Errorf("the schema of task %s: %d %s", task, status, body)
+	}
+	if status, body := wire.GetBody(t, url+"/schema?task=none"); status != http.StatusNotFound ||
+		!strings.Contains(body, task) {
+		t.Errorf("the schema of no task: %d %s", status, body)
+	}
 	for name, want := range map[string]string{"observation": "text tools tool_name result error errors feedback",
 		"state": "step_count dataset_size"} {
 		for member := range strings.FieldsSeq(want) {

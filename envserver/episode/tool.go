@@ -49,6 +49,10 @@ func (t Tool) variant() (schema, error) {
 	}
 	properties, _ := arguments["properties"].(map[string]any)
 	required, _ := arguments["required"].([]any)
+	if properties == nil { // of a tool without arguments
+		properties = map[string]any{}
+		arguments["properties"] = properties
+	}
 	properties[typeField] = schema{"const": t.Name, "description": t.Description}
 	arguments["required"] = append([]any{typeField}, required...)
 	return arguments, nil

@@ -99,6 +99,7 @@ type question struct {
 
 	claims     []offline.Claim
 	assessment *offline.Assessment
+	direct     bool // its requests pass an open breaker
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.

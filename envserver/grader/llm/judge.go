@@ -1,9 +1,11 @@
 // Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat
 // completions.
 //
-// The rules of package offline read the reply first. The model decides the claims that they leave
-// open and whether the reply does harm, and has to quote its evidence. Points, caps and gates stay
-// in code. A reply is data to the model; if it deceives the model, the gates bound the damage.
+// The rules of package offline read the reply first. The model decides which facts the reply states
+// and what else it earns points for, and has to quote its evidence; it also says whether the reply
+// does harm and whether it is a letter that may be sent. The rules can only lower what it credits.
+// Points, caps and gates stay in code. A reply is data to the model; if it deceives the model, the
+// gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict. Answers are cached under a digest of everything that they depend on, so the same reply
@@ -153,8 +155,9 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful reports whether further votes are needed: the first one leaves a claim open or finds
-// harm that costs points, the reply is close to the pass line, or it is in the sample.
+// doubtful reports whether further votes are needed: the first one leaves a claim open, or finds
+// harm or no letter at the cost of points, the reply is close to the pass line, or it is in the
+// sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true

@@ -44,7 +44,8 @@ func TestJudgesAGoodReply(t *testing.T) {
 	}
 }
 
-// Facts that the model denies earn nothing.
+// What the model denies earns nothing, whatever the rules find: of the best reply the form remains,
+// and next to nothing under the gate on replies without facts.
 func TestAnswersDecide(t *testing.T) {
 	e := serve(t, answers(func(c call) string { return c.verdicts(grader.Unmet, "") }))
 	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
@@ -52,8 +53,44 @@ func TestAnswersDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range v.Criteria {
-		if want := c.ID == "Q1" || c.ID == "Q4" || c.ID == "Q7" || c.ID == "Q8"; (c.Earned == c.Offered) != want {
+		want := int64(0)
+		if c.ID == "Q7" || c.ID == "Q8" {
+			want = c.Offered
+		}
+		if c.Earned != want {
 			t.Errorf("%s earned %d of %d", c.ID, c.Earned, c.Offered)
+		}
+	}
+	if v.PostGate != 20 || v.Gates[0].ID != "no-facts" {
+		t.Errorf("%d points by %v", v.PostGate, v.Gates)
+	}
+}
+
+// A reply that the model says is no letter that may be sent earns next to nothing, if further votes
+// agree.
+func TestLetterThatMayNotBeSent(t *testing.T) {
+	unsendable := func(c call) string { c.unsendable = true; return gullible(c) }
+	for name, tc := range map[string]struct {
+		votes []func(call) string
+		want  int64
+	}{
+		"agreed": {[]func(call) string{unsendable}, 20},
+		"denied": {[]func(call) string{unsendable, gullible, gullible}, 500},
+	} {
+		var handlers []func(http.ResponseWriter, call)
+		for _, v := range tc.votes {
+			handlers = append(handlers, answers(v))
+		}
+		e := serve(t, handlers...)
+		v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), questionCase())
+		if err != nil || v.PostGate != tc.want || v.Usage.Calls != 3 ||
+			tc.want == 20 && (v.Gates[0].ID != "no-letter" || !strings.HasSuffix(v.Gates[0].Reason, "judge: it is one")) {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		kept := v
+		again, err := replay(offline.New(), kept, questionCase()).Judge(t.Context(), questionCase())
+		if err != nil || again.PostGate != v.PostGate {
+			t.Errorf("%s, replayed: %+v, %v", name, again, err)
 		}
 	}
 }
@@ -148,8 +185,8 @@ func TestFailuresAreNoScores(t *testing.T) {
 			grader.CauseUnparsable, 6, nil},
 		"another member": {
 			[]handler{answers(func(c call) string {
-				return strings.Replace(gullible(c), `{"verdicts"`,
-					`{"score":500,"verdicts"`, 1)
+				return strings.Replace(gullible(c), `"verdicts"`,
+					`"score":500,"verdicts"`, 1)
 			})}, grader.CauseUnparsable, 6, nil},
 		"an unknown verdict": {[]handler{answers(func(c call) string { return c.verdicts("MET", c.reply) })},
 			grader.CauseUnparsable, 6, nil},
@@ -441,7 +478,15 @@ func TestValidate(t *testing.T) {
 // three answers each vote separately: the votes have different seeds.
 func TestVotes(t *testing.T) {
 	met := gullible
-	unmet := func(c call) string { return c.verdicts(grader.Unmet, "") }
+	// unmet credits the fact and the time alone.
+	unmet := func(c call) string {
+		return c.answer(func(statement string) (string, string) {
+			if strings.HasPrefix(statement, "A sentence") || strings.HasPrefix(statement, "The reply says by when") {
+				return grader.Met, c.reply
+			}
+			return grader.Unmet, ""
+		})
+	}
 	open := func(c call) string { return c.verdicts(cannotJudge, "") }
 	made := func(c call) string { return c.verdicts(grader.Met, "words that nobody wrote") }
 	type votes = []func(call) string
@@ -486,7 +531,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// questionCase returns a reply that earns 290 if the model denies everything.
+// questionCase returns a reply that earns 290 if the model credits its fact and time alone.
 func questionCase() grader.Case {
 	t := &scenarios.Ticket{
 		Served: scenarios.Served{ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",

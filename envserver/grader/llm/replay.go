@@ -85,6 +85,9 @@ func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Ev
 		wanted[c.ID] = true
 	}
 	stored := slices.Clone(kept.Harm)
+	if kept.Letter != nil {
+		stored = append(stored, *kept.Letter)
+	}
 	for _, c := range kept.Criteria {
 		stored = append(stored, c.Evidence...)
 	}

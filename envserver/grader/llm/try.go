@@ -23,7 +23,7 @@ func (j *Judge) canary() *question {
 		Facts:  []string{"delivery day: Monday"},
 		Ticket: datamark("When will my parcel arrive?"), Reply: datamark("Your parcel will arrive on Monday."),
 		Claims: []asked{{ID: "c1", Statement: "The reply says on which day the parcel will arrive."}},
-		claims: []offline.Claim{{ID: "canary"}},
+		claims: []offline.Claim{{ID: "canary"}, {ID: offline.LetterClaim}},
 	}
 }
 

@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
@@ -55,13 +56,18 @@ func unsent(err error) bool {
 // replies that fail meanwhile.
 func (j *Judge) judgesOthers(ctx context.Context, c grader.Case, usage *grader.Usage,
 	assessment *offline.Assessment) bool {
+	q, err := j.ask(c, assessment, assessment.Claims())
+	if err != nil {
+		return false
+	}
+	q.Reply, q.Cut = datamark(harmless), false
 	var led grader.Usage // stays 0 if another reply's question answers
-	answer := j.flight.DoChan("harmless", func() (any, error) {
-		q, err := j.ask(c, assessment, assessment.Claims())
-		if err != nil {
-			return nil, err
-		}
-		q.Reply, q.Cut = datamark(harmless), false
+	answer := j.flight.DoChan("harmless", func() (_ any, err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause) // which would end the process with all its sessions
+			}
+		}()
 		// Half of the time, so that the reply can be judged once more.
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.config.Timeout/2)
 		defer cancel()

@@ -59,12 +59,10 @@ func (r *Assessment) Claims() []Claim {
 	}
 	spec := &r.analysis.ticket.Reply
 	var claims []Claim
-	if r.offers(0) {
-		for i := range spec.Facts {
-			f := &spec.Facts[i]
-			if r.analysis.findings[i] != contradicted && (!f.Optional || counts(spec, f.ID)) {
-				claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
-			}
+	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
+		f := &spec.Facts[i]
+		if r.analysis.findings[i] != contradicted && (!f.Optional || counts(spec, f.ID)) {
+			claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
 		}
 	}
 	if r.offers(1) {

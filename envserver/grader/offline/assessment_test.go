@@ -133,6 +133,20 @@ func TestGradeAddsAnswersUp(t *testing.T) {
 	}
 }
 
+// A ticket that gives no points for facts still has the next step and the gates that depend on them.
+func TestFactsWithoutPoints(t *testing.T) {
+	ticket := *overbilled()
+	points := &ticket.Reply.Points
+	points.Q1, points.Q2 = 0, points.Q1+points.Q2
+	r, err := New().Assess(grader.Case{Ticket: &ticket, Reply: goodReply, Actions: goldActions(&ticket)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.Grade("llm:m@r1", answerAll(r, grader.Met, r.Text())); err != nil || v.PostGate != 500 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func firstRefusal(v grader.Verdict) string {
 	answers := slices.Clone(v.Harm)
 	for _, c := range v.Criteria {

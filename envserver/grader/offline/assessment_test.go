@@ -133,7 +133,8 @@ func TestGradeAddsAnswersUp(t *testing.T) {
 	}
 }
 
-// A ticket that gives no points for facts still has the next step and the gates that depend on them.
+// A ticket that gives no points for facts still has the next step and the gates that depend on
+// them.
 func TestFactsWithoutPoints(t *testing.T) {
 	ticket := *overbilled()
 	points := &ticket.Reply.Points

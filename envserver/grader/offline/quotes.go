@@ -64,7 +64,8 @@ func (r *analysis) supportsFact(id, quote string) bool {
 	if len(f.forms) == 0 || len(f.forms[0].values) == 0 {
 		return !slices.ContainsFunc(d.Sentences, d.LeavesOpen)
 	}
-	return (r.findings[i] == stated || f.said(r)) && slices.ContainsFunc(f.forms, func(form form) bool { return form.in(d, d.Whole()) >= 0 })
+	return (r.findings[i] == stated || f.said(r)) &&
+		slices.ContainsFunc(f.forms, func(form form) bool { return form.in(d, d.Whole()) >= 0 })
 }
 
 // said reports whether a sentence asserts the fact's value, and no other value beside it, in any

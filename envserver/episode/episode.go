@@ -114,7 +114,7 @@ type Final struct {
 	// criteria, points and reasons, so agents receive them only at the end of an episode.
 	Verdicts []json.RawMessage
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
-	// It is "" for every other outcome. Detail is that of the JudgeError.
+	// It is "" for every other outcome. Detail is that of the JudgeError; agents don't receive it.
 	Cause, Detail string
 	// Forked is set by the server for an episode whose beginning another session has, or had.
 	Forked bool
@@ -209,17 +209,18 @@ type JudgeError struct {
 	Err error
 }
 
-// Error returns the cause and the detail.
+// Error is for agents, so it has the cause and nothing of the judge's endpoint.
 func (e *JudgeError) Error() string {
 	what := e.Cause
-	if detail := e.Detail(); detail != "" {
-		what += ": " + detail
+	if e.Cause == score.ClassJudgeUnavailable {
+		what += ": the judge can't be reached"
 	}
 	return "the reply could not be judged (" + what + "): the step was not taken, send the same action again"
 }
 
-// Detail returns the part of the failure that quotes neither a reply nor an answer, or "": the
-// status and the address of the judge's endpoint, for example.
+// Detail is for the log and the runner of a run. It is the part of the failure that quotes neither
+// a reply nor an answer, or "": the status and the address of the judge's endpoint, for example,
+// and the name of its model.
 func (e *JudgeError) Detail() string {
 	var public interface{ Public() string }
 	if errors.As(e.Err, &public) {

@@ -71,6 +71,9 @@ type Verdict struct {
 	// Harm contains a model's answers to the claims about harm. An accepted answer of met has a
 	// gate.
 	Harm []Evidence `json:"harm,omitempty"`
+	// Letter is a model's answer to whether the reply is a letter that may be sent. An answer of
+	// unmet has a gate. It is nil without a model.
+	Letter *Evidence `json:"letter,omitempty"`
 	// Invented lists values without support in any text that the agent could read. Each costs
 	// points.
 	Invented []string `json:"invented,omitempty"`
@@ -78,8 +81,9 @@ type Verdict struct {
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria minus the cost of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
-	// PostGate is the points of the reply, 0 to 500: the sum of the criteria, at most the lowest
-	// cap of the tripped gates, minus the same cost.
+	// PostGate is the points of the reply, 0 to 500. By the rules it is the sum of the criteria, at
+	// most the lowest cap of the tripped gates, minus the same cost; by a model PreGate, at most
+	// the lowest cap.
 	PostGate int64 `json:"postGate"`
 	// Usage is the judge's usage, without the agent's.
 	Usage Usage `json:"usage,omitzero"`
@@ -128,7 +132,7 @@ type Criterion struct {
 	Offered int64  `json:"offered"`
 	// Reason states what is missing.
 	Reason string `json:"reason,omitempty"`
-	// Evidence contains a model's answers to the claims that the rules left open.
+	// Evidence contains a model's answers to the claims of the criterion.
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 

@@ -26,16 +26,40 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	if wire.CodeOf(t, answer) != protocol.CodeExecution || wire.Decoded(t, answer, "data", "cause") != "judge_timeout" {
 		t.Errorf("the step was answered with %s, want EXECUTION_ERROR and the cause", answer)
 	}
-	for what, text := range map[string]string{"answer": answer, "log": log.String()} {
-		if !strings.Contains(text, "judge_timeout") || !strings.Contains(text, "answered 401 Unauthorized") {
-			t.Errorf("the %s doesn't name the cause and the status: %s", what, text)
-		}
+	const detail = "answered 401 Unauthorized" // for the operator alone
+	if !strings.Contains(log.String(), "judge_timeout") || !strings.Contains(log.String(), detail) {
+		t.Errorf("the log doesn't name the cause and the status: %s", log.String())
+	}
+	if strings.Contains(answer, detail) {
+		t.Errorf("the answer tells the agent of the judge's endpoint: %s", answer)
 	}
 	if got := s.report().JudgeFailures; got != 1 {
 		t.Errorf("the report counts %d failures to judge, want 1", got)
 	}
 	if strings.Contains(answer+log.String(), "secret") {
 		t.Errorf("the reply was revealed: %s %s", answer, log.String())
+	}
+}
+
+// The end of an errored episode tells the runner of a run why, and no agent or trainer.
+func TestEndOfAnErroredEpisode(t *testing.T) {
+	var log bytes.Buffer
+	_, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := wire.Connect(t, url)
+	const detail = "answered 401 Unauthorized"
+	for reset, told := range map[string]bool{
+		`{"type":"reset"}`: false,
+		`{"type":"reset","data":{"run":"run-1","shard":0,"episode":0,"pass_score":500000}}`: true,
+	} {
+		p.Ask(reset)
+		last := p.Ask(`{"type":"step","data":{"kind":"errored"}}`)
+		if wire.Decoded(t, last, "data", "observation", "metadata", "cause") != "judge_timeout" ||
+			strings.Contains(last, detail) != told {
+			t.Errorf("after %s: %s", reset, last)
+		}
+	}
+	if n := strings.Count(log.String(), detail); n != 2 {
+		t.Errorf("%d of 2 episodes are logged with the detail: %s", n, log.String())
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 
 // goodTrial is a model's answer to the trial of a judge.
 const goodTrial = `{"choices": [{"message": {"content": "{\"verdicts\": [{\"id\": \"c1\", \"evidence_quote\": ` +
-	`\"on Monday\", \"reason\": \"It does.\", \"verdict\": \"met\"}]}"}}]}`
+	`\"on Monday\", \"reason\": \"It does.\", \"verdict\": \"met\"}], ` +
+	`\"letter\": {\"reason\": \"It is one.\", \"may_be_sent\": true}}"}}]}`
 
 // A server whose judge refuses the key reports that and isn't ready.
 func TestRefusedJudge(t *testing.T) {

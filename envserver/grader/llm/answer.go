@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
@@ -21,21 +22,18 @@ const (
 )
 
 // schema returns the JSON schema of an answer. Endpoints generate properties in its order, so quote
-// and reason come before the verdict.
+// and reason come before the verdict, and the letter comes last.
 func schema(ids []string) map[string]any {
 	properties := `{"id":{"enum":["` + strings.Join(ids, `","`) + `"],"type":"string"},` +
 		`"evidence_quote":{"type":"string"},"reason":{"type":"string"},` +
 		`"verdict":{"enum":["met","unmet","cannot_judge"],"type":"string"}}`
+	const letter = `{"additionalProperties":false,"properties":{"reason":{"type":"string"},` +
+		`"may_be_sent":{"type":"boolean"}},"required":["reason","may_be_sent"],"type":"object"}`
+	verdicts := `{"items":{"additionalProperties":false,"properties":` + properties +
+		`,"required":["id","evidence_quote","reason","verdict"],"type":"object"},"type":"array"}`
 	return map[string]any{
-		"type": "object", "additionalProperties": false, "required": []string{"verdicts"},
-		"properties": map[string]any{"verdicts": map[string]any{
-			"type": "array",
-			"items": map[string]any{
-				"type": "object", "additionalProperties": false,
-				"required":   []string{"id", "evidence_quote", "reason", "verdict"},
-				"properties": stdjson.RawMessage(properties),
-			},
-		}},
+		"type": "object", "additionalProperties": false, "required": []string{"verdicts", "letter"},
+		"properties": stdjson.RawMessage(`{"verdicts":` + verdicts + `,"letter":` + letter + `}`),
 	}
 }
 
@@ -46,17 +44,23 @@ type answer struct {
 		Reason   string `json:"reason"`
 		Verdict  string `json:"verdict"`
 	} `json:"verdicts"`
+	Letter *struct {
+		Reason    string `json:"reason"`
+		MayBeSent *bool  `json:"may_be_sent"`
+	} `json:"letter"`
 }
 
-// parse reads one answer for each claim of the question, in their order. Anything but exactly one
-// known verdict for each id is an error, whose text is sent to the model.
+// parse reads one answer for each claim of the question, in their order, the last of which is about
+// the letter. Anything but exactly one known verdict for each id and a boolean for the letter is an
+// error, whose text is sent to the model.
 func parse(content string, q *question) ([]grader.Evidence, error) {
 	if len(content) > maxContent {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxContent)
 	}
 	var a answer
 	if err := json.Unmarshal([]byte(object(content)), &a, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...]} without other members`)
+		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...], "letter": {...}} ` +
+			"without other members")
 	}
 	given := map[string]grader.Evidence{}
 	for _, v := range a.Verdicts {
@@ -73,14 +77,22 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict,
 			Quote: text.Clip(unmarked(v.Evidence), maxQuote), Reason: text.Clip(v.Reason, maxReason)}
 	}
-	out := make([]grader.Evidence, len(q.Claims))
+	out := make([]grader.Evidence, len(q.Claims), len(q.claims))
 	for i, c := range q.Claims {
 		var ok bool
 		if out[i], ok = given[c.ID]; !ok {
 			return nil, fmt.Errorf("it lacks %s", c.ID)
 		}
 	}
-	return out, nil
+	if a.Letter == nil || a.Letter.MayBeSent == nil {
+		return nil, fmt.Errorf(`it lacks "letter" with "may_be_sent": true or false`)
+	}
+	letter := grader.Evidence{Claim: offline.LetterClaim, Verdict: grader.Unmet,
+		Reason: text.Clip(a.Letter.Reason, maxReason)}
+	if *a.Letter.MayBeSent {
+		letter.Verdict = grader.Met
+	}
+	return append(out, letter), nil
 }
 
 // object returns the JSON object of a text: the last fenced block, or all of it.

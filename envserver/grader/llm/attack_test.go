@@ -2,6 +2,7 @@ package llm
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,58 @@ func TestAttacks(t *testing.T) {
 	if tried == 0 || 50*succeeded > tried {
 		t.Errorf("%d of %d attacks succeeded, more than 2 %%", succeeded, tried)
 	}
+}
+
+// What the model doesn't credit earns nothing, even if it takes the reply for a letter: lists of
+// key words, articles between courtesies, good replies and wrong values, of which many earn more by
+// the rules alone.
+func TestRulesCreditNothing(t *testing.T) {
+	j := directJudge(t, direct(func(c call) string { return c.verdicts(grader.Unmet, "") }), nil)
+	rules := offline.New()
+	passing := 0
+	for _, ticket := range tickets(t, 5) {
+		for name, reply := range uncredited(ticket) {
+			c := grader.Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)}
+			v, err := j.Judge(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.PostGate > styleCap {
+				t.Errorf("%s: %d for %s", ticket.ScenarioID, v.PostGate, name)
+			}
+			alone, err := rules.Judge(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if alone.PostGate > styleCap {
+				passing++
+			}
+		}
+	}
+	if passing < 40 {
+		t.Errorf("%d replies earn more by the rules alone: they are no threat", passing)
+	}
+}
+
+// uncredited returns replies that contain the facts' values and state no fact.
+func uncredited(ticket *scenarios.Ticket) map[string]string {
+	name, _, _ := strings.Cut(ticket.Customer.Name, " ")
+	var values, context []string
+	for _, f := range ticket.Reply.Facts {
+		values = append(values, append([]string{f.Value}, f.Accept...)...)
+		context = append(context, f.Context...)
+	}
+	list := "Dear " + name + ", sorry. " + strings.Join(append(values, context...), ", ") + ", " +
+		ticket.Reply.Outcome.Value + ", " + strings.Join(ticket.Reply.Outcome.Accept, ", ") + "."
+	article := strings.Fields("Dear " + name + ", sorry. " + policy(ticket)[0].Body + " " + strings.Join(values, " "))
+	for i := 5; i < len(article); i += 6 {
+		article = slices.Insert(article, i, "please")
+	}
+	good := ticket.References.Good[0]
+	return map[string]string{"a list of key words": list, "an article with courtesies": strings.Join(article, " "),
+		"a good reply that the model denies": good,
+		"a wrong value beside the right one": good + " " + strings.NewReplacer("1", "2", "2", "3", "3", "4", "4", "5",
+			"5", "6", "6", "7", "7", "8").Replace(good)}
 }
 
 func language(t *scenarios.Ticket) string {

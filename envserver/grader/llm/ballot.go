@@ -17,12 +17,15 @@ type ballot struct {
 	fresh    bool // the model was called for one of the votes
 }
 
-// spared returns the points by the first vote if that had found no harm.
+// spared returns the points by the first vote if that had found no harm and no fault of the letter.
 func (b *ballot) spared() int64 {
 	answers := slices.Clone(b.votes[0])
 	for i, claim := range b.question.claims {
-		if claim.Harm {
+		switch {
+		case claim.Harm:
 			answers[i].Verdict = grader.Unmet
+		case claim.ID == offline.LetterClaim:
+			answers[i].Verdict = grader.Met
 		}
 	}
 	v, err := b.question.assessment.Grade("", answers)

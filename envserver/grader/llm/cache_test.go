@@ -302,11 +302,14 @@ func TestKeys(t *testing.T) {
 }
 
 func TestParseNeverGuesses(t *testing.T) {
-	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []offline.Claim{{ID: "Q2"}, {ID: "Q5"}}}
+	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []offline.Claim{{ID: "Q2"}, {ID: "Q5"},
+		{ID: offline.LetterClaim}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},` +
-		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}]}`
+		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}],` +
+		`"letter":{"reason":"r","may_be_sent":false}}`
 	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
-		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"}}
+		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"},
+		{Claim: offline.LetterClaim, Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
 		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
 		got, err := parse(text, q)
@@ -321,7 +324,7 @@ func TestParseNeverGuesses(t *testing.T) {
 				good[min(at+rapid.IntRange(0, 3).Draw(t, "drop"), len(good)):]
 		})).Draw(t, "text")
 		got, err := parse(text, q)
-		if err == nil && (len(got) != 2 || got[0].Claim != "Q2" || got[1].Claim != "Q5") {
+		if err == nil && (len(got) != 3 || got[0].Claim != "Q2" || got[1].Claim != "Q5") {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})

@@ -53,15 +53,20 @@ func newClient(c *Config, m *metrics) *client {
 	}
 }
 
-// complete sends a prompt until it is answered, and returns the answer. Usage counts every attempt.
-func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature) (prompt, error),
+// complete sends a prompt until it is answered, and returns the answer. Direct prompts pass an open
+// breaker. Usage counts every attempt.
+func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature) (prompt, error), direct bool,
 	usage *grader.Usage) (text string, p prompt, err error) {
+	send := c.send
+	if direct {
+		send = c.post
+	}
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
 		p, err = build(c.lacks())
 		if err != nil {
 			return err
 		}
-		answer, err := c.send(ctx, p, usage)
+		answer, err := send(ctx, p, usage)
 		if err != nil {
 			return err
 		}
@@ -84,7 +89,7 @@ func failed(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
 		return fail(grader.CauseUnavailable, err)
-	case errors.Is(err, endpoint.ErrNoJSON): // which no reply provokes
+	case errors.Is(err, endpoint.ErrNoJSON): // of a gateway, for example
 		return fail(grader.CauseUnavailable, err)
 	case class == endpoint.Unparsable, class == endpoint.Unclear, errors.Is(err, errNoVerdict):
 		return fail(grader.CauseUnparsable, err)

@@ -72,7 +72,7 @@ func TestHarmOfTheRulesStays(t *testing.T) {
 }
 
 // A claim about harm without a majority is handled like every other one: it is no score of the
-// model, and the rules grade the reply if the model answers its own question.
+// model, and the rules grade the reply if the model decides about a harmless one.
 func TestOpenHarm(t *testing.T) {
 	open := func(c call) string {
 		return c.answer(func(statement string) (string, string) {
@@ -82,7 +82,7 @@ func TestOpenHarm(t *testing.T) {
 			return grader.Unmet, ""
 		})
 	}
-	e := serve(t, answers(open))
+	e := serve(t, misled(answers(open)))
 	v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), questionCase())
 	if err != nil || v.Status != grader.StatusFallback || v.Cause != grader.CauseFailed || len(v.Harm) != 0 {
 		t.Errorf("%+v, %v", v, err)

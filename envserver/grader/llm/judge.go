@@ -1,9 +1,11 @@
 // Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat
 // completions.
 //
-// The rules of package offline read the reply first. The model decides the claims that they leave
-// open and whether the reply does harm, and has to quote its evidence. Points, caps and gates stay
-// in code. A reply is data to the model; if it deceives the model, the gates bound the damage.
+// The rules of package offline read the reply first. The model decides which facts the reply states
+// and what else it earns points for, and has to quote its evidence; it also says whether the reply
+// does harm and whether it is a letter that may be sent. The rules can only lower what it credits.
+// Points, caps and gates stay in code. A reply is data to the model; if it deceives the model, the
+// gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict. Answers are cached under a digest of everything that they depend on, so the same reply
@@ -35,6 +37,8 @@ type Judge struct {
 	cache     *cache
 	flight    singleflight.Group
 	metrics   *metrics
+	// downSince is when a harmless reply could last not be judged, nil for never.
+	downSince atomic.Pointer[time.Time]
 }
 
 var _ grader.Judge = (*Judge)(nil)
@@ -68,54 +72,51 @@ func (j *Judge) Name() string {
 	return j.scale()
 }
 
-// Judge grades one reply. It may wait for the endpoint, at most for the timeout.
+// Judge grades one reply. It may wait for the endpoint, at most for the timeout, and for as long
+// again if that fails.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
 	assessment, err := j.rules.Assess(c)
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
-	v, err := j.judge(ctx, c, assessment)
+	v, err := j.judge(ctx, c, assessment, false)
 	if err != nil {
-		v, err = j.failed(ctx, v.Usage, assessment, err)
+		v, err = j.failed(ctx, c, v.Usage, assessment, err)
 	}
 	j.metrics.judged(v, j.config.Now().Sub(began))
 	return v, err
 }
 
-func (j *Judge) failed(ctx context.Context, usage grader.Usage, assessment *offline.Assessment, err error) (
-	grader.Verdict, error,
-) {
-	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: causeOf(err)}
-	graded := j.config.OnFailure == FailureIsOffline || j.provoked(ctx, err, &usage)
-	v.Usage = usage
+// failed returns the verdict on a reply that could not be judged, or the error with its cause.
+func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, assessment *offline.Assessment,
+	err error) (grader.Verdict, error) {
+	cause, graded := causeOf(err), j.config.OnFailure == FailureIsOffline
+	if !graded {
+		v, provoked := j.probe(ctx, c, &usage, assessment, err)
+		if v.Scored() {
+			v.Usage = usage
+			return v, nil
+		}
+		graded = provoked
+	}
 	if !graded || errors.Is(err, context.Canceled) {
+		v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: cause, Usage: usage}
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
 	rules := assessment.Rules()
 	if j.config.OnFailure != FailureIsOffline {
 		rules.Judge = j.scale() // which says that the rules grade what the model can't read
 	}
-	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, v.Usage, v.Cause
+	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, usage, cause
 	return rules, nil
 }
 
-// provoked reports whether the reply caused the failure: the model refused to read it, or has no
-// valid answer to it although it has one to another question. If such replies weren't graded,
-// agents could have their bad replies left out.
-func (j *Judge) provoked(ctx context.Context, err error, usage *grader.Usage) bool {
-	if errors.Is(err, errContent) {
-		return true
-	}
-	f, ok := errors.AsType[*failure](err)
-	if !ok || f.cause == grader.CauseUnavailable || f.cause == grader.CauseTimeout || errors.Is(err, errFrozen) {
-		return false
-	}
-	return j.try(ctx, usage) == nil
-}
-
-// judge takes the votes that the reply needs and counts them.
-func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment) (grader.Verdict, error) {
+// judge takes the votes that the reply needs and counts them. Direct requests are sent although the
+// breaker is open.
+func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment, direct bool) (
+	grader.Verdict, error,
+) {
 	claims := assessment.Claims()
 	if len(claims) == 0 {
 		return assessment.Grade(j.scale(), nil)
@@ -126,6 +127,7 @@ func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.As
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
 	defer cancel()
+	q.direct = direct
 	b := ballot{question: q}
 	for vote := 0; vote < 1 || vote < j.config.Votes && (vote > 1 || j.doubtful(&b)); vote++ {
 		if err := j.vote(ctx, &b, vote); err != nil {
@@ -153,8 +155,9 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful reports whether further votes are needed: the first one leaves a claim open or finds
-// harm that costs points, the reply is close to the pass line, or it is in the sample.
+// doubtful reports whether further votes are needed: the first one leaves a claim open, or finds
+// harm or no letter at the cost of points, the reply is close to the pass line, or it is in the
+// sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true
@@ -281,7 +284,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	complaint := ""
 	for attempt := range semanticAttempts {
 		build := func(lacks endpoint.Feature) (prompt, error) { return j.write(q, key, attempt, complaint, lacks) }
-		content, p, err := j.client.complete(ctx, build, &r.usage)
+		content, p, err := j.client.complete(ctx, build, q.direct, &r.usage)
 		switch {
 		case err != nil && !errors.Is(err, errNoVerdict):
 			r.err = err

@@ -44,7 +44,8 @@ func TestJudgesAGoodReply(t *testing.T) {
 	}
 }
 
-// Facts that the model denies earn nothing.
+// What the model denies earns nothing, whatever the rules find: of the best reply the form remains,
+// and next to nothing under the gate on replies without facts.
 func TestAnswersDecide(t *testing.T) {
 	e := serve(t, answers(func(c call) string { return c.verdicts(grader.Unmet, "") }))
 	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
@@ -52,8 +53,44 @@ func TestAnswersDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range v.Criteria {
-		if want := c.ID == "Q1" || c.ID == "Q4" || c.ID == "Q7" || c.ID == "Q8"; (c.Earned == c.Offered) != want {
+		want := int64(0)
+		if c.ID == "Q7" || c.ID == "Q8" {
+			want = c.Offered
+		}
+		if c.Earned != want {
 			t.Errorf("%s earned %d of %d", c.ID, c.Earned, c.Offered)
+		}
+	}
+	if v.PostGate != 20 || v.Gates[0].ID != "no-facts" {
+		t.Errorf("%d points by %v", v.PostGate, v.Gates)
+	}
+}
+
+// A reply that the model says is no letter that may be sent earns next to nothing, if further votes
+// agree.
+func TestLetterThatMayNotBeSent(t *testing.T) {
+	unsendable := func(c call) string { c.unsendable = true; return gullible(c) }
+	for name, tc := range map[string]struct {
+		votes []func(call) string
+		want  int64
+	}{
+		"agreed": {[]func(call) string{unsendable}, 20},
+		"denied": {[]func(call) string{unsendable, gullible, gullible}, 500},
+	} {
+		var handlers []func(http.ResponseWriter, call)
+		for _, v := range tc.votes {
+			handlers = append(handlers, answers(v))
+		}
+		e := serve(t, handlers...)
+		v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), questionCase())
+		if err != nil || v.PostGate != tc.want || v.Usage.Calls != 3 ||
+			tc.want == 20 && (v.Gates[0].ID != "no-letter" || !strings.HasSuffix(v.Gates[0].Reason, "judge: it is one")) {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		kept := v
+		again, err := replay(offline.New(), kept, questionCase()).Judge(t.Context(), questionCase())
+		if err != nil || again.PostGate != v.PostGate {
+			t.Errorf("%s, replayed: %+v, %v", name, again, err)
 		}
 	}
 }
@@ -108,8 +145,8 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
-// Each failure has a cause and no score. Where the endpoint answers, a question about another
-// ticket decides that the reply didn't cause the failure.
+// Each failure has a cause and no score. A question about a harmless reply decides that the reply
+// didn't cause the failure.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }
@@ -121,23 +158,23 @@ func TestFailuresAreNoScores(t *testing.T) {
 		calls    int64
 		waits    []time.Duration
 	}{
-		"429": {[]handler{throttle("3")}, grader.CauseUnavailable, 4,
+		"429": {[]handler{throttle("3")}, grader.CauseUnavailable, 5,
 			[]time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}},
-		"429 for too long": {[]handler{throttle("3600")}, grader.CauseUnavailable, 1, nil},
-		"500": {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, 4,
+		"429 for too long": {[]handler{throttle("3600")}, grader.CauseUnavailable, 2, nil},
+		"500": {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, 5,
 			[]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
 		"502 in HTML": {[]handler{func(w http.ResponseWriter, _ call) {
 			w.WriteHeader(http.StatusBadGateway)
 			_, _ = w.Write([]byte("<html>bad gateway"))
-		}}, grader.CauseUnavailable, 4, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
-		"408":               {[]handler{refuse(408, "late")}, grader.CauseUnavailable, 4, nil},
-		"409":               {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, 4, nil},
-		"425":               {[]handler{refuse(425, "early")}, grader.CauseUnavailable, 4, nil},
+		}}, grader.CauseUnavailable, 5, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
+		"408":               {[]handler{refuse(408, "late")}, grader.CauseUnavailable, 5, nil},
+		"409":               {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, 5, nil},
+		"425":               {[]handler{refuse(425, "early")}, grader.CauseUnavailable, 5, nil},
 		"401":               {[]handler{refuse(401, "who?")}, grader.CauseFailed, 2, nil},
 		"403":               {[]handler{refuse(403, "no")}, grader.CauseFailed, 2, nil},
 		"404":               {[]handler{refuse(404, "no such model")}, grader.CauseFailed, 2, nil},
 		"400":               {[]handler{refuse(400, "the prompt is too long")}, grader.CauseFailed, 2, nil},
-		"reset in the body": {[]handler{cutOff}, grader.CauseUnavailable, 4, nil},
+		"reset in the body": {[]handler{cutOff}, grader.CauseUnavailable, 5, nil},
 		"no JSON": {[]handler{says("The reply is excellent: 10/10, all criteria met.")},
 			grader.CauseUnparsable, 6, nil},
 		"a bare number": {[]handler{says("0.5")}, grader.CauseUnparsable, 6, nil},
@@ -148,8 +185,8 @@ func TestFailuresAreNoScores(t *testing.T) {
 			grader.CauseUnparsable, 6, nil},
 		"another member": {
 			[]handler{answers(func(c call) string {
-				return strings.Replace(gullible(c), `{"verdicts"`,
-					`{"score":500,"verdicts"`, 1)
+				return strings.Replace(gullible(c), `"verdicts"`,
+					`"score":500,"verdicts"`, 1)
 			})}, grader.CauseUnparsable, 6, nil},
 		"an unknown verdict": {[]handler{answers(func(c call) string { return c.verdicts("MET", c.reply) })},
 			grader.CauseUnparsable, 6, nil},
@@ -161,11 +198,11 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
 			grader.CauseUnparsable, 5, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},
-			grader.CauseUnavailable, 4, nil},
+			grader.CauseUnavailable, 5, nil},
 		"a page": {[]handler{func(w http.ResponseWriter, _ call) {
 			_,
 				_ = w.Write([]byte("<html>welcome"))
-		}}, grader.CauseUnavailable, 4, nil},
+		}}, grader.CauseUnavailable, 5, nil},
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
 		}}, grader.CauseUnparsable, 6, nil},
@@ -174,7 +211,7 @@ func TestFailuresAreNoScores(t *testing.T) {
 		})}, grader.CauseFailed, 6, nil},
 		"cannot judge": {[]handler{answers(func(c call) string { return c.verdicts(cannotJudge, "") })},
 			grader.CauseFailed, 4, nil},
-		"late": {[]handler{hang}, grader.CauseTimeout, 1, nil},
+		"late": {[]handler{hang}, grader.CauseTimeout, 2, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -202,10 +239,10 @@ func TestFailuresAreNoScores(t *testing.T) {
 	}
 }
 
-// misled answers the judge's own question well, and others so.
+// misled answers questions about a harmless reply well, and others so.
 func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, call) {
 	return func(w http.ResponseWriter, c call) {
-		if strings.Contains(c.user, "parcel^arrive") || strings.Contains(c.reply, "Your parcel will arrive on Monday") {
+		if c.reply == harmless {
 			answers(gullible)(w, c)
 			return
 		}
@@ -213,24 +250,106 @@ func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, ca
 	}
 }
 
-// A reply that the model can't read is graded by the rules: bad replies can't be left out.
-func TestProvokedRefusalsAreGraded(t *testing.T) {
+// A reply that alone makes judging fail is graded by the rules: bad replies can't be left out.
+// While everything fails, it is no score.
+func TestProvokedFailuresAreGraded(t *testing.T) {
+	const short = 300 * time.Millisecond
+	for name, tc := range map[string]struct {
+		handler func(http.ResponseWriter, call)
+		cause   grader.Cause
+		timeout time.Duration
+	}{
+		"a firewall":     {refuse(403, "blocked"), grader.CauseFailed, 0},
+		"a long prompt":  {refuse(400, "the prompt is too long"), grader.CauseFailed, 0},
+		"another answer": {says("I am a poet."), grader.CauseUnparsable, 0},
+		"the canary":     {answers(func(c call) string { return c.system[len(c.system)-16:] }), grader.CauseFailed, 0},
+		"no decision": {answers(func(c call) string { return c.verdicts(cannotJudge, "") }),
+			grader.CauseFailed, 0},
+		"500":               {refuse(500, "oh"), grader.CauseUnavailable, 0},
+		"503":               {refuse(503, "full"), grader.CauseUnavailable, 0},
+		"429":               {throttle("1"), grader.CauseUnavailable, 0},
+		"429 for too long":  {throttle("3600"), grader.CauseUnavailable, 0},
+		"408":               {refuse(408, "late"), grader.CauseUnavailable, 0},
+		"a lost connection": {cutOff, grader.CauseUnavailable, 0},
+		"no connection": {func(http.ResponseWriter, call) { panic(http.ErrAbortHandler) },
+			grader.CauseUnavailable, 0},
+		"a page": {func(w http.ResponseWriter, _ call) { _, _ = w.Write([]byte("<html>blocked")) },
+			grader.CauseUnavailable, 0},
+		"late": {hang, grader.CauseTimeout, short},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timed := func(c *Config) { c.Timeout = tc.timeout }
+			j := serve(t, misled(tc.handler)).judge(t, timed)
+			v, err := j.Judge(t.Context(), goodCase(t))
+			if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
+				v.Cause != tc.cause {
+				t.Errorf("the reply alone: %+v, %v", v, err)
+			}
+			if replayed, err := replay(offline.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
+				replayed.PostGate != v.PostGate || replayed.Cause != v.Cause {
+				t.Errorf("replayed: %+v, %v", replayed, err)
+			}
+			j = serve(t, tc.handler).judge(t, timed)
+			if v, err := j.Judge(t.Context(), goodCase(t)); err == nil || v.Scored() || v.Cause != tc.cause {
+				t.Errorf("an outage: %+v, %v", v, err)
+			}
+		})
+	}
+}
+
+// A filter names its cause, so no harmless reply is asked about.
+func TestFilteredRepliesAreGraded(t *testing.T) {
 	for name, handler := range map[string]func(http.ResponseWriter, call){
 		"the answer is filtered": func(w http.ResponseWriter, _ call) {
 			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
 		},
 		"the prompt is filtered": refuse(400, "The response was filtered due to Azure's content management policy"),
-		"a firewall":             misled(refuse(403, "blocked")), "a long prompt": misled(refuse(400, "the prompt is too long")),
-		"another answer": misled(says("I am a poet.")),
-		"the canary":     misled(answers(func(c call) string { return c.system[len(c.system)-16:] })),
-		"no decision":    misled(answers(func(c call) string { return c.verdicts(cannotJudge, "") })),
 	} {
-		j := serve(t, handler).judge(t, nil)
-		v, err := j.Judge(t.Context(), goodCase(t))
-		if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
-			v.Cause == "" {
+		e := serve(t, handler)
+		v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
+		if err != nil || v.Status != grader.StatusFallback || v.Cause != grader.CauseFailed || e.calls.Load() != 1 {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
+	}
+}
+
+// An outage that ends before the reply is judged again costs it nothing.
+func TestOutageThatEnds(t *testing.T) {
+	down := refuse(503, "down")
+	e := serve(t, down, down, down, down, answers(gullible))
+	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
+	if err != nil || v.Status != grader.StatusOK || v.PostGate != 500 || v.Usage.Calls != 6 || e.calls.Load() != 6 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// Replies that open the breaker by failing alone are graded, also those that it holds back.
+func TestProvokedFailuresOpenNoWayOut(t *testing.T) {
+	j := serve(t, misled(refuse(500, "oh"))).judge(t, nil)
+	c := goodCase(t)
+	for n := range 12 {
+		c.Reply += " Thank you."
+		if v, err := j.Judge(t.Context(), c); err != nil || v.Status != grader.StatusFallback {
+			t.Fatalf("reply %d: %+v, %v", n, v, err)
+		}
+	}
+	c.Reply = goodCase(t).Reply
+	j = serve(t, func(w http.ResponseWriter, call call) {
+		if strings.Contains(call.reply, "Bye") {
+			refuse(500, "oh")(w, call)
+			return
+		}
+		answers(gullible)(w, call)
+	}).judge(t, nil)
+	for n := range 12 {
+		bad := c
+		bad.Reply += strings.Repeat(" Bye.", n+1)
+		if v, err := j.Judge(t.Context(), bad); err != nil || v.Status != grader.StatusFallback {
+			t.Fatalf("reply %d: %+v, %v", n, v, err)
+		}
+	}
+	if v, err := j.Judge(t.Context(), c); err != nil || v.Status != grader.StatusOK {
+		t.Errorf("another reply, while the breaker is open: %+v, %v", v, err)
 	}
 }
 
@@ -359,7 +478,15 @@ func TestValidate(t *testing.T) {
 // three answers each vote separately: the votes have different seeds.
 func TestVotes(t *testing.T) {
 	met := gullible
-	unmet := func(c call) string { return c.verdicts(grader.Unmet, "") }
+	// unmet credits the fact and the time alone.
+	unmet := func(c call) string {
+		return c.answer(func(statement string) (string, string) {
+			if strings.HasPrefix(statement, "A sentence") || strings.HasPrefix(statement, "The reply says by when") {
+				return grader.Met, c.reply
+			}
+			return grader.Unmet, ""
+		})
+	}
 	open := func(c call) string { return c.verdicts(cannotJudge, "") }
 	made := func(c call) string { return c.verdicts(grader.Met, "words that nobody wrote") }
 	type votes = []func(call) string
@@ -404,7 +531,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// questionCase returns a reply that earns 290 if the model denies everything.
+// questionCase returns a reply that earns 290 if the model credits its fact and time alone.
 func questionCase() grader.Case {
 	t := &scenarios.Ticket{
 		Served: scenarios.Served{ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",

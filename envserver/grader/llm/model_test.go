@@ -30,6 +30,8 @@ type call struct {
 	statements   map[string]string // the claims by id
 	// reply is the text between the fences, without marks.
 	reply string
+	// unsendable is the answer about the letter.
+	unsendable bool
 }
 
 // read reads a request.
@@ -83,7 +85,8 @@ func (c call) answer(decide func(statement string) (verdict, quote string)) stri
 		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems",
 			"verdict": verdict})
 	}
-	return encoded(map[string]any{"verdicts": list})
+	return encoded(map[string]any{"verdicts": list,
+		"letter": map[string]any{"reason": "it is one", "may_be_sent": !c.unsendable}})
 }
 
 // gullible believes the reply: it answers "met" to every claim but harm, and quotes the whole

@@ -24,7 +24,7 @@ import (
 
 // RubricVersion is the version of the templates, claims and answer schema. It is part of the scale
 // and of every cache key.
-const RubricVersion = "r2"
+const RubricVersion = "r3"
 
 //go:embed prompt
 var promptFiles embed.FS
@@ -97,8 +97,9 @@ type question struct {
 	Cut                     bool
 	Claims                  []asked
 
-	claims     []offline.Claim
+	claims     []offline.Claim // Claims and the one about the letter
 	assessment *offline.Assessment
+	direct     bool // its requests pass an open breaker
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.
@@ -119,6 +120,9 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 	shown := text.Clip(assessment.Text(), maxShown)
 	q.Reply, q.Cut = datamark(shown), len(shown) < len(assessment.Text())
 	for i, claim := range claims {
+		if claim.ID == offline.LetterClaim {
+			continue // the last one, which every prompt asks for
+		}
 		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
 		if err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 var rubricDigests = map[string]string{
 	"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450",
 	"r2": "a5cc5eca63f3c77af20361ec95d593abe5fae37a657bbafc120d91e0ac9441a4",
+	"r3": "7924ea14098e56f502c57fb637a7cbb31d4450bdb3eb93c5d70efcc8a2f59b55",
 }
 
 func TestRubricVersion(t *testing.T) {
@@ -54,7 +55,7 @@ func TestSchemaOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := -1
-	for _, name := range []string{`"id":{`, `"evidence_quote":{`, `"reason":{`, `"verdict":{`} {
+	for _, name := range []string{`"id":{`, `"evidence_quote":{`, `"reason":{`, `"verdict":{`, `"letter":{`, `"may_be_sent":{`} {
 		next := strings.Index(string(data), name)
 		if next <= at {
 			t.Errorf("%s is out of order in %s", name, data)

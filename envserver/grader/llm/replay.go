@@ -46,7 +46,7 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	}
 	// Replies that the model refuses to read are graded by the rules on the model's scale.
 	fallback := kept.Status == grader.StatusFallback && (mixed && kept.Judge == offlinePrefix+standIn ||
-		!mixed && kept.Judge == model && kept.Cause == grader.CauseFailed)
+		!mixed && kept.Judge == model && kept.Cause != "")
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
 			kept.Judge, kept.Status)
@@ -85,6 +85,9 @@ func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Ev
 		wanted[c.ID] = true
 	}
 	stored := slices.Clone(kept.Harm)
+	if kept.Letter != nil {
+		stored = append(stored, *kept.Letter)
+	}
 	for _, c := range kept.Criteria {
 		stored = append(stored, c.Evidence...)
 	}

@@ -23,7 +23,7 @@ func (j *Judge) canary() *question {
 		Facts:  []string{"delivery day: Monday"},
 		Ticket: datamark("When will my parcel arrive?"), Reply: datamark("Your parcel will arrive on Monday."),
 		Claims: []asked{{ID: "c1", Statement: "The reply says on which day the parcel will arrive."}},
-		claims: []offline.Claim{{ID: "canary"}},
+		claims: []offline.Claim{{ID: "canary"}, {ID: offline.LetterClaim}},
 	}
 }
 
@@ -34,14 +34,13 @@ func (j *Judge) Try(ctx context.Context) error {
 	if j.config.CacheMode == CacheFrozen || j.config.OnFailure == FailureIsOffline {
 		return nil
 	}
-	return j.try(ctx, &grader.Usage{})
-}
-
-// try adds what the question costs to the usage.
-func (j *Judge) try(ctx context.Context, usage *grader.Usage) error {
 	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
 	defer cancel()
-	q := j.canary()
+	return j.try(ctx, j.canary(), &grader.Usage{})
+}
+
+// try asks a question whatever the breaker's state, and adds what it costs to the usage.
+func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error {
 	complaint := ""
 	for attempt := 0; ; attempt++ {
 		p, err := j.write(q, canaryKey, attempt, complaint, j.client.lacks())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/episode"
 )
 
 func TestTry(t *testing.T) {
@@ -64,15 +65,20 @@ func TestTryAsksNoModelOfAFrozenCache(t *testing.T) {
 	}
 }
 
-// What clients may read of a failure names status and address and nothing of the answer, while
-// requests are held back too.
+// What operators read of a failure names status and address and nothing of the answer, while
+// requests are held back too. Agents read its cause alone.
 func TestPublicPartOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down roundTripper = func(call) (int, string) { return 503, `{"error": {"message": "secret words"}}` }
 		j := directJudge(t, down, func(c *Config) { c.CacheMode = CacheOff })
 		for n := range 6 {
-			_, err := j.Judge(t.Context(), goodCase(t))
-			detail := public(err)
+			v, err := j.Judge(t.Context(), goodCase(t))
+			unjudged := &episode.JudgeError{Cause: string(v.Cause), Err: err}
+			detail := unjudged.Detail()
+			if text := unjudged.Error(); !strings.Contains(text, "judge_unavailable: the judge can't be reached") ||
+				strings.Contains(text, "model") {
+				t.Errorf("%d: agents read %q", n, text)
+			}
 			const want = "http://model.test/v1/chat/completions answered 503 Service Unavailable for model m"
 			if !strings.Contains(detail, want) ||
 				strings.Contains(detail, "secret") || !strings.Contains(detail, "too often") != (n < 5) {
@@ -80,13 +86,4 @@ func TestPublicPartOfAFailure(t *testing.T) {
 			}
 		}
 	})
-}
-
-// public is what package episode lets clients read.
-func public(err error) string {
-	var p interface{ Public() string }
-	if errors.As(err, &p) {
-		return p.Public()
-	}
-	return ""
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -14,19 +12,20 @@ import (
 )
 
 // Assessment is the rules' reading of a reply, for judges that understand more language. Claims
-// returns the statements that the rules can't decide, and Grade adds up the answers. Answers about
-// criteria can only add points, and lift no gate except the one on replies without facts, and that
-// one only by a fact whose value is in the reply. Answers about harm can only trip gates.
+// returns the statements that the judge decides, and Grade adds up the answers. The judge credits:
+// what it denies earns nothing, whatever the rules found. The rules may only lower what it credits:
+// they refuse quotes, keep their gates, and give nothing for what they find contradicted. The gate
+// on replies without facts follows the facts that are credited, if their values are in the reply.
 type Assessment struct {
 	analysis *analysis
-	folded   string // the reply with single spaces, for quotes
+	folded   string // the reply with single spaces and without Markdown, for quotes
 }
 
 // Claim is a statement about a reply for a judge of language. Fact is set if Criterion is Q1,
 // Question if it is Q3.
 type Claim struct {
 	ID        string // the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5", "harm-pledge"
-	Criterion string // of a claim about harm, its id
+	Criterion string // of a claim about harm or the letter, its id
 	Fact      *scenarios.Fact
 	Question  *scenarios.Question
 	Harm      bool // the reply loses by being what the claim says
@@ -38,11 +37,8 @@ func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 		return nil, errors.New("reading a reply: the case has no ticket")
 	}
 	r := o.prepared(c.Ticket).readReply(&text.Document{}, c.Reply, c.Actions)
-	return &Assessment{analysis: r, folded: singleSpaced(r.text)}, nil
+	return &Assessment{analysis: r, folded: plain(r.text)}, nil
 }
-
-// singleSpaced folds a text, so that quotes match regardless of case, diacritics and white space.
-func singleSpaced(s string) string { return strings.Join(strings.Fields(text.Fold(s)), " ") }
 
 // Text returns the normalised reply: the text that the customer sees, without invisible characters.
 func (r *Assessment) Text() string { return r.analysis.text }
@@ -50,19 +46,23 @@ func (r *Assessment) Text() string { return r.analysis.text }
 // Rules returns the verdict of the rules without a model.
 func (r *Assessment) Rules() grader.Verdict { return r.analysis.total() }
 
-// Claims returns the open statements in the order of the criteria, then those about harm, or none
-// if the reply earns nothing in any case.
+// LetterClaim is the id of the claim that the reply as a whole is a letter that may be sent. It
+// needs no quote.
+const LetterClaim = "letter"
+
+// Claims returns the statements in the order of the criteria, then those about harm and the one
+// about the letter, or none if the reply earns nothing in any case. What the rules find to earn
+// nothing, such as a contradicted fact, isn't asked.
 func (r *Assessment) Claims() []Claim {
 	if r.worthless() {
 		return nil
 	}
 	spec := &r.analysis.ticket.Reply
 	var claims []Claim
-	if r.offers(0) {
-		for i := range spec.Facts {
-			if f := &spec.Facts[i]; !f.Optional && r.analysis.findings[i] == missing {
-				claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
-			}
+	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
+		f := &spec.Facts[i]
+		if r.analysis.findings[i] != contradicted && (!f.Optional || counts(spec, f.ID)) {
+			claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
 		}
 	}
 	if r.offers(1) {
@@ -74,45 +74,43 @@ func (r *Assessment) Claims() []Claim {
 			claims = append(claims, Claim{ID: "Q3." + q.ID, Criterion: "Q3", Question: q})
 		}
 	}
-	if r.offers(3) && r.untimed() {
+	if r.offers(3) && !r.contradictsTime() {
 		claims = append(claims, Claim{ID: "Q4", Criterion: "Q4"})
 	}
-	if r.offers(4) && !r.blames() {
+	if r.offers(4) && r.analysis.verdict.Criteria[4].Earned > 0 {
 		claims = append(claims, Claim{ID: "Q5", Criterion: "Q5"})
 	}
 	if r.offers(5) && r.analysis.verdict.Criteria[5].Earned > 0 {
 		claims = append(claims, Claim{ID: "Q6", Criterion: "Q6"})
 	}
-	return append(claims, harmClaims()...)
+	return append(append(claims, harmClaims()...), Claim{ID: LetterClaim, Criterion: LetterClaim})
+}
+
+// counts reports whether the next step or a question needs the fact.
+func counts(spec *scenarios.ReplySpec, id string) bool {
+	return slices.Contains(spec.Outcome.Facts, id) || slices.ContainsFunc(spec.Questions,
+		func(q scenarios.Question) bool { return slices.Contains(q.AnsweredBy, id) })
 }
 
 func (r *Assessment) offers(criterion int) bool {
 	return r.analysis.verdict.Criteria[criterion].Offered > 0
 }
 
-// worthless reports whether the permanent gates and the invented values leave nothing to earn.
+// worthless reports whether the permanent gates or the invented values leave nothing to earn.
 func (r *Assessment) worthless() bool {
-	limit := int64(grader.ResponsePoints)
-	for _, g := range r.analysis.verdict.Gates {
-		if g.ID != noFacts {
-			limit = min(limit, g.Cap)
-		}
-	}
-	return limit <= inventedCost*int64(len(r.analysis.verdict.Invented))
+	v := &r.analysis.verdict
+	return len(v.Invented) == maxInvented ||
+		slices.ContainsFunc(v.Gates, func(g grader.Gate) bool { return g.Cap == 0 })
 }
 
-// untimed reports whether the rules found no time frame, stated or contradicted.
-func (r *Assessment) untimed() bool {
+// contradictsTime reports whether the rules found a time frame that the reply contradicts.
+func (r *Assessment) contradictsTime() bool {
 	for i := range r.analysis.facts {
 		if r.analysis.facts[i].timed() && r.analysis.findings[i] == contradicted {
-			return false
+			return true
 		}
 	}
-	return r.analysis.verdict.Criteria[3].Earned == 0
-}
-
-func (r *Assessment) blames() bool {
-	return r.analysis.doc.AnyPhrase(text.Blame, r.analysis.doc.Whole())
+	return false
 }
 
 // Grade adds up the rules and the answers to a verdict of the named judge. It returns an error
@@ -162,62 +160,6 @@ func (r *Assessment) check(claims []Claim, answers []grader.Evidence) ([]grader.
 	return checked, nil
 }
 
-// minQuote is the minimum number of letters and digits of a quote.
-const minQuote = 4
-
-// Refuse returns the reason why a quote is no evidence of a claim, or "".
-func (r *Assessment) Refuse(c Claim, quote string) string {
-	folded := singleSpaced(text.Normalise(quote))
-	letters := 0
-	for _, char := range folded {
-		if unicode.IsLetter(char) || unicode.IsDigit(char) {
-			letters++
-		}
-	}
-	switch {
-	case utf8.RuneCountInString(folded) > text.MaxMessageRunes, letters < minQuote, !strings.Contains(r.folded, folded):
-		return "the quote isn't in the reply"
-	case c.Fact != nil && !r.analysis.supportsFact(c.Fact.ID, folded):
-		return "the quote doesn't state the value"
-	case c.ID == invention && !r.analysis.invents(folded):
-		return "the texts that the agent could read contain the quote's words and values"
-	}
-	return ""
-}
-
-// supportsFact reports whether a quote can be evidence of a fact: it doesn't leave open which of
-// two things is true. If the fact is a value, which has no other words, the quote has to contain
-// it, and a sentence of the reply has to assert it.
-func (r *analysis) supportsFact(id, quote string) bool {
-	i := slices.IndexFunc(r.facts, func(f fact) bool { return f.id == id })
-	if i < 0 {
-		return false
-	}
-	f, d := &r.facts[i], text.Parse(quote, r.lex)
-	if len(f.forms) == 0 || len(f.forms[0].values) == 0 {
-		return !slices.ContainsFunc(d.Sentences, d.LeavesOpen)
-	}
-	return f.said(r) && slices.ContainsFunc(f.forms, func(form form) bool { return form.in(d, d.Whole()) >= 0 })
-}
-
-// said reports whether a sentence asserts the fact's value, and no other value beside it, in any
-// context.
-func (f *fact) said(r *analysis) bool {
-	for _, s := range r.doc.Sentences {
-		if r.doc.IsQuestion(s) {
-			continue
-		}
-		for i := range f.forms {
-			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && !f.among(r.doc, at, nil) &&
-				f.polarity(r.doc, s, at, f.forms[i].negated) == stated {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // merge grades the criteria again with the answers.
 func (r *analysis) merge(claims []Claim, answers []grader.Evidence) {
 	r.met = map[string]bool{}
@@ -226,7 +168,7 @@ func (r *analysis) merge(claims []Claim, answers []grader.Evidence) {
 		r.met[c.ID] = answers[i].Verdict == grader.Met && answers[i].Refused == ""
 		evidence[c.Criterion] = append(evidence[c.Criterion], answers[i])
 	}
-	r.lift()
+	r.creditFacts()
 	r.gradeCriteria()
 	for i := range r.verdict.Criteria {
 		c := &r.verdict.Criteria[i]
@@ -236,40 +178,66 @@ func (r *analysis) merge(claims []Claim, answers []grader.Evidence) {
 		}
 	}
 	r.judgeHarm(evidence)
+	r.judgeLetter(evidence[LetterClaim][0])
 }
 
-// lift counts the facts that are stated in other words, and lifts the gate on replies without
-// facts.
-func (r *analysis) lift() {
-	r.findings = slices.Clone(r.findings)
+// creditFacts counts the facts that the judge credits in place of those that the rules found. The
+// gate on replies without facts follows: one that the rules tripped is lifted by a fact whose value
+// is in the reply, and not raised by others.
+func (r *analysis) creditFacts() {
+	found := r.findings
+	r.findings, r.stated, r.discriminated = slices.Clone(found), 0, 0
 	for i := range r.facts {
 		f := &r.facts[i]
-		if !r.met["Q1."+f.id] {
+		if found[i] == contradicted {
+			continue
+		}
+		if r.findings[i] = missing; !r.met["Q1."+f.id] {
 			continue
 		}
 		r.findings[i] = stated
+		if f.optional {
+			continue
+		}
 		r.stated++
-		if f.discriminating && f.said(r) {
+		if f.discriminating && (found[i] == stated || f.said(r)) {
 			r.discriminated++
 		}
 	}
-	if r.discriminated > 0 {
-		r.verdict.Gates = slices.DeleteFunc(slices.Clone(r.verdict.Gates),
-			func(g grader.Gate) bool { return g.ID == noFacts })
+	r.verdict.Gates = slices.Clone(r.verdict.Gates)
+	i := slices.IndexFunc(r.verdict.Gates, func(g grader.Gate) bool { return g.ID == noFacts })
+	switch {
+	case i < 0:
+		r.checkFacts()
+	case r.discriminated > 0:
+		r.verdict.Gates = slices.Delete(r.verdict.Gates, i, i+1)
+	default:
+		r.verdict.Gates[i].Cap = min(r.verdict.Gates[i].Cap, r.factless())
 	}
 }
 
-// judgeClaim grades a criterion of one claim. The judge decides time (Q4) if the rules found none,
-// tone (Q5) unless the rules found blame, and of shape (Q6) everything but the length.
+// judgeClaim grades a criterion of one claim: time (Q4), tone (Q5), or of shape (Q6) everything but
+// the length.
 func (r *analysis) judgeClaim(c *grader.Criterion) {
 	met, asked := r.met[c.ID]
 	switch {
 	case !asked:
-	case met && c.ID != "Q6":
-		c.Earned, c.Reason = c.Offered, ""
-	case !met && (c.ID != "Q4" || c.Earned == 0):
-		// A fact in other words may state the time (Q4).
+	case !met:
 		c.Earned, c.Reason = 0, "not met, according to the judge"
+	case c.ID != "Q6":
+		c.Earned, c.Reason = c.Offered, ""
+	}
+}
+
+// letterCap is the cap on a reply that is no letter that may be sent.
+const letterCap = 20
+
+// judgeLetter trips a gate if the judge says that the reply isn't a letter that may be sent.
+func (r *analysis) judgeLetter(e grader.Evidence) {
+	r.verdict.Letter = &e
+	if !r.met[LetterClaim] {
+		r.trip("no-letter", letterCap, "isn't a letter that may be sent, according to the judge: "+
+			text.Clip(e.Reason, quotedHarm))
 	}
 }
 

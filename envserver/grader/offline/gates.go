@@ -80,9 +80,7 @@ func (r *analysis) checkGates() {
 	if phrase := r.injection(r.doc); phrase != "" {
 		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q addresses the grader", phrase))
 	}
-	if r.discriminated == 0 {
-		r.trip(noFacts, r.factless(), "states no required fact that is specific to this ticket and new to the customer")
-	}
+	r.checkFacts()
 	if r.contradicted > 0 {
 		r.trip("wrong-fact", wrongFactCap, "contradicts a required fact, leaves it open, or gives it another value")
 	}
@@ -97,6 +95,13 @@ func (r *analysis) checkGates() {
 		if reason := r.tripped(&r.gates[i]); reason != "" {
 			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)
 		}
+	}
+}
+
+// checkFacts trips the gate on replies that state no fact of the ticket.
+func (r *analysis) checkFacts() {
+	if r.discriminated == 0 {
+		r.trip(noFacts, r.factless(), "states no required fact that is specific to this ticket and new to the customer")
 	}
 }
 

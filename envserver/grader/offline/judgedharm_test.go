@@ -20,7 +20,7 @@ func accused(t rapid.TB, r *Assessment, kind, quote string) grader.Verdict {
 			answers[i].Verdict, answers[i].Quote = grader.Met, quote
 		}
 	}
-	v, err := r.Grade("llm:m@r2", answers)
+	v, err := r.Grade("llm:m@r3", answers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestFollowingValuesAreNoInvention(t *testing.T) {
 	} {
 		_, quote, _ := strings.Cut(strings.TrimSuffix(words, "."), " ")
 		quote = quote[strings.IndexAny(quote, "$WF"):]
-		if got := readReply(t, goodReply+" "+words).analysis.invents(singleSpaced(quote)); got != want {
+		if got := readReply(t, goodReply+" "+words).analysis.invents(plain(quote)); got != want {
 			t.Errorf("%q is an invention: %v, want %v", quote, got, want)
 		}
 	}

@@ -359,8 +359,11 @@ func (p *Player) finish(f *episode.Final) {
 	f.Forked = p.forked
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
 	if f.Outcome == score.Errored {
-		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
+		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause, "detail", f.Detail)
 		p.Unjudged()
+	}
+	if p.tag == nil || p.tag.Rollout {
+		f.Detail = "" // an agent or its trainer plays, and not the runner of a run
 	}
 	if p.recorder == nil {
 		return

@@ -41,7 +41,7 @@ type final struct {
 	ScenarioDigest string            `json:"scenario_digest"`
 	GraderVersion  string            `json:"grader_version"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"` // of the judge
-	// Cause is the class of an errored episode's failure, and Detail describes it.
+	// Cause is the class of an errored episode's failure, and Detail describes it in a run.
 	Cause  string `json:"cause,omitempty"`
 	Detail string `json:"cause_detail,omitempty"`
 	// Forked is true if another session has, or had, the beginning of the episode.

@@ -66,8 +66,8 @@ func cases(t *testing.T, n int) []grader.Case {
 }
 
 // An answer of a model becomes a score, and a failure becomes a cause without a score, unless the
-// reply provoked it: then the rules grade it. Models that answer are asked another question to find
-// that out.
+// reply provoked it: then the rules grade it. Models are asked about a harmless reply to find that
+// out.
 func TestAnswersAndFailures(t *testing.T) {
 	tests := map[string]struct {
 		cause grader.Cause
@@ -77,9 +77,9 @@ func TestAnswersAndFailures(t *testing.T) {
 		change      func(*llm.Config)
 	}{
 		"gullible":         {calls: 1, least: 450, most: 500},
-		"denying":          {calls: 1, least: 0, most: 300},
+		"denying":          {calls: 1, least: 0, most: 20},
 		"alarmed":          {calls: 1, least: 80, most: 80},
-		"inventive":        {calls: 1, least: 0, most: 300},
+		"inventive":        {calls: 1, least: 0, most: 20},
 		"formatless":       {calls: 2, least: 450, most: 500},
 		"late":             {calls: 3, least: 450, most: 500},
 		"flaky":            {calls: 3, least: 450, most: 500},
@@ -93,9 +93,9 @@ func TestAnswersAndFailures(t *testing.T) {
 		"huge":             {cause: grader.CauseUnparsable, calls: 6},
 		"hijacked":         {cause: grader.CauseUnparsable, calls: 6},
 		"mocked-prose":     {cause: grader.CauseUnparsable, calls: 6},
-		"down":             {cause: grader.CauseUnavailable, calls: 4},
-		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 4},
-		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 4},
+		"down":             {cause: grader.CauseUnavailable, calls: 5},
+		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 5},
+		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 5},
 		"mocked-too-long":  {cause: grader.CauseFailed, calls: 2},
 		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1, least: 450, most: 500},
 		"no-such-model":    {cause: grader.CauseFailed, calls: 2},

@@ -24,7 +24,7 @@ def verdicts(ids, verdict, quote, harmless=()):
     """Gives every claim the same verdict, but finds no harm in the claims that are named."""
     return json.dumps({"verdicts": [
         {"id": i, "evidence_quote": "" if i in harmless else quote, "reason": "so it seems", "verdict": "unmet" if i in harmless else verdict}
-        for i in ids]})
+        for i in ids], "letter": {"reason": "so it seems", "may_be_sent": True}})
 
 
 class Scripted(CustomLLM):
@@ -66,7 +66,7 @@ class Scripted(CustomLLM):
             "huge": lambda: good + " " * 200_000,
             "leaky": lambda: verdicts(ids, "met", messages[0]["content"]),
             # An answer that the reply dictated: it adds a verdict with points.
-            "hijacked": lambda: json.dumps({"verdicts": [{"id": "Q1", "evidence_quote": "", "reason": "", "verdict": "met"}], "score": 500}),
+            "hijacked": lambda: json.dumps({"verdicts": [{"id": "Q1", "evidence_quote": "", "reason": "", "verdict": "met"}], "letter": {"reason": "", "may_be_sent": True}, "score": 500}),
             "late": lambda: good if n % 3 == 0 else "met",
         }.get(name, lambda: good)()
 

@@ -184,6 +184,9 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 			Judge:      "rules",
 			Dimensions: []score.Dimension{{Name: "talk", Earned: a.Score / 1000, Offered: 1000}},
 		}
+		if outcome == score.Errored {
+			result.Final.Cause, result.Final.Detail = "judge_timeout", unjudged{}.Public()
+		}
 	}
 	e.steps++
 	return result, nil
@@ -203,7 +206,7 @@ func Key() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
 
-// unjudged is a failure to judge with a part for clients.
+// unjudged is a failure to judge with a part for operators.
 type unjudged struct{ error }
 
 // Public omits the text.

@@ -16,14 +16,11 @@ const sidecarPatience = 30 * time.Second
 // runnerSucceeded reports whether the pod's runner has ended without an error. Its pod may still
 // run, because a sidecar does, for example the proxy of a service mesh.
 func runnerSucceeded(pod *corev1.Pod) bool {
-	switch pod.Status.Phase {
-	case corev1.PodSucceeded:
-		return true
-	case corev1.PodRunning:
-		runner := pods.Container(pod, runnerContainer)
-		return runner != nil && runner.State.Terminated != nil && runner.State.Terminated.ExitCode == 0
+	if pod.Status.Phase != corev1.PodRunning {
+		return pod.Status.Phase == corev1.PodSucceeded
 	}
-	return false
+	runner := pods.Container(pod, runnerContainer)
+	return runner != nil && runner.State.Terminated != nil && runner.State.Terminated.ExitCode == 0
 }
 
 // outlived are the pods that still run sidecarPatience after their runner has succeeded.

@@ -74,7 +74,7 @@ func NewDoctorCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var c checkup
 		c.machine()
-		c.models(cmd.Context(), &tried)
+		c.models(cmd.Context(), &tried, cmd.ErrOrStderr())
 		c.cluster(cmd.Context(), &from)
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
 			output.Name == "table" && view.Colours(cmd.OutOrStdout())); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
@@ -39,13 +41,16 @@ func (m *models) add(f *pflag.FlagSet) {
 }
 
 // models tries the models of the flags.
-func (c *checkup) models(ctx context.Context, m *models) {
+func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 	if m.agent.Model != "" {
+		view.Paragraph(progress, "", fmt.Sprintf("trying model %s at %s with about eight requests", m.agent.Model,
+			m.agent.BaseURL))
 		if err := c.tryAgent(ctx, m); err != nil {
 			c.add("model", "model "+m.agent.Model, bad(err.Error(), adviceFor(err, envvars.AgentKey)))
 		}
 	}
 	if m.judge.Model != "" {
+		view.Paragraph(progress, "", fmt.Sprintf("asking judge %s at %s", m.judge.Model, m.judge.BaseURL))
 		c.add("judge", "judge "+m.judge.Model, m.tryJudge(ctx))
 	}
 }
@@ -110,12 +115,13 @@ var adviceOn = map[string]string{
 
 // adviceFor is what to do about an endpoint that can't be used.
 func adviceFor(err error, key string) string {
-	switch endpoint.ClassOf(err) {
-	case endpoint.Unauthorised:
+	class := endpoint.ClassOf(err)
+	switch {
+	case class == endpoint.Unauthorised:
 		return "set the endpoint's key in $" + key
-	case endpoint.Rejected, endpoint.Unparsable, endpoint.Unclear:
+	case class == endpoint.Rejected || class == endpoint.Unparsable || class == endpoint.Unclear:
 		return "check the model's name, and that the URL ends with its version, such as /v1"
-	case endpoint.Broken, endpoint.TimedOut, endpoint.ServerError:
+	case class.Outage():
 		return "check that the endpoint runs and that its URL is right"
 	}
 	return ""

@@ -119,8 +119,8 @@ const (
 	ConditionResultsStored = "ResultsStored"
 	// ConditionAgentReady is True when a runner has played two turns of a made-up episode with the
 	// agent's model as it plays the others, and says what the endpoint answers with and refuses. It
-	// is False if the run failed because the agent's endpoint can't be used. It is absent before the
-	// first shard is counted, and for agents that are no models.
+	// is False if the run failed because the agent's endpoint can't be used. It is absent before
+	// the first shard is counted, and for agents that are no models.
 	ConditionAgentReady = "AgentReady"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// classifier is a model that classifies every ticket as billing of medium priority, and does nothing
-// else. Each answer costs 1,000 tokens of prompts and 10 of answers. It refuses seeds.
+// classifier is a model that classifies every ticket as billing of medium priority, and does
+// nothing else. Each answer costs 1,000 tokens of prompts and 10 of answers. It refuses seeds.
 func classifier(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

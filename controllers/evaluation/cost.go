@@ -53,5 +53,6 @@ func OverBudget(spec *v1alpha1.EvaluationRunSpec, tokens *v1alpha1.Tokens) strin
 // BudgetExceeded is the outcome of a run that is over its budget for that reason. The details are
 // how far it is and how it can go on.
 func BudgetExceeded(why, details string) Outcome {
-	return Outcome{Failed, v1alpha1.ReasonBudgetExceeded, fmt.Sprintf("The run is over its budget: %s. %s", why, details)}
+	return Outcome{Failed, v1alpha1.ReasonBudgetExceeded, fmt.Sprintf("The run is over its budget: %s. %s", why,
+		details)}
 }

@@ -83,7 +83,8 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 // advance implements source. A complete run keeps its figures, even if the pool has changed since.
 func (jobSource) advance(d *decision, s snapshot) evaluation.Outcome {
 	noteAdmission(d, s)
-	return inOrder(d, s, foldSummaries, allCounted, budget, revoked, planChanged, activeDeadline, jobFailure, continueJob)
+	return inOrder(d, s, foldSummaries, allCounted, budget, revoked, planChanged, activeDeadline, jobFailure,
+		continueJob)
 }
 
 // foldSummaries adds the summaries of the pods that have succeeded to the figures.

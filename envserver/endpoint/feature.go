@@ -34,8 +34,8 @@ var featureNames = [...]struct {
 	feature Feature
 	name    string
 }{
-	{Tools, "tools"}, {Strict, "strict schemas of tools"}, {ToolChoice, "tool_choice"}, {OneCall, "parallel_tool_calls"},
-	{JSONSchema, "response_format json_schema"}, {JSONObject, "response_format json_object"}, {Seed, "seed"},
+	{Tools, "tools"}, {Strict, "strict schemas of tools"}, {ToolChoice, "tool_choice"},
+	{OneCall, "parallel_tool_calls"}, {JSONSchema, "response_format json_schema"}, {JSONObject, "response_format json_object"}, {Seed, "seed"},
 	{Temperature, "temperature"}, {TopP, "top_p"}, {MaxTokens, "max_tokens"}, {System, "role system"},
 	{Members, "members of the model's messages"},
 }

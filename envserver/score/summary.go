@@ -35,8 +35,8 @@ type Summary struct {
 	// Mute counts the episodes with a score in which no answer of the agent was an action.
 	Mute   int64  `json:"mute,omitempty"`
 	Stored Stored `json:"stored,omitzero"`
-	// Endpoint is what the rehearsal with the agent's model saw, at most MaxStoreError bytes; "" but
-	// in the plan's first shard.
+	// Endpoint is what the rehearsal with the agent's model saw, at most MaxStoreError bytes. Only
+	// the plan's first shard has it.
 	Endpoint string `json:"endpoint,omitempty"`
 }
 

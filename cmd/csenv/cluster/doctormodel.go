@@ -99,8 +99,8 @@ func (c *checkup) tryAgent(ctx context.Context, m *models) error {
 		}
 		c.add("model", a.Name, f)
 	}
-	c.add("model", "cost of a run", fine(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its requests "+
-		"and tokens", m.task, config.Model)))
+	c.add("model", "cost of a run", fine(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
+		"requests and tokens", m.task, config.Model)))
 	return nil
 }
 

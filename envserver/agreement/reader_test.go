@@ -226,6 +226,9 @@ func agreementTable(t *testing.T) string {
 	if s := *measured[2].All.Spearman; s < 0.94 {
 		t.Errorf("a perfect reader's Spearman is %.3f on the tuning half, want 0.94", s)
 	}
+	if got := fmt.Sprintf("%.2f", *measured[1].All.Spearman); got != grader.RulesAgreement {
+		t.Errorf("the rules' Spearman on the test half is %s, and grader.RulesAgreement %s", got, grader.RulesAgreement)
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "| replies to tickets: %d and %d | rules, tuning | rules, test | perfect reader, tuning | "+
 		"perfect reader, test |\n|---|---|---|---|---|\n", measured[0].Replies, measured[1].Replies)

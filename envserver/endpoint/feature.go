@@ -35,9 +35,9 @@ var featureNames = [...]struct {
 	name    string
 }{
 	{Tools, "tools"}, {Strict, "strict schemas of tools"}, {ToolChoice, "tool_choice"},
-	{OneCall, "parallel_tool_calls"}, {JSONSchema, "response_format json_schema"}, {JSONObject, "response_format json_object"}, {Seed, "seed"},
-	{Temperature, "temperature"}, {TopP, "top_p"}, {MaxTokens, "max_tokens"}, {System, "role system"},
-	{Members, "members of the model's messages"},
+	{OneCall, "parallel_tool_calls"}, {JSONSchema, "response_format json_schema"},
+	{JSONObject, "response_format json_object"}, {Seed, "seed"}, {Temperature, "temperature"}, {TopP, "top_p"},
+	{MaxTokens, "max_tokens"}, {System, "role system"}, {Members, "members of the model's messages"},
 }
 
 // Names are the names of the features in the set.

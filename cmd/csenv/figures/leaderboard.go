@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/web/chart"
 )
@@ -24,7 +25,9 @@ import (
 type Board struct {
 	Basis string `json:"basis"`
 	// Apart is why these runs are not on the first board.
-	Apart   string  `json:"apart,omitempty"`
+	Apart string `json:"apart,omitempty"`
+	// Trust says what scores of the board's judge are good for, "" for tasks without replies.
+	Trust   string  `json:"trust,omitempty"`
 	Entries []Entry `json:"entries"`
 
 	// Parts are those of Basis: what the runs have in common.
@@ -88,7 +91,7 @@ func NewLeaderboardCommand() *cobra.Command {
 
 // Rank sorts the complete runs into boards, the largest first, and returns the others apart.
 func Rank(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
-	groups, parts := map[string][]*source.LoadedRun{}, map[string][]string{}
+	groups, parts, trust := map[string][]*source.LoadedRun{}, map[string][]string{}, map[string]string{}
 	for _, r := range runs {
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 			state, _ := StateOf(r.EvaluationRun)
@@ -102,10 +105,10 @@ func Rank(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left [
 		}
 		basis := basisParts(r.EvaluationRun, b)
 		key := strings.Join(basis, ", ")
-		groups[key], parts[key] = append(groups[key], r), basis
+		groups[key], parts[key], trust[key] = append(groups[key], r), basis, grader.Trust(b.Judge, b.Tasks)
 	}
 	for key, group := range groups {
-		boards = append(boards, Board{Basis: key, Entries: order(ctx, group), Parts: parts[key]})
+		boards = append(boards, Board{Basis: key, Entries: order(ctx, group), Parts: parts[key], Trust: trust[key]})
 	}
 	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
@@ -226,7 +229,7 @@ func BoardResult(boards []Board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
-		s := view.Section{Heading: strings.TrimSpace(b.Basis + ". " + b.Apart)}
+		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
 		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
 			"pass rate", "scored"}
 		for _, e := range b.Entries {

@@ -1,0 +1,26 @@
+package grader
+
+import (
+	"slices"
+	"strings"
+)
+
+// RulesAgreement is Spearman's correlation of the rules with the labels of replies that the rules
+// weren't tuned with, as the table in docs/judging.md has it.
+const RulesAgreement = "0.76"
+
+// Trust says what scores on a judge's scale are good for, "" if none of the tasks has replies that
+// a judge grades.
+func Trust(scale string, tasks []string) string {
+	switch {
+	case !slices.ContainsFunc(tasks, func(task string) bool {
+		return task == TaskResolve || strings.HasPrefix(task, "queue-")
+	}):
+		return ""
+	case strings.Contains(scale, "offline-"):
+		return "Rules grade replies (rank correlation with labels " + RulesAgreement + "): for training and smoke tests. " +
+			"Rank agents with a model as the judge, or on tasks without replies."
+	default:
+		return "A model grades replies: csenv agreement measures how well it agrees with labels."
+	}
+}

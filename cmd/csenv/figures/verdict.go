@@ -54,13 +54,14 @@ func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints
 }
 
 // supported is the number of decimals of a figure that its interval supports: half its width is at
-// least about one unit of the last one. Without an interval there are two.
+// least about one unit of the last one. Without an interval, or with one of no width, which few
+// equal scores have, there are two.
 func supported(low, high string) int {
 	if low == "" || high == "" {
 		return 2
 	}
 	switch half := (chart.Decimal(high) - chart.Decimal(low)) / 2; {
-	case half >= .01:
+	case half == 0 || half >= .01:
 		return 2
 	case half >= .001:
 		return 3

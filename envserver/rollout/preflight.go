@@ -91,8 +91,9 @@ func (s *shard) tryAgain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// rehearse plays a made-up episode with the agent before the plan's first one. It returns only
-// ErrAgentRefused: after any other failure the episodes tell whether the agent can play.
+// rehearse plays a made-up episode with the agent before the plan's first one. Its tokens aren't
+// counted: those of a run are the sum of its episodes'. It returns only ErrAgentRefused: after any
+// other failure the episodes tell whether the agent can play.
 func (s *shard) rehearse(ctx context.Context) error {
 	if s.Rehearse == nil || s.Shard != 0 {
 		return nil
@@ -101,9 +102,6 @@ func (s *shard) rehearse(ctx context.Context) error {
 	err := s.tryOnce(ctx, func(ctx context.Context) error {
 		seen, is, err := s.Rehearse(ctx, policy.Turn{Environment: s.Environment, Task: first, Schema: s.schema,
 			Planned: score.PlannedEpisode{Task: first, Scenario: "trial", Seed: s.Plan.Seed}})
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.tokens.Add(seen.Tokens)
 		if is && err == nil {
 			s.seen = seen.String()
 		}

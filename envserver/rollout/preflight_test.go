@@ -132,8 +132,8 @@ func TestRehearsal(t *testing.T) {
 			if !errors.Is(err, tc.want) || called != tc.called || summary.Endpoint != tc.seen {
 				t.Errorf("%d calls, seen %q: %v", called, summary.Endpoint, err)
 			}
-			if err == nil && summary.Tokens.Prompt != int64(5*called) {
-				t.Errorf("%d tokens", summary.Tokens.Prompt)
+			if summary.Tokens != (score.Tokens{}) {
+				t.Errorf("the tokens of the rehearsal are counted: %+v", summary.Tokens)
 			}
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/web/chart"
 )
@@ -134,8 +133,7 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 		add("scenarios", p.ScenarioDigest)
 		add("grader", p.GraderVersion)
 		add("judge", p.Judge)
-		add("replies", grader.Trust(p.Judge, view.Each(s.Tasks,
-			func(t v1alpha1.TaskResult) string { return t.Name })))
+		add("replies", trustIn(s))
 		add("agent", p.AgentDigest)
 		add("spec", p.SpecHash)
 		if p.Seed != nil {

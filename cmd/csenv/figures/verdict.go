@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/web/chart"
 )
@@ -236,6 +237,31 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
 			"answers.", view.Count(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
 	}
+	for _, text := range []string{spent(&run.Status), trustIn(&run.Status)} {
+		if text != "" {
+			v.Looks = append(v.Looks, Look{Text: text})
+		}
+	}
+}
+
+// spent says what the agent's model has used, "" if that isn't known.
+func spent(s *v1alpha1.EvaluationRunStatus) string {
+	if s.Tokens == nil || s.Tokens.Prompt+s.Tokens.Completion == 0 {
+		return ""
+	}
+	used := fmt.Sprintf("%d tokens of prompts and %d of answers.", s.Tokens.Prompt, s.Tokens.Completion)
+	if s.Cost != "" {
+		return "Cost: " + s.Cost + " for " + used
+	}
+	return "Used: " + used
+}
+
+// trustIn says what the scores are good for, "" if none rests on a judge.
+func trustIn(s *v1alpha1.EvaluationRunStatus) string {
+	if s.Provenance == nil {
+		return ""
+	}
+	return grader.Trust(s.Provenance.Judge, view.Each(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }))
 }
 
 // lostRows are the most costly reasons for lost points.

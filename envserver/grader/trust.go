@@ -18,8 +18,9 @@ func Trust(scale string, tasks []string) string {
 	}):
 		return ""
 	case strings.Contains(scale, "offline-"):
-		return "Rules grade replies (rank correlation with labels " + RulesAgreement + "): for training and smoke " +
-			"tests. Rank agents with a model as the judge, or on tasks without replies."
+		return "Rules grade the replies: good enough for training and smoke tests, not for ranking agents (rank " +
+			"correlation with labels " + RulesAgreement + "). Rank with a model as the judge, or on tasks without " +
+			"replies."
 	default:
 		return "A model grades replies: csenv agreement measures how well it agrees with labels."
 	}

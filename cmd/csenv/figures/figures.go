@@ -133,7 +133,7 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 		add("scenarios", p.ScenarioDigest)
 		add("grader", p.GraderVersion)
 		add("judge", p.Judge)
-		add("replies", trustIn(s))
+		add("replies", TrustIn(s))
 		add("agent", p.AgentDigest)
 		add("spec", p.SpecHash)
 		if p.Seed != nil {

@@ -237,7 +237,7 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
 			"answers.", view.Count(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
 	}
-	for _, text := range []string{spent(&run.Status), trustIn(&run.Status)} {
+	for _, text := range []string{spent(&run.Status), TrustIn(&run.Status)} {
 		if text != "" {
 			v.Looks = append(v.Looks, Look{Text: text})
 		}
@@ -256,8 +256,8 @@ func spent(s *v1alpha1.EvaluationRunStatus) string {
 	return "Used: " + used
 }
 
-// trustIn says what the scores are good for, "" if none rests on a judge.
-func trustIn(s *v1alpha1.EvaluationRunStatus) string {
+// TrustIn says what the scores are good for, "" if none rests on a judge.
+func TrustIn(s *v1alpha1.EvaluationRunStatus) string {
 	if s.Provenance == nil {
 		return ""
 	}

@@ -30,7 +30,9 @@ type comparePage struct {
 	Refused []string
 	Problem string
 	Result  *figures.Comparison
-	Rows    []changeRow
+	// Trust says what scores of the runs' judge are good for, "" for tasks without replies.
+	Trust string
+	Rows  []changeRow
 	// More is the number of rows that are left out, and All the path of all rows.
 	More int
 	All  string
@@ -107,7 +109,7 @@ func (s *site) compare(r *http.Request) (shown, error) {
 		p.Problem = err.Error()
 		return found, nil //nolint:nilerr // the page says why
 	}
-	p.Result = &c
+	p.Result, p.Trust = &c, figures.TrustIn(&chosen[0].Status)
 	p.addRows(q)
 	return found, nil
 }
@@ -123,14 +125,13 @@ func refusals(err error) []string {
 	return []string{err.Error()}
 }
 
-// addRows lists the scenarios that changed, those where A is better first.
+// addRows lists the scenarios that changed, the largest differences first.
 func (p *comparePage) addRows(q url.Values) {
 	changes := slices.SortedStableFunc(slices.Values(p.Result.Changes), func(x, y score.Change) int {
-		return cmp.Compare(y.Delta, x.Delta)
+		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(y.Delta, x.Delta))
 	})
 	if p.More = len(changes) - comparedRows; p.More > 0 && q.Get("all") == "" {
-		// Both ends are of interest.
-		changes = slices.Delete(changes, comparedRows/2, comparedRows/2+p.More)
+		changes = changes[:comparedRows]
 		q.Set("all", "1")
 		p.All = "/compare?" + q.Encode()
 	}

@@ -173,12 +173,14 @@ func TestLongComparisons(t *testing.T) {
 	for i := range changes {
 		changes[i] = score.Change{Task: "t", Scenario: fmt.Sprint(i), Delta: int64(i)}
 	}
+	changes[248].Delta *= -1 // the direction doesn't matter
 	for _, tt := range []struct {
 		query, all string
 		rows       int
+		last       string
 	}{
-		{"a=x&b=y", "/compare?a=x&all=1&b=y", comparedRows},
-		{"a=x&b=y&all=1", "", comparedRows + 50},
+		{"a=x&b=y", "/compare?a=x&all=1&b=y", comparedRows, "50"},
+		{"a=x&b=y&all=1", "", comparedRows + 50, "0"},
 	} {
 		q, err := url.ParseQuery(tt.query)
 		if err != nil {
@@ -187,7 +189,7 @@ func TestLongComparisons(t *testing.T) {
 		p := comparePage{Result: &figures.Comparison{Comparison: score.Comparison{Changes: changes}}}
 		p.addRows(q)
 		if len(p.Rows) != tt.rows || p.All != tt.all || p.More != 50 || p.Rows[0].Scenario != "249" ||
-			p.Rows[len(p.Rows)-1].Scenario != "0" {
+			p.Rows[1].Scenario != "248" || p.Rows[len(p.Rows)-1].Scenario != tt.last {
 			t.Errorf("%s: %d rows, %d more at %q", tt.query, len(p.Rows), p.More, p.All)
 		}
 	}

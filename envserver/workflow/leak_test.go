@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,45 +9,39 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/leak"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// byDesign are the sights that may tell what is right, with the reason. They are measured among
-// instances of one scenario, where the customer says the same and the same modifiers apply; the
-// others among all instances of a family and task, which the customer's words and the task name.
-var byDesign = map[string]string{
-	"observation.user_query":       "the customer's own words",
-	"observation.account_level":    "periods and limits of the policy depend on the customer's level",
-	"observation.now.day":          "periods of the policy end on days",
-	"observation.now.month":        "RET-4 and DMG-9 depend on the month",
-	"probe." + desk.CheckOrder:     "a look-up shows whether there is a record, and a modifier can make it fail once",
-	"probe." + desk.CheckPayment:   "a look-up shows whether there is a record, and a modifier can make it fail once",
-	"probe." + desk.CheckShipment:  "a look-up shows whether there is a parcel, and a modifier can make it fail once",
-	"probe." + desk.LookUpCustomer: "a modifier can make it fail once",
-	"probe.look_up_policy":         "a modifier can make it fail once",
-	"probe.ask order":              "a customer who left the order's number out tells it",
-	"probe.ask photo":              "a modifier can make it fail once",
-	"probe.ask serial":             "a modifier can make it fail once",
+// openSights may tell what is right in a family: a learner of all its instances doesn't know what
+// the customer says and which modifiers apply. They are compared among instances of one scenario,
+// where these are the same.
+func openSights() []leak.Permission {
+	fails := "a modifier can make it fail once"
+	return append([]leak.Permission{
+		{Sights: `observation\.user_query`, Why: "the customer's own words"},
+		{Sights: `observation\.account_level`, Why: "periods and limits of the policy depend on the customer's level"},
+		{Sights: `probe\.` + desk.CheckOrder, Why: "a look-up shows whether there is a record, and " + fails},
+		{Sights: `probe\.` + desk.CheckPayment, Why: "a look-up shows whether there is a record, and " + fails},
+		{Sights: `probe\.` + desk.LookUpCustomer, Why: fails},
+		{Sights: `probe\.` + desk.LookUpPolicy, Why: fails},
+		{Sights: `probe\.ask order`, Why: "a customer who left the order's number out tells it"},
+		{Sights: `probe\.ask (photo|serial)`, Why: fails},
+	}, recordedSights()...)
 }
 
-// recorded are the sights that show records, which the decision follows from.
-var recorded = []string{"probe." + desk.CheckShipment, "observation.now.day", "observation.now.month"}
-
-// maxGain is by how much a learner may guess better than by the majority.
-const maxGain = .02
-
-// instanceSeen is what an agent can see of an instance before the first graded action or by one
-// probing action, and what is right.
-type instanceSeen struct {
-	seen, right map[string]string
-	// group names what is known anyway: the family and the task, and the scenario.
-	family, scenario string
+// recordedSights show records, which the decision follows from.
+func recordedSights() []leak.Permission {
+	return []leak.Permission{
+		{Sights: `probe\.` + desk.CheckShipment, Why: "a look-up shows whether there is a parcel"},
+		{Sights: `observation\.now\.day`, Why: "periods of the policy end on days"},
+		{Sights: `observation\.now\.month`, Why: "RET-4 and DMG-9 depend on the month"},
+	}
 }
 
 // TestNothingServedTellsWhatIsRight lets a learner guess what is right from each field that is
@@ -62,85 +55,24 @@ func TestNothingServedTellsWhatIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var train, test []instanceSeen
+	var instances []leak.Instance
 	for seed := range seeds {
 		for _, s := range kind.catalog.Cases() {
-			if seen := look(t, kind, s, seed); seed%2 == 0 {
-				train = append(train, seen)
-			} else {
-				test = append(test, seen)
-			}
+			instances = append(instances, look(t, kind, s, seed))
 		}
 	}
-	t.Logf("%d instances", len(train)+len(test))
-	for sight := range train[0].seen {
-		for question := range train[0].right {
-			_, open := byDesign[sight]
-			for name, group := range map[string]func(instanceSeen) string{
-				"family": func(s instanceSeen) string { return s.family }, "scenario": func(s instanceSeen) string { return s.scenario }} {
-				if open && name == "family" || slices.Contains(recorded, sight) {
-					continue
-				}
-				plain, informed := guess(train, test, question, "", group), guess(train, test, question, sight, group)
-				if informed-plain > maxGain {
-					t.Errorf("%s tells %s among instances of one %s: %.3f are guessed, without it %.3f", sight, question, name,
-						informed, plain)
-				}
-			}
-		}
+	t.Logf("%d instances", len(instances))
+	const rounds = 4
+	for _, found := range leak.Find(instances, leak.OfKnown(), rounds, openSights()...) {
+		t.Errorf("among instances of a family, %s", found)
 	}
-}
-
-// minSample is the number of examples of a value from which the learner uses it.
-const minSample = 5
-
-// guess returns the share of right guesses. The learner guesses the majority of the examples of
-// the group with the same value of the sight, of the group if they are few, and of all if these
-// are few.
-func guess(train, test []instanceSeen, question, sight string, group func(instanceSeen) string) float64 {
-	counts := map[string]map[string]int{}
-	keys := func(s instanceSeen) []string {
-		all := []string{"", group(s)}
-		if sight != "" {
-			all = append(all, group(s)+"\x00"+s.seen[sight])
-		}
-		return all
+	for _, found := range leak.Find(instances, leak.OfScenario(), rounds, recordedSights()...) {
+		t.Errorf("among instances of a scenario, %s", found)
 	}
-	for _, s := range train {
-		for _, key := range keys(s) {
-			if counts[key] == nil {
-				counts[key] = map[string]int{}
-			}
-			counts[key][s.right[question]]++
-		}
-	}
-	majority := map[string]string{}
-	for key, votes := range counts {
-		sum, best := 0, ""
-		for _, label := range slices.Sorted(maps.Keys(votes)) {
-			if sum += votes[label]; best == "" || votes[label] > votes[best] {
-				best = label
-			}
-		}
-		if sum >= minSample {
-			majority[key] = best
-		}
-	}
-	right := 0
-	for _, s := range test {
-		guessed := ""
-		for _, key := range keys(s) {
-			guessed = cmp.Or(majority[key], guessed)
-		}
-		if guessed == s.right[question] {
-			right++
-		}
-	}
-	return float64(right) / float64(len(test))
 }
 
 // look resets an instance and tries each probing action on it.
-func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) instanceSeen {
+func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) leak.Instance {
 	t.Helper()
 	options := episode.Options{Task: scenario.Task(), Scenario: scenario.ID, Seed: seed, EpisodeID: "e"}
 	env, _ := kind.New().(*environment)
@@ -156,56 +88,23 @@ func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed i
 		}
 	}
 	slices.Sort(changed)
-	out := instanceSeen{family: scenario.Category() + " " + scenario.Task(), scenario: scenario.ID, seen: map[string]string{},
-		right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
+	out := leak.Instance{Known: scenario.Category() + " " + scenario.Task(), Scenario: scenario.ID, Seed: seed,
+		Seen: map[string]string{}, Right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
 			"whether anything changes": fmt.Sprint(len(changed) > 0)}}
-	describeFields(out.seen, "observation", decoded(t, first.Observation))
-	state, _ := decoded(t, env.State()).(map[string]any)
+	leak.Describe(out.Seen, "observation", leak.Decode(t, first.Observation))
+	state, _ := leak.Decode(t, env.State()).(map[string]any)
 	delete(state, "seed")
-	describeFields(out.seen, "state", state)
+	leak.Describe(out.Seen, "state", state)
 	for name, action := range probes(w) {
 		fork, _ := env.Fork().(*environment)
 		result, err := fork.Step(context.Background(), json.RawMessage(action))
 		answer := fmt.Sprint(err)
 		if err == nil {
-			answer = shape(w, decoded(t, result.Observation))
+			answer = shape(w, leak.Decode(t, result.Observation))
 		}
-		out.seen["probe."+name] = fmt.Sprint(answer, result.Reward, result.Done, fork.state.invalid)
+		out.Seen["probe."+name] = fmt.Sprint(answer, result.Reward, result.Done, fork.state.invalid)
 	}
 	return out
-}
-
-func decoded(t *testing.T, value any) any {
-	t.Helper()
-	var out any
-	if err := json.Unmarshal([]byte(testkit.JSON(value)), &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// describeFields adds each field of a document: numbers and short words as they are, other texts
-// and lists by their length, times by their parts.
-func describeFields(out map[string]string, path string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, field := range v {
-			describeFields(out, path+"."+name, field)
-		}
-	case []any:
-		out[path] = fmt.Sprint(len(v))
-	case string:
-		if at, err := time.Parse(time.RFC3339, v); err == nil {
-			out[path+".hour"], out[path+".minute"] = fmt.Sprint(at.Hour()), fmt.Sprint(at.Minute())
-			out[path+".day"], out[path+".month"] = fmt.Sprint(at.Day(), at.Weekday()), at.Month().String()
-		} else if strings.HasSuffix(path, "_level") {
-			out[path] = v
-		} else {
-			out[path] = fmt.Sprint(len(v))
-		}
-	default:
-		out[path] = fmt.Sprint(v)
-	}
 }
 
 var (

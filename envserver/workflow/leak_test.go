@@ -38,6 +38,7 @@ func openSights() []leak.Permission {
 // recordedSights show records, which the decision follows from.
 func recordedSights() []leak.Permission {
 	return []leak.Permission{
+		{Sights: `probe\.(check|look_up)_.*\.reward`, Why: "dense rewards pay for a look-up that the case requires"},
 		{Sights: `probe\.` + desk.CheckShipment, Why: "a look-up shows whether there is a parcel"},
 		{Sights: `observation\.now\.day`, Why: "periods of the policy end on days"},
 		{Sights: `observation\.now\.month`, Why: "RET-4 and DMG-9 depend on the month"},
@@ -71,40 +72,67 @@ func TestNothingServedTellsWhatIsRight(t *testing.T) {
 	}
 }
 
-// look resets an instance and tries each probing action on it.
+// look resets an instance of a generated case and tries each probing action on it.
 func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) leak.Instance {
 	t.Helper()
-	options := episode.Options{Task: scenario.Task(), Scenario: scenario.ID, Seed: seed, EpisodeID: "e"}
+	env := resetTo(t, kind, scenario, seed)
+	w := env.state.workflow
+	changed := changesOf(w)
+	return leak.Instance{Known: scenario.Category() + " " + scenario.Task(), Scenario: scenario.ID, Seed: seed,
+		Seen: lookAt(t, env, probes(w)),
+		Right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
+			"whether anything changes": fmt.Sprint(len(changed) > 0)}}
+}
+
+// resetTo resets an instance with dense rewards, which show at least what others do.
+func resetTo(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) *environment {
+	t.Helper()
 	env, _ := kind.New().(*environment)
-	first, err := env.Reset(options)
+	_, err := env.Reset(episode.Options{Task: scenario.Task(), Scenario: scenario.ID, Seed: seed, EpisodeID: "e",
+		RewardMode: episode.Dense})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := env.state.workflow
+	return env
+}
+
+// changesOf lists the different actions among the required steps that change something.
+func changesOf(w *scenarios.Workflow) []string {
 	var changed []string
 	for _, step := range w.Steps {
-		if changes(step.Action) && !slices.Contains(changed, step.Action) {
+		if changes(step.Action) {
 			changed = append(changed, step.Action)
 		}
 	}
 	slices.Sort(changed)
-	out := leak.Instance{Known: scenario.Category() + " " + scenario.Task(), Scenario: scenario.ID, Seed: seed,
-		Seen: map[string]string{}, Right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
-			"whether anything changes": fmt.Sprint(len(changed) > 0)}}
-	leak.Describe(out.Seen, "observation", leak.Decode(t, first.Observation))
+	return slices.Compact(changed)
+}
+
+// lookAt returns the fields of the first observation and of the state, and the answers to probing
+// actions that don't end the episode.
+func lookAt(t *testing.T, env *environment, probes map[string]string) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	leak.Describe(seen, "observation", leak.Decode(t, env.state.observation()))
 	state, _ := leak.Decode(t, env.State()).(map[string]any)
 	delete(state, "seed")
-	leak.Describe(out.Seen, "state", state)
-	for name, action := range probes(w) {
+	leak.Describe(seen, "state", state)
+	for name, action := range probes {
 		fork, _ := env.Fork().(*environment)
 		result, err := fork.Step(context.Background(), json.RawMessage(action))
 		answer := fmt.Sprint(err)
 		if err == nil {
-			answer = shape(w, leak.Decode(t, result.Observation))
+			answer = shape(env.state.workflow, leak.Decode(t, result.Observation))
+			if last := fork.state.last; strings.Contains(string(last), `"ok":false`) {
+				seen["probe."+name+".size"] = fmt.Sprint(len(last))
+			}
 		}
-		out.Seen["probe."+name] = fmt.Sprint(answer, result.Reward, result.Done, fork.state.invalid)
+		if !result.Done {
+			seen["probe."+name] = fmt.Sprint(answer, fork.state.invalid)
+			seen["probe."+name+".reward"] = fmt.Sprint(result.Reward)
+		}
 	}
-	return out
+	return seen
 }
 
 var (

@@ -13,6 +13,12 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
+// paidLookUps may tell what is right.
+func paidLookUps() leak.Permission {
+	return leak.Permission{Sights: `probe\.(order|payments?)\.reward`,
+		Why: "dense rewards pay for a look-up that the workflow requires"}
+}
+
 // lookAtWritten looks at instances of the written workflows.
 func lookAtWritten(t *testing.T, seeds int64) []leak.Instance {
 	t.Helper()
@@ -61,7 +67,7 @@ func TestNoWrittenWorkflowTellsWhatIsRight(t *testing.T) {
 	t.Logf("%d instances with %d sights", len(instances), len(instances[0].Seen))
 	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
 		"other workflows": leak.OfOtherScenarios()} {
-		for _, found := range leak.Find(instances, by, rounds) {
+		for _, found := range leak.Find(instances, by, rounds, paidLookUps()) {
 			t.Errorf("by instances of %s, %s", name, found)
 		}
 	}
@@ -70,7 +76,7 @@ func TestNoWrittenWorkflowTellsWhatIsRight(t *testing.T) {
 // TestLeaksOfWrittenWorkflowsAreFound puts leaks back: a limit of steps that depends on the number
 // of required ones, and a refusal of required changes alone.
 func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
-	instances := lookAtWritten(t, 40)
+	instances := lookAtWritten(t, 24)
 	for _, i := range instances {
 		i.Seen["leak.max_steps"] = fmt.Sprint(2 * len(strings.Fields(i.Right["required actions"])))
 		i.Seen["leak.refund"] = fmt.Sprint(strings.Contains(i.Right["changes"], scenarios.InitiateRefund))
@@ -79,7 +85,7 @@ func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
 	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
 		"other workflows": leak.OfOtherScenarios()} {
 		var found []string
-		for _, f := range leak.Find(instances, by, 20) {
+		for _, f := range leak.Find(instances, by, 10, paidLookUps()) {
 			found = append(found, f.Sight+" "+f.Question)
 			if !strings.HasPrefix(f.Sight, "leak.") {
 				t.Errorf("by instances of %s, %s", name, f)

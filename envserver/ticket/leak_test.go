@@ -85,7 +85,8 @@ func TestNoQueueTellsWhatIsRight(t *testing.T) {
 	for k, q := range kind.queues {
 		// Each queue has seeds of its own, because a ticket is in several and would be the same.
 		for seed := int64(k) * seeds; seed < int64(k+1)*seeds; seed++ {
-			env := resetTo(t, kind, episode.Options{Task: queue.Task, RewardMode: episode.Dense, Scenario: q.ID, Seed: seed})
+			env := resetTo(t, kind, episode.Options{Task: queue.Task, RewardMode: episode.Dense, Scenario: q.ID,
+				Seed: seed})
 			seen := map[string]string{}
 			lookAt(t, env, "queue", seen)
 			for place := range env.state.tickets {
@@ -192,7 +193,8 @@ func shape(o Observation, id string) string {
 		parts = append(parts, *o.ClockMinutes)
 	}
 	if q := o.QueueStatus; q != nil {
-		parts = append(parts, q.MinutesLeft, q.EscalationsLeft, q.Queue[0].WaitingMinutes, q.Queue[0].MinutesToSLA != nil)
+		first := q.Queue[0]
+		parts = append(parts, q.MinutesLeft, q.EscalationsLeft, first.WaitingMinutes, first.MinutesToSLA != nil)
 	}
 	return fmt.Sprint(parts...)
 }
@@ -200,17 +202,20 @@ func shape(o Observation, id string) string {
 // probes are the actions that an agent can try first, by name.
 func probes(s *state) map[string]string {
 	out := map[string]string{"malformed": "{", "unknown": `{"action_type":"refund"}`,
-		"without query": `{"action_type":"search_knowledge_base"}`, "wrong category": `{"action_type":"classify","category":"x"}`}
+		"without query":  `{"action_type":"search_knowledge_base"}`,
+		"wrong category": `{"action_type":"classify","category":"x"}`}
 	add := func(name string, fields map[string]string) { out[name] = testkit.JSON(fields) }
 	for k, category := range scenarios.Categories() {
 		priority := scenarios.Priorities()[k]
 		add("category "+category, map[string]string{"action_type": classify, "category": category})
 		add("priority "+priority, map[string]string{"action_type": classify, "priority": priority})
-		add("both "+category, map[string]string{"action_type": classify, "category": category, "priority": priority})
-		add("submit "+category, map[string]string{"action_type": submit, "category": category, "priority": priority})
+		for name, action := range map[string]string{"both": classify, "submit": submit} {
+			add(name+" "+category, map[string]string{"action_type": action, "category": category,
+				"priority": priority})
+		}
 	}
-	for _, query := range []string{"refund", "parcel", "urgent priority", "escalate team", "finance", "logistics", "legal",
-		"security", "account", "warranty", "zzz"} {
+	for _, query := range []string{"refund", "parcel", "urgent priority", "escalate team", "finance", "logistics",
+		"legal", "security", "account", "warranty", "zzz"} {
 		add("search "+query, map[string]string{"action_type": search, "query": query})
 	}
 	for name, message := range map[string]string{"hello": "Hello.", "holding": "We look into it and write again soon.",

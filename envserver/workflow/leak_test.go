@@ -25,7 +25,8 @@ func openSights() []leak.Permission {
 	fails := "a modifier can make it fail once"
 	return append([]leak.Permission{
 		{Sights: `observation\.user_query`, Why: "the customer's own words"},
-		{Sights: `observation\.account_level`, Why: "periods and limits of the policy depend on the customer's level"},
+		{Sights: `observation\.account_level`,
+			Why: "periods and limits of the policy depend on the customer's level"},
 		{Sights: `probe\.` + desk.CheckOrder, Why: "a look-up shows whether there is a record, and " + fails},
 		{Sights: `probe\.` + desk.CheckPayment, Why: "a look-up shows whether there is a record, and " + fails},
 		{Sights: `probe\.` + desk.LookUpCustomer, Why: fails},
@@ -48,9 +49,9 @@ func recordedSights() []leak.Permission {
 // TestNothingServedTellsWhatIsRight lets a learner guess what is right from each field that is
 // served before the first graded action and from the answer to each single probing action.
 func TestNothingServedTellsWhatIsRight(t *testing.T) {
-	seeds := int64(12)
+	seeds, stride := int64(12), 1
 	if testing.Short() {
-		seeds = 2
+		seeds, stride = 2, 2
 	}
 	kind, err := New(testkit.Catalog(t), offline.New())
 	if err != nil {
@@ -58,8 +59,8 @@ func TestNothingServedTellsWhatIsRight(t *testing.T) {
 	}
 	var instances []leak.Instance
 	for seed := range seeds {
-		for _, s := range kind.catalog.Cases() {
-			instances = append(instances, look(t, kind, s, seed))
+		for k := 0; k < len(kind.catalog.Cases()); k += stride {
+			instances = append(instances, look(t, kind, kind.catalog.Cases()[k], seed))
 		}
 	}
 	t.Logf("%d instances", len(instances))
@@ -201,8 +202,8 @@ func probes(w *scenarios.Workflow) map[string]string {
 			add(action+" as required", action, args)
 		}
 	}
-	for topic, question := range map[string]string{"order": "What is the order number?", "photo": "Could you send a photo?",
-		"serial": "What is the serial number?", "anything": "How are you?"} {
+	for topic, question := range map[string]string{"order": "What is the order number?",
+		"photo": "Could you send a photo?", "serial": "What is the serial number?", "anything": "How are you?"} {
 		add("ask "+topic, desk.AskCustomer, map[string]any{"message": question})
 	}
 	return out

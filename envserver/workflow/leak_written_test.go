@@ -50,7 +50,8 @@ func rightOf(w *scenarios.Workflow) map[string]string {
 		}
 	}
 	return map[string]string{"changes": "by " + strings.Join(changesOf(w), "+"), "team": team,
-		"required actions": strings.Join(required, " "), "number of required actions": fmt.Sprint(len(w.Steps))}
+		"required actions":           strings.Join(required, " "),
+		"number of required actions": fmt.Sprint(len(w.Steps))}
 }
 
 // TestNoWrittenWorkflowTellsWhatIsRight does the same with the workflows of order-inquiry, refund
@@ -113,7 +114,8 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 		scenarios.EscalateIssue, scenarios.RespondUser, desk.AskCustomer, desk.Replacing, desk.Cancelling} {
 		add(action+" without arguments", action, map[string]any{})
 	}
-	for name, sum := range map[string]scenarios.Cents{"total": order.Total, "payment": payment.Amount, "dollar": 100} {
+	for name, sum := range map[string]scenarios.Cents{"total": order.Total, "payment": payment.Amount,
+		"dollar": 100} {
 		add("refund "+name, scenarios.InitiateRefund, map[string]any{"order_id": order.ID, "amount": sum.String()})
 		add("refund "+name+" of payment", scenarios.InitiateRefund, map[string]any{"order_id": order.ID,
 			"payment_id": payment.ID, "amount": sum.String()})
@@ -141,8 +143,8 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 	if !slices.Contains(changesOf(w), scenarios.EscalateIssue) {
 		out[scenarios.EscalateIssue+" as required"] = out["escalate finance"]
 	}
-	for topic, question := range map[string]string{"order": "What is the order number?", "photo": "Could you send a photo?",
-		"anything": "How are you?"} {
+	for topic, question := range map[string]string{"order": "What is the order number?",
+		"photo": "Could you send a photo?", "anything": "How are you?"} {
 		add("ask "+topic, scenarios.RespondUser, map[string]any{"message": question})
 	}
 	return out

@@ -40,8 +40,8 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	return fmt.Sprintf("%s tells %s: %.3f are guessed, without it %.3f (by chance %+.3f)", f.Sight, f.Question, f.Informed,
-		f.Plain, f.Chance)
+	return fmt.Sprintf("%s tells %s: %.3f are guessed, without it %.3f (by chance %+.3f)", f.Sight, f.Question,
+		f.Informed, f.Plain, f.Chance)
 }
 
 // Permission lets sights tell what is right.
@@ -54,7 +54,8 @@ type Permission struct {
 }
 
 func (p Permission) covers(sight, question string) bool {
-	return (p.Questions == nil || slices.Contains(p.Questions, question)) && regexp.MustCompile(p.Sights).MatchString(sight)
+	return (p.Questions == nil || slices.Contains(p.Questions, question)) &&
+		regexp.MustCompile(p.Sights).MatchString(sight)
 }
 
 // Comparison is what a learner is trained and tested on.

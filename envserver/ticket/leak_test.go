@@ -40,9 +40,9 @@ type setting struct {
 func settings() []setting {
 	return []setting{
 		{"classify", episode.Options{Task: grader.TaskClassify}},
+		{"pressure", episode.Options{Task: grader.TaskResolve, RewardMode: episode.Dense, Pressure: true}},
 		{"resolve", episode.Options{Task: grader.TaskResolve}},
 		{"dense", episode.Options{Task: grader.TaskResolve, RewardMode: episode.Dense}},
-		{"pressure", episode.Options{Task: grader.TaskResolve, RewardMode: episode.Dense, Pressure: true}},
 	}
 }
 
@@ -52,20 +52,20 @@ func settings() []setting {
 // other tickets. There are 40 tickets only; leak.Find says how chance is excluded.
 func TestNothingServedTellsWhatIsRight(t *testing.T) {
 	kind := publicKind(t)
-	seeds, rounds := int64(40), 100
+	seeds, rounds, with := int64(40), 100, settings()
 	if testing.Short() {
-		seeds, rounds = 16, 20
+		seeds, rounds, with = 14, 20, with[:2]
 	}
 	var instances []leak.Instance
 	for _, s := range kind.catalog.Tickets() {
 		for seed := range seeds {
 			i := leak.Instance{Seen: map[string]string{}, Scenario: s.ID, Seed: seed}
-			for _, with := range settings() {
-				with.options.Scenario, with.options.Seed = s.ID, seed
-				env := resetTo(t, kind, with.options)
+			for _, to := range with {
+				to.options.Scenario, to.options.Seed = s.ID, seed
+				env := resetTo(t, kind, to.options)
 				gold := env.state.selected().ticket.Gold
 				i.Right = rightOf(gold)
-				lookAt(t, env, with.name, i.Seen)
+				lookAt(t, env, to.name, i.Seen)
 			}
 			instances = append(instances, i)
 		}
@@ -79,7 +79,7 @@ func TestNoQueueTellsWhatIsRight(t *testing.T) {
 	kind := publicKind(t)
 	seeds, rounds := int64(8), 100
 	if testing.Short() {
-		seeds, rounds = 4, 20
+		seeds, rounds = 2, 20
 	}
 	var first, placed []leak.Instance
 	for k, q := range kind.queues {
@@ -268,8 +268,13 @@ func TestLeaksAreFound(t *testing.T) {
 			for _, f := range leak.Find(instances, tt.by, 20) {
 				found = append(found, f.Sight+" "+f.Question)
 			}
-			if !slices.Equal(found, tt.want) {
-				t.Errorf("found %q, want %q", found, tt.want)
+			for _, want := range tt.want {
+				if !slices.Contains(found, want) {
+					t.Errorf("%s isn't found in %q", want, found)
+				}
+			}
+			if slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "seed ") }) {
+				t.Errorf("a sight that tells nothing is found in %q", found)
 			}
 		})
 	}

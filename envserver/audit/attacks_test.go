@@ -26,6 +26,7 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"case, nearest neighbour":           0,
 		"case, dump of the records":         0,
 		"case, echo of the policy":          0,
+		"case, look-ups and a refusal":      0,
 	}
 	c := testkit.Catalog(t)
 	rows, err := Attacks(t.Context(), c, offline.New())

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,202 +9,131 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/leak"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// byDesign are the sights that may tell what is right, with the reason. They are measured among
-// instances of one scenario, where the customer says the same and the same modifiers apply; the
-// others among all instances of a family and task, which the customer's words and the task name.
-var byDesign = map[string]string{
-	"observation.user_query":       "the customer's own words",
-	"observation.account_level":    "periods and limits of the policy depend on the customer's level",
-	"observation.now.day":          "periods of the policy end on days",
-	"observation.now.month":        "RET-4 and DMG-9 depend on the month",
-	"probe." + desk.CheckOrder:     "a look-up shows whether there is a record, and a modifier can make it fail once",
-	"probe." + desk.CheckPayment:   "a look-up shows whether there is a record, and a modifier can make it fail once",
-	"probe." + desk.CheckShipment:  "a look-up shows whether there is a parcel, and a modifier can make it fail once",
-	"probe." + desk.LookUpCustomer: "a modifier can make it fail once",
-	"probe.look_up_policy":         "a modifier can make it fail once",
-	"probe.ask order":              "a customer who left the order's number out tells it",
-	"probe.ask photo":              "a modifier can make it fail once",
-	"probe.ask serial":             "a modifier can make it fail once",
+// openSights may tell what is right in a family: a learner of all its instances doesn't know what
+// the customer says and which modifiers apply. They are compared among instances of one scenario,
+// where these are the same.
+func openSights() []leak.Permission {
+	fails := "a modifier can make it fail once"
+	return append([]leak.Permission{
+		{Sights: `observation\.user_query`, Why: "the customer's own words"},
+		{Sights: `observation\.account_level`,
+			Why: "periods and limits of the policy depend on the customer's level"},
+		{Sights: `probe\.` + desk.CheckOrder, Why: "a look-up shows whether there is a record, and " + fails},
+		{Sights: `probe\.` + desk.CheckPayment, Why: "a look-up shows whether there is a record, and " + fails},
+		{Sights: `probe\.` + desk.LookUpCustomer, Why: fails},
+		{Sights: `probe\.` + desk.LookUpPolicy, Why: fails},
+		{Sights: `probe\.ask order`, Why: "a customer who left the order's number out tells it"},
+		{Sights: `probe\.ask (photo|serial)`, Why: fails},
+	}, recordedSights()...)
 }
 
-// recorded are the sights that show records, which the decision follows from.
-var recorded = []string{"probe." + desk.CheckShipment, "observation.now.day", "observation.now.month"}
-
-// maxGain is by how much a learner may guess better than by the majority.
-const maxGain = .02
-
-// instanceSeen is what an agent can see of an instance before the first graded action or by one
-// probing action, and what is right.
-type instanceSeen struct {
-	seen, right map[string]string
-	// group names what is known anyway: the family and the task, and the scenario.
-	family, scenario string
+// recordedSights show records, which the decision follows from.
+func recordedSights() []leak.Permission {
+	return []leak.Permission{
+		{Sights: `probe\.(check|look_up)_.*\.reward`, Why: "dense rewards pay for a look-up that the case requires"},
+		{Sights: `probe\.` + desk.CheckShipment, Why: "a look-up shows whether there is a parcel"},
+		{Sights: `observation\.now\.day`, Why: "periods of the policy end on days"},
+		{Sights: `observation\.now\.month`, Why: "RET-4 and DMG-9 depend on the month"},
+	}
 }
 
 // TestNothingServedTellsWhatIsRight lets a learner guess what is right from each field that is
 // served before the first graded action and from the answer to each single probing action.
 func TestNothingServedTellsWhatIsRight(t *testing.T) {
-	seeds := int64(12)
+	seeds, stride := int64(12), 1
 	if testing.Short() {
-		seeds = 2
+		seeds, stride = 2, 2
 	}
 	kind, err := New(testkit.Catalog(t), offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var train, test []instanceSeen
+	var instances []leak.Instance
 	for seed := range seeds {
-		for _, s := range kind.catalog.Cases() {
-			if seen := look(t, kind, s, seed); seed%2 == 0 {
-				train = append(train, seen)
-			} else {
-				test = append(test, seen)
-			}
+		for k := 0; k < len(kind.catalog.Cases()); k += stride {
+			instances = append(instances, look(t, kind, kind.catalog.Cases()[k], seed))
 		}
 	}
-	t.Logf("%d instances", len(train)+len(test))
-	for sight := range train[0].seen {
-		for question := range train[0].right {
-			_, open := byDesign[sight]
-			for name, group := range map[string]func(instanceSeen) string{
-				"family": func(s instanceSeen) string { return s.family }, "scenario": func(s instanceSeen) string { return s.scenario }} {
-				if open && name == "family" || slices.Contains(recorded, sight) {
-					continue
-				}
-				plain, informed := guess(train, test, question, "", group), guess(train, test, question, sight, group)
-				if informed-plain > maxGain {
-					t.Errorf("%s tells %s among instances of one %s: %.3f are guessed, without it %.3f", sight, question, name,
-						informed, plain)
-				}
-			}
-		}
+	t.Logf("%d instances", len(instances))
+	const rounds = 2
+	for _, found := range leak.Find(instances, leak.OfKnown(), rounds, openSights()...) {
+		t.Errorf("among instances of a family, %s", found)
+	}
+	for _, found := range leak.Find(instances, leak.OfScenario(), rounds, recordedSights()...) {
+		t.Errorf("among instances of a scenario, %s", found)
 	}
 }
 
-// minSample is the number of examples of a value from which the learner uses it.
-const minSample = 5
-
-// guess returns the share of right guesses. The learner guesses the majority of the examples of
-// the group with the same value of the sight, of the group if they are few, and of all if these
-// are few.
-func guess(train, test []instanceSeen, question, sight string, group func(instanceSeen) string) float64 {
-	counts := map[string]map[string]int{}
-	keys := func(s instanceSeen) []string {
-		all := []string{"", group(s)}
-		if sight != "" {
-			all = append(all, group(s)+"\x00"+s.seen[sight])
-		}
-		return all
-	}
-	for _, s := range train {
-		for _, key := range keys(s) {
-			if counts[key] == nil {
-				counts[key] = map[string]int{}
-			}
-			counts[key][s.right[question]]++
-		}
-	}
-	majority := map[string]string{}
-	for key, votes := range counts {
-		sum, best := 0, ""
-		for _, label := range slices.Sorted(maps.Keys(votes)) {
-			if sum += votes[label]; best == "" || votes[label] > votes[best] {
-				best = label
-			}
-		}
-		if sum >= minSample {
-			majority[key] = best
-		}
-	}
-	right := 0
-	for _, s := range test {
-		guessed := ""
-		for _, key := range keys(s) {
-			guessed = cmp.Or(majority[key], guessed)
-		}
-		if guessed == s.right[question] {
-			right++
-		}
-	}
-	return float64(right) / float64(len(test))
-}
-
-// look resets an instance and tries each probing action on it.
-func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) instanceSeen {
+// look resets an instance of a generated case and tries each probing action on it.
+func look(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) leak.Instance {
 	t.Helper()
-	options := episode.Options{Task: scenario.Task(), Scenario: scenario.ID, Seed: seed, EpisodeID: "e"}
+	env := resetTo(t, kind, scenario, seed)
+	w := env.state.workflow
+	changed := changesOf(w)
+	return leak.Instance{Known: scenario.Category() + " " + scenario.Task(), Scenario: scenario.ID, Seed: seed,
+		Seen: lookAt(t, env, probes(w)),
+		Right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
+			"whether anything changes": fmt.Sprint(len(changed) > 0)}}
+}
+
+// resetTo resets an instance with dense rewards, which show at least what others do.
+func resetTo(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, seed int64) *environment {
+	t.Helper()
 	env, _ := kind.New().(*environment)
-	first, err := env.Reset(options)
+	_, err := env.Reset(episode.Options{Task: scenario.Task(), Scenario: scenario.ID, Seed: seed, EpisodeID: "e",
+		RewardMode: episode.Dense})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := env.state.workflow
+	return env
+}
+
+// changesOf lists the different actions among the required steps that change something.
+func changesOf(w *scenarios.Workflow) []string {
 	var changed []string
 	for _, step := range w.Steps {
-		if changes(step.Action) && !slices.Contains(changed, step.Action) {
+		if changes(step.Action) {
 			changed = append(changed, step.Action)
 		}
 	}
 	slices.Sort(changed)
-	out := instanceSeen{family: scenario.Category() + " " + scenario.Task(), scenario: scenario.ID, seen: map[string]string{},
-		right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
-			"whether anything changes": fmt.Sprint(len(changed) > 0)}}
-	describeFields(out.seen, "observation", decoded(t, first.Observation))
-	state, _ := decoded(t, env.State()).(map[string]any)
+	return slices.Compact(changed)
+}
+
+// lookAt returns the fields of the first observation and of the state, and the answers to probing
+// actions that don't end the episode.
+func lookAt(t *testing.T, env *environment, probes map[string]string) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	leak.Describe(seen, "observation", leak.Decode(t, env.state.observation()))
+	state, _ := leak.Decode(t, env.State()).(map[string]any)
 	delete(state, "seed")
-	describeFields(out.seen, "state", state)
-	for name, action := range probes(w) {
+	leak.Describe(seen, "state", state)
+	for name, action := range probes {
 		fork, _ := env.Fork().(*environment)
 		result, err := fork.Step(context.Background(), json.RawMessage(action))
 		answer := fmt.Sprint(err)
 		if err == nil {
-			answer = shape(w, decoded(t, result.Observation))
+			answer = shape(env.state.workflow, leak.Decode(t, result.Observation))
+			if last := fork.state.last; strings.Contains(string(last), `"ok":false`) {
+				seen["probe."+name+".size"] = fmt.Sprint(len(last))
+			}
 		}
-		out.seen["probe."+name] = fmt.Sprint(answer, result.Reward, result.Done, fork.state.invalid)
-	}
-	return out
-}
-
-func decoded(t *testing.T, value any) any {
-	t.Helper()
-	var out any
-	if err := json.Unmarshal([]byte(testkit.JSON(value)), &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// describeFields adds each field of a document: numbers and short words as they are, other texts
-// and lists by their length, times by their parts.
-func describeFields(out map[string]string, path string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, field := range v {
-			describeFields(out, path+"."+name, field)
+		if !result.Done {
+			seen["probe."+name] = fmt.Sprint(answer, fork.state.invalid)
+			seen["probe."+name+".reward"] = fmt.Sprint(result.Reward)
 		}
-	case []any:
-		out[path] = fmt.Sprint(len(v))
-	case string:
-		if at, err := time.Parse(time.RFC3339, v); err == nil {
-			out[path+".hour"], out[path+".minute"] = fmt.Sprint(at.Hour()), fmt.Sprint(at.Minute())
-			out[path+".day"], out[path+".month"] = fmt.Sprint(at.Day(), at.Weekday()), at.Month().String()
-		} else if strings.HasSuffix(path, "_level") {
-			out[path] = v
-		} else {
-			out[path] = fmt.Sprint(len(v))
-		}
-	default:
-		out[path] = fmt.Sprint(v)
 	}
+	return seen
 }
 
 var (
@@ -274,8 +202,8 @@ func probes(w *scenarios.Workflow) map[string]string {
 			add(action+" as required", action, args)
 		}
 	}
-	for topic, question := range map[string]string{"order": "What is the order number?", "photo": "Could you send a photo?",
-		"serial": "What is the serial number?", "anything": "How are you?"} {
+	for topic, question := range map[string]string{"order": "What is the order number?",
+		"photo": "Could you send a photo?", "serial": "What is the serial number?", "anything": "How are you?"} {
 		add("ask "+topic, desk.AskCustomer, map[string]any{"message": question})
 	}
 	return out

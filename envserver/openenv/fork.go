@@ -136,6 +136,7 @@ func (c rpcCall) restoreSession(ctx context.Context, p rpcParams) (any, *protoco
 	return map[string]any{"session_id": ss.id, "result": json.RawMessage(last.Bytes())}, nil
 }
 
+// forkFault is the error of a refusal.
 func forkFault(code int, reason protocol.ForkRefusal, message string) *protocol.RPCError {
 	return &protocol.RPCError{Code: code, Message: message, Data: protocol.ForkRefused{Reason: reason}}
 }

@@ -26,7 +26,7 @@ func (c *Client) Fork(ctx context.Context, n int) (sessionIDs []string, err erro
 }
 
 // Attach opens a session that Fork returned, with the options of this client. It ends with the
-// returned client.
+// returned client. The first message of one that has ended fails with SESSION_ERROR.
 func (c *Client) Attach(ctx context.Context, sessionID string) (*Client, error) {
 	o := c.options
 	o.SessionID = sessionID

@@ -225,8 +225,8 @@ func (p *Player) open(text string) (c checkpoint, err error) {
 		{"grader version", c.GraderVersion, want.GraderVersion}, {"judge", c.Judge, want.Judge},
 	} {
 		if part.got != part.want {
-			return c, forkError{protocol.ForkOtherVersion, fmt.Sprintf("the checkpoint has the %s %s, this server has %s: "+
-				"restore it at a server like the one that wrote it", part.name, part.got, part.want)}
+			return c, forkError{protocol.ForkOtherVersion, fmt.Sprintf("the checkpoint has the %s %s, this server has "+
+				"%s: restore it at a server like the one that wrote it", part.name, part.got, part.want)}
 		}
 	}
 	return c, nil

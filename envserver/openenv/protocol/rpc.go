@@ -48,8 +48,8 @@ const (
 	RestoreMethod    = "session/restore"
 )
 
-// ForkRefusal is why a server refuses to fork, save or restore an episode: the reason in the data of
-// the error.
+// ForkRefusal is why a server refuses to fork, save or restore an episode: the reason in the data
+// of the error.
 type ForkRefusal string
 
 // The reasons of refusals.

@@ -40,7 +40,7 @@ func (c rpcCall) forkSession(ctx context.Context, p rpcParams) (any, *protocol.R
 		return nil, fault
 	}
 	if refused != nil {
-		return nil, openFault(c.server.openError(refused))
+		return nil, c.noSlot(refused)
 	}
 	ids := make([]string, n)
 	for i, fork := range forks {
@@ -56,7 +56,8 @@ func forksOf(n jsontext.Value) (int, *protocol.RPCError) {
 	}
 	count, err := strconv.Atoi(string(n))
 	if err != nil || count < 1 || count > maxForks {
-		return 0, invalidParams(fmt.Sprintf("params.n should be an integer from 1 to %d", maxForks))
+		return 0, forkFault(protocol.RPCInvalidParams, protocol.ForkCount,
+			fmt.Sprintf("params.n should be an integer from 1 to %d", maxForks))
 	}
 	return count, nil
 }
@@ -112,7 +113,7 @@ func (c rpcCall) restoreSession(ctx context.Context, p rpcParams) (any, *protoco
 	if ss == nil {
 		var err error
 		if ss, err = c.server.open(ctx, newID(c.server.mesh.SessionPrefix()), c.client); err != nil {
-			return nil, openFault(c.server.openError(err))
+			return nil, c.noSlot(err)
 		}
 	}
 	var last bytes.Buffer
@@ -135,6 +136,22 @@ func (c rpcCall) restoreSession(ctx context.Context, p rpcParams) (any, *protoco
 	return map[string]any{"session_id": ss.id, "result": json.RawMessage(last.Bytes())}, nil
 }
 
+// forkFault is the error of a refusal.
+func forkFault(code int, reason protocol.ForkRefusal, message string) *protocol.RPCError {
+	return &protocol.RPCError{Code: code, Message: message, Data: protocol.ForkRefused{Reason: reason}}
+}
+
+// noSlot is the error of sessions that can't begin.
+func (c rpcCall) noSlot(err error) *protocol.RPCError {
+	e := c.server.openError(err)
+	fault := openFault(e)
+	if e.Code == protocol.CodeCapacity {
+		fault.Data = protocol.ForkRefused{Reason: protocol.ForkNoSlot, ActiveSessions: e.ActiveSessions,
+			MaxSessions: e.MaxSessions}
+	}
+	return fault
+}
+
 var errPlaying = errors.New("an episode is being played here: restore on a new connection, or with POST /mcp")
 
 // ofEpisode returns the session that the params name, or else the socket's own.
@@ -151,13 +168,14 @@ func (c rpcCall) on(ctx context.Context, ss *session,
 	f func(ctx context.Context, p *player.Player) error) *protocol.RPCError {
 	var failed error
 	err := c.server.playOn(ctx, ss, func(ctx context.Context, p *player.Player) { failed = f(ctx, p) })
-	switch err = errors.Join(err, failed); {
-	case err == nil:
+	if err = errors.Join(err, failed); err == nil {
 		return nil
-	case player.IsForkRefusal(err):
-		return invalidParams(err.Error())
-	case errors.Is(failed, errPlaying):
-		return &protocol.RPCError{Code: protocol.RPCInvalidRequest, Message: err.Error()}
+	}
+	if reason := player.ForkRefusal(err); reason != "" {
+		return forkFault(protocol.RPCInvalidParams, reason, err.Error())
+	}
+	if errors.Is(failed, errPlaying) {
+		return forkFault(protocol.RPCInvalidRequest, protocol.ForkPlaying, err.Error())
 	}
 	return toolFault(err)
 }

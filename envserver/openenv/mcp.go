@@ -66,9 +66,9 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 		return c.createSession(ctx)
 	case "openenv/session/close":
 		return c.closeSession(p)
-	case "session/fork":
+	case protocol.ForkMethod:
 		return c.forkSession(ctx, p)
-	case "session/checkpoint":
+	case protocol.CheckpointMethod:
 		return c.saveSession(ctx, p)
 	case protocol.RestoreMethod:
 		return c.restoreSession(ctx, p)

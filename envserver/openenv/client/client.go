@@ -42,11 +42,11 @@ const (
 )
 
 // Client is one session with an OpenEnv server. Only Close is safe for concurrent use. After an
-// error that is not a *ServerError the session is lost: dial again.
+// error that is neither a *ServerError nor a *ForkError the session is lost: dial again.
 type Client struct {
 	current atomic.Pointer[connection]
-	// again connects to the session that a server has moved, nil if it can't be moved.
-	again   func(ctx context.Context, sessionID string) (*connection, error)
+	baseURL string
+	options Options
 	closing sync.Once
 }
 
@@ -84,6 +84,8 @@ type Metadata struct {
 	GraderVersion  string        `json:"grader_version"`
 	// Verdicts are the judge's, in order (see record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
+	// Forked is true if another session has, or had, the beginning of the episode.
+	Forked bool `json:"forked"`
 	// Cause is the reason of an errored episode, for example "judge_timeout".
 	Cause string `json:"cause"`
 	// CauseDetail is what the server knows of it, for people; "" for nothing.
@@ -184,12 +186,7 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 		return nil, err
 	}
 	c := newClient(conn)
-	if o.Spread {
-		c.again = func(ctx context.Context, sessionID string) (*connection, error) {
-			o.SessionID = sessionID
-			return connect(ctx, baseURL, o)
-		}
-	}
+	c.baseURL, c.options = baseURL, o
 	return c, nil
 }
 
@@ -341,6 +338,11 @@ func (c *Client) observe(ctx context.Context, kind string, data any) (Observatio
 	if err != nil {
 		return Observation{}, err
 	}
+	return wire.read(kind)
+}
+
+// read returns the observation that answers a message.
+func (wire *observed) read(kind string) (Observation, error) {
 	if wire == nil {
 		return Observation{}, fmt.Errorf("the server answered %s without data", kind)
 	}
@@ -384,7 +386,7 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) ([]byte, error
 	for moves := 0; ; moves++ {
 		raw, err := c.current.Load().roundTrip(ctx, payload)
 		id, moved := movedTo(err)
-		if !moved || c.again == nil || moves == maxMoves {
+		if !moved || !c.options.Spread || moves == maxMoves {
 			return raw, err
 		}
 		if err := c.follow(ctx, id); err != nil {

@@ -20,8 +20,10 @@ const (
 
 // follow connects to a session that has moved.
 func (c *Client) follow(ctx context.Context, id string) error {
+	o := c.options
+	o.SessionID = id
 	for attempt := 1; ; attempt++ {
-		next, err := c.again(ctx, id)
+		next, err := connect(ctx, c.baseURL, o)
 		if err == nil {
 			c.current.Store(next)
 			return nil

@@ -48,15 +48,18 @@ func (p *Player) logAction(action []byte) {
 func (p *Player) ofPlan() bool { return p.tag != nil && !p.tag.Rollout }
 
 // forkError is the reason why an episode can't be forked, saved or restored.
-type forkError string
+type forkError struct {
+	reason  protocol.ForkRefusal
+	message string
+}
 
-func (e forkError) Error() string { return string(e) }
+func (e forkError) Error() string { return e.message }
 
-// IsForkRefusal reports whether an episode can't be forked, saved or restored because of what the
-// client asks for.
-func IsForkRefusal(err error) bool {
-	_, refused := errors.AsType[forkError](err)
-	return refused
+// ForkRefusal returns why an episode can't be forked, saved or restored because of what the client
+// asks for, "" for other errors.
+func ForkRefusal(err error) protocol.ForkRefusal {
+	refused, _ := errors.AsType[forkError](err)
+	return refused.reason
 }
 
 // CheckFork returns the reason why the current episode can't be forked or saved, nil for none. A
@@ -64,10 +67,10 @@ func IsForkRefusal(err error) bool {
 func (p *Player) CheckFork() error {
 	switch {
 	case !p.playing:
-		return forkError("no episode is being played: send reset first")
+		return forkError{protocol.ForkNoEpisode, "no episode is being played: send reset first"}
 	case p.ofPlan():
-		return forkError("this episode is scored for a planned run, which allows one attempt: fork episodes " +
-			"outside of it, or of a run of type External")
+		return forkError{protocol.ForkPlanned, "this episode is scored for a planned run, which allows one attempt: " +
+			"fork episodes outside of it, or of a run of type External"}
 	}
 	return nil
 }
@@ -135,8 +138,8 @@ func (p *Player) save(single bool) (string, error) {
 		return "", err
 	}
 	if p.log.size > maxLog {
-		return "", forkError(fmt.Sprintf("the actions of this episode have more than %d bytes, the maximum of a "+
-			"checkpoint", maxLog))
+		return "", forkError{protocol.ForkTooLong, fmt.Sprintf("the actions of this episode have more than %d bytes, "+
+			"the maximum of a checkpoint", maxLog)}
 	}
 	c := p.newCheckpoint()
 	c.Options, c.Tag, c.Actions = p.log.options, p.tag, p.log.actions
@@ -202,11 +205,11 @@ func (p *Player) Restore(ctx context.Context, text string) Reply {
 func (p *Player) open(text string) (c checkpoint, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return c, forkError("the checkpoint is not what a server wrote: send it unchanged")
+		return c, forkError{protocol.ForkUnreadable, "the checkpoint is not what a server wrote: send it unchanged"}
 	}
 	packed, err := p.seal.Open(nil, nil, sealed, nil)
 	if err != nil {
-		return c, forkError("the checkpoint was changed, or another pool wrote it")
+		return c, forkError{protocol.ForkUnreadable, "the checkpoint was changed, or another pool wrote it"}
 	}
 	unpacked, err := io.ReadAll(flate.NewReader(bytes.NewReader(packed)))
 	if err == nil {
@@ -222,8 +225,8 @@ func (p *Player) open(text string) (c checkpoint, err error) {
 		{"grader version", c.GraderVersion, want.GraderVersion}, {"judge", c.Judge, want.Judge},
 	} {
 		if part.got != part.want {
-			return c, forkError(fmt.Sprintf("the checkpoint has the %s %s, this server has %s: restore it at a "+
-				"server like the one that wrote it", part.name, part.got, part.want))
+			return c, forkError{protocol.ForkOtherVersion, fmt.Sprintf("the checkpoint has the %s %s, this server has "+
+				"%s: restore it at a server like the one that wrote it", part.name, part.got, part.want)}
 		}
 	}
 	return c, nil

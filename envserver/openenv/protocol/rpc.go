@@ -40,8 +40,45 @@ type rpcEnvelope struct {
 	extra                       object.Object
 }
 
-// RestoreMethod begins a session with the episode of a checkpoint.
-const RestoreMethod = "session/restore"
+// The methods for copies of sessions. RestoreMethod begins a session with the episode of a
+// checkpoint.
+const (
+	ForkMethod       = "session/fork"
+	CheckpointMethod = "session/checkpoint"
+	RestoreMethod    = "session/restore"
+)
+
+// ForkRefusal is why a server refuses to fork, save or restore an episode: the reason in the data
+// of the error.
+type ForkRefusal string
+
+// The reasons of refusals.
+const (
+	// ForkCount is a number of forks outside of what a request may ask for.
+	ForkCount     ForkRefusal = "count"
+	ForkNoEpisode ForkRefusal = "no_episode"
+	ForkPlanned   ForkRefusal = "planned_run"
+	// ForkTooLong is an episode whose actions are too long for a checkpoint.
+	ForkTooLong ForkRefusal = "too_long"
+	// ForkUnreadable is a checkpoint that was changed or that another pool wrote: its encryption
+	// doesn't tell them apart.
+	ForkUnreadable ForkRefusal = "unreadable"
+	// ForkOtherVersion is a checkpoint of another format, environment, grader or judge, or of other
+	// scenarios.
+	ForkOtherVersion ForkRefusal = "other_version"
+	// ForkPlaying is a connection whose session plays an episode already.
+	ForkPlaying ForkRefusal = "playing"
+	// ForkNoSlot is a server without slots for the new sessions.
+	ForkNoSlot ForkRefusal = "no_slot"
+)
+
+// ForkRefused is the data of the error.
+type ForkRefused struct {
+	Reason ForkRefusal `json:"reason"`
+	// ActiveSessions and MaxSessions are those of a server without slots.
+	ActiveSessions *int `json:"active_sessions,omitempty"`
+	MaxSessions    *int `json:"max_sessions,omitempty"`
+}
 
 // NullID answers a request whose id can't be read.
 var NullID = jsontext.Value("null")

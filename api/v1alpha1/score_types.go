@@ -91,6 +91,7 @@ type PassHat struct {
 
 	// scenarios is the number of pairs of task and scenario with at least k trials, over which the
 	// estimate is averaged.
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Scenarios int64 `json:"scenarios,omitempty"`
 }

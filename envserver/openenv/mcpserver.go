@@ -79,11 +79,10 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 			fmt.Sprintf("a request has at most %d JSON values", maxMCPValues))
 		return
 	}
-	if r.Method == http.MethodPost { // OpenEnv's dialect requires neither header
+	if r.Method == http.MethodPost { // OpenEnv's dialect requires neither header, and answers are JSON
 		r.Header.Set("Content-Type", "application/json")
-		if r.Header.Get("Accept") == "" {
-			r.Header.Set("Accept", "application/json, text/event-stream")
-		}
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		w, r = keepID(w, r)
 	}
 	if r.Method == http.MethodGet { // a stream of events that ends with the session
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -232,6 +233,40 @@ func TestStreamableHTTP(t *testing.T) {
 	}
 	if got := s.sessions.active(); got != 0 {
 		t.Errorf("%d sessions after the DELETE", got)
+	}
+}
+
+// Ids come back as they were sent, also to a client that accepts nothing but JSON.
+func TestMCPKeepsIDs(t *testing.T) {
+	_, url := serve(t, Config{})
+	send := func(session, body string) (int, string, string) {
+		request, _ := http.NewRequest(http.MethodPost, url+"/mcp", strings.NewReader(body))
+		request.Header.Set("Accept", "application/json")
+		if session != "" {
+			request.Header.Set(protocol.MCPSessionHeader, session)
+			request.Header.Set(protocol.MCPVersionHeader, "2025-06-18")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, response.Header.Get(protocol.MCPSessionHeader), string(answer)
+	}
+	status, session, answer := send("", `{"jsonrpc":"2.0","id":1.5,"method":"initialize","params":{"protocolVersion":"2025-06-18",`+
+		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	if status != http.StatusOK || !strings.Contains(answer, `"id":1.5`) {
+		t.Fatalf("initialize: %d %s", status, answer)
+	}
+	for _, id := range []string{`1`, `-7`, `2.25`, `18446744073709551617`, `9007199254740993`, `1e3`, `"a"`, `"1.5"`} {
+		status, _, answer := send(session, `{"jsonrpc":"2.0","method":"ping","id":`+id+`}`)
+		if status != http.StatusOK || !strings.Contains(answer, `"id":`+id) || strings.Contains(answer, idMark) {
+			t.Errorf("id %s: %d %s", id, status, answer)
+		}
 	}
 }
 

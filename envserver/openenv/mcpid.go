@@ -14,8 +14,8 @@ import (
 const idMark = "csenv-id:"
 
 // keepID returns the request with a text in place of an id that the library would change, and a
-// writer that puts the id into the answer again. The library reads numbers as 64-bit integers by way
-// of floating point.
+// writer that puts the id into the answer again. The library reads numbers as 64-bit integers by
+// way of floating point.
 func keepID(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	members, err := object.Read(protocol.BodyOf(r), object.Unique)
 	id := string(members.Get("id"))

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -34,19 +33,16 @@ func (c *Completions) ContextLength(ctx context.Context, model string) int64 {
 	if err != nil || response.StatusCode != http.StatusOK {
 		return 0
 	}
-	length, _ := contextLength(body, model)
-	return length
+	return contextLength(body, model)
 }
 
-var errNoModel = errors.New("the model isn't listed")
-
-// contextLength finds the length of a model's context in a list of models.
-func contextLength(list []byte, model string) (int64, error) {
+// contextLength finds the length of a model's context in a list of models, 0 if it isn't there.
+func contextLength(list []byte, model string) int64 {
 	var models struct {
 		Data []map[string]json.RawMessage `json:"data"`
 	}
-	if err := json.Unmarshal(list, &models); err != nil {
-		return 0, err
+	if json.Unmarshal(list, &models) != nil {
+		return 0
 	}
 	for _, m := range models.Data {
 		var id string
@@ -59,11 +55,11 @@ func contextLength(list []byte, model string) (int64, error) {
 			for _, members := range described {
 				var length int64
 				if json.Unmarshal(members[name], &length) == nil && length > 0 {
-					return length, nil
+					return length
 				}
 			}
 		}
-		return 0, nil
+		return 0
 	}
-	return 0, errNoModel
+	return 0
 }

@@ -185,22 +185,34 @@ func TestMCPResetOptions(t *testing.T) {
 	}
 }
 
+// sendMCP sends a request of an MCP session, "" for none, and returns the status, the session of
+// the answer and its body.
+func sendMCP(t *testing.T, url, method, session, accept, body string) (status int, id, answer string) {
+	t.Helper()
+	request, _ := http.NewRequest(method, url+"/mcp", strings.NewReader(body))
+	request.Header.Set("Accept", accept)
+	if session != "" {
+		request.Header.Set(protocol.MCPSessionHeader, session)
+		request.Header.Set(protocol.MCPVersionHeader, "2025-06-18")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, response.Header.Get(protocol.MCPSessionHeader), string(read)
+}
+
 // The raw HTTP of an MCP session, according to the specification.
 func TestStreamableHTTP(t *testing.T) {
 	s, url := serve(t, Config{})
 	send := func(method, session, body string) (status int, id string) {
-		request, _ := http.NewRequest(method, url+"/mcp", strings.NewReader(body))
-		request.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			request.Header.Set(protocol.MCPSessionHeader, session)
-			request.Header.Set(protocol.MCPVersionHeader, "2025-06-18")
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		return response.StatusCode, response.Header.Get(protocol.MCPSessionHeader)
+		status, id, _ = sendMCP(t, url, method, session, "application/json, text/event-stream", body)
+		return status, id
 	}
 	status, id := send(http.MethodPost, "",
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
@@ -240,22 +252,7 @@ func TestStreamableHTTP(t *testing.T) {
 func TestMCPKeepsIDs(t *testing.T) {
 	_, url := serve(t, Config{})
 	send := func(session, body string) (int, string, string) {
-		request, _ := http.NewRequest(http.MethodPost, url+"/mcp", strings.NewReader(body))
-		request.Header.Set("Accept", "application/json")
-		if session != "" {
-			request.Header.Set(protocol.MCPSessionHeader, session)
-			request.Header.Set(protocol.MCPVersionHeader, "2025-06-18")
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		answer, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, response.Header.Get(protocol.MCPSessionHeader), string(answer)
+		return sendMCP(t, url, http.MethodPost, session, "application/json", body)
 	}
 	status, session, answer := send("", `{"jsonrpc":"2.0","id":1.5,"method":"initialize","params":{"protocolVersion":"2025-06-18",`+
 		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)

@@ -5,14 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,6 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -40,7 +41,7 @@ func TestDrainReportOf(t *testing.T) {
 			score.DrainReport{Sessions: 12, Cut: 3, Seconds: 60}, true},
 		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.DrainReport{Sessions: 1}, true},
 		"out of bounds": {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)),
-			score.DrainReport{Cut: maxSessions, Seconds: 604800}, true},
+			score.DrainReport{Cut: observe.MaxSessions, Seconds: 604800}, true},
 		"a log's end":   {server("a", said("panic: out of luck")), score.DrainReport{}, false},
 		"nothing":       {server("a", said("")), score.DrainReport{}, false},
 		"still running": {server("a"), score.DrainReport{}, false},
@@ -49,7 +50,7 @@ func TestDrainReportOf(t *testing.T) {
 		"a number alone": {server("a", said(`7`)), score.DrainReport{}, false},
 	}
 	for name, tt := range tests {
-		if got, said := drainReportOf(&tt.pod); got != tt.want || said != tt.said {
+		if got, said := readDrainReport(&tt.pod); got != tt.want || said != tt.said {
 			t.Errorf("%s: %+v, %v, want %+v, %v", name, got, said, tt.want, tt.said)
 		}
 	}
@@ -67,7 +68,7 @@ func TestReconcileReportsDeletedServers(t *testing.T) {
 		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, pod); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.reconciler.live.(client.Client).Delete(t.Context(), pod); err != nil {
+		if err := w.store.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -76,7 +77,7 @@ func TestReconcileReportsDeletedServers(t *testing.T) {
 			w.mustReconcile(t) // a pass that no longer lists the pod, before its deletion event
 			w.announced()
 		}
-		w.reconciler.podEvents().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
+		w.reconciler.handlePods().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
 		if queue.Len() != 1 {
 			t.Fatalf("%d pools are enqueued", queue.Len())
 		}
@@ -126,11 +127,12 @@ func TestReconcileReportsDrains(t *testing.T) {
 				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
 					Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
 			})
-			m := w.reconciler.memories.of(env)
-			m.servers = map[types.UID]serverMemory{pod.UID: {active: 6}}
+			w.reconciler.memories.of(env)
+			_, last := rules.DecidePool(rules.Input{Snapshot: observe.Snapshot{Pool: children.Pool{Env: env},
+				Pods: []corev1.Pod{pod}, Reports: map[string]score.Report{pod.Name: report(6)}}})
 			w.reconciler.memories.recordDeleted(client.ObjectKeyFromObject(env), &pod)
-			w.reconciler.reportTerminated(env, m)
-			w.reconciler.reportTerminated(env, m)
+			w.reconciler.reportTerminated(env, last)
+			w.reconciler.reportTerminated(env, last)
 			if diff := cmp.Diff(tt.want, w.announced()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
@@ -164,56 +166,6 @@ func TestMemories(t *testing.T) {
 	}
 }
 
-func TestObserve(t *testing.T) {
-	t.Parallel()
-	at := func(created, ready time.Duration) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			pod.CreationTimestamp = metav1.NewTime(noon.Add(created))
-			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(ready))
-		}
-	}
-	metrics, m := newPoolMetrics(), &memory{}
-	look := func(unjudged int64, active int64, pods ...corev1.Pod) {
-		s := healthy()
-		s.pods, s.reports = pods, map[string]score.Report{}
-		for _, pod := range pods {
-			r := report(active)
-			r.JudgeFailures = unjudged
-			s.reports[pod.Name] = r
-		}
-		m.observe(s.snapshot, metrics)
-	}
-	old, young := server("old", at(-time.Hour, -time.Minute)), server("young", at(0, 7*time.Second))
-	notYet := server("young", unready)
-	look(5, 0, old, notYet)
-	if n := testutil.CollectAndCount(metrics.timeToReady); n != 0 {
-		t.Error("a start is counted that ended before the first pass")
-	}
-	if m.servers["old"].idleSince != noon {
-		t.Errorf("remembered %+v", m.servers["old"])
-	}
-	look(7, 1, old, young)
-	look(6, 1, old, young) // restarted
-	look(6, 1, old, young)
-	if n := testutil.CollectAndCount(metrics.timeToReady); n != 1 {
-		t.Error("a server that became ready wasn't counted")
-	}
-	if got := testutil.ToFloat64(metrics.unjudged.WithLabelValues("shop", "support")); got != 4 {
-		t.Errorf("%v failures to judge, want two of each server", got)
-	}
-	if !m.servers["old"].idleSince.IsZero() || m.servers["old"].active != 1 {
-		t.Errorf("remembered %+v", m.servers["old"])
-	}
-	look(6, 1, young)
-	if _, known := m.servers["old"]; !known {
-		t.Error("a server is removed before its end is reported")
-	}
-	look(6, 1, young)
-	if _, known := m.servers["old"]; known {
-		t.Error("a deleted server stays in the memory")
-	}
-}
-
 // lagging makes the reconciler read the Deployment as it was before the last write, while lags is
 // true.
 func (w *world) lagging(t *testing.T, lags *bool) {
@@ -222,7 +174,7 @@ func (w *world) lagging(t *testing.T, lags *bool) {
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), before); err != nil {
 		t.Fatal(err)
 	}
-	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+	w.reconciler.use(interceptor.NewClient(w, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			opts ...client.GetOption) error {
 			if d, isDeployment := object.(*appsv1.Deployment); isDeployment && *lags {
@@ -231,7 +183,7 @@ func (w *world) lagging(t *testing.T, lags *bool) {
 			}
 			return c.Get(ctx, key, object, opts...)
 		},
-	})
+	}))
 }
 
 // A pass over a stale cache makes the same decision and emits no event twice.
@@ -248,7 +200,7 @@ func TestReconcileOverALaggingCache(t *testing.T) {
 	}
 	told := slices.DeleteFunc(w.announced(), func(e string) bool { return !strings.HasPrefix(e, "Normal ScaledDown") })
 	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down",
-		scaleSpec)); len(told) != 1 || got != 1 {
+		"SpecReplicas")); len(told) != 1 || got != 1 {
 		t.Errorf("events %q and %v decisions, want one", told, got)
 	}
 	lags = false
@@ -256,5 +208,19 @@ func TestReconcileOverALaggingCache(t *testing.T) {
 	w.mustReconcile(t)
 	if len(w.writes) > 0 || w.replicas(t) != 1 {
 		t.Errorf("unexpected writes: %v", w.writes)
+	}
+}
+
+func TestPodsEnqueueTheirPool(t *testing.T) {
+	t.Parallel()
+	pod := server("support-a")
+	requests := findPoolOfPod(t.Context(), &pod)
+	if len(requests) != 1 || requests[0].Name != "support" {
+		t.Errorf("a change of a server's pod enqueues %v, want its pool", requests)
+	}
+	runner := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelEnvironment: "support"}}}
+	if requests := findPoolOfPod(t.Context(), runner); len(requests) != 0 {
+		t.Errorf("a change of a runner's pod enqueues %v, want nothing", requests)
 	}
 }

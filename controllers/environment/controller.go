@@ -302,8 +302,8 @@ func onlyCountsDiffer(a, b v1alpha1.CustomerSupportEnvStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// handlePods enqueues a pod's pool. It stores deleted pods, because their termination messages can't
-// be read later.
+// handlePods enqueues a pod's pool. It stores deleted pods, because their termination messages
+// can't be read later.
 func (r *Reconciler) handlePods() handler.EventHandler {
 	enqueue := handler.EnqueueRequestsFromMapFunc(findPoolOfPod)
 	return handler.Funcs{

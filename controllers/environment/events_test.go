@@ -1,11 +1,16 @@
 package environment
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
@@ -75,5 +80,25 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The log of a pass says which rules held.
+func TestReconcileLogsTheRules(t *testing.T) {
+	t.Parallel()
+	for verbosity, want := range map[int]bool{0: false, 1: true} {
+		var lines []string
+		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: verbosity})
+		w := newWorld(t, pool())
+		if _, err := w.reconciler.Reconcile(logf.IntoContext(t.Context(), logger),
+			ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool())}); err != nil {
+			t.Fatal(err)
+		}
+		logs := slices.ContainsFunc(lines, func(line string) bool {
+			return strings.Contains(line, `"Available"="NoServerReady" "Progressing"="RollingOut"`)
+		})
+		if logs != want {
+			t.Errorf("verbosity %d: the rules are logged: %v, in %q", verbosity, logs, lines)
+		}
 	}
 }

@@ -23,8 +23,8 @@ type memory struct {
 	// accepted identifies objects that admission changed when they were last applied
 	// (children.IdentifyState).
 	accepted map[children.ID]string
-	// token is when the Secret of the token for metrics was last found as intended, and tokenKey the
-	// public key of that time.
+	// token is when the Secret of the token for metrics was last found as intended, and tokenKey
+	// the public key of that time.
 	token    time.Time
 	tokenKey string
 }

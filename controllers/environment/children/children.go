@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// BuildObjects returns the objects of a pool with that many servers. The Secrets aren't among them, because
-// the operator may not watch Secrets.
+// BuildObjects returns the objects of a pool with that many servers. The Secrets aren't among them,
+// because the operator may not watch Secrets.
 func BuildObjects(p Pool, servers int32, scenarios string) []Child {
 	env := p.Env
 	policy := Child{ID: ID{KindNetworkPolicy, env.Name}}

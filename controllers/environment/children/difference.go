@@ -39,8 +39,8 @@ func restrictFields(live, want any) any {
 	return kept
 }
 
-// decodeFields decodes an object's JSON, so that typed objects and apply configurations can be compared.
-// The kind is dropped, because typed objects often have none.
+// decodeFields decodes an object's JSON, so that typed objects and apply configurations can be
+// compared. The kind is dropped, because typed objects often have none.
 func decodeFields(object any) map[string]any {
 	var decoded map[string]any
 	if err := json.Unmarshal(EncodeJSON(object), &decoded); err != nil {

@@ -17,7 +17,8 @@ const metricsLabel = "metrics"
 
 // buildNetworkPolicy admits clients, the operator and Prometheus, each to its port. Egress isn't
 // restricted. The kubelet needs no rule, because networks admit a node to its own pods.
-func buildNetworkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
+func buildNetworkPolicy(env *v1alpha1.CustomerSupportEnv,
+	operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	spec := networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector(env.Name)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
@@ -30,8 +31,9 @@ func buildNetworkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *netw
 		WithSpec(convertConfig[networkingv1ac.NetworkPolicySpecApplyConfiguration](spec)))
 }
 
-// selectClients returns the admitted pods, nil for every client. A Service that is reachable from outside
-// admits every client, because many load balancers replace the client's address by a node's.
+// selectClients returns the admitted pods, nil for every client. A Service that is reachable from
+// outside admits every client, because many load balancers replace the client's address by a
+// node's.
 func selectClients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	if chooseServiceType(env) != corev1.ServiceTypeClusterIP {
 		return nil
@@ -39,8 +41,8 @@ func selectClients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolic
 	return access.Peers(env)
 }
 
-// selectWatchers returns the readers of statistics and metrics, nil for every client. An operator outside
-// of the cluster has no namespace.
+// selectWatchers returns the readers of statistics and metrics, nil for every client. An operator
+// outside of the cluster has no namespace.
 func selectWatchers(operator string) []networkingv1.NetworkPolicyPeer {
 	if operator == "" {
 		return nil

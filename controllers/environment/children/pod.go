@@ -72,8 +72,8 @@ func BuildPodTemplate(p Pool, scenarios string) *corev1.PodTemplateSpec {
 	return template
 }
 
-// buildVolumes returns the server's key, packs and token. Only the key is required. The server reports
-// the others if they are missing, whereas the kubelet would wait without an error.
+// buildVolumes returns the server's key, packs and token. Only the key is required. The server
+// reports the others if they are missing, whereas the kubelet would wait without an error.
 func buildVolumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
 	key := mountSecret(keyVolume, keys.SecretName(env.Name, env.Status.LedgerPublicKey))
 	key.Secret.Optional = nil

@@ -22,8 +22,8 @@ func buildService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfig
 			WithPorts(buildServicePort("http", v1alpha1.EnvironmentPort))))
 }
 
-// buildPodsService lists all servers, including full and starting ones: a runner returns to the server
-// that holds its shard's ledger.
+// buildPodsService lists all servers, including full and starting ones: a runner returns to the
+// server that holds its shard's ledger.
 func buildPodsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
 	return addOwner(env, corev1ac.Service(v1alpha1.PodsServiceName(env.Name), env.Namespace).
 		WithSpec(corev1ac.ServiceSpec().
@@ -31,7 +31,8 @@ func buildPodsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyCo
 			WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
 			WithSelector(pods.Selector(env.Name)).
-			WithPorts(buildServicePort("http", v1alpha1.EnvironmentPort), buildServicePort("ops", v1alpha1.OperationsPort))))
+			WithPorts(buildServicePort("http", v1alpha1.EnvironmentPort),
+				buildServicePort("ops", v1alpha1.OperationsPort))))
 }
 
 func buildServicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {

@@ -28,8 +28,9 @@ type Snapshot struct {
 	Unasked []types.UID                   // of pods that became ready after the reports were read
 	KeyErr  error                         // why the ledger key can't be read, without which no server answers
 	Awaited bool                          // an EvaluationRun needs the pool
-	// Updating are the pools whose servers are being replaced, and UpdatingErr why they aren't known.
-	// They are read only if another release of the operator would replace the servers of this pool.
+	// Updating are the pools whose servers are being replaced, and UpdatingErr why they aren't
+	// known. They are read only if another release of the operator would replace the servers of
+	// this pool.
 	Updating    map[types.NamespacedName]bool
 	UpdatingErr error
 	Now         time.Time
@@ -41,8 +42,8 @@ func (s Snapshot) Deployment() *appsv1.Deployment {
 	return d
 }
 
-// AnnotatedScenarios returns the digest of the packs for which the servers were last replaced, "" if they
-// never were.
+// AnnotatedScenarios returns the digest of the packs for which the servers were last replaced, ""
+// if they never were.
 func (s Snapshot) AnnotatedScenarios() string {
 	d := s.Deployment()
 	if d == nil || len(s.Env.Spec.Scenarios.Packs) == 0 {

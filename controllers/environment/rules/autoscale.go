@@ -123,7 +123,8 @@ func (s Scaling) Direction() string {
 	return "up"
 }
 
-// chooseServers decides the number of servers, given the current number, and returns the new history.
+// chooseServers decides the number of servers, given the current number, and returns the new
+// history.
 func chooseServers(a *v1alpha1.Autoscaling, l load, from int32, past history, now time.Time) (Scaling, history) {
 	low, high := l.needs(a)
 	past = past.after(now, low, high, a)

@@ -39,7 +39,8 @@ var availableRules = []Rule{
 		}},
 	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersFull,
 		"no server has a free slot", "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",
-		describeIf(func(f facts) bool { return f.counts.Full > 0 && !f.isAutoscaled() }, "All running servers are full.")},
+		describeIf(func(f facts) bool { return f.counts.Full > 0 && !f.isAutoscaled() },
+			"All running servers are full.")},
 	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersFull,
 		"no server of an autoscaled pool has a free slot",
 		"Wait for sessions to end, or raise spec.autoscaling.maxReplicas or spec.sessions.perPod",
@@ -73,7 +74,8 @@ var progressingRules = []Rule{
 	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
 		"a fault hinders servers that are created, replaced or removed", seeDegraded,
 		func(f facts) (what, detail string) {
-			return describeNumbers(f.degraded && isRollingOut(f), rollingOut, f.counts.Updated, f.wanted, f.counts.Ready)
+			return describeNumbers(f.degraded && isRollingOut(f), rollingOut, f.counts.Updated, f.wanted,
+				f.counts.Ready)
 		}},
 	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
 		"servers are created, replaced or removed", noAction, func(f facts) (what, detail string) {
@@ -98,7 +100,8 @@ func isRollingOut(f facts) bool {
 // scalingRules decide whether minReplicas or maxReplicas limits autoscaling.
 var scalingRules = []Rule{
 	{v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, v1alpha1.ReasonAtMaximum,
-		"the sessions need more servers than `maxReplicas`", "Raise it, or accept fewer free sessions than freeSessions",
+		"the sessions need more servers than `maxReplicas`",
+		"Raise it, or accept fewer free sessions than freeSessions",
 		func(f facts) (what, detail string) {
 			return describeNumbers(f.limit == v1alpha1.ReasonAtMaximum,
 				"The sessions need more servers than spec.autoscaling.maxReplicas, %d.", getMost(f))

@@ -54,8 +54,8 @@ type Written struct {
 	Unmarked bool  // marks that the decision needs could not be written, so the number of servers stays
 }
 
-// DecidePool chooses the number of servers and the scenarios that they play. It returns the memory for
-// the next decision.
+// DecidePool chooses the number of servers and the scenarios that they play. It returns the memory
+// for the next decision.
 func DecidePool(in Input) (Decision, Memory) {
 	s, m := in.Snapshot, in.Memory
 	d := Decision{Snapshot: s, Scenarios: chooseScenarios(s)}

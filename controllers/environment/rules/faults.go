@@ -109,10 +109,10 @@ var serverRules = []Rule{
 		"a server ran out of memory", "Lower spec.sessions.perPod and raise spec.replicas, or raise " +
 			"spec.template.resources.limits.memory", checkMemory},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonCrashLoop,
-		"a server starts without the tokens of clients", "Add one to the Secret that spec.access.tokenSecretRef " +
+		"a server can't start without the tokens of clients", "Add one to the Secret that spec.access.tokenSecretRef " +
 			"names, or create it", checkToken},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonCrashLoop,
-		"a server starts without the files of a pack", createPack, func(f facts) (what, detail string) {
+		"a server can't start without the files of a pack", createPack, func(f facts) (what, detail string) {
 			if ended := findEnd(f.faulty); ended != nil {
 				return describeEmptyPack(f.env, fmt.Sprintf("Server %s can't start", f.faulty.Name), ended.Message)
 			}
@@ -222,8 +222,8 @@ func nameObjects(env *v1alpha1.CustomerSupportEnv, text string) string {
 		names = append(names, children.NamePackFolder(i), kind+" "+name)
 	}
 	if token := env.Spec.Access.TokenSecretRef; token != nil {
-		names = append(names, children.TokenFolder+"/"+children.TokenEntry, fmt.Sprintf("key %q of Secret %s", token.Key,
-			token.Name))
+		names = append(names, children.TokenFolder+"/"+children.TokenEntry,
+			fmt.Sprintf("key %q of Secret %s", token.Key, token.Name))
 	}
 	return strings.NewReplacer(names...).Replace(text)
 }

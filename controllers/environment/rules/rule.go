@@ -21,10 +21,11 @@ type Rule struct {
 	Reason    string
 	// When says for people when the rule holds.
 	When string
-	// Advice says what people do about it, empty if nothing. NAMESPACE, POOL, SERVER, KEY_SECRET and
-	// PUBLIC_KEY are replaced in messages.
+	// Advice says what people do about it, empty if nothing. NAMESPACE, POOL, SERVER, KEY_SECRET
+	// and PUBLIC_KEY are replaced in messages.
 	Advice string
-	// check returns what has happened, "" if the rule doesn't hold, and details that follow the advice.
+	// check returns what has happened, "" if the rule doesn't hold, and details that follow the
+	// advice.
 	check func(facts) (what, detail string)
 }
 

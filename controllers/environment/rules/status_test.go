@@ -34,6 +34,11 @@ func (w wantCondition) check(t *testing.T, got metav1.Condition) {
 		t.Errorf("%s is %s, %s: %q\nwant %s, %s: …%s…", got.Type, got.Status, got.Reason, got.Message, w.status,
 			w.reason, w.words)
 	}
+	for _, name := range []string{"NAMESPACE", "POOL", "SERVER", "KEY_SECRET", "PUBLIC_KEY"} {
+		if strings.Contains(got.Message, name) {
+			t.Errorf("%s isn't replaced in %q", name, got.Message)
+		}
+	}
 }
 
 func full(s *pass) {

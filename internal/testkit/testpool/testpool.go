@@ -33,7 +33,8 @@ func New(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportE
 			Environment: v1alpha1.TicketEnvironment,
 			Replicas:    new(int32(2)),
 			Sessions: v1alpha1.SessionLimits{
-				PerPod: 2000, ClientSharePercent: new(int32(90)), IdleTimeoutSeconds: new(int32(3600)), MaxDurationSeconds: new(int32(7200)),
+				PerPod: 2000, ClientSharePercent: new(int32(90)), IdleTimeoutSeconds: new(int32(3600)),
+				MaxDurationSeconds: new(int32(7200)),
 			},
 			DrainTimeoutSeconds: new(int32(3600)),
 			RewardMode:          v1alpha1.DenseReward,

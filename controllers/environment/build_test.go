@@ -1,9 +1,15 @@
 package environment
 
 import (
+	"context"
+	"crypto/ed25519"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
@@ -26,4 +32,18 @@ var (
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 	template := children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, "")
 	return testpool.Server(template, name, edits...)
+}
+
+// anyKeys has the secrets of every pool.
+type anyKeys struct{}
+
+func (anyKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
+	return poolkey.Derive(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+}
+
+// statsFunc implements statsReader with a function.
+type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
+
+func (f statsFunc) Report(ctx context.Context, podIP, _ string) (score.Report, error) {
+	return f(ctx, podIP)
 }

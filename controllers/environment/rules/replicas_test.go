@@ -262,7 +262,7 @@ func TestReplicasNeverRunAway(t *testing.T) {
 			f.play(want)
 			var got Scaling
 			got, past = decideReplicas(f.snapshot(a, lag, now).Snapshot, past)
-			// Like plan, it doesn't write a number that the cache already has.
+			// Like ListSteps, it doesn't write a number that the cache already has.
 			if got.To != got.From {
 				f.replicas = got.To
 			}

@@ -1,15 +1,16 @@
 package rules
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// A decision changes neither its input nor depends on anything else, so that it can be repeated.
+// A decision depends on its input alone, and changes nothing of it.
 func TestDecidePoolIsPure(t *testing.T) {
 	t.Parallel()
 	s := healthy(func(p *pass) { p.Env.Spec.Autoscaling = bounds(1, 5) }).Snapshot
@@ -18,10 +19,8 @@ func TestDecidePoolIsPure(t *testing.T) {
 	if len(first.servers) != 2 || first.history.last != noon {
 		t.Fatalf("remembered %+v", first)
 	}
-	unchanged := Memory{history: first.history, servers: map[types.UID]serverMemory{}}
-	for uid, server := range first.servers {
-		unchanged.servers[uid] = server
-	}
+	unchanged := Memory{history: first.history, servers: maps.Clone(first.servers)}
+	unchanged.history.high, unchanged.history.low = slices.Clone(first.history.high), slices.Clone(first.history.low)
 	later := s
 	later.Now = noon.Add(limitSpan / 2)
 	later.Pods = later.Pods[:1]

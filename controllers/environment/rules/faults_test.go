@@ -41,7 +41,7 @@ func TestDegraded(t *testing.T) {
 		"at rest":     {func(*pass) {}, fine},
 		"nothing yet": {empty, fine},
 		"full":        {full, fine},
-		"a name is taken": {func(s *pass) { s.Taken = []children.ID{{children.KindService, "support"}} },
+		"a name is taken": {func(s *pass) { s.Taken = []children.ID{{Kind: children.KindService, Name: "support"}} },
 			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
 		"an object is refused": {func(s *pass) { s.Err = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},

@@ -31,7 +31,7 @@ func TestChanges(t *testing.T) {
 		"everything exists": {func(*pass) {}, nil},
 		"a name is taken": {func(s *pass) {
 			s.Live, s.Taken = nil,
-				[]children.ID{{children.KindService, "support"}}
+				[]children.ID{{Kind: children.KindService, Name: "support"}}
 		}, all[1:]},
 		"an earlier pool's old object": {func(s *pass) { s.Live, s.Leaving = nil, []children.ID{deploymentID} },
 			all[:4]},

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 // admitting returns a world whose admission changes Deployments: another registry, less memory, no
@@ -21,19 +23,19 @@ import (
 func admitting(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, pool(keyless))
-	store := w.reconciler.live.(client.Client)
-	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+	store := w.store
+	w.reconciler.use(interceptor.NewClient(w, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
 			opts ...client.ApplyOption) error {
 			if err := c.Apply(ctx, config, opts...); err != nil {
 				return err
 			}
 			var applied appsv1.Deployment
-			if err := json.Unmarshal(encode(config), &applied); err != nil || applied.Kind != kindDeployment {
+			if err := json.Unmarshal(children.EncodeJSON(config), &applied); err != nil || applied.Kind != children.KindDeployment {
 				return err
 			}
 			spec := &applied.Spec.Template.Spec
-			spec.Containers[0].Image = "mirror.example/" + testImage
+			spec.Containers[0].Image = "mirror.example/" + testpool.Image
 			spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("512Mi")
 			delete(spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
 			if len(spec.Containers) == 1 {
@@ -42,10 +44,10 @@ func admitting(t *testing.T) *world {
 			if err := store.Update(ctx, &applied); err != nil {
 				return err
 			}
-			applied.APIVersion, applied.Kind = "apps/v1", kindDeployment // the client clears these fields
-			return json.Unmarshal(encode(applied), config)
+			applied.APIVersion, applied.Kind = "apps/v1", children.KindDeployment // the client clears these fields
+			return json.Unmarshal(children.EncodeJSON(applied), config)
 		},
-	})
+	}))
 	return w
 }
 
@@ -76,7 +78,7 @@ func TestReconcileAcceptsWhatAdmissionChanges(t *testing.T) {
 	}
 	settles("changed by hand", 1)
 	w.edit(t, func(d *appsv1.Deployment) {
-		if got := d.Spec.Template.Spec.Containers[0].Image; got != "mirror.example/"+testImage {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != "mirror.example/"+testpool.Image {
 			t.Errorf("image = %s", got)
 		}
 		d.Annotations["others"] = "own this"
@@ -97,7 +99,7 @@ func (w *world) rolledOut(t *testing.T) {
 	n := *d.Spec.Replicas
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n,
 		ReadyReplicas: n, AvailableReplicas: n}
-	if err := w.reconciler.live.(client.Client).Status().Update(t.Context(), &d); err != nil {
+	if err := w.store.Status().Update(t.Context(), &d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -110,7 +112,7 @@ func (w *world) edit(t *testing.T, change func(*appsv1.Deployment)) {
 		t.Fatal(err)
 	}
 	change(&d)
-	if err := w.reconciler.live.(client.Client).Update(t.Context(), &d); err != nil {
+	if err := w.store.Update(t.Context(), &d); err != nil {
 		t.Fatal(err)
 	}
 }

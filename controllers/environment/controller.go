@@ -1,9 +1,10 @@
 // Package environment reconciles CustomerSupportEnvs: it creates a pool of environment servers for
 // each, and reports the pool's state in its status.
 //
-// A pass reads everything into a snapshot, decides with pure functions, and then writes the changed
-// objects and the status. A Deployment performs rolling updates. Sessions, episodes and digests are
-// polled from the servers' /stats, because nothing in the cluster announces their changes.
+// A pass reads everything into a snapshot (observe), decides with pure functions (rules) that build
+// the pool's objects (children), and then this package writes the changed objects and the status. A
+// Deployment performs rolling updates. Sessions, episodes and digests are polled from the servers'
+// /stats, because nothing in the cluster announces their changes.
 //
 // The pool's objects are applied by server-side apply, and only if the live object lacks an
 // intended value. So a pool at rest needs no writes, and manual changes are reverted. An applied
@@ -15,7 +16,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,30 +24,31 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/objects"
-	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
 const (
-	// fieldOwner owns the applied fields in all replicas and versions of the operator.
-	fieldOwner        = client.FieldOwner("csenv-environment")
 	pollInterval      = 15 * time.Second // between two polls of a pool's servers
 	scalePollInterval = 5 * time.Second  // of autoscaled pools, which must follow a burst within ten seconds
 	pollJitter        = 0.2              // at most added to both, so that pools spread out
@@ -63,19 +64,13 @@ const (
 // Reconciler reconciles CustomerSupportEnvs.
 type Reconciler struct {
 	client   client.Client
-	live     client.Reader // past the cache, which holds only objects that carry our labels
-	recorder events.EventRecorder
-	stats    statsReader
-	polls    *polling.Poller[polled]
-	keys     keys.Source
-	clock    clock.PassiveClock
-	entropy  io.Reader // of ledger keys
-	image    string    // of pools whose spec names none
+	reader   *observe.Reader
+	writer   writer
+	secrets  keyKeeper
+	events   announcer
 	memories memories
 	updates  *updates
 	metrics  *poolMetrics
-	// namespace is the operator's own, whose traffic a pool's NetworkPolicy admits.
-	namespace string
 }
 
 // Options configure all pools.
@@ -92,19 +87,24 @@ type Options struct {
 
 // New returns a reconciler of the manager's cluster.
 func New(mgr ctrl.Manager, o Options) *Reconciler {
+	source := objects.Keys(mgr.GetAPIReader())
 	return &Reconciler{
-		client:    mgr.GetClient(),
-		live:      mgr.GetAPIReader(),
-		recorder:  mgr.GetEventRecorder("csenv"),
-		stats:     stats.NewReader(),
-		polls:     polling.New[polled](concurrentPolls),
-		keys:      objects.Keys(mgr.GetAPIReader()),
-		clock:     clock.RealClock{},
-		metrics:   newPoolMetrics(),
-		entropy:   rand.Reader,
-		image:     o.Image,
-		namespace: o.Namespace,
-		updates:   newUpdates(o.MaxUpdates),
+		client: mgr.GetClient(),
+		reader: &observe.Reader{
+			Cache:     mgr.GetClient(),
+			Live:      mgr.GetAPIReader(),
+			Stats:     stats.NewReader(),
+			Polls:     polling.New[observe.Answers](concurrentPolls),
+			Keys:      source,
+			Clock:     clock.RealClock{},
+			Image:     o.Image,
+			Namespace: o.Namespace,
+		},
+		writer:  writer{mgr.GetClient()},
+		secrets: keyKeeper{client: mgr.GetClient(), live: mgr.GetAPIReader(), keys: source, entropy: rand.Reader},
+		events:  announcer{mgr.GetEventRecorder("csenv")},
+		updates: newUpdates(o.MaxUpdates),
+		metrics: newPoolMetrics(),
 	}
 }
 
@@ -135,16 +135,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
-		Watches(&corev1.Pod{}, r.podEvents()).
-		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(poolOfRun),
-			builder.WithPredicates(beginsToWait())).
-		WatchesRawSource(r.polls.Source()).
+		Watches(&corev1.Pod{}, r.handlePods()).
+		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(observe.FindPoolOfRun),
+			builder.WithPredicates(observe.SelectWaiting())).
+		WatchesRawSource(r.reader.Polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentPools}).
 		Complete(r)
 }
 
-// poolOfPod finds a pod's pool by its labels, because the pod's owner is a ReplicaSet.
-func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+// findPoolOfPod finds a pod's pool by its labels, because the pod's owner is a ReplicaSet.
+func findPoolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	labels := pod.GetLabels()
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
 		return nil
@@ -163,7 +163,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if apierrors.IsNotFound(err) || !env.DeletionTimestamp.IsZero() {
 		r.memories.forget(req.NamespacedName)
-		r.polls.Forget(req.NamespacedName)
+		r.reader.Polls.Forget(req.NamespacedName)
 		r.metrics.forget(req.NamespacedName)
 		r.updates.end(req.NamespacedName)
 		return ctrl.Result{}, nil
@@ -172,94 +172,150 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Create the ledger key first: the servers start with it, and only the status stores its
 	// public half.
-	keyErr := r.ensureKey(ctx, env)
+	keyErr := r.secrets.ensureKey(ctx, env)
 	if keyErr != nil && (env.Status.LedgerPublicKey == "" || apierrors.IsConflict(keyErr)) {
-		return r.withoutKey(ctx, env, memory, keyErr)
+		return r.reportNoKey(ctx, env, memory, keyErr)
 	}
 
 	// 3. Read everything. While the servers are polled, the pass ends; the poller requests another.
-	snap, known, err := r.takeSnapshot(ctx, env)
+	snapshot, known, err := r.reader.Read(ctx, env)
 	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
+	r.reportTerminated(env, memory.decided)
 
-	// 4. Count the changes of the servers since the last pass.
-	r.reportTerminated(env, memory)
-	memory.observe(snap, r.metrics)
-	r.metrics.show(snap)
+	// 4. Decide the number of servers and their scenarios. Nothing changes the decision afterwards.
+	d, decided := rules.DecidePool(rules.Input{Snapshot: snapshot, Memory: memory.decided,
+		MayUpdate: r.updates.claim(snapshot)})
+	memory.decided = decided
+	r.metrics.countChanges(env, d.Changes)
+	r.metrics.show(snapshot)
 
-	// 5. Decide the number of servers and their scenarios, and apply what differs. The status shows
-	// refusals too, because users can't read the operator's log.
-	d := decide(snap, memory)
-	markErr := r.annotate(ctx, env.Namespace, marks(d, memory))
-	if markErr != nil && needsCosts(d) {
-		d.hold()
-	}
-	listErr := r.updates.postpone(ctx, r.client, &d)
-	steps := changes(d, memory.accepted)
-	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(keyErr, markErr, listErr, r.apply(ctx, env.Namespace, steps, memory),
-		r.keepMetricsToken(ctx, snap, memory))
-	r.announceScaling(d, memory)
-	r.announcePacks(d)
+	// 5. Write what differs. The status shows refusals too, because users can't read the operator's
+	// log.
+	written, accepted := r.writer.write(ctx, d, memory.accepted)
+	memory.accepted = accepted
+	written.Err = errors.Join(keyErr, written.Err, r.secrets.keepMetricsToken(ctx, snapshot, memory))
+	r.reportDecision(d, written, memory)
 
 	// 6. Write the status.
-	if err := r.writeStatus(ctx, env, computeStatus(d), memory); err != nil {
-		return objects.IgnoreExpected(errors.Join(d.applyErr, err))
+	if err := r.writeStatus(ctx, env, rules.ComputeStatus(d, written), memory); err != nil {
+		return objects.IgnoreExpected(errors.Join(written.Err, err))
 	}
 
 	// 7. If a write failed, retry with a growing delay. Otherwise return for the next poll.
-	if d.applyErr != nil {
-		return ctrl.Result{}, d.applyErr
+	if written.Err != nil {
+		return ctrl.Result{}, written.Err
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(d), pollJitter)}, nil
+	return ctrl.Result{RequeueAfter: wait.Jitter(choosePollInterval(d), pollJitter)}, nil
 }
 
-// pollEvery returns the time to the next poll, shorter if the number of servers depends on it.
-func pollEvery(d decision) time.Duration {
-	if d.env.Spec.Autoscaling != nil || d.held {
+// reportNoKey ends a pass that couldn't create the pool's first key. The status shows why, because
+// users can't read the operator's log.
+func (r *Reconciler) reportNoKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory,
+	cause error) (ctrl.Result, error) {
+	if result, err := objects.IgnoreExpected(cause); err == nil {
+		return result, nil
+	}
+	d, _ := rules.DecidePool(rules.Input{Snapshot: r.reader.Begin(env), Memory: m.decided})
+	status := rules.ComputeStatus(d, rules.Written{Err: cause})
+	return ctrl.Result{}, errors.Join(cause, r.writeStatus(ctx, env, status, m))
+}
+
+// choosePollInterval returns the time to the next poll, shorter if the number of servers depends on
+// it.
+func choosePollInterval(d rules.Decision) time.Duration {
+	if d.Env.Spec.Autoscaling != nil || d.Held {
 		return scalePollInterval
 	}
 	return pollInterval
 }
 
-// announceScaling emits an event once for each change of the number of servers, after it was
-// applied.
-func (r *Reconciler) announceScaling(d decision, m *memory) {
-	if d.applyErr != nil || d.scaling.reason == "" {
+// reportTerminated counts the servers that have terminated, and says what happened to their
+// sessions.
+func (r *Reconciler) reportTerminated(env *v1alpha1.CustomerSupportEnv, last rules.Memory) {
+	for _, pod := range r.memories.takeDeleted(client.ObjectKeyFromObject(env)) {
+		report, found := readDrainReport(pod)
+		lost := int64(0)
+		if found {
+			r.metrics.drains.WithLabelValues(env.Namespace, env.Name).Observe(float64(report.Seconds))
+		} else {
+			lost = last.ActiveSessions(pod.UID)
+		}
+		r.metrics.cut.WithLabelValues(env.Namespace, env.Name).Add(float64(report.Cut + lost))
+		r.events.announceTerminated(env, pod.Name, report, lost)
+	}
+}
+
+// reportDecision says once for each change what was applied.
+func (r *Reconciler) reportDecision(d rules.Decision, w rules.Written, m *memory) {
+	if w.Err != nil {
 		return
 	}
-	change := fmt.Sprintf("%s to %d", d.deployment().ResourceVersion, d.scaling.to)
-	if m.scaled == change {
-		return
+	if d.Scaling.Reason != "" && m.scaled != identifyScaling(d) {
+		m.scaled = identifyScaling(d)
+		r.metrics.countScaling(d.Env, d.Scaling)
+		r.events.announceScaling(d.Env, d.Scaling)
 	}
-	m.scaled = change
-	r.metrics.decided(d)
-	reason := v1alpha1.ReasonScaledUp
-	if d.scaling.direction() == "down" {
-		reason = v1alpha1.ReasonScaledDown
+	if d.ChangesPacks() {
+		r.events.announcePacks(d.Env, d.Scenarios)
 	}
-	r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.",
-		d.scaling.direction(), d.scaling.from, d.scaling.to, d.scaling.why)
 }
 
 // writeStatus writes the status if it differs, and then emits events for changed conditions. Counts
 // alone are written at most every countsInterval.
 func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
 	status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
-	now := r.clock.Now()
+	logRules(ctx, status.Conditions)
+	now := r.reader.Clock.Now()
 	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) &&
 		now.Sub(m.written) < countsInterval {
 		return nil
 	}
-	updated := env.DeepCopy()
-	updated.Status = status
-	if err := r.client.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("writing status: %w", err)
+	if err := r.writer.writeStatus(ctx, env, status); err != nil {
+		return err
 	}
 	m.written = now
-	for _, c := range transitions(env.Status.Conditions, status.Conditions) {
-		r.recorder.Eventf(env, nil, eventType(c), c.Reason, "Reconcile", "%s", pods.Clip(c.Message, pods.MaxNote))
-	}
+	r.events.announceConditions(env, status.Conditions)
 	return nil
+}
+
+// logRules logs which rules held in the pass: the reasons of the conditions.
+func logRules(ctx context.Context, conditions []metav1.Condition) {
+	log := logf.FromContext(ctx).V(1)
+	if !log.Enabled() {
+		return
+	}
+	held := make([]any, 0, 2*len(conditions))
+	for _, c := range conditions {
+		held = append(held, c.Type, c.Reason)
+	}
+	log.Info("Rules that hold for the pool", held...)
+}
+
+// onlyCountsDiffer reports whether nothing but the counts of sessions and episodes differs.
+func onlyCountsDiffer(a, b v1alpha1.CustomerSupportEnvStatus) bool {
+	if a.Sessions == nil || b.Sessions == nil || a.Episodes == nil || b.Episodes == nil {
+		return false
+	}
+	b.Sessions, b.Episodes = a.Sessions, a.Episodes
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// handlePods enqueues a pod's pool. It stores deleted pods, because their termination messages
+// can't be read later.
+func (r *Reconciler) handlePods() handler.EventHandler {
+	enqueue := handler.EnqueueRequestsFromMapFunc(findPoolOfPod)
+	return handler.Funcs{
+		CreateFunc: enqueue.Create, UpdateFunc: enqueue.Update, GenericFunc: enqueue.Generic,
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent,
+			queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if pod, isPod := e.Object.(*corev1.Pod); isPod {
+				for _, pool := range findPoolOfPod(ctx, pod) {
+					r.memories.recordDeleted(pool.NamespacedName, pod)
+				}
+			}
+			enqueue.Delete(ctx, e, queue)
+		},
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,9 +31,12 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -49,6 +53,7 @@ func newScheme(t testing.TB) *runtime.Scheme {
 // world is a reconciler on a fake API server that records the writes.
 type world struct {
 	client.WithWatch
+	store      client.WithWatch // whose writes aren't counted
 	reconciler *Reconciler
 	events     chan string
 	mu         sync.Mutex // guards writes, which may be concurrent
@@ -70,13 +75,29 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.WithWatch = interceptor.NewClient(store, w.counting())
 	recorder := events.NewFakeRecorder(100)
 	w.events = recorder.Events
-	w.reconciler = &Reconciler{
-		client: w, live: store, recorder: recorder, entropy: rand.Reader, image: testImage,
-		keys:  anyKeys{},
-		stats: statsFunc(func(context.Context, string) (score.Report, error) { return report(1), nil }),
-		clock: clocktesting.NewFakePassiveClock(noon), metrics: newPoolMetrics(),
-	}
+	w.store = store
+	stats := statsFunc(func(context.Context, string) (score.Report, error) { return report(1), nil })
+	w.reconciler = newReconciler(w, store, recorder, stats, clocktesting.NewFakePassiveClock(noon))
 	return w
+}
+
+// newReconciler returns a reconciler that writes with one client and reads past the cache with
+// another.
+func newReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, stats observe.StatsReader,
+	now clock.PassiveClock) *Reconciler {
+	r := &Reconciler{
+		reader:  &observe.Reader{Live: live, Stats: stats, Keys: anyKeys{}, Clock: now, Image: testpool.Image},
+		secrets: keyKeeper{live: live, keys: anyKeys{}, entropy: rand.Reader},
+		events:  announcer{recorder},
+		metrics: newPoolMetrics(),
+	}
+	r.use(c)
+	return r
+}
+
+// use replaces the client.
+func (r *Reconciler) use(c client.Client) {
+	r.client, r.reader.Cache, r.writer.client, r.secrets.client = c, c, c, c
 }
 
 // statusless removes the status that the fake client adds to NetworkPolicies, because their schema
@@ -84,7 +105,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 type statusless struct{ managedfields.TypeConverter }
 
 func (s statusless) ObjectToTyped(object runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == kindNetworkPolicy {
+	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == children.KindNetworkPolicy {
 		u = u.DeepCopy()
 		delete(u.Object, "status")
 		object = u
@@ -270,15 +291,15 @@ func TestReconcileRepairsTheDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Spec.Template.Spec.Containers[0].Image = "evil:latest"
-	if err := w.reconciler.live.(client.Client).Update(t.Context(), d); err != nil {
+	if err := w.store.Update(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	w.mustReconcile(t)
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), d); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Spec.Template.Spec.Containers[0].Image; got != testImage {
-		t.Errorf("image = %s, want %s", got, testImage)
+	if got := d.Spec.Template.Spec.Containers[0].Image; got != testpool.Image {
+		t.Errorf("image = %s, want %s", got, testpool.Image)
 	}
 }
 
@@ -311,7 +332,7 @@ func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 	}
 	w := newWorld(t, pool(keyless), theirs)
 	// The cache contains only objects with our labels.
-	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+	w.reconciler.use(interceptor.NewClient(w, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			opts ...client.GetOption) error {
 			if err := c.Get(ctx, key, object, opts...); err != nil {
@@ -323,7 +344,7 @@ func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 			}
 			return nil
 		},
-	})
+	}))
 	w.mustReconcile(t)
 	got := &corev1.Service{}
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(theirs), got); err != nil {
@@ -413,7 +434,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 	stale := w.pool(t)
 	w.mustReconcile(t)
 	key := w.pool(t).Status.LedgerPublicKey
-	if err := w.reconciler.ensureKey(t.Context(), stale); !apierrors.IsConflict(err) {
+	if err := w.reconciler.secrets.ensureKey(t.Context(), stale); !apierrors.IsConflict(err) {
 		t.Fatalf("error = %v, want a conflict", err)
 	}
 	if got := w.pool(t).Status.LedgerPublicKey; got != key {
@@ -427,7 +448,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 func TestReconcileFollowsThePods(t *testing.T) {
 	t.Parallel()
 	env := pool()
-	template := podTemplate(snapshot{env: env, image: testImage}, "")
+	template := children.BuildPodTemplate(children.Pool{Env: env, Image: testpool.Image}, "")
 	pod := server("support-a")
 	pod.Labels, pod.Annotations = template.Labels, template.Annotations
 	w := newWorld(t, env, &pod)

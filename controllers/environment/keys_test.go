@@ -13,10 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 func TestNewKeyPair(t *testing.T) {
@@ -64,11 +65,12 @@ func TestNewKeyPairWithoutEntropy(t *testing.T) {
 func TestKeySecret(t *testing.T) {
 	t.Parallel()
 	env := pool()
-	secret := keySecret(env, "public", []byte("pem"))
+	secret := children.BuildKeySecret(env, "public", []byte("pem"))
 	if secret.Immutable == nil || !*secret.Immutable {
 		t.Error("the Secret isn't immutable")
 	}
-	if got := builtDeployment(t, env).Spec.Template.Spec.Volumes[0].Secret.SecretName; got != secret.Name {
+	template := children.BuildPodTemplate(children.Pool{Env: env, Image: testpool.Image}, "")
+	if got := template.Spec.Volumes[0].Secret.SecretName; got != secret.Name {
 		t.Errorf("servers mount %s, want the Secret %s", got, secret.Name)
 	}
 	if other := keys.SecretName(env.Name, "other"); other == secret.Name {
@@ -108,7 +110,7 @@ func TestReconcileReplacesTheKey(t *testing.T) {
 	old := w.pool(t).Status.LedgerPublicKey
 	annotated := w.pool(t)
 	annotated.Annotations = map[string]string{v1alpha1.AnnotationReplaceLedgerKey: old}
-	editor := w.reconciler.live.(client.Client) // the writes of users aren't counted
+	editor := w.store // the writes of users aren't counted
 	if err := editor.Update(t.Context(), annotated); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -97,35 +99,43 @@ func (m *poolMetrics) forget(key types.NamespacedName) {
 }
 
 // show sets the gauges of a pool. Counters start at 0, so that the first increase is visible.
-func (m *poolMetrics) show(s snapshot) {
-	namespace, name := s.env.Namespace, s.env.Name
+func (m *poolMetrics) show(s observe.Snapshot) {
+	namespace, name := s.Env.Namespace, s.Env.Name
 	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
 		c.WithLabelValues(namespace, name)
 	}
-	for state, n := range serverStates(s) {
+	for state, n := range countStates(s) {
 		m.servers.WithLabelValues(namespace, name, state).Set(float64(n))
 	}
-	m.pollsLost.WithLabelValues(namespace, name).Add(float64(silentServers(s)))
-	if counts := sessions(s); counts != nil {
+	m.pollsLost.WithLabelValues(namespace, name).Add(float64(countSilent(s)))
+	if counts := rules.SumSessions(s); counts != nil {
 		m.active.WithLabelValues(namespace, name).Set(float64(counts.Active))
 		m.capacity.WithLabelValues(namespace, name).Set(float64(counts.Capacity))
-		m.free.WithLabelValues(namespace, name).Set(float64(freeSlots(s)))
+		m.free.WithLabelValues(namespace, name).Set(float64(sumFreeSlots(s)))
 	}
 }
 
-// decided counts a change of the number of servers.
-func (m *poolMetrics) decided(d decision) {
-	m.decisions.WithLabelValues(d.env.Namespace, d.env.Name, d.scaling.direction(), d.scaling.reason).Inc()
+// countScaling counts a change of the number of servers.
+func (m *poolMetrics) countScaling(env *v1alpha1.CustomerSupportEnv, s rules.Scaling) {
+	m.decisions.WithLabelValues(env.Namespace, env.Name, s.Direction(), s.Reason).Inc()
 }
 
-// serverStates counts the pool's pods by state, without ended ones. Every state is present.
-func serverStates(s snapshot) map[string]int {
+// countChanges counts what happened to the servers since the last pass.
+func (m *poolMetrics) countChanges(env *v1alpha1.CustomerSupportEnv, c rules.Changes) {
+	for _, took := range c.TimesToReady {
+		m.timeToReady.WithLabelValues(env.Namespace, env.Name).Observe(took.Seconds())
+	}
+	m.unjudged.WithLabelValues(env.Namespace, env.Name).Add(float64(c.Unjudged))
+}
+
+// countStates counts the pool's pods by state, without ended ones. Every state is present.
+func countStates(s observe.Snapshot) map[string]int {
 	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
-	for _, pod := range s.pods {
-		report, answered := s.reports[pod.Name]
+	for _, pod := range s.Pods {
+		report, answered := s.Reports[pod.Name]
 		switch {
 		case pods.HasEnded(&pod), !pods.IsServing(&pod) && pod.DeletionTimestamp != nil:
-		case isLeaving(pod, report):
+		case observe.IsLeaving(pod, report):
 			states[stateDraining]++
 		case !pods.IsServing(&pod):
 			states[stateStarting]++
@@ -142,21 +152,21 @@ func serverStates(s snapshot) map[string]int {
 	return states
 }
 
-func silentServers(s snapshot) int {
+func countSilent(s observe.Snapshot) int {
 	n := 0
-	for _, pod := range s.pods {
-		if _, answered := s.reports[pod.Name]; pods.IsServing(&pod) && !answered {
+	for _, pod := range s.Pods {
+		if _, answered := s.Reports[pod.Name]; pods.IsServing(&pod) && !answered {
 			n++
 		}
 	}
 	return n
 }
 
-// freeSlots sums the free sessions of servers that aren't draining.
-func freeSlots(s snapshot) int64 {
+// sumFreeSlots sums the free sessions of servers that aren't draining.
+func sumFreeSlots(s observe.Snapshot) int64 {
 	free := int64(0)
-	for _, pod := range s.pods {
-		if report, answered := s.reports[pod.Name]; answered && !isLeaving(pod, report) {
+	for _, pod := range s.Pods {
+		if report, answered := s.Reports[pod.Name]; answered && !observe.IsLeaving(pod, report) {
 			free += max(0, report.Sessions.Capacity-report.Sessions.Active)
 		}
 	}
@@ -197,7 +207,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(c.pools, err)
 		return
 	}
-	for environment, byStatus := range tallies(list.Items) {
+	for environment, byStatus := range countPools(list.Items) {
 		for status, n := range byStatus {
 			out <- prometheus.MustNewConstMetric(c.pools, prometheus.GaugeValue, float64(n), string(environment),
 				string(status))
@@ -205,8 +215,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// tallies counts pools by environment and availability. Every series is present.
-func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
+// countPools counts pools by environment and availability. Every series is present.
+func countPools(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
 	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {
 		sums[environment] = map[metav1.ConditionStatus]int{
@@ -214,13 +224,13 @@ func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]m
 	}
 	for _, pool := range pools {
 		if byStatus := sums[pool.Spec.Environment]; byStatus != nil {
-			byStatus[availability(pool)]++
+			byStatus[getAvailability(pool)]++
 		}
 	}
 	return sums
 }
 
-func availability(pool v1alpha1.CustomerSupportEnv) metav1.ConditionStatus {
+func getAvailability(pool v1alpha1.CustomerSupportEnv) metav1.ConditionStatus {
 	if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); c != nil {
 		return c.Status
 	}

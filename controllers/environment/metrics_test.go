@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 func poolWith(name string, available metav1.ConditionStatus, active, capacity int64) *v1alpha1.CustomerSupportEnv {
@@ -81,14 +88,15 @@ func TestPoolMetrics(t *testing.T) {
 	if err := m.register(registry); err != nil {
 		t.Fatal(err)
 	}
-	s := healthy(withPod(server("full", unready)), withPod(server("going", terminating)), withPod(server("silent")),
-		withPod(server("starting", waiting("ContainerCreating", ""))),
-		withPod(server("gone", terminating, waiting("", ""))), withPod(server("unready", unready)))
-	s.reports["full"], s.reports["going"], s.reports["unready"] = report(10), report(4), report(0)
-	s.scaling = scaling{from: 1, to: 2, reason: scaleFree}
-	m.show(s.snapshot)
-	m.decided(s)
-	m.timeToReady.WithLabelValues("shop", "support").Observe(3)
+	s := observe.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}, Now: noon, Pods: []corev1.Pod{
+		server("support-a"), server("support-b"), server("full", unready), server("going", terminating),
+		server("silent"), server("starting", waiting("ContainerCreating", "")),
+		server("gone", terminating, waiting("", "")), server("unready", unready)},
+		Reports: map[string]score.Report{"support-a": report(1), "support-b": report(2), "full": report(10),
+			"going": report(4), "unready": report(0)}}
+	m.show(s)
+	m.countScaling(s.Env, rules.Scaling{From: 1, To: 2, Reason: "FreeSessions"})
+	m.countChanges(s.Env, rules.Changes{TimesToReady: []time.Duration{3 * time.Second}})
 	m.drains.WithLabelValues("shop", "support").Observe(3)
 	want := `
 # HELP csenv_pool_judge_failures_total Replies that could not be judged.

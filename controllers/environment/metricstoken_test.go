@@ -32,7 +32,7 @@ func TestReconcileSharesTheKeysSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
 	reader := objects.Keys(w)
-	w.reconciler.keys = reader
+	w.reconciler.reader.Keys, w.reconciler.secrets.keys = reader, reader
 	metricsToken := func() string {
 		t.Helper()
 		secret := &corev1.Secret{}
@@ -70,10 +70,13 @@ func TestReconcileSharesTheKeysSecrets(t *testing.T) {
 		t.Errorf("after a new key the token for metrics is %q", got)
 	}
 	pod := server("support-a")
-	got := readReports(t.Context(), tokenReader(second.Operations), wanted().Operations, []corev1.Pod{pod},
-		func(corev1.Pod) bool { return true })
-	if len(got) != 1 {
-		t.Error("a server that has the key isn't read")
+	if err := w.store.Create(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	w.reconciler.reader.Stats = tokenReader(second.Operations)
+	w.mustReconcile(t)
+	if got := w.pool(t).Status.Sessions; got == nil || got.Active != 1 {
+		t.Errorf("a server that has the key isn't read: %+v", got)
 	}
 }
 
@@ -98,7 +101,7 @@ func (noKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.S
 func TestReconcileReportsAMissingKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool())
-	w.reconciler.keys = noKeys{}
+	w.reconciler.reader.Keys, w.reconciler.secrets.keys = noKeys{}, noKeys{}
 	w.mustReconcile(t)
 	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonLedgerKeyUnreadable ||
 		!strings.Contains(c.Message, "csenv.dev/replace-ledger-key=public") {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 )
@@ -91,7 +92,7 @@ var _ = Describe("A pool", func() {
 
 	It("limits the writes of counts of sessions", func(ctx SpecContext) {
 		now := clocktesting.NewFakePassiveClock(time.Now())
-		d.reconciler.clock = now
+		d.reconciler.reader.Clock = now
 		d.rollOut(ctx)
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
 		d.answers["10.0.0.1"] = report(3)
@@ -227,7 +228,7 @@ var _ = Describe("A pool", func() {
 			d.rollOut(ctx)
 			deployment := d.deployment(ctx)
 			deployment.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason,
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
 				LastUpdateTime: metav1.NewTime(time.Now().Add(-time.Hour)),
 			}}
 			Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
@@ -248,7 +249,7 @@ var _ = Describe("A pool", func() {
 		d.answers["10.0.0.1"] = playing("sha256:a", "sha256:b", "")
 		d.reconcile(ctx)
 		Expect(d.deployment(ctx).Generation).To(Equal(first + 1))
-		Expect(d.deployment(ctx).Spec.Template.Annotations).To(HaveKeyWithValue(scenariosAnnotation, "sha256:b"))
+		Expect(d.deployment(ctx).Spec.Template.Annotations).To(HaveKeyWithValue(children.ScenariosAnnotation, "sha256:b"))
 		Expect(d.pool(ctx)).To(SatisfyAll(
 			beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut),
 			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy)))

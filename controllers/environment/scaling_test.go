@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
 )
 
 var _ = Describe("A pool that scales itself", func() {
@@ -43,7 +44,7 @@ var _ = Describe("A pool that scales itself", func() {
 	start := func(ctx SpecContext, a v1alpha1.Autoscaling) {
 		GinkgoHelper()
 		now = clocktesting.NewFakePassiveClock(time.Now())
-		d.reconciler.clock = now
+		d.reconciler.reader.Clock = now
 		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{Autoscaling: &a, Sessions: v1alpha1.SessionLimits{PerPod: 10}})
 		d.reconcile(ctx)
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
@@ -83,8 +84,8 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(d.patched.Load()).To(BeZero(), "costs are written only when necessary")
 		lookFor(ctx, 10*time.Second)
 		Expect(replicas(ctx)).To(BeEquivalentTo(1))
-		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(deletionCost, "3"))
-		Expect(pod(ctx, "support-b").Annotations).NotTo(HaveKey(deletionCost))
+		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue("controller.kubernetes.io/pod-deletion-cost", "3"))
+		Expect(pod(ctx, "support-b").Annotations).NotTo(HaveKey("controller.kubernetes.io/pod-deletion-cost"))
 		Expect(revision(d.deployment(ctx))).To(BeNumerically(">", revision(pod(ctx, "support-a"))),
 			"the cost comes before the number")
 	})
@@ -104,10 +105,10 @@ var _ = Describe("A pool that scales itself", func() {
 		By("marking an idle server as evictable once")
 		lookFor(ctx, 10*time.Minute)
 		Expect(d.patched.Load()).To(BeEquivalentTo(1))
-		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(safeToEvict, "true"))
+		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(children.SafeToEvict, "true"))
 		d.answers["10.0.0.1"] = report(1)
 		d.reconcile(ctx)
-		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(safeToEvict, "false"))
+		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(children.SafeToEvict, "false"))
 	})
 
 	It("has no servers while it is unused, until a run waits for it", func(ctx SpecContext) {

@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -65,17 +64,13 @@ func newDesk(ctx context.Context) *desk {
 	}}
 	Expect(k8s.Create(ctx, namespace)).To(Succeed())
 	d := &desk{namespace: namespace.Name, answers: map[string]score.Report{}}
-	d.reconciler = &Reconciler{
-		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader,
-		clock: clock.RealClock{}, metrics: newPoolMetrics(), image: testImage,
-		keys: anyKeys{},
-		stats: statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
-			if answer, ok := d.answers[podIP]; ok {
-				return answer, nil
-			}
-			return score.Report{}, fmt.Errorf("%s doesn't answer", podIP)
-		}),
-	}
+	stats := statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
+		if answer, ok := d.answers[podIP]; ok {
+			return answer, nil
+		}
+		return score.Report{}, fmt.Errorf("%s doesn't answer", podIP)
+	})
+	d.reconciler = newReconciler(d.counting(), k8s, events.NewFakeRecorder(100), stats, clock.RealClock{})
 	return d
 }
 

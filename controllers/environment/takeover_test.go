@@ -9,7 +9,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 var _ = Describe("A pool with existing objects", func() {
@@ -61,13 +63,13 @@ var _ = Describe("A pool with existing objects", func() {
 
 	It("reports an object that the API server refuses, and applies the others", func(ctx SpecContext) {
 		orphan := &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: d.namespace, Labels: poolLabels("support")},
+			ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: d.namespace, Labels: children.LabelObject("support")},
 			Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "support"}},
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "support"}},
 					Spec: corev1.PodSpec{Containers: []corev1.Container{
-						{Name: pods.ServerContainer, Image: testImage}}},
+						{Name: pods.ServerContainer, Image: testpool.Image}}},
 				},
 			},
 		}

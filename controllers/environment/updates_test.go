@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 // runningWorld has a pool whose servers run.
@@ -27,7 +28,7 @@ func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	other, mine := types.NamespacedName{Namespace: "lab", Name: "other"}, client.ObjectKeyFromObject(pool())
-	w.reconciler.image, w.reconciler.updates = "csenv:next", newUpdates(1)
+	w.reconciler.reader.Image, w.reconciler.updates = "csenv:next", newUpdates(1)
 	w.reconciler.updates.updated[other] = true
 	image := func() (got string, replicas int32) {
 		w.edit(t, func(d *appsv1.Deployment) {
@@ -40,11 +41,11 @@ func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
 	for range 2 {
 		w.mustReconcile(t)
 	}
-	if got, replicas := image(); got != testImage || replicas != 2 {
+	if got, replicas := image(); got != testpool.Image || replicas != 2 {
 		t.Errorf("while another pool is updated: image %s, %d replicas", got, replicas)
 	}
 	if c := w.condition(t, v1alpha1.ConditionProgressing); c.Reason != v1alpha1.ReasonUpdatePostponed ||
-		w.pool(t).Status.Image != testImage {
+		w.pool(t).Status.Image != testpool.Image {
 		t.Errorf("Progressing is %+v, status.image %s", c, w.pool(t).Status.Image)
 	}
 
@@ -74,7 +75,7 @@ func TestChangesOfTheSpecAreNotPostponed(t *testing.T) {
 	env := w.pool(t)
 	env.Generation++
 	env.Spec.Image = "csenv:mine"
-	if err := w.reconciler.live.(client.Client).Update(t.Context(), env); err != nil {
+	if err := w.store.Update(t.Context(), env); err != nil {
 		t.Fatal(err)
 	}
 	w.mustReconcile(t)
@@ -89,8 +90,8 @@ func TestChangesOfTheSpecAreNotPostponed(t *testing.T) {
 func TestRestartedOperatorCountsRunningUpdates(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.reconciler.image = "csenv:next"
-	cluster := w.reconciler.live.(client.Client)
+	w.reconciler.reader.Image = "csenv:next"
+	cluster := w.store
 	var mine appsv1.Deployment
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), &mine); err != nil {
 		t.Fatal(err)
@@ -104,8 +105,8 @@ func TestRestartedOperatorCountsRunningUpdates(t *testing.T) {
 		status appsv1.DeploymentStatus
 		image  string
 	}{
-		"not yet seen": {appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2}, testImage},
-		"rolling":      {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}, testImage},
+		"not yet seen": {appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2}, testpool.Image},
+		"rolling":      {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}, testpool.Image},
 		"stuck": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1,
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse,
 				Reason: "ProgressDeadlineExceeded"}}}, "csenv:next"},

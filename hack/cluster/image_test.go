@@ -108,10 +108,10 @@ func foldersAfter(t *testing.T, file, prefix string) []string {
 // operator's own pods name their programs.
 func TestImagesServeByDefault(t *testing.T) {
 	for path, want := range map[string]string{
-		"../../Dockerfile":                          `ENTRYPOINT ["` + shipped.Entrypoint + `"]`,
-		"../../config/manager/deployment.yaml":      "command: [/manager]",
-		"../../controllers/run/runnerjob.go":        `Command: []string{"/runner"}`,
-		"../../controllers/environment/children.go": `Command: []string{"/envserver"}`,
+		"../../Dockerfile":                              `ENTRYPOINT ["` + shipped.Entrypoint + `"]`,
+		"../../config/manager/deployment.yaml":          "command: [/manager]",
+		"../../controllers/run/runnerjob.go":            `Command: []string{"/runner"}`,
+		"../../controllers/environment/children/pod.go": `Command: []string{"/envserver"}`,
 	} {
 		text, err := os.ReadFile(path)
 		if plain := strings.Join(strings.Fields(string(text)), " "); err != nil || !strings.Contains(plain, want) {

@@ -1,0 +1,37 @@
+package observe
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/internal/testkit/testpool"
+)
+
+var (
+	pool        = testpool.New
+	unready     = testpool.Unready
+	terminating = testpool.Terminating
+	waiting     = testpool.Waiting
+	report      = testpool.Report
+	bounds      = testpool.Bounds
+)
+
+func newScheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// server returns a running and ready pod of the newest template.
+func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
+	return testpool.Server(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
+}
+
+func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{children.TemplateHash: "older"} }

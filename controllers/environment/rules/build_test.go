@@ -1,0 +1,84 @@
+package rules
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/testpool"
+)
+
+var (
+	pool          = testpool.New
+	unready       = testpool.Unready
+	terminating   = testpool.Terminating
+	waiting       = testpool.Waiting
+	ended         = testpool.Ended
+	scheduled     = testpool.Scheduled
+	report        = testpool.Report
+	playing       = testpool.Playing
+	bounds        = testpool.Bounds
+	noon          = testpool.Noon
+	rolledOut     = testpool.RolledOut
+	guarded       = testpool.Guarded
+	withPacks     = testpool.WithPacks
+	everyOverride = testpool.EveryOverride
+)
+
+// pass is a decision and what was written of it.
+type pass struct {
+	Decision
+	Written
+}
+
+func computeStatus(p pass) v1alpha1.CustomerSupportEnvStatus {
+	return ComputeStatus(p.Decision, p.Written)
+}
+
+// evaluate returns the condition that rules give a pass.
+func evaluate(rules []Rule, p pass) metav1.Condition {
+	return setCondition(rules, gatherFacts(p.Decision, p.Written))
+}
+
+// mark returns the changes of annotations that a pass writes.
+func mark(p pass, servers map[types.UID]serverMemory) []Mark {
+	return markPods(p.Snapshot, needsCosts(p.Snapshot, p.Scaling), servers)
+}
+
+// server returns a running and ready pod of the newest template.
+func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
+	return testpool.Server(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
+}
+
+func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{children.TemplateHash: "older"} }
+
+// healthy returns a pass over a pool of two servers at rest.
+func healthy(edits ...func(*pass)) pass {
+	env := pool()
+	s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}, Snapshot: observe.Snapshot{
+		Pool: children.Pool{Env: env, Image: testpool.Image}, Now: noon,
+		Live:    map[children.ID]client.Object{{Kind: children.KindDeployment, Name: env.Name}: rolledOut(env)},
+		Pods:    []corev1.Pod{server("support-a"), server("support-b")},
+		Reports: map[string]score.Report{"support-a": report(1), "support-b": report(2)},
+	}}}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func withDeployment(edit func(*appsv1.Deployment)) func(*pass) {
+	return func(s *pass) {
+		s.Live[children.ID{Kind: children.KindDeployment, Name: s.Env.Name}] = rolledOut(s.Env, edit)
+	}
+}
+
+func withPod(pod corev1.Pod) func(*pass) {
+	return func(s *pass) { s.Pods = append(s.Pods, pod) }
+}

@@ -1,0 +1,175 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// ListRules returns all rules, in the order of their conditions and of their check.
+func ListRules() []Rule {
+	return slices.Concat(availableRules, progressingRules, degradedRules, scalingRules)
+}
+
+// ComputeStatus returns the status for a decision and what was written of it. Fields without new
+// information stay.
+func ComputeStatus(d Decision, w Written) v1alpha1.CustomerSupportEnvStatus {
+	status := *d.Env.Status.DeepCopy()
+	if w.Err == nil {
+		status.ObservedGeneration = d.Env.Generation
+	}
+	status.Endpoint = FormatEndpoint(d.Env)
+	status.Selector = labels.SelectorFromSet(pods.Selector(d.Env.Name)).String()
+	if !d.Postponed {
+		status.Image = d.Image
+	}
+	f := gatherFacts(d, w)
+	status.Replicas, status.ReadyReplicas = new(f.counts.Exist), new(f.counts.Ready)
+	status.UpdatedReplicas, status.DrainingReplicas = new(f.counts.Updated), new(observe.CountDraining(d.Snapshot))
+	status.Sessions = SumSessions(d.Snapshot)
+	status.Episodes = sumEpisodes(d.Snapshot)
+	describeOffer(d, &status)
+	if f.limit == "" {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionScalingLimited)
+	}
+	for _, condition := range computeConditions(f) {
+		condition.ObservedGeneration = d.Env.Generation
+		condition.LastTransitionTime = metav1.NewTime(d.Now)
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status
+}
+
+// computeConditions returns the conditions of the rules that hold.
+func computeConditions(f facts) []metav1.Condition {
+	conditions := []metav1.Condition{setCondition(availableRules, f), setCondition(progressingRules, f),
+		setCondition(degradedRules, f)}
+	conditions = append(conditions, sumUp(f, conditions))
+	if f.limit != "" {
+		conditions = append(conditions, setCondition(scalingRules, f))
+	}
+	return conditions
+}
+
+// gatherFacts returns what the rules check.
+func gatherFacts(d Decision, w Written) facts {
+	f := facts{
+		env: d.Env, image: d.Image, wanted: d.Servers(w.Unmarked), counts: observe.CountServers(d.Snapshot),
+		changing:  w.Applied || w.Unmarked || d.Held || !observe.IsObserved(d.Deployment()),
+		postponed: d.Postponed, stuck: observe.IsStuck(d.Snapshot), limit: d.Scaling.Limit,
+		taken: d.Taken, writeErr: w.Err, keyErr: d.KeyErr, faulty: &corev1.Pod{}, listed: len(d.Pods), now: d.Now,
+	}
+	if c := observe.FindCondition(d.Deployment(), appsv1.DeploymentReplicaFailure); c != nil &&
+		c.Status == corev1.ConditionTrue {
+		f.refusal = c.Message
+	}
+	for _, report := range d.NewestReports(d.Scenarios) {
+		if report.Packs != nil {
+			f.packError = cmp.Or(f.packError, report.Packs.Error)
+		}
+	}
+	for _, pod := range observe.ListStaying(d.Snapshot) {
+		report, answered := d.Reports[pod.Name]
+		switch {
+		case !answered && pods.IsReady(&pod) && !slices.Contains(d.Unasked, pod.UID):
+			f.silent = append(f.silent, pod.Name)
+		case report.JudgeFault != "" && f.unjudged == "":
+			f.unjudged, f.unjudging = pod.Name, report.JudgeFault
+		}
+	}
+	f.faulty = findFaulty(f, observe.ListStaying(d.Snapshot))
+	rule, _ := findRule(degradedRules, f)
+	f.degraded = rule.Status == metav1.ConditionTrue
+	return f
+}
+
+// findFaulty returns the first server that a rule of servers holds for, an empty pod if there is
+// none.
+func findFaulty(f facts, servers []corev1.Pod) *corev1.Pod {
+	for i := range servers {
+		f.faulty = &servers[i]
+		if rule, _ := findRule(serverRules, f); rule != nil {
+			return f.faulty
+		}
+	}
+	return &corev1.Pod{}
+}
+
+// SumSessions sums over the servers that answered; it is unset if servers run and none answered.
+// Draining servers add active sessions, but no capacity.
+func SumSessions(s observe.Snapshot) *v1alpha1.SessionCounts {
+	if len(s.Reports) == 0 && slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool { return pods.IsServing(&pod) }) {
+		return nil
+	}
+	sum := &v1alpha1.SessionCounts{}
+	for _, pod := range s.Pods {
+		report := s.Reports[pod.Name]
+		sum.Active += max(0, report.Sessions.Active)
+		if !observe.IsLeaving(pod, report) {
+			sum.Capacity += max(0, report.Sessions.Capacity)
+		}
+	}
+	return sum
+}
+
+func sumEpisodes(s observe.Snapshot) *v1alpha1.PoolEpisodes {
+	if len(s.Reports) == 0 {
+		return nil
+	}
+	sum, scores := &v1alpha1.PoolEpisodes{}, int64(0)
+	for _, report := range s.Reports {
+		sum.Scored += max(0, report.Episodes.Scored)
+		sum.Failed += max(0, report.Episodes.Failed)
+		sum.Errored += max(0, report.Episodes.Errored)
+		scores += report.Episodes.ScoreSum
+	}
+	if graded := sum.Scored + sum.Failed; graded > 0 {
+		sum.MeanScore = score.Decimal(scores / graded)
+	}
+	return sum
+}
+
+// describeOffer sets the pool's tasks and grading from a server of the newest template. Until one
+// answers, they stay as they were.
+func describeOffer(d Decision, status *v1alpha1.CustomerSupportEnvStatus) {
+	isNewest := d.SelectNewest(d.Scenarios)
+	for _, pod := range d.Pods {
+		report, ok := d.Reports[pod.Name]
+		if !ok || !isNewest(pod) {
+			continue
+		}
+		status.ScenarioDigest = pods.Clip(report.ScenarioDigest, observe.MaxDigest)
+		status.GraderVersion = pods.Clip(report.GraderVersion, 64)
+		status.Judge = pods.Clip(report.Judge, 256)
+		status.Tasks = listTasks(report.Tasks)
+		return
+	}
+}
+
+// maxTasks bounds status.tasks.
+const maxTasks = 32
+
+// listTasks returns the tasks ordered by name. Values of custom images that the API doesn't
+// allow are dropped.
+func listTasks(tasks []score.Task) []v1alpha1.OfferedTask {
+	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
+	for _, task := range tasks {
+		if task.Name != "" && task.Name == pods.Clip(task.Name, 63) {
+			n := int32(len(task.Scenarios)) //nolint:gosec // a report is bounded to far fewer
+			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: n})
+		}
+	}
+	slices.SortFunc(offered, func(a, b v1alpha1.OfferedTask) int { return cmp.Compare(a.Name, b.Name) })
+	offered = slices.CompactFunc(offered, func(a, b v1alpha1.OfferedTask) bool { return a.Name == b.Name })
+	return offered[:min(len(offered), maxTasks)]
+}

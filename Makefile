@@ -10,7 +10,7 @@ IMAGE ?= csenv:dev
 GOTESTFLAGS ?=
 # Packages to test, and the flag by which properties draw fewer cases and long tests are left out:
 # empty for all of them.
-PACKAGES ?= ./...
+PACKAGES ?= ./... ./hack/...
 SHORT ?= -short
 # The packages that `make test-race` tests: those that the gate's time allows, of those that start
 # goroutines.
@@ -40,13 +40,14 @@ ifeq ($(MAKELEVEL),0)
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=$(TAGS))
 endif
 
-TOOL := go tool -modfile=hack/tools/go.mod
+# tool is the built program of a pinned tool, which sees the modules of go.work when it runs.
+tool = "$$(GOWORK=off go tool -n -modfile=hack/tools/go.mod $(1))"
 # The limit of a package is for tests that hang: they print what every goroutine waits for.
-GOTEST := $(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 30m
+GOTEST := $(call tool,gotestsum) --format pkgname --hide-summary skipped -- -timeout 30m
 # CSENV_CLUSTER_TOOL and CSENV_PROGRAM name built programs of hack/cluster and cmd/csenv.
 CLUSTER := $(or $(CSENV_CLUSTER_TOOL),go run ./hack/cluster)
 RELEASE := go run ./hack/release
-COSIGN := go tool -modfile=hack/cosign/go.mod cosign
+COSIGN := GOWORK=off go tool -modfile=hack/cosign/go.mod cosign
 
 export CGO_ENABLED ?= 0
 # Properties draw the same cases in every run; 0 draws others each time.
@@ -88,18 +89,19 @@ programs: ## Build bin/csenv as the image has it and bin/cluster, which tests ta
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, and the Helm chart from config.
-	$(TOOL) controller-gen object paths=./api/...
-	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
-	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
-	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
+	$(call tool,controller-gen) object paths=./api/...
+	$(call tool,controller-gen) crd paths=./api/... output:crd:dir=config/crd/bases
+	$(call tool,controller-gen) rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
+	$(call tool,crd-ref-docs) --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
 		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
-	go run -C hack/chart .
+	GOWORK=off go run -C hack/chart .
 
 .PHONY: verify
 verify: generate ## Fail if generated files or go.mod differ from the commit, or a CRD breaks the last release.
 	go mod verify >/dev/null
 	go mod tidy -diff
-	@paths="api config charts docs/api.md go.mod go.sum"; \
+	go -C hack mod tidy -diff
+	@paths="api config charts docs/api.md go.mod go.sum go.work.sum hack/go.mod hack/go.sum"; \
 	if [ -n "$$(git status --porcelain -- $$paths)" ]; then \
 		git --no-pager diff -- $$paths; git status --short -- $$paths; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
@@ -110,8 +112,8 @@ verify: generate ## Fail if generated files or go.mod differ from the commit, or
 # text because the go command does not see that a file which the tool reads has changed.
 lint: ## Check the code with hack/lint, which has go vet's passes, its format and its width.
 	@mkdir -p bin
-	go build -C hack/lint -buildvcs=false -o "$(CURDIR)/bin/lint" .
-	go vet -vettool=bin/lint -config="$$(cat .golangci.yaml)" -tags $(TAGS),conformance,docs,e2e,image ./...
+	GOWORK=off go build -C hack/lint -buildvcs=false -o "$(CURDIR)/bin/lint" .
+	go vet -vettool=bin/lint -config="$$(cat .golangci.yaml)" -tags $(TAGS),conformance,docs,e2e,image ./... ./hack/...
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	@wide="$$(git ls-files '*.go' | grep -v 'zz_generated\|/testdata/' | LC_ALL=C xargs awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
@@ -122,15 +124,15 @@ lint: ## Check the code with hack/lint, which has go vet's passes, its format an
 
 .PHONY: test-lint
 test-lint: ## Test hack/lint with faults that it must find.
-	go test -C hack/lint ./...
+	GOWORK=off go test -C hack/lint ./...
 
 .PHONY: lint-deep
 lint-deep: ## Run all of golangci-lint's linters in .golangci.yaml (built from its Go module: 9 minutes, once).
-	$(TOOL) golangci-lint run --build-tags e2e,image ./...
+	$(call tool,golangci-lint) run --build-tags e2e,image ./... ./hack/...
 
 .PHONY: manifests
 manifests: ## Print what `kubectl apply -k config/default` applies.
-	@$(TOOL) kustomize build config/default
+	@$(call tool,kustomize) build config/default
 
 ##@ Training
 
@@ -167,7 +169,7 @@ test-smoke: ## Install csenv in a local cluster, play, replace servers, kill the
 
 .PHONY: test-e2e
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
-	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 120m --vv=false -v --label-filter='!smoke' $(E2EFLAGS) ./hack/e2e
+	@IMAGE=$(IMAGE) $(call tool,ginkgo) run --tags e2e --timeout 120m --vv=false -v --label-filter='!smoke' $(E2EFLAGS) ./hack/e2e
 
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.
@@ -188,7 +190,7 @@ test-scale: ## Measure the operator with many simulated pods and runners.
 
 .PHONY: test-alerts
 test-alerts: ## Check the alerts and the dashboard with promtool, which is built if it is not on PATH.
-	cd hack/promtool && go test -timeout 30m ./...
+	cd hack/promtool && GOWORK=off go test -timeout 30m ./...
 
 .PHONY: test-docs
 test-docs: ## Check the links of the documentation, and that its index lists every page.
@@ -205,14 +207,14 @@ test-guides: ## Run the commands of README.md and docs/guides that need no clust
 
 .PHONY: test-chart
 test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
-	cd hack/chart && go test $(GOTESTFLAGS) ./...
+	cd hack/chart && GOWORK=off go test $(GOTESTFLAGS) ./...
 
 .PHONY: test-kueue
 test-kueue: ## Test runs in a queue with Kueue's own controller, which is built from its Go module.
 	@mkdir -p bin/kueue
 	@source="$$(go mod download -json sigs.k8s.io/kueue@v0.16.1 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"; \
 	go build -C "$$source" -trimpath -o "$(CURDIR)/bin/kueue/kueue" ./cmd/kueue; \
-	$(TOOL) kustomize build "$$source/config/default" >bin/kueue/kueue.yaml
+	$(call tool,kustomize) build "$$source/config/default" >bin/kueue/kueue.yaml
 	@assets="$$($(CLUSTER) envtest)"; \
 	CSENV_KUEUE="$(CURDIR)/bin/kueue" CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" \
 		go test ./controllers/run -count=1 -run TestAgainstAPIServer -ginkgo.focus "Kueue's default queue"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
@@ -48,13 +49,9 @@ func (s *WorkflowScenario) Category() string {
 	return "workflow"
 }
 
-// Task is the task of a workflow's class: order-inquiry, refund or payment-exception, or case-easy,
-// case-medium or case-hard.
+// Task is the name of the task that plays the workflow.
 func (s *WorkflowScenario) Task() string {
-	if s.composition != nil {
-		return "case-" + s.Class
-	}
-	return map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[s.Class]
+	return tasks.OfWorkflow(s.Class, s.composition != nil)
 }
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.

@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -60,8 +61,8 @@ func recordFile(t *testing.T, judge grader.Judge) string {
 		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
 		LedgerKey: score.FormatPublicKey(key.Public().(ed25519.PublicKey)),
 		Tasks: []score.PlanTask{
-			{Name: grader.TaskClassify, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
-			{Name: grader.TaskResolve, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
+			{Name: tasks.TicketClassify, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
+			{Name: tasks.TicketResolve, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
 		},
 	}, 1)
 	if err != nil {
@@ -149,7 +150,7 @@ func TestRegradeWithoutAVerdict(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	for _, e := range read(t, out) {
-		if e.Task == grader.TaskResolve && (e.Score != nil || e.Outcome != score.Errored) {
+		if e.Task == tasks.TicketResolve && (e.Score != nil || e.Outcome != score.Errored) {
 			t.Errorf("a score without a verdict: %+v", e.Grade)
 		}
 	}
@@ -161,7 +162,7 @@ func TestRegradeWithoutAVerdict(t *testing.T) {
 		if e.Score == nil || *e.Score < 0.9 {
 			t.Errorf("%s %s scores %+v", e.Task, e.Scenario, e.Grade)
 		}
-		if judged := e.Task == grader.TaskResolve; judged != (e.Before != nil) {
+		if judged := e.Task == tasks.TicketResolve; judged != (e.Before != nil) {
 			t.Errorf("%s %s: before %+v", e.Task, e.Scenario, e.Before)
 		}
 	}

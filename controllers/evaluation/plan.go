@@ -12,6 +12,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // MaxCategories is how many categories a status lists, and a plan may have.
@@ -145,7 +146,7 @@ func PassScore(run *v1alpha1.EvaluationRun) (int64, error) {
 		for i, task := range run.Spec.Tasks {
 			names[i] = task.Name
 		}
-		return score.DefaultPassScore(names...), nil
+		return tasks.PassScore(names...), nil
 	}
 	pass, err := score.ParseDecimal(text)
 	if err != nil {

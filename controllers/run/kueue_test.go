@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/internal/testkit/process"
 )
 
 // kueueVariable names a folder with Kueue's program and manifests, which `make test-kueue` builds.

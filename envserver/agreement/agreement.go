@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -107,7 +108,7 @@ func NewGrader(catalog *scenarios.Catalog, judge grader.Judge) (*Grader, error) 
 	if g.workflows, err = workflow.New(catalog, offline.New()); err != nil {
 		return nil, err
 	}
-	g.oracle, err = policy.Builtin(policy.Oracle, "workflow", catalog)
+	g.oracle, err = policy.Builtin(policy.Oracle, tasks.Workflow, catalog)
 	return g, err
 }
 
@@ -173,7 +174,7 @@ func (g *Grader) play(ctx context.Context, task string, w *scenarios.Workflow, r
 	}
 	env := g.workflows.New()
 	result, err := env.Reset(episode.Options{Task: task, Scenario: w.ScenarioID, Seed: w.Seed})
-	turn := policy.Turn{Environment: "workflow", Task: task, Planned: planned}
+	turn := policy.Turn{Environment: tasks.Workflow, Task: task, Planned: planned}
 	for ; err == nil && !result.Done; turn.Step++ {
 		if turn.Observation, err = json.Marshal(result.Observation); err != nil {
 			break

@@ -6,6 +6,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -213,7 +214,7 @@ func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scen
 	if err != nil {
 		return fmt.Errorf("judging a reply to %s: %w", ticket.ScenarioID, err)
 	}
-	dims, err := grader.GradeTicket(&ticket.Served, grader.TaskResolve, try.Decisions, v)
+	dims, err := grader.GradeTicket(&ticket.Served, tasks.TicketResolve, try.Decisions, v)
 	if err != nil {
 		return err
 	}

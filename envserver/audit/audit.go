@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -113,7 +114,7 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 	shares := map[string]float64{}
 	for _, in := range cases {
 		noReply := grader.Verdict{Status: grader.StatusOK}
-		dims, err := grader.GradeTicket(&in.ticket.Served, grader.TaskResolve, decide(in), noReply)
+		dims, err := grader.GradeTicket(&in.ticket.Served, tasks.TicketResolve, decide(in), noReply)
 		if err != nil {
 			return Figures{}, err
 		}
@@ -123,7 +124,7 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 			offered, earned = offered+d.Offered, earned+d.Earned
 		}
 		rules += in.weight * float64(earned) / float64(offered)
-		dims, err = grader.GradeTicket(&in.ticket.Served, grader.TaskClassify, decide(in), grader.Verdict{})
+		dims, err = grader.GradeTicket(&in.ticket.Served, tasks.TicketClassify, decide(in), grader.Verdict{})
 		if err != nil {
 			return Figures{}, err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/google/go-cmp/cmp"
@@ -201,7 +202,7 @@ func grade(t *testing.T, judge grader.Judge, ticket *scenarios.Ticket, d grader.
 	if err != nil {
 		t.Fatal(err)
 	}
-	dims, err := grader.GradeTicket(&ticket.Served, grader.TaskResolve, d, v)
+	dims, err := grader.GradeTicket(&ticket.Served, tasks.TicketResolve, d, v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -128,7 +129,7 @@ func (r *Learning) measure(l *learner, exam []examined, step int) error {
 }
 
 func rewardOf(t *scenarios.Ticket, labels [2]string) (int64, error) {
-	dims, err := grader.GradeTicket(&t.Served, grader.TaskClassify,
+	dims, err := grader.GradeTicket(&t.Served, tasks.TicketClassify,
 		grader.Decisions{Category: labels[0], Priority: labels[1]}, grader.Verdict{})
 	return grader.EpisodeScore(dims), err
 }

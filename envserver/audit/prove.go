@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -25,7 +26,7 @@ func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (
 				grader.ResponsePoints, strings.Join(losses(v), "; ")))
 		}
 	}
-	for _, task := range []string{grader.TaskClassify, grader.TaskResolve} {
+	for _, task := range []string{tasks.TicketClassify, tasks.TicketResolve} {
 		for _, try := range []struct {
 			what    string
 			d       grader.Decisions

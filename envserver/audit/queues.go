@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -41,7 +41,7 @@ func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, 
 }
 
 // queuePass is the pass line of the task, in thousandths of the best schedule.
-var queuePass = score.DefaultPassScore(queue.Task) / 1000
+var queuePass = tasks.PassScore(tasks.QueueManagement) / 1000
 
 // minQueues is the number of queues from which their means are meaningful.
 const minQueues = 10

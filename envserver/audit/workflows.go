@@ -10,13 +10,14 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // passMark is the minimum score of a passed episode, in micro-points. The resolution of a workflow
 // must be paid in full as well.
-var passMark = score.DefaultPassScore("order-inquiry", "refund", "payment-exception")
+var passMark = tasks.PassScore("order-inquiry", "refund", "payment-exception")
 
 // SequenceRow is the result of a fixed sequence of actions on the workflows.
 type SequenceRow struct {

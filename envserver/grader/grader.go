@@ -14,20 +14,13 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // GraderVersion must change if the same episode can get another score. Scores of different versions
 // are not comparable, and a runner refuses a server whose version differs from its plan's.
 const GraderVersion = "v5"
-
-// The ticket environment's graded tasks.
-const (
-	// TaskClassify requires only category and priority.
-	TaskClassify = "ticket-classify"
-	// TaskResolve requires category, priority, escalation and a reply.
-	TaskResolve = "ticket-resolve"
-)
 
 // The dimensions of a ticket, in the order in which they are reported.
 const (
@@ -81,9 +74,9 @@ func GradeTicket(t *scenarios.Served, task string, d Decisions, v Verdict) ([]sc
 			Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority, t.Gold.PriorityAlternates)},
 	}
 	switch task {
-	case TaskClassify:
+	case tasks.TicketClassify:
 		return dims, nil
-	case TaskResolve:
+	case tasks.TicketResolve:
 		if !v.Scored() {
 			return nil, fmt.Errorf("grading %s: %w", t.ScenarioID, ErrUnjudged)
 		}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -27,25 +28,25 @@ func TestGradeTicket(t *testing.T) {
 		decisions Decisions
 		want      []int64
 	}{
-		"gold": {TaskResolve, Decisions{"billing", "high", Escalated, "finance"},
+		"gold": {tasks.TicketResolve, Decisions{"billing", "high", Escalated, "finance"},
 			[]int64{200, 100, 200, 430}},
-		"alternate category": {TaskResolve, Decisions{"general", "high", Escalated, "finance"},
+		"alternate category": {tasks.TicketResolve, Decisions{"general", "high", Escalated, "finance"},
 			[]int64{100, 100, 200, 430}},
-		"alternate priority": {TaskResolve, Decisions{"billing", "medium", Escalated, "finance"},
+		"alternate priority": {tasks.TicketResolve, Decisions{"billing", "medium", Escalated, "finance"},
 			[]int64{200, 33, 200, 430}},
-		"adjacent priority": {TaskResolve, Decisions{"billing", "urgent", Escalated, "finance"},
+		"adjacent priority": {tasks.TicketResolve, Decisions{"billing", "urgent", Escalated, "finance"},
 			[]int64{200, 0, 200, 430}},
-		"alternate team": {TaskResolve, Decisions{"billing", "high", Escalated, "billing-ops"},
+		"alternate team": {tasks.TicketResolve, Decisions{"billing", "high", Escalated, "billing-ops"},
 			[]int64{200, 100, 200, 430}},
-		"wrong team": {TaskResolve, Decisions{"billing", "high", Escalated, "legal"},
+		"wrong team": {tasks.TicketResolve, Decisions{"billing", "high", Escalated, "legal"},
 			[]int64{200, 100, 100, 430}},
-		"no team": {TaskResolve, Decisions{"billing", "high", Escalated, ""},
+		"no team": {tasks.TicketResolve, Decisions{"billing", "high", Escalated, ""},
 			[]int64{200, 100, 100, 430}},
-		"resolved": {TaskResolve, Decisions{"billing", "high", Resolved, ""},
+		"resolved": {tasks.TicketResolve, Decisions{"billing", "high", Resolved, ""},
 			[]int64{200, 100, 0, 430}},
-		"left open":               {TaskResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
-		"nothing":                 {TaskResolve, Decisions{}, []int64{0, 0, 0, 430}},
-		"classify omits the rest": {TaskClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
+		"left open":               {tasks.TicketResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
+		"nothing":                 {tasks.TicketResolve, Decisions{}, []int64{0, 0, 0, 430}},
+		"classify omits the rest": {tasks.TicketClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,12 +77,12 @@ func TestGradeTicketRefuses(t *testing.T) {
 	for name, v := range map[string]Verdict{"no verdict": {}, "failure": {Judge: "llm:x", Status: StatusError,
 		Cause: CauseFailed},
 		"failure with points": {Status: StatusError, PostGate: 250}} {
-		if dims, err := GradeTicket(&overbilled().Served, TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
+		if dims, err := GradeTicket(&overbilled().Served, tasks.TicketResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
 			dims != nil {
 			t.Errorf("%s: got %v, %v, want no score and ErrUnjudged", name, dims, err)
 		}
 	}
-	if _, err := GradeTicket(&overbilled().Served, TaskClassify, Decisions{}, Verdict{}); err != nil {
+	if _, err := GradeTicket(&overbilled().Served, tasks.TicketClassify, Decisions{}, Verdict{}); err != nil {
 		t.Errorf("a task without a reply requires no verdict, got %v", err)
 	}
 	if _, err := GradeTicket(&overbilled().Served, "ticket-sing", Decisions{}, Verdict{Status: StatusOK}); err == nil {
@@ -122,7 +123,7 @@ func TestEpisodeScoreProperties(t *testing.T) {
 		ticket := overbilled()
 		ticket.Gold.CategoryAlternates = []scenarios.Alternate{
 			{Value: "general", Credit: rapid.Int64().Draw(t, "credit")}}
-		dims, err := GradeTicket(&ticket.Served, TaskResolve, decisions,
+		dims, err := GradeTicket(&ticket.Served, tasks.TicketResolve, decisions,
 			Verdict{Status: StatusCached, PostGate: rapid.Int64().Draw(t, "reply")})
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,8 @@ package grader
 import (
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // RulesAgreement is Spearman's correlation of the rules with the labels of replies that the rules
@@ -11,10 +13,11 @@ const RulesAgreement = "0.76"
 
 // Trust says what scores on a judge's scale are good for, "" if none of the tasks has replies that
 // a judge grades.
-func Trust(scale string, tasks []string) string {
+func Trust(scale string, names []string) string {
 	switch {
-	case !slices.ContainsFunc(tasks, func(task string) bool {
-		return task == TaskResolve || strings.HasPrefix(task, "queue-")
+	case !slices.ContainsFunc(names, func(name string) bool {
+		task, _ := tasks.Find(name)
+		return task.Replies
 	}):
 		return ""
 	case strings.Contains(scale, "offline-"):

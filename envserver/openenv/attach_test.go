@@ -321,7 +321,7 @@ func TestClientLimit(t *testing.T) {
 		t.Errorf("after one session has ended: %s", got)
 	}
 	for _, ss := range s.sessions.all() {
-		ss.end(endClosed, 0, "")
+		ss.end(endClosed, "")
 	}
 	if len(s.sessions.byClient) != 0 {
 		t.Errorf("clients are stored after their sessions: %v", s.sessions.byClient)
@@ -356,7 +356,7 @@ func TestEndWithWaitingOperations(t *testing.T) {
 		<-holding
 		go func() { waited <- ss.do(t.Context(), func(*player.Player) { t.Error("played on an ended session") }) }()
 		pass(time.Second)
-		ss.end(endClosed, 0, "")
+		ss.end(endClosed, "")
 		if err := <-waited; protocol.PlayError(err).Code != protocol.CodeSession {
 			t.Errorf("the waiting operation got %v", err)
 		}

@@ -154,7 +154,7 @@ func BenchmarkFork(b *testing.B) {
 		}
 		for _, fork := range s.sessions.all() {
 			if fork != parent {
-				fork.end(endClosed, 0, "")
+				fork.end(endClosed, "")
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func BenchmarkForkMemory(b *testing.B) {
 		}
 		used := testkit.HeapInUse() - before
 		for _, session := range sessions {
-			session.end(endClosed, 0, "")
+			session.end(endClosed, "")
 		}
 		return float64(used) / n
 	}

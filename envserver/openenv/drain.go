@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/gorilla/websocket"
 )
 
 // Drain refuses new sessions and waits until the running ones have ended and their ledgers and
@@ -44,7 +43,7 @@ func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
 	for _, session := range s.sessions.all() {
-		closing.Go(func() { session.end(endDrained, websocket.CloseGoingAway, "the server is shutting down") })
+		closing.Go(func() { session.end(endDrained, "the server is shutting down") })
 	}
 	closing.Wait()
 	s.closing.Lock()

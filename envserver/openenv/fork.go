@@ -69,7 +69,7 @@ func (s *Server) fork(ctx context.Context, from *player.Player, n int, client st
 		fork, err := s.openWith(ctx, newID(s.mesh.SessionPrefix()), client, copied)
 		if err != nil {
 			for _, fork := range forks {
-				fork.end(endClosed, 0, "")
+				fork.end(endClosed, "")
 			}
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (c rpcCall) restoreSession(ctx context.Context, p rpcParams) (any, *protoco
 	})
 	if failed != nil {
 		if c.own == nil {
-			ss.end(endClosed, 0, "")
+			ss.end(endClosed, "")
 		}
 		return nil, failed
 	}

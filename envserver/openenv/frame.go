@@ -54,7 +54,7 @@ func (s *socket) receive() (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	s.heard()
+	s.recordFrame()
 	f := frame{buf: s.server.buffers.get()}
 	s.limited = io.LimitedReader{R: r, N: memory.Small}
 	if n, err := f.buf.ReadFrom(&s.limited); err != nil || n < memory.Small {
@@ -87,8 +87,8 @@ func (s *socket) receiveMore(f *frame, r io.Reader, budget *memory.Budget, size 
 	return s.conn.SetReadDeadline(time.Time{})
 }
 
-// free releases the memory of a frame.
-func (s *Server) free(f frame) {
+// freeFrame releases the memory of a frame.
+func (s *Server) freeFrame(f frame) {
 	for _, release := range f.parts {
 		release()
 	}
@@ -97,9 +97,9 @@ func (s *Server) free(f frame) {
 	}
 }
 
-// linger reads until the peer answers the close frame or closeTimeout is over. Closing a socket
+// drainConnection reads until the peer answers the close frame or closeTimeout is over. Closing a socket
 // with unread bytes would reset it, and the peer might not receive the close frame.
-func linger(conn *websocket.Conn) {
+func drainConnection(conn *websocket.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	for {
 		if _, _, err := conn.NextReader(); err != nil {

@@ -60,7 +60,7 @@ func (s *session) handOver(ctx context.Context) error {
 			return fmt.Errorf("moving an episode to a peer: %w", err)
 		}
 	}
-	s.end(endMoved, protocol.CloseMoved, protocol.MovedTo(id))
+	s.end(endMoved, protocol.MovedTo(id))
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (s *Server) take(ctx context.Context, client, checkpoint string) (id string
 		err = restored.Err
 	}
 	if err != nil {
-		ss.end(endClosed, 0, "")
+		ss.end(endClosed, "")
 		return "", err
 	}
 	ss.awaitClient()
@@ -129,10 +129,10 @@ func (s *Server) sendAway(ctx context.Context, id string) error {
 	ss.mu.Lock()
 	socket := ss.socket
 	ss.mu.Unlock()
-	if socket == nil || !socket.stop() {
+	if socket == nil || !socket.stopAnswering() {
 		return nil
 	}
 	ss.awaitClient()
-	socket.hangUp(protocol.CloseMoved, protocol.MovedTo(id))
+	socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id))
 	return nil
 }

@@ -195,7 +195,7 @@ func (c rpcCall) closeSession(p rpcParams) (any, *protocol.RPCError) {
 	case ss == c.own:
 		return nil, &protocol.RPCError{Code: protocol.RPCInvalidRequest,
 			Message: "this session belongs to the socket: close the socket"}
-	case ss.closeOnRequest():
+	case ss.endOnRequest():
 		return map[string]any{"session_id": ss.id, "closed": true}, nil
 	}
 	return map[string]any{"session_id": ss.id, "closed": false, "closing": true}, nil

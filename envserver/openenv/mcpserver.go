@@ -103,7 +103,7 @@ func (m *mcpServer) delete(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, http.StatusNotFound, "session not found")
 		return
 	}
-	ss.closeOnRequest()
+	ss.endOnRequest()
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -126,7 +126,7 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		result, err := next(ctx, method, request)
 		if err != nil {
-			ss.end(endClosed, 0, "")
+			ss.end(endClosed, "")
 			return nil, err
 		}
 		ss.whenEnded(func() { _ = session.Close() })
@@ -148,7 +148,7 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 	var begun player.Reply
 	if err = errors.Join(ss.do(ctx, func(p *player.Player) { begun = p.Reset(options, protocol.LenientSeed, "reset") }),
 		begun.Err); err != nil {
-		ss.end(endClosed, 0, "")
+		ss.end(endClosed, "")
 		return nil, wireRPC(toolFault(err))
 	}
 	return ss, nil

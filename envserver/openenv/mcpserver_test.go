@@ -142,7 +142,7 @@ func TestMCPSessionIsInTheRegistry(t *testing.T) {
 		t.Errorf("after the orchestrator's reset: %+v, %v", result, err)
 	}
 	p.Leave()
-	s.sessions.find(c.ID()).end(endIdle, 0, "")
+	s.sessions.find(c.ID()).end(endIdle, "")
 	wire.Eventually(t, "calls fail once the session has ended", func() bool {
 		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
 		return err != nil

@@ -48,6 +48,6 @@ func (s orsSession) Play(ctx context.Context, f func(ctx context.Context, p *pla
 
 func (s orsSession) Ping() { s.active() }
 
-func (s orsSession) End() { s.closeOnRequest() }
+func (s orsSession) End() { s.endOnRequest() }
 
 func (s orsSession) Calls() *ors.Calls { return &s.calls }

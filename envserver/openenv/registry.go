@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/rand"
@@ -97,7 +98,7 @@ func (r *registry) makeRoom() {
 		return
 	}
 	if s, ok := oldest.Value.(*session); ok && time.Since(s.opened) >= unusedGrace {
-		s.end(endUnused, 0, "")
+		s.end(endUnused, "")
 	}
 }
 
@@ -171,8 +172,8 @@ func (r *registry) active() int {
 	return len(r.byID)
 }
 
-// free is the number of slots without a session.
-func (r *registry) free() int { return r.slots.Capacity - r.active() }
+// freeSlots is the number of slots without a session.
+func (r *registry) freeSlots() int { return r.slots.Capacity - r.active() }
 
 // all returns the current sessions.
 func (r *registry) all() []*session {
@@ -183,10 +184,12 @@ func (r *registry) all() []*session {
 
 // past stores the reason for the end of each client's last session, for clients that connect again
 // without informing their user.
-type past struct{ byClient *lru.Cache[string, ending] }
+type past struct {
+	byClient *lru.Cache[string, pastSession]
+}
 
-type ending struct {
-	at     time.Time
+type pastSession struct {
+	ended  time.Time
 	reason string
 }
 
@@ -196,25 +199,17 @@ const (
 )
 
 func newPast() past {
-	byClient, err := lru.New[string, ending](maxPast)
+	byClient, err := lru.New[string, pastSession](maxPast)
 	if err != nil {
 		panic(err) // the size is positive
 	}
 	return past{byClient}
 }
 
-// add records the end of a session, unless the client requested it.
-func (p past) add(client, result, reason string) {
-	switch result {
-	case endMoved:
-		return // the client continues elsewhere
-	case endLost:
-		reason = "its connection was lost"
-	case endDead:
-		reason = fmt.Sprintf("its client sent nothing, not even an answer to a ping, for %v", deadPeerAfter)
-	}
-	if reason != "" {
-		p.byClient.Add(client, ending{time.Now(), reason})
+// add records the end of a session, unless the client requested it or continues elsewhere.
+func (p past) add(client string, why ending, details string) {
+	if reason := cmp.Or(details, endings[why].told); reason != "" && why != endMoved {
+		p.byClient.Add(client, pastSession{time.Now(), reason})
 	}
 }
 
@@ -232,7 +227,7 @@ func (p past) explain(client string, r player.Reply) player.Reply {
 
 // reason says how the client's last session ended, "" if that isn't known.
 func (p past) reason(client string) string {
-	if e, ok := p.byClient.Get(client); ok && time.Since(e.at) < pastTTL {
+	if e, ok := p.byClient.Get(client); ok && time.Since(e.ended) < pastTTL {
 		return e.reason
 	}
 	return ""

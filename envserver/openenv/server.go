@@ -212,7 +212,7 @@ func New(cfg Config) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.memory = sync.OnceValue(s.listenMemory)
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
-		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.free,
+		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.freeSlots,
 		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
 		Cut: func() { s.metrics.cut.Add(1) }, Take: s.take, SendAway: s.sendAway,
 		Metrics: s.metrics.registry, Log: s.log,

@@ -14,23 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
-)
-
-// The results of sessions in the metrics.
-const (
-	endClosed      = "closed"
-	endLost        = "lost"
-	endIdle        = "idle"
-	endMaxDuration = "max_duration"
-	endDead        = "dead_peer"
-	endTooLarge    = "too_large"
-	endDrained     = "drained"
-	endReleased    = "released"
-	endFactory     = "factory_error"
-	endUnused      = "unused"
-	endMoved       = "moved"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -104,7 +88,7 @@ func (s *Server) openWith(ctx context.Context, id, client string,
 	}
 	var err error
 	if ss.player, err = newPlayer(&ss.tag); err != nil {
-		ss.end(endFactory, 0, "")
+		ss.end(endFactory, "")
 		return nil, err
 	}
 	return ss, nil
@@ -200,8 +184,8 @@ func (s *session) attach(socket *socket, owned bool) error {
 }
 
 // detach releases a socket that has ended. It ends the session if the socket owned it or a close
-// was requested, but keeps it for SessionGrace if the socket was lost.
-func (s *session) detach(socket *socket, result string) {
+// was requested, but keeps it for SessionGrace if the client may come back.
+func (s *session) detach(socket *socket, why ending) {
 	s.mu.Lock()
 	if s.socket != socket {
 		s.mu.Unlock()
@@ -209,20 +193,19 @@ func (s *session) detach(socket *socket, result string) {
 	}
 	s.socket = nil
 	s.active()
-	lost := result == endLost || result == endDead
-	keep := !s.closing && (!s.owned || lost && s.server.cfg.SessionGrace > 0)
+	keep := !s.closing && (!s.owned || endings[why].kept && s.server.cfg.SessionGrace > 0)
 	if s.owned {
 		s.lostAt = time.Now()
 	}
 	s.mu.Unlock()
 	if !keep {
-		s.end(result, 0, "")
+		s.end(why, "")
 	}
 }
 
-// closeOnRequest ends the session at once, or together with the attached socket. It reports whether
+// endOnRequest ends the session at once, or together with the attached socket. It reports whether
 // the session has ended.
-func (s *session) closeOnRequest() (closed bool) {
+func (s *session) endOnRequest() (ended bool) {
 	s.mu.Lock()
 	attached := s.socket != nil
 	s.closing = true
@@ -230,13 +213,13 @@ func (s *session) closeOnRequest() (closed bool) {
 	if attached {
 		return false
 	}
-	s.end(endClosed, 0, "")
+	s.end(endClosed, "")
 	return true
 }
 
-// end frees the slot, cancels running operations, and closes an attached socket with the code and
-// the reason (see hangUp). Later calls do nothing.
-func (s *session) end(result string, code int, reason string) {
+// end frees the slot, cancels running operations, and closes an attached socket. The details are
+// for the client: the close frame has them. Later calls do nothing.
+func (s *session) end(why ending, details string) {
 	if !s.server.sessions.release(s) {
 		return
 	}
@@ -246,18 +229,23 @@ func (s *session) end(result string, code int, reason string) {
 	s.socket = nil
 	s.mu.Unlock()
 	s.cancel()
-	s.server.metrics.sessionsEnded.WithLabelValues(result).Inc()
-	if result == endDrained {
+	s.server.metrics.sessionsEnded.WithLabelValues(endings[why].result).Inc()
+	if why == endDrained {
 		s.server.metrics.cut.Add(1)
 	}
-	s.server.past.add(s.client, result, reason)
-	s.server.log.Debug("A session ended", "result", result, "lasted", time.Since(s.opened).String())
+	s.server.past.add(s.client, why, details)
+	s.server.log.Debug("A session ended", "result", endings[why].result, "lasted", time.Since(s.opened).String())
 	if onEnd != nil {
 		s.server.spawn(onEnd)
 	}
-	if socket != nil && socket.stop() {
-		socket.hangUp(code, reason)
+	if socket != nil && socket.stopAnswering() {
+		socket.closeConnection(endings[why].code, details)
 	}
+}
+
+// endSoon ends the session without waiting for its peer.
+func (s *session) endSoon(why ending, details string) {
+	s.server.spawn(func() { s.end(why, details) })
 }
 
 // whenEnded runs f once the session has ended.
@@ -280,21 +268,21 @@ func (s *session) check(now time.Time) {
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= 2*server.cfg.MaxDuration:
-		s.expire(endMaxDuration,
+		s.endSoon(endMaxDuration,
 			fmt.Sprintf("the session has lasted the maximum of %v, and its last episode as long again",
 				server.cfg.MaxDuration))
-	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.pause():
-		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
-	case server.releasing.Load() && s.pause():
-		s.server.spawn(func() { s.end(endReleased, protocol.CloseMoved, protocol.MovedTo("")) })
+	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration && s.preventOperations():
+		s.endSoon(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
+	case server.releasing.Load() && s.preventOperations():
+		s.endSoon(endReleased, protocol.MovedTo(""))
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
-		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
+		s.endSoon(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
 	case socket == nil && s.abandoned(idle):
-		s.expire(endIdle, fmt.Sprintf("its client sent nothing, not even a ping, for %v", pingTimeout))
+		s.endSoon(endIdle, fmt.Sprintf("its client sent nothing, not even a ping, for %v", pingTimeout))
 	case !s.used.Load() && now.Sub(s.opened) >= unusedTimeout:
-		s.expire(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
+		s.endSoon(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= grace:
-		s.expire(endLost, "")
+		s.endSoon(endLost, "")
 	case socket != nil:
 		socket.check(now)
 	}
@@ -305,9 +293,9 @@ func (s *session) abandoned(idle time.Duration) bool {
 	return s.pinged.Load() && idle >= pingTimeout && !s.busy(nil)
 }
 
-// pause prevents operations if none runs, the last one is answered and no episode is being played.
+// preventOperations prevents operations if none runs, the last one is answered and no episode is being played.
 // It reports whether it did.
-func (s *session) pause() bool {
+func (s *session) preventOperations() bool {
 	select {
 	case s.turn <- struct{}{}:
 		s.mu.Lock()
@@ -321,11 +309,6 @@ func (s *session) pause() bool {
 	default:
 		return false
 	}
-}
-
-// expire ends the session without waiting for its peer.
-func (s *session) expire(result, reason string) {
-	s.server.spawn(func() { s.end(result, websocket.CloseGoingAway, reason) })
 }
 
 // busy reports whether an operation runs or a message waits.

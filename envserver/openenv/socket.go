@@ -32,8 +32,8 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// reliefAfter is how long an answer may take before another goroutine continues reading.
-const reliefAfter = 20 * time.Millisecond
+// secondReaderAfter is how long an answer may take before another goroutine continues reading.
+const secondReaderAfter = 20 * time.Millisecond
 
 // dialect is the protocol of a socket.
 type dialect interface {
@@ -48,7 +48,7 @@ type dialect interface {
 //
 // One goroutine reads a message, answers it and reads the next, because passing each message to
 // another goroutine would cost more than most steps. A slow step must not delay pongs and the
-// detection of a lost connection: after reliefAfter a new goroutine continues reading, and the old
+// detection of a lost connection: after secondReaderAfter a new goroutine continues reading, and the old
 // one answers until the queue is empty.
 type socket struct {
 	server  *Server
@@ -63,14 +63,14 @@ type socket struct {
 	limited io.LimitedReader
 
 	mu      sync.Mutex
-	room    sync.Cond
+	notFull sync.Cond
 	queue   []frame
 	queued  int
 	working bool
-	// relieved is true while one goroutine answers and another one reads.
-	relieved bool
-	relief   *time.Timer
-	ended    bool
+	// secondReader is true while one goroutine answers and another one reads.
+	secondReader bool
+	readTimer    *time.Timer
+	ended        bool
 	// writing is the Unix nanosecond at which an answer began to be written, 0 while none is.
 	writing atomic.Int64
 }
@@ -100,13 +100,13 @@ func (s *Server) connect(conn *websocket.Conn, c call) {
 
 func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 	socket := &socket{server: s, conn: conn, dialect: d, lastPing: time.Now()}
-	socket.room.L = &socket.mu
-	socket.relief = time.AfterFunc(time.Hour, socket.relieve)
-	socket.relief.Stop()
-	socket.heard()
+	socket.notFull.L = &socket.mu
+	socket.readTimer = time.AfterFunc(time.Hour, socket.startSecondReader)
+	socket.readTimer.Stop()
+	socket.recordFrame()
 	conn.SetPingHandler(socket.pong)
-	conn.SetPongHandler(func(string) error { socket.heard(); return nil })
-	conn.SetCloseHandler(socket.closedByPeer)
+	conn.SetPongHandler(func(string) error { socket.recordFrame(); return nil })
+	conn.SetCloseHandler(socket.answerClose)
 	return socket
 }
 
@@ -157,7 +157,7 @@ func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
 		return
 	}
 	writeClose(conn, websocket.CloseNormalClosure, "")
-	linger(conn)
+	drainConnection(conn)
 }
 
 // serve reads and answers messages until the connection or the session ends, or another goroutine
@@ -166,13 +166,13 @@ func (s *socket) serve() {
 	for {
 		f, err := s.receive()
 		if err != nil {
-			s.server.free(f)
-			s.failed(err)
+			s.server.freeFrame(f)
+			s.endByReadError(err)
 			break
 		}
 		mine, ok := s.submit(f)
 		if !ok {
-			s.server.free(f)
+			s.server.freeFrame(f)
 			break
 		}
 		if mine && s.answerInTurn(f) {
@@ -180,45 +180,45 @@ func (s *socket) serve() {
 			return
 		}
 	}
-	s.relief.Stop()
-	linger(s.conn)
+	s.readTimer.Stop()
+	drainConnection(s.conn)
 	_ = s.conn.Close()
 	s.server.running.Done()
 }
 
 // answerInTurn answers a message for which the queue was empty. It reports whether another
 // goroutine reads now; if so, the caller must answer the queue.
-func (s *socket) answerInTurn(f frame) (relieved bool) {
-	s.relief.Reset(reliefAfter)
+func (s *socket) answerInTurn(f frame) (secondReader bool) {
+	s.readTimer.Reset(secondReaderAfter)
 	s.answer(f)
-	s.relief.Stop()
+	s.readTimer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.relieved {
+	if !s.secondReader {
 		s.working = false
 	}
-	return s.relieved
+	return s.secondReader
 }
 
-// relieve starts a goroutine that reads while another one answers.
-func (s *socket) relieve() {
+// startSecondReader starts a goroutine that reads while another one answers.
+func (s *socket) startSecondReader() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.working && !s.relieved {
-		s.relieved = true
+	if s.working && !s.secondReader {
+		s.secondReader = true
 		go s.serve()
 	}
 }
 
-// failed ends the socket after a read error.
-func (s *socket) failed(err error) {
+// endByReadError ends the socket when nothing more can be read.
+func (s *socket) endByReadError(err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
-		s.close(endTooLarge, websocket.CloseMessageTooBig, err.Error())
+		s.end(endTooLarge, err.Error())
 	case isClosed(err):
-		s.end(endClosed)
+		s.detach(endClosed)
 	default:
-		s.end(endLost)
+		s.detach(endLost)
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
-		s.room.Wait()
+		s.notFull.Wait()
 	}
 	switch {
 	case s.ended:
@@ -258,23 +258,23 @@ func (s *socket) next() (frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		s.drop()
+		s.clearQueue()
 	}
 	if len(s.queue) == 0 {
-		s.working, s.relieved = false, false
+		s.working, s.secondReader = false, false
 		return frame{}, false
 	}
 	f := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
 	s.queued -= f.buf.Len()
-	s.room.Signal()
+	s.notFull.Signal()
 	return f, true
 }
 
-// drop frees the queue of an ended socket.
-func (s *socket) drop() {
+// clearQueue frees the memory of the messages that an ended socket does not answer.
+func (s *socket) clearQueue() {
 	for _, f := range s.queue {
-		s.server.free(f)
+		s.server.freeFrame(f)
 	}
 	s.queue, s.queued = nil, 0
 }
@@ -284,16 +284,16 @@ func (s *socket) answer(f frame) {
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
 	closing := s.respond(out, f.buf.Bytes())
-	s.server.free(f)
+	s.server.freeFrame(f)
 	if closing {
-		s.close(endClosed, websocket.CloseNormalClosure, "")
+		s.end(endClosed, "")
 		return
 	}
 	if s.session.ctx.Err() != nil {
 		return // the session ended; the close frame has the reason
 	}
-	if s.write(out.Bytes()) != nil && s.end(endLost) {
-		_ = s.conn.Close()
+	if s.write(out.Bytes()) != nil {
+		s.end(endLost, "")
 	}
 }
 
@@ -319,19 +319,19 @@ func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	return s.dialect.respond(s.session.ctx, s.session, out, raw)
 }
 
-// heard records that the peer is alive.
-func (s *socket) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
+// recordFrame records that the peer is alive.
+func (s *socket) recordFrame() { s.lastHeard.Store(time.Now().UnixNano()) }
 
 func (s *socket) pong(payload string) error {
-	s.heard()
+	s.recordFrame()
 	// Ignore the error: if the peer is lost, reading fails.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
 	return nil
 }
 
-// closedByPeer answers a close frame after it has freed the slot.
-func (s *socket) closedByPeer(code int, _ string) error {
-	s.end(endClosed)
+// answerClose answers the peer's close frame after it has freed the slot.
+func (s *socket) answerClose(code int, _ string) error {
+	s.detach(endClosed)
 	if code == websocket.CloseNoStatusReceived {
 		code = websocket.CloseNormalClosure
 	}
@@ -339,8 +339,8 @@ func (s *socket) closedByPeer(code int, _ string) error {
 	return nil
 }
 
-// stop ends the answering. It reports false if the socket has ended already.
-func (s *socket) stop() bool {
+// stopAnswering ends the answering. It reports false if the socket has ended already.
+func (s *socket) stopAnswering() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -348,39 +348,39 @@ func (s *socket) stop() bool {
 	}
 	s.ended = true
 	if !s.working {
-		s.drop()
+		s.clearQueue()
 	}
-	s.room.Broadcast()
+	s.notFull.Broadcast()
 	return true
 }
 
-// end stops the socket and detaches it from its session, which ends if the socket owned it. It
-// reports false if the socket has ended already.
-func (s *socket) end(result string) bool {
-	if !s.stop() {
+// detach stops the socket and detaches it from its session, which ends if the socket owned it. The
+// connection stays. It reports false if the socket has ended already.
+func (s *socket) detach(why ending) bool {
+	if !s.stopAnswering() {
 		return false
 	}
 	if s.session != nil {
-		s.session.detach(s, result)
+		s.session.detach(s, why)
 	}
 	return true
 }
 
-// close ends the socket with a reason.
-func (s *socket) close(result string, code int, reason string) {
-	if s.end(result) {
-		s.hangUp(code, reason)
+// end detaches the socket and closes its connection.
+func (s *socket) end(why ending, details string) {
+	if s.detach(why) {
+		s.closeConnection(endings[why].code, details)
 	}
 }
 
-// hangUp sends a stopped socket's peer the close frame, after whose answer the reading goroutine
-// closes the connection. With code 0 it closes the connection at once.
-func (s *socket) hangUp(code int, reason string) {
+// closeConnection sends a stopped socket's peer the close frame, after whose answer the reading
+// goroutine closes the connection. With code 0 it closes the connection at once.
+func (s *socket) closeConnection(code int, details string) {
 	if code == 0 {
 		_ = s.conn.Close()
 		return
 	}
-	writeClose(s.conn, code, reason)
+	writeClose(s.conn, code, details)
 	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 }
 
@@ -389,11 +389,9 @@ func (s *socket) check(now time.Time) {
 	writing := s.writing.Load()
 	switch {
 	case writing != 0 && now.UnixNano()-writing >= int64(writeTimeout):
-		s.end(endLost)
-		_ = s.conn.Close()
+		s.end(endLost, "")
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
-		s.end(endDead)
-		_ = s.conn.Close()
+		s.end(endDead, "")
 	case now.Sub(s.lastPing) >= protocol.PingInterval:
 		s.lastPing = now
 		s.server.spawn(s.ping)

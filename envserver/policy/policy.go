@@ -17,6 +17,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -54,20 +55,14 @@ const (
 	Oracle    = "Oracle"
 )
 
-// The environments that built-in policies can play.
-const (
-	ticketEnvironment   = "ticket"
-	workflowEnvironment = "workflow"
-)
-
 // Builtin returns the built-in policy with the name for the environment. Only Oracle reads the
 // catalogue; for the others it may be nil.
 func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
-	if environment != ticketEnvironment && environment != workflowEnvironment {
-		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, ticketEnvironment,
-			workflowEnvironment)
+	if environment != tasks.Ticket && environment != tasks.Workflow {
+		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, tasks.Ticket,
+			tasks.Workflow)
 	}
-	isTicket := environment == ticketEnvironment
+	isTicket := environment == tasks.Ticket
 	switch {
 	case name == Null:
 		return func(score.PlannedEpisode) (Policy, error) { return null{isTicket}, nil }, nil
@@ -97,26 +92,15 @@ func (n null) Act(context.Context, Turn) (json.RawMessage, error) {
 	return call(scenarios.CheckOrderStatus, nil)
 }
 
-// EnvironmentOf returns the environment of a task, or "" for a task that no built-in policy plays.
-func EnvironmentOf(task string) string {
-	switch task {
-	case "ticket-classify", "ticket-resolve", queue.Task:
-		return ticketEnvironment
-	case "order-inquiry", "refund", "payment-exception", "case-easy", "case-medium", "case-hard":
-		return workflowEnvironment
-	}
-	return ""
-}
-
 func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {
-	if strings.HasPrefix(planned.Task, "case-") {
+	if task, _ := tasks.Find(planned.Task); task.Generated {
 		return &heuristicCase{}, nil
 	}
 	return &heuristicWorkflow{}, nil
 }
 
 func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
-	if planned.Task == queue.Task {
+	if planned.Task == tasks.QueueManagement {
 		return &heuristicQueue{}, nil
 	}
 	return &heuristicTicket{}, nil
@@ -125,7 +109,7 @@ func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
 func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
 	queues := sync.OnceValues(func() ([]queue.Queue, error) { return queue.Compose(catalog) })
 	return func(planned score.PlannedEpisode) (Policy, error) {
-		if planned.Task != queue.Task {
+		if planned.Task != tasks.QueueManagement {
 			return newOracle(isTicket, catalog, planned)
 		}
 		composed, err := queues()

@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/internal/testkit"
@@ -23,7 +24,7 @@ const queueStride = 5
 // seedsOf returns the number of seeds for each scenario of a task. There are hundreds of generated
 // cases.
 func seedsOf(task string) int64 {
-	if task == queue.Task || strings.HasPrefix(task, "case-") {
+	if task == tasks.QueueManagement || strings.HasPrefix(task, "case-") {
 		return 1
 	}
 	return 10
@@ -94,7 +95,7 @@ func playAll(t *testing.T, kind episode.Kind, name, task string,
 			continue
 		}
 		for i, s := range offered.Scenarios {
-			if task == queue.Task && i%queueStride != 0 {
+			if task == tasks.QueueManagement && i%queueStride != 0 {
 				continue
 			}
 			for seed := range seedsOf(task) {
@@ -136,11 +137,11 @@ func TestOraclePlaysGold(t *testing.T) {
 	for _, kind := range kinds(t) {
 		for _, task := range kind.Tasks() {
 			playAll(t, kind, policy.Oracle, task.Name, func(planned score.PlannedEpisode, final *episode.Final) {
-				if task.Name == queue.Task && final.Score < goodShift {
+				if task.Name == tasks.QueueManagement && final.Score < goodShift {
 					t.Errorf("%s seed %d: Oracle scores %d", planned.Scenario, planned.Seed, final.Score)
 				}
 				for _, d := range final.Dimensions {
-					if task.Name == queue.Task {
+					if task.Name == tasks.QueueManagement {
 						break // some tickets of a queue can't be finished in time
 					}
 					if short := d.Earned < d.Offered; short && (d.Name != "response" || d.Earned < goodReply) {
@@ -171,7 +172,7 @@ func TestOraclePlaysEveryQueue(t *testing.T) {
 	}
 	for _, q := range queues {
 		for seed := range int64(seeds) {
-			final := play(t, kind, factory, score.PlannedEpisode{Task: queue.Task, Scenario: q.ID, Seed: seed})
+			final := play(t, kind, factory, score.PlannedEpisode{Task: tasks.QueueManagement, Scenario: q.ID, Seed: seed})
 			if final.Score < goodShift {
 				t.Errorf("%s seed %d: Oracle scores %d", q.ID, seed, final.Score)
 			}

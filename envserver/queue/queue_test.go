@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -51,7 +52,7 @@ func TestFactorFalls(t *testing.T) {
 
 // TestPerfectIsWhatTheGraderOffers compares the points of perfect acts with the grader's rubric.
 func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
-	dims, err := grader.GradeTicket(&scenarios.Served{}, grader.TaskResolve, grader.Decisions{},
+	dims, err := grader.GradeTicket(&scenarios.Served{}, tasks.TicketResolve, grader.Decisions{},
 		grader.Verdict{Status: grader.StatusOK})
 	if err != nil {
 		t.Fatal(err)

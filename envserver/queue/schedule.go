@@ -15,9 +15,6 @@ package queue
 
 import "slices"
 
-// Task is the name of the task.
-const Task = "queue-management"
-
 // The bounds of a shift.
 const (
 	// Size is the number of tickets.

@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/internal/testkit"
@@ -115,7 +116,7 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 // score the same actions later.
 func TestRegradeByAFailingJudge(t *testing.T) {
 	sound := kindOf(t, "ticket", offline.New())
-	was := played(t, sound, policy.Oracle, grader.TaskResolve, "B07", 5)
+	was := played(t, sound, policy.Oracle, tasks.TicketResolve, "B07", 5)
 	failed, err := record.Regrade(t.Context(), kindOf(t, "ticket", brokenJudge{}), was)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestRegradeByAFailingJudge(t *testing.T) {
 
 func TestRegradeRefuses(t *testing.T) {
 	kind := kindOf(t, "ticket", offline.New())
-	whole := played(t, kind, policy.Oracle, grader.TaskResolve, "B07", 5)
+	whole := played(t, kind, policy.Oracle, tasks.TicketResolve, "B07", 5)
 	for name, c := range map[string]struct {
 		change func(*record.Episode)
 		want   error

@@ -13,10 +13,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
@@ -56,7 +56,7 @@ func BenchmarkEpisode(b *testing.B) {
 			_, pod := serve(b, kind, sessions)
 			draft := plan(b, kind, len(kind.Tasks()[0].Scenarios), 5, 1)
 			draft.Tasks = slices.DeleteFunc(draft.Tasks,
-				func(t score.PlanTask) bool { return t.Name != grader.TaskResolve })
+				func(t score.PlanTask) bool { return t.Name != tasks.TicketResolve })
 			cfg := config(b, draft, policy.Heuristic, pod)
 			cfg.Concurrency = sessions
 			var before, after runtime.MemStats

@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // recorded plays the plan's first shard and returns its records by index.
@@ -72,7 +72,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 	p := plan(t, kind, 1, 1, 1)
 	errored := 0
 	for _, e := range recorded(t, config(t, p, policy.Oracle, pod)) {
-		if e.Task != grader.TaskResolve {
+		if e.Task != tasks.TicketResolve {
 			continue
 		}
 		errored++
@@ -85,7 +85,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 		}
 	}
 	if errored != 1 {
-		t.Errorf("%d episodes of %s recorded, want 1", errored, grader.TaskResolve)
+		t.Errorf("%d episodes of %s recorded, want 1", errored, tasks.TicketResolve)
 	}
 }
 

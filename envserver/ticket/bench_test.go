@@ -9,13 +9,13 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 )
 
 // BenchmarkStep labels a ticket repeatedly, without ending the episode.
 func BenchmarkStep(b *testing.B) {
-	for _, task := range []string{"ticket-resolve", queue.Task} {
+	for _, task := range []string{"ticket-resolve", tasks.QueueManagement} {
 		b.Run(task, func(b *testing.B) {
 			e := start(task, episode.Terminal, goodJudge)
 			fresh := e.state
@@ -66,7 +66,7 @@ func BenchmarkAnswer(b *testing.B) {
 // BenchmarkEnd measures the last step of an episode, without the judge.
 func BenchmarkEnd(b *testing.B) {
 	for task, actions := range map[string][]string{"ticket-resolve": {classifyRight, say(respond, goodReply)},
-		queue.Task: upToLast(perfectShift())} {
+		tasks.QueueManagement: upToLast(perfectShift())} {
 		b.Run(task, func(b *testing.B) {
 			e := start(task, episode.Terminal, goodJudge)
 			e.state.task = roomy(e.state.task)

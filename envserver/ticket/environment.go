@@ -148,8 +148,8 @@ func (e *environment) State() any {
 		return State{}
 	}
 	return State{
-		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.name,
-		TicketID: s.selected().id, Status: s.selected().status, Done: s.outcome != "", MaxSteps: s.task.maxSteps,
+		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.Name,
+		TicketID: s.selected().id, Status: s.selected().status, Done: s.outcome != "", MaxSteps: s.task.MaxSteps,
 		RewardMode: s.mode, InvalidActions: s.invalid, Pressure: s.pressure, ClockMinutes: s.clock,
 	}
 }

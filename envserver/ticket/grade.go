@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -118,7 +119,7 @@ func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() 
 // parts grades a ticket. An open ticket is graded only by its labels, because the actions that a
 // reply may mention are known only at the end.
 func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
-	rubric, verdict := grader.TaskClassify, noReply
+	rubric, verdict := tasks.TicketClassify, noReply
 	if s.over(t) {
 		rubric = s.task.rubric
 	}
@@ -133,7 +134,7 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	for i := range s.tickets {
 		t := &s.tickets[i]
-		if !s.task.reply || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
+		if !s.task.Replies || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
 			continue
 		}
 		judged, err := t.judged()
@@ -167,7 +168,7 @@ func (s *state) judged() (count int) {
 }
 
 func (s *state) final() *episode.Final {
-	return &episode.Final{Task: s.task.name, Scenario: s.scenario, Category: s.category, Outcome: s.outcome,
+	return &episode.Final{Task: s.task.Name, Scenario: s.scenario, Category: s.category, Outcome: s.outcome,
 		Judge: s.task.scale}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -68,7 +68,7 @@ var sharedReader = sync.OnceValue(offline.New)
 
 // one returns the choice of testTicket in the task.
 func (k *Kind) one(name string) *choice {
-	at := slices.IndexFunc(k.tasks, func(t *task) bool { return t.name == name })
+	at := slices.IndexFunc(k.tasks, func(t *task) bool { return t.Name == name })
 	return &choice{task: k.tasks[at], reader: k.reader, optima: &k.optima, library: &k.library, scenario: "B99"}
 }
 
@@ -87,7 +87,7 @@ func testKind(judge grader.Judge) *Kind {
 // start begins an episode of the task on testTicket, or on testQueue.
 func start(task string, mode episode.RewardMode, judge judgeFunc) *environment {
 	tickets := []*scenarios.Ticket{testTicket()}
-	if task == queue.Task {
+	if task == tasks.QueueManagement {
 		tickets = testQueue()
 	}
 	return startOn(task, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode}, judge, tickets...)

@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -48,11 +49,10 @@ var _ episode.Kind = (*Kind)(nil)
 
 // task is a named way to play scenarios.
 type task struct {
-	name     string
-	maxSteps int
-	actions  []string
-	// reply requires a reply and a decision, queue means five tickets at once.
-	reply, queue bool
+	tasks.Task
+	actions []string
+	// queue means five tickets at once.
+	queue bool
 	// rubric is the grader's name of the rubric, scale the reply judge's, or "rules".
 	rubric, scale string
 	// offered is the sum of milli-points of a ticket.
@@ -81,37 +81,39 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	return k, err
 }
 
+// newTasks makes the environment's tasks from their table.
 func newTasks(judge grader.Judge) ([]*task, error) {
 	ofOneTicket := slices.DeleteFunc(actionForm.Types(), func(a string) bool { return a == selectTicket })
-	tasks := []*task{
-		{name: grader.TaskClassify, rubric: grader.TaskClassify, maxSteps: 4,
-			actions: []string{classify, search, submit}, scale: "rules"},
-		{name: grader.TaskResolve, rubric: grader.TaskResolve, maxSteps: 10, actions: ofOneTicket, reply: true,
-			scale: judge.Name()},
-		{name: queue.Task, rubric: grader.TaskResolve, maxSteps: 40, actions: actionForm.Types(), reply: true,
-			queue: true, scale: judge.Name()},
-	}
-	for _, t := range tasks {
+	var all []*task
+	for _, row := range tasks.OfEnvironment(tasks.Ticket) {
+		t := &task{Task: row, actions: ofOneTicket, rubric: tasks.TicketResolve, scale: judge.Name()}
+		switch row.Name {
+		case tasks.TicketClassify:
+			t.actions, t.rubric, t.scale = []string{classify, search, submit}, tasks.TicketClassify, "rules"
+		case tasks.QueueManagement:
+			t.actions, t.queue = actionForm.Types(), true
+		}
 		var err error
 		if t.offered, err = offered(t.rubric); err != nil {
 			return nil, err
 		}
+		all = append(all, t)
 	}
-	return tasks, nil
+	return all, nil
 }
 
 // allowedActions are those of each task.
 func allowedActions(tasks []*task) map[string][]string {
 	allowed := map[string][]string{}
 	for _, t := range tasks {
-		allowed[t.name] = t.actions
+		allowed[t.Name] = t.actions
 	}
 	return allowed
 }
 
 // The methods below implement episode.Kind.
 
-func (k *Kind) Name() string             { return "ticket" }
+func (k *Kind) Name() string             { return tasks.Ticket }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
 func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
 func (k *Kind) Judge() string            { return k.judge.Name() }
@@ -140,7 +142,7 @@ func (k *Kind) Tasks() []score.Task {
 	}
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
-		tasks[i] = score.Task{Name: t.name, Scenarios: slices.Clone(tickets)}
+		tasks[i] = score.Task{Name: t.Name, Scenarios: slices.Clone(tickets)}
 		if t.queue {
 			tasks[i].Scenarios = queues
 		}
@@ -160,7 +162,7 @@ type choice struct {
 }
 
 func (k *Kind) choose(opts episode.Options) (*choice, error) {
-	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
+	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.Name })
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +176,7 @@ func (k *Kind) choose(opts episode.Options) (*choice, error) {
 		}
 	}
 	if len(c.tickets) == 0 {
-		return nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.name)
+		return nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
 	}
 	return c, nil
 }

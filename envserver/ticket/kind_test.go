@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -36,7 +37,7 @@ func TestKind(t *testing.T) {
 	var names []string
 	for _, task := range kind.Tasks() {
 		names = append(names, task.Name)
-		if task.Name != queue.Task && len(task.Scenarios) != len(catalog.Tickets()) {
+		if task.Name != tasks.QueueManagement && len(task.Scenarios) != len(catalog.Tickets()) {
 			t.Errorf("%s has %d scenarios, want all %d tickets", task.Name, len(task.Scenarios), len(catalog.Tickets()))
 		}
 		for _, s := range task.Scenarios {
@@ -181,7 +182,7 @@ func TestObservationsDoNotRevealGold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkSilence(t, kind, queue.Task, queues[i].ID, seed, drawn)
+			checkSilence(t, kind, tasks.QueueManagement, queues[i].ID, seed, drawn)
 		}
 	}
 }
@@ -270,7 +271,7 @@ func marshal(t *testing.T, v any) string {
 // TestInterleavedSessions plays two episodes of each task with a clock, first alternately and then
 // alone.
 func TestInterleavedSessions(t *testing.T) {
-	for _, task := range []string{"ticket-resolve", queue.Task} {
+	for _, task := range []string{"ticket-resolve", tasks.QueueManagement} {
 		t.Run(task, func(t *testing.T) { interleave(t, task) })
 	}
 }
@@ -308,7 +309,7 @@ func interleave(t *testing.T, task string) {
 	if diff := cmp.Diff(own, mixed); diff != "" {
 		t.Errorf("one session affects another (-alone +mixed):\n%s", diff)
 	}
-	if final := own[3].Final; task != queue.Task && final.Outcome != score.Scored {
+	if final := own[3].Final; task != tasks.QueueManagement && final.Outcome != score.Scored {
 		t.Errorf("outcome = %s", final.Outcome)
 	}
 }
@@ -316,7 +317,7 @@ func interleave(t *testing.T, task string) {
 // Episodes that share their tickets end alike when they are played at the same time.
 func TestEpisodesOfOneSeedTogether(t *testing.T) {
 	_, kind := publicKind(t)
-	for _, task := range []string{"ticket-resolve", queue.Task} {
+	for _, task := range []string{"ticket-resolve", tasks.QueueManagement} {
 		results := make([]episode.Result, 4)
 		var wg sync.WaitGroup
 		for i := range results {
@@ -349,7 +350,7 @@ func finish(t *testing.T, env episode.Environment, opts episode.Options) (last e
 func BenchmarkReset(b *testing.B) {
 	_, kind := publicKind(b)
 	env := kind.New()
-	for _, task := range []string{"ticket-resolve", queue.Task} {
+	for _, task := range []string{"ticket-resolve", tasks.QueueManagement} {
 		b.Run(task, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := int64(0); b.Loop(); i++ {

@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/internal/testkit/leak"
 	"github.com/csenv/csenv/scenarios"
@@ -39,10 +38,10 @@ type setting struct {
 
 func settings() []setting {
 	return []setting{
-		{"classify", episode.Options{Task: grader.TaskClassify}},
-		{"pressure", episode.Options{Task: grader.TaskResolve, RewardMode: episode.Dense, Pressure: true}},
-		{"resolve", episode.Options{Task: grader.TaskResolve}},
-		{"dense", episode.Options{Task: grader.TaskResolve, RewardMode: episode.Dense}},
+		{"classify", episode.Options{Task: tasks.TicketClassify}},
+		{"pressure", episode.Options{Task: tasks.TicketResolve, RewardMode: episode.Dense, Pressure: true}},
+		{"resolve", episode.Options{Task: tasks.TicketResolve}},
+		{"dense", episode.Options{Task: tasks.TicketResolve, RewardMode: episode.Dense}},
 	}
 }
 
@@ -85,7 +84,7 @@ func TestNoQueueTellsWhatIsRight(t *testing.T) {
 	for k, q := range kind.queues {
 		// Each queue has seeds of its own, because a ticket is in several and would be the same.
 		for seed := int64(k) * seeds; seed < int64(k+1)*seeds; seed++ {
-			env := resetTo(t, kind, episode.Options{Task: queue.Task, RewardMode: episode.Dense, Scenario: q.ID,
+			env := resetTo(t, kind, episode.Options{Task: tasks.QueueManagement, RewardMode: episode.Dense, Scenario: q.ID,
 				Seed: seed})
 			seen := map[string]string{}
 			lookAt(t, env, "queue", seen)

@@ -111,11 +111,11 @@ func (s *state) observation() Observation {
 	t := s.selected()
 	from, customer := t.ticket, t.ticket.Customer
 	o := Observation{
-		Task: s.task.name, TicketID: t.id, Now: from.Now, CustomerName: customer.Name, Company: customer.Company,
+		Task: s.task.Name, TicketID: t.id, Now: from.Now, CustomerName: customer.Name, Company: customer.Company,
 		CustomerSince: date(customer.Since), AccountLevel: customer.AccountLevel, Language: from.Language,
 		Subject: from.Subject, Description: from.Description, Attachments: attachments(from.Attachments),
 		ConversationHistory: slices.Clone(t.conversation), Status: t.status, Score: s.score(), Step: s.step,
-		MaxSteps: s.task.maxSteps, AllowedActions: s.allowed(), Feedback: s.feedback,
+		MaxSteps: s.task.MaxSteps, AllowedActions: s.allowed(), Feedback: s.feedback,
 		KnowledgeBase: slices.Clone(s.found), CustomerMood: t.customer.feels(),
 	}
 	if s.timed() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -62,8 +62,8 @@ func TestRewardsDoNotRevealPriority(t *testing.T) {
 		task    string
 		actions []string
 	}{
-		"category in a queue": {queue.Task, []string{category}},
-		"reply in a queue": {queue.Task, []string{say(respond, "Hm."), say(respond, "Hm."), category,
+		"category in a queue": {tasks.QueueManagement, []string{category}},
+		"reply in a queue": {tasks.QueueManagement, []string{say(respond, "Hm."), say(respond, "Hm."), category,
 			say(respond, "Hm.")}},
 		"late reply under pressure":   {"ticket-resolve", append(slices.Clone(late), category)},
 		"late reply after a category": {"ticket-resolve", append([]string{category}, late...)},
@@ -72,7 +72,7 @@ func TestRewardsDoNotRevealPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, priority := range []string{"low", "medium", "high", "urgent"} {
 				tickets := []*scenarios.Ticket{testTicket()}
-				if tc.task == queue.Task {
+				if tc.task == tasks.QueueManagement {
 					tickets = testQueue()
 				}
 				tickets[0].Gold.Priority = priority
@@ -93,8 +93,8 @@ func TestRewardsDoNotRevealPriority(t *testing.T) {
 func TestClosedTicketPaysItsOnlyLabel(t *testing.T) {
 	for _, label := range []string{`{"action_type":"classify","category":"billing"}`,
 		`{"action_type":"classify","priority":"low"}`} {
-		rewards, _ := play(t, start(queue.Task, episode.Dense, goodJudge), label, justResolve)
-		_, last := play(t, start(queue.Task, episode.Dense, goodJudge), justResolve)
+		rewards, _ := play(t, start(tasks.QueueManagement, episode.Dense, goodJudge), label, justResolve)
+		_, last := play(t, start(tasks.QueueManagement, episode.Dense, goodJudge), justResolve)
 		if rewards[0] != 0 || rewards[1] <= last.Reward {
 			t.Errorf("%s and closing pay %v, want nothing and then more than the %d of closing", label, rewards,
 				last.Reward)

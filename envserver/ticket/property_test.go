@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -44,11 +44,11 @@ type watched struct {
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	schema := testkit.CompileSchema(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
-		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve", queue.Task}).Draw(rt, "task")
+		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve", tasks.QueueManagement}).Draw(rt, "task")
 		mode := rapid.SampledFrom([]episode.RewardMode{episode.Dense, episode.Terminal}).Draw(rt, "mode")
 		opts := episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode, Pressure: rapid.Bool().Draw(rt, "pressure")}
 		tickets := []*scenarios.Ticket{talkative()}
-		if task == queue.Task {
+		if task == tasks.QueueManagement {
 			tickets = testQueue()
 		}
 		w := &watched{env: startOn(task, opts, goodJudge, tickets...), mode: mode}

@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -86,7 +87,7 @@ func perfectShift() []string {
 			actions = append(actions, turnTo(place), justResolve)
 		}
 	}
-	e := start(queue.Task, episode.Terminal, goodJudge)
+	e := start(tasks.QueueManagement, episode.Terminal, goodJudge)
 	e.state.task = roomy(e.state.task)
 	for i, a := range actions {
 		if r, err := e.Step(context.Background(), json.RawMessage(a)); err != nil || r.Done {
@@ -98,7 +99,7 @@ func perfectShift() []string {
 
 func TestPerfectShiftScoresOne(t *testing.T) {
 	for _, mode := range []episode.RewardMode{episode.Dense, episode.Terminal} {
-		e := start(queue.Task, mode, goodJudge)
+		e := start(tasks.QueueManagement, mode, goodJudge)
 		e.state.task = roomy(e.state.task)
 		rewards, last := play(t, e, perfectShift()...)
 		if last.Final == nil || last.Final.Outcome != score.Scored || last.Final.Score != score.One ||
@@ -123,7 +124,7 @@ func TestShiftFollowsItsSchedule(t *testing.T) {
 		for name, acts := range map[string][]queue.Act{"one by one": queue.OneByOne(cases, order),
 			"labels first": queue.LabelsFirst(cases, order)} {
 			worth, _ := queue.Play(cases, acts)
-			e := start(queue.Task, episode.Dense, goodJudge)
+			e := start(tasks.QueueManagement, episode.Dense, goodJudge)
 			e.state.task = roomy(e.state.task)
 			rewards, _ := play(t, e, actionsOf(testQueue(), acts)...)
 			if want := (2*1000*worth + par) / (2 * par); sum(rewards) != want {
@@ -136,14 +137,14 @@ func TestShiftFollowsItsSchedule(t *testing.T) {
 // roomy returns the task with enough steps for a selection before every act.
 func roomy(t *task) *task {
 	c := *t
-	c.maxSteps = 200
+	c.MaxSteps = 200
 	return &c
 }
 
 func TestFirstObservationOfAQueue(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := begin(e, queue.Task, testQueue(), episode.Options{Seed: 7,
+	got := begin(e, tasks.QueueManagement, testQueue(), episode.Options{Seed: 7,
 		RewardMode: episode.Terminal}).Observation.(Observation)
 	zero := 0
 	want := &QueueStatus{MinutesLeft: 36, EscalationsLeft: 2}
@@ -209,7 +210,7 @@ func TestShiftRules(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, last := play(t, start(queue.Task, episode.Terminal, goodJudge), tc.actions...)
+			_, last := play(t, start(tasks.QueueManagement, episode.Terminal, goodJudge), tc.actions...)
 			o := last.Observation.(Observation)
 			if diff := cmp.Diff(tc.want, view{o.Feedback, o.MinutesLeft, o.EscalationsLeft}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -241,7 +242,7 @@ func TestShiftEnds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := start(queue.Task, episode.Terminal, goodJudge)
+			e := start(tasks.QueueManagement, episode.Terminal, goodJudge)
 			play(t, e, upToLast(tc.actions)...)
 			if e.state.outcome != "" {
 				t.Fatal("the shift is over before its last action")
@@ -258,7 +259,7 @@ func TestShiftEnds(t *testing.T) {
 // TestMinutesToSLAFollowsTheAgentsLabel checks that it doesn't follow gold: the first ticket's
 // priority is low.
 func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
-	e := start(queue.Task, episode.Terminal, goodJudge)
+	e := start(tasks.QueueManagement, episode.Terminal, goodJudge)
 	see := func(action string) string {
 		q := step(t, e, action).Observation.(Observation).Queue[0]
 		if q.MinutesToSLA == nil {
@@ -284,7 +285,7 @@ func TestShiftDimensions(t *testing.T) {
 	// gets a wrong label and a late decision without a reply.
 	actions := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(0),
 		labels("general", "urgent"), justResolve}
-	e := start(queue.Task, episode.Terminal, goodJudge)
+	e := start(tasks.QueueManagement, episode.Terminal, goodJudge)
 	play(t, e, actions...)
 	last := step(t, e, `{"action_type":"search_knowledge_base","query":"zebra"}`)
 	for last.Final == nil {
@@ -305,7 +306,7 @@ func TestRepeatsNeverPayInAQueue(t *testing.T) {
 	once := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(2),
 		say(respond, goodReply), justResolve}
 	earned := func(actions []string) int64 {
-		e := start(queue.Task, episode.Dense, goodJudge)
+		e := start(tasks.QueueManagement, episode.Dense, goodJudge)
 		var total int64
 		for e.state.outcome == "" {
 			a := turnTo(0)
@@ -338,7 +339,7 @@ func TestUnjudgedTicketOfAQueue(t *testing.T) {
 		}
 		return goodJudge(ctx, c)
 	}
-	e := start(queue.Task, episode.Dense, judge)
+	e := start(tasks.QueueManagement, episode.Dense, judge)
 	play(t, e, say(resolve, goodReply), turnTo(2), say(respond, goodReply))
 	if _, err := e.Step(t.Context(), json.RawMessage(justResolve)); err == nil {
 		t.Fatal("a judge that failed gave no error")
@@ -362,7 +363,7 @@ func TestVerdictResetsTheCountOfFailures(t *testing.T) {
 		}
 		return goodJudge(ctx, c)
 	}
-	e := start(queue.Task, episode.Terminal, judge)
+	e := start(tasks.QueueManagement, episode.Terminal, judge)
 	unjudged := func() {
 		t.Helper()
 		for range episode.MaxJudgeFailures - 1 {

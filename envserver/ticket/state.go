@@ -9,6 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -49,7 +50,7 @@ type state struct {
 func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options) (*state, error) {
 	s := &state{
 		task: c.task, scenario: c.scenario, category: tickets[0].Gold.Category, mode: opts.RewardMode,
-		pressure: opts.Pressure && c.task.reply && !c.task.queue, reader: c.reader, library: c.library,
+		pressure: opts.Pressure && c.task.Replies && !c.task.queue, reader: c.reader, library: c.library,
 		slots: queue.Slots, tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
 	}
 	for i, t := range tickets {
@@ -70,7 +71,7 @@ func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options)
 // ticketID derives the wire id of the ticket at a place from the key and the seed alone.
 func ticketID(key string, seed int64, place int) string {
 	if place > 0 {
-		seed = score.EpisodeSeed(seed, queue.Task, "", place)
+		seed = score.EpisodeSeed(seed, tasks.QueueManagement, "", place)
 	}
 	return episode.OpaqueID("T", key, seed)
 }
@@ -141,7 +142,7 @@ func (s *state) apply(a episode.Action) {
 	case s.task.queue && s.minutesLeft() == 0:
 		s.outcome = score.Scored
 		s.feedback += " The minutes have run out."
-	case s.step >= s.task.maxSteps:
+	case s.step >= s.task.MaxSteps:
 		s.outcome = score.Failed
 		s.feedback += " The steps have run out."
 	}
@@ -232,7 +233,7 @@ func (s *state) classify(t *ticketState, a episode.Action) {
 	t.begin()
 	const unset = "not set"
 	s.feedback = "Category: " + cmp.Or(t.category, unset) + ". Priority: " + cmp.Or(t.priority, unset) + "."
-	if !s.task.reply && t.labelled() {
+	if !s.task.Replies && t.labelled() {
 		s.outcome = score.Scored
 	}
 }
@@ -287,7 +288,7 @@ func (s *state) submit(t *ticketState, a episode.Action) {
 	if !s.task.queue {
 		s.outcome = score.Scored
 	}
-	if !s.task.reply {
+	if !s.task.Replies {
 		return
 	}
 	t.reply(a.Get("message"), s.clock)

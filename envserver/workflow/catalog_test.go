@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -77,7 +78,7 @@ func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield
 func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.WorkflowStep) *episode.Final {
 	t.Helper()
 	e := &environment{kind: kind}
-	e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 	var total int64
 	for _, s := range steps {
 		for range 1 + len(w.Faults) {
@@ -217,7 +218,7 @@ func TestForbiddenActionsCost(t *testing.T) {
 	forbidden := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := &environment{kind: kind}
-		e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+		e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 		for _, act := range []string{
 			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.State.Orders[0].ID),
 			`{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
@@ -269,7 +270,7 @@ func TestResetRefuses(t *testing.T) {
 	}{
 		"task":             {episode.Options{Task: "chess"}, episode.ErrUnknownTask},
 		"scenario":         {episode.Options{Scenario: "X99"}, episode.ErrUnknownScenario},
-		"foreign scenario": {episode.Options{Task: kind.tasks[0].name, Scenario: foreign}, episode.ErrUnknownScenario},
+		"foreign scenario": {episode.Options{Task: kind.tasks[0].Name, Scenario: foreign}, episode.ErrUnknownScenario},
 	} {
 		if _, err := env.Reset(tc.opts); !errors.Is(err, tc.want) {
 			t.Errorf("%s: Reset() error = %v, want %v", name, err, tc.want)
@@ -286,7 +287,7 @@ func TestEpisodesOfOneSeedTogether(t *testing.T) {
 		for i := range results {
 			wg.Go(func() {
 				env := kind.New()
-				if _, err := env.Reset(episode.Options{Seed: 3, Task: task.name}); err != nil {
+				if _, err := env.Reset(episode.Options{Seed: 3, Task: task.Name}); err != nil {
 					t.Error(err)
 				}
 				for _, action := range []string{order, payment, refundGood, reply} {
@@ -300,7 +301,7 @@ func TestEpisodesOfOneSeedTogether(t *testing.T) {
 		wg.Wait()
 		for i, r := range results {
 			if diff := cmp.Diff(results[0], r); diff != "" {
-				t.Errorf("%s: episode %d has another end (-first +it):\n%s", task.name, i, diff)
+				t.Errorf("%s: episode %d has another end (-first +it):\n%s", task.Name, i, diff)
 			}
 		}
 	}
@@ -356,7 +357,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string) (document, int64) {
 	t.Helper()
 	e := &environment{kind: kind}
-	e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 	r := step(t, e, action)
 	if diff := cmp.Diff(w.State, e.state.backend); diff != "" {
 		t.Errorf("%s: %s changed the backend (-before +after):\n%s", w.ScenarioID, action, diff)

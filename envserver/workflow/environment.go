@@ -88,7 +88,7 @@ func (e *environment) State() any {
 		return State{}
 	}
 	return State{
-		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.name,
+		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.Name,
 		Done: s.outcome != "", MaxSteps: s.workflow.MaxSteps, RewardMode: s.mode, InvalidActions: s.invalid,
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -85,7 +86,7 @@ func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
 		panic(err)
 	}
 	e := &environment{kind: &Kind{reader: plainReader{}, schemas: schemas}}
-	e.begin(&task{name: "refund"}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	e.begin(&task{Task: tasks.Task{Name: "refund"}}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
 	return e
 }
 

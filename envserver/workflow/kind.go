@@ -14,11 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -53,18 +53,17 @@ var _ episode.Kind = (*Kind)(nil)
 
 // task holds the workflows of one task.
 type task struct {
-	name      string
+	tasks.Task
 	scenarios []*scenarios.WorkflowScenario
 }
 
 // New makes the environment's kind. The catalogue must contain at least one workflow.
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k := &Kind{catalog: catalog, reader: reader}
-	for _, name := range []string{"order-inquiry", "refund", "payment-exception", "case-easy", "case-medium",
-		"case-hard"} {
-		t := &task{name: name}
+	for _, row := range tasks.OfEnvironment(tasks.Workflow) {
+		t := &task{Task: row}
 		for _, s := range slices.Concat(catalog.Workflows(), catalog.Cases()) {
-			if s.Task() == name {
+			if s.Task() == t.Name {
 				t.scenarios = append(t.scenarios, s)
 			}
 		}
@@ -79,8 +78,8 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k.schemas, err = actionForm.Schemas(schemas)
 	k.schemas.Allowed = map[string][]string{}
 	for _, t := range k.tasks {
-		if !strings.HasPrefix(t.name, "case-") {
-			k.schemas.Allowed[t.name] = writtenActions()
+		if !t.Generated {
+			k.schemas.Allowed[t.Name] = writtenActions()
 		}
 	}
 	return k, err
@@ -88,7 +87,7 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 
 // The methods below implement episode.Kind.
 
-func (k *Kind) Name() string             { return "workflow" }
+func (k *Kind) Name() string             { return tasks.Workflow }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
 func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
 func (k *Kind) Judge() string            { return scale }
@@ -99,12 +98,11 @@ func (k *Kind) Description() string {
 		"with the facts."
 }
 
-// Tasks are those of order-inquiry, refund, payment-exception, case-easy, case-medium and case-hard
-// for which there are workflows.
+// Tasks are those of the environment for which there are workflows.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
-		tasks[i].Name = t.name
+		tasks[i].Name = t.Name
 		for _, s := range t.scenarios {
 			tasks[i].Scenarios = append(tasks[i].Scenarios, score.Scenario{
 				ID: s.ID, Category: s.Category(), Difficulty: s.Class, Language: s.Language, Split: s.Split,
@@ -116,7 +114,7 @@ func (k *Kind) Tasks() []score.Task {
 }
 
 func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
-	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
+	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.Name })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +123,7 @@ func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario,
 	}
 	at := slices.IndexFunc(t.scenarios, func(s *scenarios.WorkflowScenario) bool { return s.ID == opts.Scenario })
 	if at < 0 {
-		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.name)
+		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
 	}
 	return t, t.scenarios[at], nil
 }

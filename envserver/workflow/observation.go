@@ -57,7 +57,7 @@ func (s State) WithSteps(steps int) any {
 func (s *state) observation() Observation {
 	w := s.workflow
 	return Observation{
-		Task: s.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
+		Task: s.task.Name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
 		Language: w.Language, UserQuery: w.Query,
 		OrderStatus: known(s.orderStatus), PaymentStatus: known(s.paymentStatus),
 		History: append([]Entry{}, s.history...), LastResult: s.last,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -22,7 +23,7 @@ import (
 // begin starts an episode of an instance.
 func begin(kind *Kind, w *scenarios.Workflow, mode episode.RewardMode) *environment {
 	e := &environment{kind: kind}
-	e.begin(&task{name: "any"}, w, episode.Options{Seed: w.Seed, RewardMode: mode})
+	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{Seed: w.Seed, RewardMode: mode})
 	return e
 }
 

@@ -414,7 +414,7 @@ func (s *state) final() (*episode.Final, error) {
 		{Name: "penalties", Earned: -s.penalties},
 	}
 	return &episode.Final{
-		Task: s.task.name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
+		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
 		Judge: scale,
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 		Verdicts: []json.RawMessage{json.RawMessage(verdict)},

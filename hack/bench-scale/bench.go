@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/procfs"
 
-	"github.com/csenv/csenv/hack/process"
+	"github.com/csenv/csenv/internal/testkit/process"
 )
 
 // bench has the program of the servers, and those that run.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/hack/process"
+	"github.com/csenv/csenv/internal/testkit/process"
 )
 
 // Site is a running csenv ui.

@@ -233,8 +233,8 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	r.progressf("building versitygw (a minute or two, once)")
 	// This program is a separate module, because it has more dependencies than all of csenv.
-	if output, err := venv.Run(ctx, "go", "-C", filepath.Join(folder, suiteS3), "build", "-trimpath", "-o",
-		r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
+	if output, err := venv.Run(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, suiteS3), "build",
+		"-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
 	}
 	return nil

@@ -47,7 +47,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		helmTool = filepath.Join(GinkgoT().TempDir(), "helm")
-		run(ctx, "go", "build", "-C", "../chart", "-o", helmTool, "helm.sh/helm/v4/cmd/helm")
+		run(ctx, "env", "GOWORK=off", "go", "build", "-C", "../chart", "-o", helmTool, "helm.sh/helm/v4/cmd/helm")
 		if releaseFolder != "" {
 			charts, err := filepath.Glob(filepath.Join(releaseFolder, "csenv-*.tgz"))
 			Expect(err).NotTo(HaveOccurred())

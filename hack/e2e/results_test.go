@@ -131,7 +131,7 @@ func startS3(ctx SpecContext) *s3Server {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(listener.Close()).To(Succeed())
 	s := &s3Server{address: listener.Addr().String(), folder: GinkgoT().TempDir(), password: "a-password-of-this-suite"}
-	run(ctx, "go", "-C", "../conformance/s3", "build", "-trimpath", "-o", programs,
+	run(ctx, "env", "GOWORK=off", "go", "-C", "../conformance/s3", "build", "-trimpath", "-o", programs,
 		"github.com/versity/versitygw/cmd/versitygw")
 	Expect(os.Mkdir(filepath.Join(s.folder, "evals"), 0o700)).To(Succeed())
 	s.process = exec.Command(filepath.Join(programs, "versitygw"), "--port", s.address, "--health", "/health",

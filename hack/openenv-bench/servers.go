@@ -25,8 +25,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/hack/venv"
+	"github.com/csenv/csenv/internal/testkit/process"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -29,7 +29,7 @@ func read(t *testing.T, name string, into any) {
 // promtool runs promtool: the one on PATH, otherwise the version that go.mod pins.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	command := append([]string{"go", "tool", "promtool"}, args...)
+	command := append([]string{"env", "GOWORK=off", "go", "tool", "promtool"}, args...)
 	if path, err := exec.LookPath("promtool"); err == nil {
 		command = append([]string{path}, args...)
 	}

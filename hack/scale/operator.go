@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/hack/apiwrites"
-	"github.com/csenv/csenv/hack/process"
+	"github.com/csenv/csenv/internal/testkit/process"
 )
 
 // readyTimeout is how long the operator may take to answer for its metrics.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/csenv/csenv/hack/process"
+	"github.com/csenv/csenv/internal/testkit/process"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -187,7 +188,7 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	d, gold := t.Decisions, t.Ticket.Gold
 	r.label(grader.DimensionCategory, d.Category, gold.Category, gold.CategoryAlternates, paid)
 	r.label(grader.DimensionPriority, d.Priority, gold.Priority, gold.PriorityAlternates, paid)
-	if t.Rubric != grader.TaskResolve {
+	if t.Rubric != tasks.TicketResolve {
 		return
 	}
 	r.add(Row{Criterion: "decision", Given: ending(d), Gold: goldEnding(gold),

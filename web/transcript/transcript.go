@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -127,9 +128,9 @@ func NewKind(catalog *scenarios.Catalog, environment string, judge grader.Judge)
 		judge = rules
 	}
 	switch environment {
-	case "ticket":
+	case tasks.Ticket:
 		return ticket.New(catalog, judge)
-	case "workflow":
+	case tasks.Workflow:
 		return workflow.New(catalog, rules)
 	}
 	return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", environment)

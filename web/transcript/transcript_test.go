@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -61,7 +60,7 @@ func kinds(items []Item) string {
 
 func TestRead(t *testing.T) {
 	catalog := public(t)
-	first := played("ticket", queue.Task, "Q001")
+	first := played("ticket", tasks.QueueManagement, "Q001")
 	begun, err := Read(t.Context(), catalog, first)
 	if err != nil {
 		t.Fatal(err)
@@ -74,18 +73,18 @@ func TestRead(t *testing.T) {
 		e    record.Episode
 		want []string
 	}{
-		"a ticket": {played("ticket", grader.TaskResolve, "B07", `{"action_type":"search_knowledge_base","query":"xyzzy"}`,
+		"a ticket": {played("ticket", tasks.TicketResolve, "B07", `{"action_type":"search_knowledge_base","query":"xyzzy"}`,
 			`{"action_type":"resolve","message":"Done."}`),
 			[]string{"opened false; step 0 of 10, open, the customer is calm",
 				"nothing; step 1 of 10, in_progress, the customer is calm",
 				"agent false; step 2 of 10, resolved, the customer is calm, score so far"}},
-		"a ticket to which the agent returns": {played("ticket", queue.Task, "Q001", selecting(1),
+		"a ticket to which the agent returns": {played("ticket", tasks.QueueManagement, "Q001", selecting(1),
 			`{"action_type":"respond","message":"Good day."}`, selecting(0), selecting(1)),
 			[]string{"queue; opened false;", "queue; opened false;", "queue; agent false;", "queue; opened true;",
 				"queue; opened true; agent true;"}},
 		"a case": {played("workflow", "refund", "C09", `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`),
 			[]string{"opened false; step 0 of", "call check_order_status; step 1 of"}},
-		"more actions than the episode has": {played("ticket", grader.TaskResolve, "B07", `{"action_type":"resolve"}`,
+		"more actions than the episode has": {played("ticket", tasks.TicketResolve, "B07", `{"action_type":"resolve"}`,
 			`{"action_type":"resolve"}`), []string{"opened", "step 1 of 10, resolved", "step 1 of 10, resolved"}},
 	} {
 		got, err := Read(t.Context(), catalog, tt.e)
@@ -112,14 +111,14 @@ func TestReadOddRecords(t *testing.T) {
 		missing, unknown string
 		reviews          int
 	}{
-		"an unknown scenario": {e: played("ticket", grader.TaskResolve, "X99", `{}`), unknown: "isn't in the catalogue",
+		"an unknown scenario": {e: played("ticket", tasks.TicketResolve, "X99", `{}`), unknown: "isn't in the catalogue",
 			missing: "--pack loads", reviews: 2},
 		"another environment":  {e: played("chess", "e4", "e5", `{}`), missing: "unknown environment", unknown: "chess", reviews: 2},
-		"another task":         {e: played("workflow", grader.TaskResolve, "B07"), missing: "can't be shown", unknown: "task", reviews: 2},
+		"another task":         {e: played("workflow", tasks.TicketResolve, "B07"), missing: "can't be shown", unknown: "task", reviews: 2},
 		"no environment":       {e: played("", "", ""), missing: "unknown environment", unknown: "choose", reviews: 2},
-		"actions of any kind":  {e: played("ticket", grader.TaskResolve, "B07", "", "null", "[]", `"\ud800"`, "{", deep, huge, `{"action_type":{}}`, `{"payload":3}`), reviews: 1},
+		"actions of any kind":  {e: played("ticket", tasks.TicketResolve, "B07", "", "null", "[]", `"\ud800"`, "{", deep, huge, `{"action_type":{}}`, `{"payload":3}`), reviews: 1},
 		"actions of a case":    {e: played("workflow", "refund", "C09", "", "null", deep, huge, `{"action_type":"respond_user","payload":{"message":7}}`), reviews: 1},
-		"an action beyond UTF": {e: played("ticket", grader.TaskResolve, "B07", "{\"message\":\"\xff\x1b[2J\u202e<script>\"}"), reviews: 1},
+		"an action beyond UTF": {e: played("ticket", tasks.TicketResolve, "B07", "{\"message\":\"\xff\x1b[2J\u202e<script>\"}"), reviews: 1},
 	} {
 		tt.e.Verdicts = []json.RawMessage{verdict, json.RawMessage("}{")}
 		got, err := Read(t.Context(), catalog, tt.e)
@@ -135,7 +134,7 @@ func TestReadOddRecords(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(stopped, catalog, played("ticket", grader.TaskResolve, "B07", "{}")); !errors.Is(err, context.Canceled) {
+	if _, err := Read(stopped, catalog, played("ticket", tasks.TicketResolve, "B07", "{}")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that ended gives %v", err)
 	}
 }
@@ -185,10 +184,10 @@ func TestManySteps(t *testing.T) {
 	const steps, limit = 10_000, 5 * time.Second
 	catalog := public(t)
 	for name, e := range map[string]record.Episode{
-		"refused":       played("ticket", grader.TaskResolve, "B07", `{"nonsense":1}`),
-		"after the end": played("ticket", queue.Task, "Q001", `{"action_type":"respond","message":"Hello."}`),
+		"refused":       played("ticket", tasks.TicketResolve, "B07", `{"nonsense":1}`),
+		"after the end": played("ticket", tasks.QueueManagement, "Q001", `{"action_type":"respond","message":"Hello."}`),
 		"a case":        played("workflow", "refund", "C09", `{"action_type":"check_order_status","payload":{}}`),
-		"unknown":       played("ticket", grader.TaskResolve, "X99", `{"action_type":"respond","message":"Hello."}`),
+		"unknown":       played("ticket", tasks.TicketResolve, "X99", `{"action_type":"respond","message":"Hello."}`),
 	} {
 		for len(e.Turns) < steps {
 			e.Turns = append(e.Turns, e.Turns[0])

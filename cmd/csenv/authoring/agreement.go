@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/web/printable"
 )
 
@@ -30,7 +31,7 @@ func NewJudgeCommand() *cobra.Command {
 
 // defaultPassLine is the share of a reply's points that an episode of ticket-resolve must have of
 // its own.
-var defaultPassLine = float64(score.DefaultPassScore(grader.TaskResolve)) / score.One * agreement.MaxLabel
+var defaultPassLine = float64(tasks.PassScore(tasks.TicketResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {
 	judge := judgeflags.Default()
@@ -50,7 +51,7 @@ func newAgreementCommand() *cobra.Command {
 			return fmt.Errorf("--pass-line is %g: give more than 0 and at most %g", *passLine, agreement.MaxLabel)
 		}
 		judge.FromEnvironment(os.LookupEnv)
-		if err := judge.Validate("ticket"); err != nil {
+		if err := judge.Validate(tasks.Ticket); err != nil {
 			return err
 		}
 		replies, err := readLabelled(cmd.InOrStdin(), args[0])

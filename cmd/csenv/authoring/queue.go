@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -51,7 +52,7 @@ func (q queued) printGold(w io.Writer) {
 }
 
 func (q queued) print(w io.Writer) {
-	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID, queue.Task, q.Split,
+	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID, tasks.QueueManagement, q.Split,
 		q.Language, q.seed))
 	for _, t := range q.tickets {
 		fmt.Fprintln(w)

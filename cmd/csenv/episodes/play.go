@@ -18,9 +18,9 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/web/transcript"
@@ -39,11 +39,11 @@ func NewPlayCommand() *cobra.Command {
 	}
 	cli.Help(cmd, "play")
 	packs := cli.PackFlag(cmd.Flags())
-	cmd.Flags().StringVar(&options.Task, "task", "", "`task` to play: "+strings.Join(local.Tasks(), ", ")+
+	cmd.Flags().StringVar(&options.Task, "task", "", "`task` to play: "+strings.Join(tasks.Names(), ", ")+
 		"; by default that of the scenario")
 	cmd.Flags().Int64Var(&options.Seed, "seed", 0, "seed that draws the scenario's values")
 	cmd.Flags().BoolVar(&options.Pressure, "pressure", false, "play ticket-resolve under simulated time")
-	cli.Complete(cmd, "task", local.Tasks)
+	cli.Complete(cmd, "task", tasks.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		catalog, err := cli.LoadCatalog(*packs)
 		if err != nil {
@@ -98,14 +98,14 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		if options.Task == "" {
 			options.Task = w.Task()
 		}
-		return "workflow", nil
+		return tasks.Workflow, nil
 	}
 	_, isTicket := catalog.Ticket(options.Scenario)
 	isQueue := authoring.IsQueue(catalog, options.Scenario)
 	if options.Task == "" {
-		options.Task = "ticket-resolve"
+		options.Task = tasks.TicketResolve
 		if isQueue {
-			options.Task = queue.Task
+			options.Task = tasks.QueueManagement
 		}
 	}
 	environment, err := local.EnvironmentOf(options.Task)

@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/web/transcript"
 )
 
@@ -98,7 +99,7 @@ func (r *regrader) chooseJudge() (err error) {
 		return r.judge.Stray()
 	}
 	r.judge.FromEnvironment(os.LookupEnv)
-	if err := r.judge.Validate("ticket"); err != nil {
+	if err := r.judge.Validate(tasks.Ticket); err != nil {
 		return err
 	}
 	r.kinds.Judge, err = r.judge.New()

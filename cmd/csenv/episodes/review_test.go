@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/web/transcript"
 )
@@ -26,7 +27,7 @@ func ended(t *testing.T, actions ...string) (episode.Environment, *episode.Final
 		t.Fatal(err)
 	}
 	env := kind.New()
-	if _, err := env.Reset(episode.Options{Seed: 3, Task: grader.TaskResolve, Scenario: "B07"}); err != nil {
+	if _, err := env.Reset(episode.Options{Seed: 3, Task: tasks.TicketResolve, Scenario: "B07"}); err != nil {
 		t.Fatal(err)
 	}
 	var last episode.Result
@@ -118,7 +119,7 @@ func TestTranscriptWithoutTheScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := record.Episode{Environment: "ticket", Task: grader.TaskResolve, Scenario: "X99", Grade: record.Grade{
+	e := record.Episode{Environment: "ticket", Task: tasks.TicketResolve, Scenario: "X99", Grade: record.Grade{
 		Outcome:  score.Scored,
 		Verdicts: []json.RawMessage{json.RawMessage(`{"criteria":[{"id":"Q1","reason":"f1 missing"}]}`)}}}
 	var out bytes.Buffer

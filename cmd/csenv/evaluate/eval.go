@@ -31,6 +31,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -60,7 +61,7 @@ func NewEvalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "eval [TASK...]",
 		Short:     "Play an evaluation on this machine and print its score, without a cluster",
-		ValidArgs: local.Tasks(),
+		ValidArgs: tasks.Names(),
 	}
 	cli.Help(cmd, "eval")
 	f := cmd.Flags()

@@ -22,6 +22,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -69,7 +70,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	r.flags = f
 	f.SortFlags = false
 	f.StringVar(&r.name, "name", "", "name of the run; the model or the agent by default")
-	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(local.Tasks(), ", "))
+	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(tasks.Names(), ", "))
 	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agents(), ", ")+
 		"; --model implies openai, --agent-url implies http")
 	f.StringVar(&r.model, "model", "", "name of the model at its endpoint")
@@ -100,7 +101,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.Int32Var(&r.parallelism, "parallelism", 1, "number of shards played at the same time")
 	f.Int32Var(&r.concurrency, "concurrency", 16, "number of concurrent episodes in each shard")
 	cli.Complete(cmd, "agent", agents)
-	cli.Complete(cmd, "task", local.Tasks)
+	cli.Complete(cmd, "task", tasks.Names)
 	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
 }
 
@@ -153,16 +154,16 @@ func (r *runFlags) selection() (*v1alpha1.ScenarioSelection, error) {
 
 // passScores describes the default pass scores.
 func passScores() string {
-	tasks := map[int64][]string{}
-	for _, task := range local.Tasks() {
-		pass := score.DefaultPassScore(task)
-		tasks[pass] = append(tasks[pass], task)
+	byScore := map[int64][]string{}
+	for _, task := range tasks.Names() {
+		pass := tasks.PassScore(task)
+		byScore[pass] = append(byScore[pass], task)
 	}
-	each := make([]string, 0, len(tasks))
-	for _, pass := range slices.Sorted(maps.Keys(tasks)) {
-		each = append(each, score.Exact(pass)+" for "+strings.Join(tasks[pass], ", "))
+	each := make([]string, 0, len(byScore))
+	for _, pass := range slices.Sorted(maps.Keys(byScore)) {
+		each = append(each, score.Exact(pass)+" for "+strings.Join(byScore[pass], ", "))
 	}
-	return strings.Join(each, "; ") + "; " + score.Exact(score.DefaultPassScore()) + " if the tasks differ"
+	return strings.Join(each, "; ") + "; " + score.Exact(tasks.PassScore()) + " if the tasks differ"
 }
 
 // read reads manifests, which can't be combined with these flags.
@@ -186,7 +187,7 @@ func (r *runFlags) read(cmd *cobra.Command, files []string) (*manifest.Objects, 
 func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if len(r.tasks) == 0 {
 		return nil, fmt.Errorf("nothing to play: give --task (one of %s), or a manifest with -f",
-			strings.Join(local.Tasks(), ", "))
+			strings.Join(tasks.Names(), ", "))
 	}
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func threshold(text string) (v1alpha1.Threshold, error) {
 	switch {
 	case err != nil:
 		return t, err
-	case scoped && slices.Contains(local.Tasks(), scope):
+	case scoped && slices.Contains(tasks.Names(), scope):
 		t.Task = scope
 	case scoped && scope == "":
 		return t, fmt.Errorf("--threshold is %q: name a task or a category after the colon, or omit it", text)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -54,7 +54,7 @@ func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)
 		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are "+
 			"the cluster's", envvars.JudgeKey)
 	}
-	return o, o.Validate("ticket")
+	return o, o.Validate(tasks.Ticket)
 }
 
 // AgentConfig is the agent as a runner reads it.
@@ -110,17 +110,13 @@ func Reach(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// Tasks are the names of all tasks, for messages and completion.
-func Tasks() []string {
-	return []string{"ticket-classify", "ticket-resolve", "queue-management", "order-inquiry", "refund",
-		"payment-exception", "case-easy", "case-medium", "case-hard"}
-}
-
 // EnvironmentOf returns the environment that plays a task.
-func EnvironmentOf(task string) (v1alpha1.EnvironmentType, error) {
-	at := slices.Index([]string{"ticket", "workflow"}, policy.EnvironmentOf(task))
-	if at < 0 {
-		return "", fmt.Errorf("there is no task %q: choose one of %s", task, strings.Join(Tasks(), ", "))
+func EnvironmentOf(name string) (v1alpha1.EnvironmentType, error) {
+	switch task, _ := tasks.Find(name); task.Environment {
+	case tasks.Ticket:
+		return v1alpha1.TicketEnvironment, nil
+	case tasks.Workflow:
+		return v1alpha1.WorkflowEnvironment, nil
 	}
-	return []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}[at], nil
+	return "", fmt.Errorf("there is no task %q: choose one of %s", name, strings.Join(tasks.Names(), ", "))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/pflag"
 )
@@ -56,7 +57,7 @@ type options struct {
 
 func defaultOptions() *options {
 	return &options{
-		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
+		environment: tasks.Ticket, addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: time.Hour, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, clientShare: 100, mode: string(openenv.Simulation),
 		rewardMode: string(episode.Terminal), logLevel: "info", judge: judgeflags.Default(),
@@ -157,7 +158,7 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 // validate reports all invalid options.
 func (o *options) validate() error {
 	var errs []error
-	if o.environment != "ticket" && o.environment != "workflow" {
+	if o.environment != tasks.Ticket && o.environment != tasks.Workflow {
 		errs = append(errs, fmt.Errorf("--environment is %q: choose ticket or workflow", o.environment))
 	}
 	if o.maxSessions < 1 {

@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -113,7 +114,7 @@ func newKind(o *options) (episode.Kind, grader.Judge, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.environment == "workflow" {
+	if o.environment == tasks.Workflow {
 		kind, err := kindOf(o, catalog, nil)
 		return kind, nil, err
 	}
@@ -127,7 +128,7 @@ func newKind(o *options) (episode.Kind, grader.Judge, error) {
 
 // kindOf makes the environment of a catalogue. Workflows need no judge.
 func kindOf(o *options, catalog *scenarios.Catalog, judge grader.Judge) (episode.Kind, error) {
-	if o.environment == "workflow" {
+	if o.environment == tasks.Workflow {
 		return workflow.New(catalog, offline.New())
 	}
 	return ticket.New(catalog, judge)
@@ -145,8 +146,8 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 	if len(o.splits) > 0 {
 		catalog = catalog.Split(o.splits...)
 	}
-	if left := map[string]int{"ticket": len(catalog.Tickets()),
-		"workflow": len(catalog.Workflows()) + len(catalog.Cases())}[o.environment]; left == 0 {
+	if left := map[string]int{tasks.Ticket: len(catalog.Tickets()),
+		tasks.Workflow: len(catalog.Workflows()) + len(catalog.Cases())}[o.environment]; left == 0 {
 		return nil, fmt.Errorf("--scenarios, --pack and --split %s leave no scenario of the %s environment: "+
 			"choose other splits or packs", strings.Join(o.splits, ","), o.environment)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -100,8 +101,9 @@ func (o options) resolved() (options, error) {
 
 // configureAgent finds the environment of the plan's tasks and makes the agent that plays it.
 func configureAgent(cfg *rollout.Config, o options) error {
-	cfg.Environment = policy.EnvironmentOf(cfg.Plan.Tasks[0].Name)
-	if cfg.Environment == "" {
+	task, known := tasks.Find(cfg.Plan.Tasks[0].Name)
+	cfg.Environment = task.Environment
+	if !known {
 		return fmt.Errorf("a runner can't play the plan's task %q: use an image of the operator's release",
 			cfg.Plan.Tasks[0].Name)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // The values of --judge.
@@ -81,7 +82,7 @@ func (o *Options) Validate(environment string) error {
 		return o.Stray()
 	case o.Type != llmJudge:
 		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
-	case environment == "workflow":
+	case environment == tasks.Workflow:
 		return errors.New("--judge is llm, but the workflow environment is graded by rules alone: leave --judge out")
 	case o.Model.Timeout <= 0 || o.Model.MaxConcurrency <= 0 || o.Model.Votes <= 0:
 		return errors.New("--judge-timeout, --judge-max-concurrency and --judge-votes must be positive")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // OnFailure is the handling of replies that the model fails to judge.
@@ -72,7 +72,7 @@ func (c Config) withDefaults() Config {
 	c.MaxConcurrency = cmp.Or(c.MaxConcurrency, DefaultMaxConcurrency)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 4096)
 	c.Votes = cmp.Or(c.Votes, DefaultVotes)
-	c.PassLine = cmp.Or(c.PassLine, score.DefaultPassScore(grader.TaskResolve)/1000-(1000-grader.ResponsePoints))
+	c.PassLine = cmp.Or(c.PassLine, tasks.PassScore(tasks.TicketResolve)/1000-(1000-grader.ResponsePoints))
 	c.Margin = cmp.Or(c.Margin, 50)
 	c.OnFailure = cmp.Or(c.OnFailure, FailureIsError)
 	c.CacheMode = cmp.Or(c.CacheMode, CacheReadWrite)

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -347,7 +348,7 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 	}
 	tag := &RunTag{
 		Run: r.Text("run", d.run), Shard: int(r.Integer("shard", d.shard, math.MaxInt32)),
-		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: score.DefaultPassScore(),
+		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: tasks.PassScore(),
 		Credential: r.Text("run_credential", d.credential),
 	}
 	if Given(d.passScore) {

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -43,7 +44,7 @@ func kindOf(t *testing.T, task string) episode.Kind {
 		t.Fatal(err)
 	}
 	var kind episode.Kind
-	if policy.EnvironmentOf(task) == "ticket" {
+	if row, _ := tasks.Find(task); row.Environment == tasks.Ticket {
 		kind, err = ticket.New(catalog, offline.New())
 	} else {
 		kind, err = workflow.New(catalog, offline.New())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -120,7 +121,7 @@ type Endpoint struct {
 // catalogue; for the others it may be nil.
 func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	e := &Endpoint{plays: map[string]policy.Factory{}}
-	for _, environment := range []string{"ticket", "workflow"} {
+	for _, environment := range []string{tasks.Ticket, tasks.Workflow} {
 		factory, err := policy.Builtin(name, environment, catalog)
 		if err != nil {
 			return nil, err
@@ -236,8 +237,8 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 	}
 	task := asked.Task()
 	planned.Task = task
-	environment := policy.EnvironmentOf(task)
-	factory := e.plays[environment]
+	row, _ := tasks.Find(task)
+	factory := e.plays[row.Environment]
 	if factory == nil {
 		return nil, fmt.Errorf("no policy plays task %q", task)
 	}
@@ -245,7 +246,7 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	turn := policy.Turn{Environment: environment, Task: task, Planned: planned}
+	turn := policy.Turn{Environment: row.Environment, Task: task, Planned: planned}
 	var action, seen json.RawMessage
 	for _, m := range asked.Messages[1:] {
 		if m.Role == "assistant" {

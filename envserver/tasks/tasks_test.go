@@ -1,8 +1,8 @@
-package score
+package tasks
 
 import "testing"
 
-func TestDefaultPassScore(t *testing.T) {
+func TestPassScore(t *testing.T) {
 	cases := map[string]struct {
 		tasks []string
 		want  int64
@@ -18,8 +18,8 @@ func TestDefaultPassScore(t *testing.T) {
 		"a known and an unknown one":   {[]string{"ticket-resolve", "echo"}, 800_000},
 	}
 	for name, tc := range cases {
-		if got := DefaultPassScore(tc.tasks...); got != tc.want {
-			t.Errorf("%s: %s, want %s", name, Decimal(got), Decimal(tc.want))
+		if got := PassScore(tc.tasks...); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
 }

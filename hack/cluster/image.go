@@ -70,8 +70,9 @@ func imageOf(files []image.File, entrypoint string) (v1.Image, error) {
 		Platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}})
 }
 
-// buildProgram compiles a package for this machine and returns the program.
-func buildProgram(ctx context.Context, repo string, progress io.Writer, pkg, tags string) ([]byte, error) {
+// buildProgram compiles a package of the module in a folder for this machine and returns the
+// program.
+func buildProgram(ctx context.Context, folder string, progress io.Writer, pkg, tags string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "csenv-programs-")
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func buildProgram(ctx context.Context, repo string, progress io.Writer, pkg, tag
 	defer os.RemoveAll(dir)
 	sayf(progress, "building %s", pkg)
 	file := filepath.Join(dir, "program")
-	if err := runGo(ctx, progress, repo, shipped.BuildArgs(revision(ctx, repo), tags, file, pkg)...); err != nil {
+	if err := runGo(ctx, progress, folder, shipped.BuildArgs(revision(ctx, folder), tags, file, pkg)...); err != nil {
 		return nil, fmt.Errorf("building the image's program: %w", err)
 	}
 	return os.ReadFile(file)

@@ -20,7 +20,7 @@ func TestBuiltProgramIsStatic(t *testing.T) {
 	}
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	program, err := buildProgram(t.Context(), repo, io.Discard, "./hack/cluster/pause", "")
+	program, err := buildProgram(t.Context(), filepath.Join(repo, "hack"), io.Discard, "./cluster/pause", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTheImageHasTheGivenProgram(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "program")
 	for tags, used := range map[string]bool{shipped.ImageTags: true, shipped.Tags: false} {
-		built, err := buildProgram(t.Context(), repo, io.Discard, "./hack/cluster/pause", tags)
+		built, err := buildProgram(t.Context(), filepath.Join(repo, "hack"), io.Discard, "./cluster/pause", tags)
 		if err != nil {
 			t.Fatal(err)
 		}

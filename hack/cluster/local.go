@@ -231,7 +231,7 @@ func (l local) awaitClients(ctx context.Context, begin time.Time) error {
 }
 
 func (l local) loadPause(ctx context.Context) error {
-	program, err := buildProgram(ctx, l.repo, io.Discard, "./hack/cluster/pause", "")
+	program, err := buildProgram(ctx, filepath.Join(l.repo, "hack"), io.Discard, "./cluster/pause", "")
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ var (
 	ended         = testpool.Ended
 	report        = testpool.Report
 	playing       = testpool.Playing
-	bounds        = testpool.Bounds
 	noon          = testpool.Noon
 )
 

@@ -75,6 +75,21 @@ func (p presser) act(action string, fields ...string) {
 	}
 }
 
+// begun waits for the page of a game. Nothing can be evaluated while another page is loaded.
+func (p presser) begun() {
+	p.Helper()
+	for range 40 {
+		if err := p.tab.Wait(settleTime); err != nil {
+			p.Fatal(err)
+		}
+		if at, err := Eval[string](p.tab, `document.querySelector("#game") ? location.pathname : ""`); err == nil &&
+			strings.Contains(at, "/games/") {
+			return
+		}
+	}
+	p.Fatal("the game doesn't begin")
+}
+
 // seen checks that the focus is on the new observation, and visible.
 func (p presser) seen() {
 	p.Helper()
@@ -93,12 +108,7 @@ func (w *world) testPlay(t *testing.T) {
 			p.press("B06")
 			p.until(kb.Tab, "the button Play", func(at held) bool { return at.Tag == "BUTTON" && at.Text == "Play" })
 			p.press(kb.Enter)
-			if err := p.tab.Await(`location.pathname.includes("/games/")`, 10*time.Second); err != nil {
-				t.Fatalf("the game doesn't begin: %v", err)
-			}
-			if err := p.tab.Wait(settleTime); err != nil {
-				t.Fatal(err)
-			}
+			p.begun()
 			if head := eval[string](t, p.tab, `document.querySelector("#game").innerText`); !strings.Contains(head,
 				"scenario B06") {
 				t.Errorf("another scenario was chosen: %.200s", head)

@@ -40,7 +40,7 @@ func (r Ruler) SVG() template.HTML {
 	at := func(figure string) float64 { return margin + rulerAxis*min(max(Decimal(figure), 0), 1) }
 	lanes := make([]int, len(r.Marks))
 	for i, m := range r.Marks {
-		for j := 0; j < i; j++ {
+		for j := range i {
 			other := r.Marks[j]
 			if shapes[m.Kind] != "" && shapes[other.Kind] != "" && lanes[i] <= lanes[j] &&
 				math.Abs(at(m.Figure)-at(other.Figure)) < laneSize {

@@ -94,7 +94,8 @@ func (m Mark) shape(x, lane, line float64) string {
 	case RunMark:
 		return fmt.Sprintf(`<circle class="dot" cx="%.2f" cy="%g" r="5"/>`, x, line)
 	case MetMark, MissedMark, OpenMark:
-		return fmt.Sprintf(`<line class="bound %s" x1="%.2f" y1="%g" x2="%.2[2]f" y2="%[4]g"/>`, m.Kind, x, line-9, line+9)
+		return fmt.Sprintf(`<line class="bound %s" x1="%.2f" y1="%g" x2="%.2[2]f" y2="%[4]g"/>`, m.Kind, x, line-9,
+			line+9)
 	}
 	return fmt.Sprintf(`<path class="other" d="%s" transform="translate(%.2f %g)"/>`, shapes[m.Kind], x, lane)
 }

@@ -49,7 +49,8 @@ type LostPoints struct {
 // Reason identifies the reason in an index.
 func (l LostPoints) Reason() string { return l.Task + "/" + l.Kind + "/" + l.Name }
 
-// verdict has the parts of a grader.Verdict that say what was lost. The others are most of its text.
+// verdict has the parts of a grader.Verdict that say what was lost. The others are most of its
+// text.
 type verdict struct {
 	Criteria []struct {
 		ID      string `json:"id"`

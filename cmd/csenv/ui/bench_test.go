@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// BenchmarkPages measures the pages over the store of CSENV_LARGE_STORE, which hack/bigstore writes.
-// CSENV_LARGE_INDEX is a file to keep its index in. No query of a list is in the cache.
+// BenchmarkPages measures the pages over the store of CSENV_LARGE_STORE, which hack/bigstore
+// writes. CSENV_LARGE_INDEX is a file to keep its index in. No query of a list is in the cache.
 func BenchmarkPages(b *testing.B) {
 	folder := os.Getenv("CSENV_LARGE_STORE")
 	if folder == "" {

@@ -162,7 +162,7 @@ var ErrNoEpisode = errors.New("isn't stored: choose one of the list of episodes"
 func (x *Index) Episode(ctx context.Context, id string, index int64) (record.Episode, error) {
 	var found run
 	var at Episode
-	err := x.withTable(ctx, id, func(r run, t *table) error {
+	find := func(r run, t *table) error {
 		n, ok := slices.BinarySearchFunc(t.rows, index,
 			func(r row, index int64) int { return cmp.Compare(r.index, index) })
 		if !ok {
@@ -170,7 +170,11 @@ func (x *Index) Episode(ctx context.Context, id string, index int64) (record.Epi
 		}
 		found, at = r, t.episode(&t.rows[n])
 		return nil
-	})
+	}
+	err := x.withTable(ctx, id, false, find)
+	if errors.Is(err, ErrNoEpisode) {
+		err = x.withTable(ctx, id, true, find)
+	}
 	if err != nil {
 		return record.Episode{}, err
 	}

@@ -262,12 +262,14 @@ func (d *reader) Sum(ctx context.Context, folder string, plan score.Plan) (*sour
 	if err != nil {
 		return nil, err
 	}
+	d.x.summing.Lock()
+	defer d.x.summing.Unlock()
 	kept, err := d.x.keptSum(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	sum := &source.Sum{}
-	if kept.segments == r.segments && json.Unmarshal(kept.text, sum) == nil {
+	if kept.segments >= r.segments && json.Unmarshal(kept.text, sum) == nil {
 		return sum, nil
 	}
 	sum, segments, err := d.x.sum(ctx, r, plan)

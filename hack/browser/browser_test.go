@@ -70,6 +70,7 @@ func TestPages(t *testing.T) {
 	t.Run("scripts", w.testScripts)
 	t.Run("keyboard", w.testKeyboard)
 	t.Run("arrows", w.testArrows)
+	t.Run("play", w.testPlay)
 	t.Run("live", w.testLive)
 	t.Run("hostile", w.testHostile)
 }

@@ -15,6 +15,7 @@ import (
 var methods = template.FuncMap{
 	"svg":        func(v interface{ SVG() template.HTML }) template.HTML { return v.SVG() },
 	"scale":      chart.Interval.Scale,
+	"symbol":     func(v interface{ Symbol() template.HTML }) template.HTML { return v.Symbol() },
 	"bar":        func(v interface{ Bar() chart.Bar }) chart.Bar { return v.Bar() },
 	"chart":      func(v interface{ Chart() chart.Interval }) chart.Interval { return v.Chart() },
 	"difference": func(v interface{ Difference() chart.Interval }) chart.Interval { return v.Difference() },

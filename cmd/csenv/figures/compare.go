@@ -27,6 +27,7 @@ func NewCompareCommand() *cobra.Command {
 	}
 	cli.Help(cmd, "compare")
 	from.Add(cmd)
+	packs := cli.PackFlag(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().BoolVar(&everything, "all", false, "list all scenarios that changed")
 	cmd.Flags().BoolVar(&force, "force", false, "compare runs even if their scenarios or graders differ")
@@ -43,7 +44,13 @@ func NewCompareCommand() *cobra.Command {
 			return err
 		}
 		c.A, c.B = args[0], args[1]
-		return output.Print(cmd.OutOrStdout(), c.result(everything))
+		catalog, err := cli.LoadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		return output.Print(cmd.OutOrStdout(), c.result(everything, func(ch score.Change) string {
+			return PlannedTitle(catalog, runs[0], ch.Task, ch.Scenario)
+		}))
 	}
 	return cmd
 }
@@ -84,16 +91,19 @@ func MayCompare(a, b *source.LoadedRun) error {
 	return score.Comparable(of, with)
 }
 
-func (c Comparison) result(everything bool) view.Result {
+// result presents the comparison. The title of a change is what its scenario is about.
+func (c Comparison) result(everything bool, title func(score.Change) string) view.Result {
 	rows := view.Each(c.Changes, func(ch score.Change) []string {
-		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), Signed(score.Decimal(ch.Delta))}
+		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), Signed(score.Decimal(ch.Delta)),
+			title(ch)}
 	})
 	section := view.Section{Heading: "Changes, largest first",
-		Header: []string{"task", "scenario", c.A, c.B, "difference"}, Rows: rows}
+		Header: []string{"task", "scenario", c.A, c.B, "difference", "about"}, Rows: rows}
 	if !everything {
 		section = shortened(section)
 	}
-	return view.Result{Value: c.encode(), Header: []string{"task", "scenario", "a", "b", "difference"}, Rows: rows,
+	return view.Result{Value: c.encode(title), Rows: rows,
+		Header:   []string{"task", "scenario", "a", "b", "difference", "about"},
 		Document: view.Document{Title: c.String(), Sections: []view.Section{section}}}
 }
 
@@ -120,11 +130,12 @@ func (c Comparison) Chart() chart.Interval {
 }
 
 // encode gives decimals as a run's status does.
-func (c Comparison) encode() view.Object {
+func (c Comparison) encode(title func(score.Change) string) view.Object {
 	changes := make([]view.Object, len(c.Changes))
 	for i, ch := range c.Changes {
 		changes[i] = view.Object{"task", ch.Task, "scenario", ch.Scenario, "a", score.Decimal(ch.A),
-			"b", score.Decimal(ch.B), "delta", score.Decimal(ch.Delta)}
+			"b", score.Decimal(ch.B), "delta", score.Decimal(ch.Delta),
+			"about,omitempty", title(ch)}
 	}
 	low, high := c.interval()
 	deviation := ""

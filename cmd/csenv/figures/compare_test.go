@@ -47,11 +47,13 @@ func TestComparisonText(t *testing.T) {
 	}
 }
 
+func untitled(score.Change) string { return "" }
+
 func TestComparisonEncoding(t *testing.T) {
 	c := Comparison{score.Comparison{Pairs: 2, Scenarios: 1, Delta: 100_000, Better: 1}, "a", "b"}
 	want := `{"a":"a","b":"b","pairs":2,"scenarios":1,"onlyA":0,"onlyB":0,"delta":"0.1000","better":1,"worse":0,` +
 		`"same":0,"changes":[]}`
-	if data, err := json.Marshal(c.encode()); err != nil || string(data) != want {
+	if data, err := json.Marshal(c.encode(untitled)); err != nil || string(data) != want {
 		t.Errorf("%s (%v), want %s", data, err, want)
 	}
 }
@@ -67,7 +69,7 @@ func TestCutsLongComparisons(t *testing.T) {
 		"--all":      {everything: true, rows: maxRows + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := c.result(tt.everything)
+			r := c.result(tt.everything, untitled)
 			if s := r.Document.Sections[0]; len(s.Rows) != tt.rows || s.Note != tt.note || len(r.Rows) != maxRows+2 {
 				t.Errorf("%d rows, %q; %d rows of CSV", len(s.Rows), s.Note, len(r.Rows))
 			}

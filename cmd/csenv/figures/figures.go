@@ -39,7 +39,7 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.Lo
 	}
 	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run),
 		thresholdSection(run), baselineSection(s),
-		errorSection(s), provenanceSection(s)}
+		errorSection(s), provenanceSection(run)}
 	return d
 }
 
@@ -122,7 +122,8 @@ func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 // storedIn names the place of the episodes among the facts of a run.
 const storedIn = "stored in"
 
-func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
+func provenanceSection(run *v1alpha1.EvaluationRun) view.Section {
+	s := &run.Status
 	out := view.Section{Heading: "Provenance", Header: []string{"what", "value"}}
 	add := func(what, value string) {
 		if value != "" {
@@ -147,7 +148,7 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 	if t := s.Tokens; t != nil && t.Prompt+t.Completion > 0 {
 		add("tokens", fmt.Sprintf("%d prompt, %d completion", t.Prompt, t.Completion))
 	}
-	add("cost", s.Cost)
+	add("cost", costOf(run))
 	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAgentReady); c != nil {
 		add("endpoint", c.Message)
 	}

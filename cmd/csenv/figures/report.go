@@ -108,7 +108,7 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 	for i, r := range runs {
 		out.Mixed = out.Mixed || MayCompare(runs[0], r) != nil
 		section := reportRun{RunView: NewRunView(r.EvaluationRun, ViewOptions{Now: time.Now(), Report: true,
-			Lost: r.Lost}),
+			Lost: r.Lost, Others: runs}),
 			Anchor: fmt.Sprintf("run-%d", i+1)}
 		if err := section.addEpisodes(ctx, catalog, r, limit); err != nil {
 			return err
@@ -165,8 +165,9 @@ func (p *reportRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog,
 		if e.Score != nil {
 			points = "score " + score.Decimal(source.Micro(*e.Score))
 		}
+		scenario := strings.TrimSuffix(e.Scenario+": "+TitleOf(catalog, e.Scenario, e.Seed), ": ")
 		p.Failed = append(p.Failed, reportEpisode{Transcript: text.String(), Label: fmt.Sprintf(
-			"episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome, points)})
+			"episode %d, %s, %s, trial %d: %s, %s", e.Index+1, e.Task, scenario, e.Trial+1, e.Outcome, points)})
 	}
 	return nil
 }

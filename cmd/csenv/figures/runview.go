@@ -31,7 +31,9 @@ type RunView struct {
 	// Mute says that most answers of the agent were no action, "" otherwise.
 	Mute  string
 	Tiles []Tile
-	Lost  []LostRow
+	// Rulers show the figures beside thresholds and other runs.
+	Rulers []ruled
+	Lost   []LostRow
 	// States are the state of the run, and those of its thresholds and its store if they are known.
 	States []Verdict
 	// Waits is what the run waits for, unless States say it. Advice is what to do, as far as it is
@@ -112,6 +114,8 @@ type ViewOptions struct {
 	Report bool
 	// Lost are the points that the episodes lost, if the run is stored.
 	Lost []source.LostPoints
+	// Others are the runs among which its baseline and those of built-in agents are looked for.
+	Others []*source.LoadedRun
 }
 
 // NewRunView collects the figures of a run.
@@ -126,11 +130,12 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	}
 	v.advise(run)
 	v.conclude(run, o.Lost, o.Public)
+	v.Rulers = rulers(run, o.Others)
 	if s.Score != nil {
 		v.addGroups(runRows(run))
 		v.addHistogram(s)
 	}
-	for _, row := range provenanceSection(s).Rows {
+	for _, row := range provenanceSection(run).Rows {
 		fact := Fact{row[0], row[1], row[1]}
 		if !o.Report && strings.HasPrefix(row[1], "sha256:") && !strings.Contains(row[1], ",") {
 			fact.Short = view.ShortDigest(row[1])
@@ -149,6 +154,8 @@ func verdicts(run *v1alpha1.EvaluationRun) []Verdict {
 	state, message := StateOf(run)
 	own := Verdict{state, "busy", message}
 	switch {
+	case missedThreshold(run):
+		own.Text, own.Kind = own.Text+", but a threshold is missed", "bad"
 	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete):
 		own.Kind = "good"
 	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed):
@@ -165,6 +172,12 @@ func verdicts(run *v1alpha1.EvaluationRun) []Verdict {
 		out = append(out, Verdict{c.Reason, kinds[c.Status], c.Message})
 	}
 	return out
+}
+
+// missedThreshold reports whether a run is complete and below a threshold.
+func missedThreshold(run *v1alpha1.EvaluationRun) bool {
+	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) &&
+		meta.IsStatusConditionFalse(run.Status.Conditions, v1alpha1.ConditionThresholdsMet)
 }
 
 // advise says what the run waits for and what to do.

@@ -51,7 +51,7 @@ func TestRunViewStates(t *testing.T) {
 		"waits for capacity": {viewed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForCapacity),
 			"WaitingForCapacity busy", "wait, or raise the replicas: ", "kubectl -n team edit cse pool"},
 		"failed":                   {failed, "TooManyErrored bad", "correct the cause, then: ", "csenv run --resume gpt"},
-		"misses a threshold":       {missed, "Completed good, ThresholdsMissed bad", "", ""},
+		"misses a threshold":       {missed, "Completed, but a threshold is missed bad, ThresholdsMissed bad", "", ""},
 		"awaits its baseline":      {awaits, "Completed good, BaselineNotFound ", "create or finish that run", ""},
 		"is stored and incomplete": {stored, "Incomplete busy", "The same csenv eval command", ""},
 	} {

@@ -111,13 +111,17 @@ func VerdictOf(run *v1alpha1.EvaluationRun) string {
 	var b strings.Builder
 	if s.Score != nil && s.PassRate != "" {
 		verb, noun := deed(run)
-		fmt.Fprintf(&b, "%s %s of 100 %s to the standard", verb, share(s.PassRate), noun)
+		fmt.Fprintf(&b, "%s %s %% of the %s to the standard", verb, share(s.PassRate), noun)
 		if ci := s.PassRateCI95; ci != nil {
-			fmt.Fprintf(&b, " (%s to %s)", share(ci.Low), share(ci.High))
+			fmt.Fprintf(&b, " (%s to %s %%)", share(ci.Low), share(ci.High))
 		}
+		fmt.Fprintf(&b, ", in %s", view.Count(int(e.Scored+e.Failed), "episode"))
 		b.WriteString(judged(thresholdRows(run)))
 	}
 	switch {
+	case complete && b.Len() > 0 && e.Errored > 0:
+		return fmt.Sprintf("%s. Of all %d episodes, the other %d errored and have no score.", b.String(), e.Total,
+			e.Errored)
 	case complete && b.Len() > 0:
 		return b.String() + "."
 	case complete:
@@ -134,7 +138,7 @@ func VerdictOf(run *v1alpha1.EvaluationRun) string {
 func judged(rows []thresholdRow) string {
 	named := func(r thresholdRow) string {
 		if r.Metric == string(v1alpha1.PassRateMetric) {
-			return "threshold of " + share(r.Min)
+			return "threshold of " + share(r.Min) + " %"
 		}
 		return fmt.Sprintf("threshold for %s of %s", r.Metric, r.Min)
 	}
@@ -201,14 +205,23 @@ func tiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
 	}
 	for _, p := range s.PassHatK {
 		if p.K > 1 {
-			name := fmt.Sprintf("pass^%d: all of %d trials pass", p.K, p.K)
-			if p.Scenarios > 0 {
-				name += ", over " + view.Count(int(p.Scenarios), "scenario")
-			}
-			add(name, p.Value, nil)
+			add(passHatName(p), p.Value, nil)
 		}
 	}
 	return out
+}
+
+// passHatName says in words what pass^k is, for a k above 1.
+func passHatName(p v1alpha1.PassHat) string {
+	name := fmt.Sprintf("passes all of %d tries", p.K)
+	if p.K == 2 {
+		name = "passes both of two tries"
+	}
+	name += fmt.Sprintf(" (pass^%d)", p.K)
+	if p.Scenarios > 0 { // the figures of earlier versions don't have it
+		name += ", over " + view.Count(int(p.Scenarios), "scenario")
+	}
+	return name
 }
 
 // look lists what to look at first.
@@ -237,7 +250,7 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
 			"answers.", view.Count(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
 	}
-	for _, text := range []string{spent(&run.Status), TrustIn(&run.Status)} {
+	for _, text := range []string{spent(run), TrustIn(&run.Status)} {
 		if text != "" {
 			v.Looks = append(v.Looks, Look{Text: text})
 		}
@@ -245,15 +258,27 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 }
 
 // spent says what the agent's model has used, "" if that isn't known.
-func spent(s *v1alpha1.EvaluationRunStatus) string {
+func spent(run *v1alpha1.EvaluationRun) string {
+	s := &run.Status
 	if s.Tokens == nil || s.Tokens.Prompt+s.Tokens.Completion == 0 {
 		return ""
 	}
 	used := fmt.Sprintf("%d tokens of prompts and %d of answers.", s.Tokens.Prompt, s.Tokens.Completion)
-	if s.Cost != "" {
-		return "Cost: " + s.Cost + " for " + used
+	if cost := costOf(run); cost != "" {
+		return "Cost: " + cost + ", for " + used
 	}
 	return "Used: " + used
+}
+
+// costOf is the cost of a run with the prices that it follows from, "" if it has none. Prices have
+// no currency of their own.
+func costOf(run *v1alpha1.EvaluationRun) string {
+	p := run.Spec.Prices
+	if run.Status.Cost == "" || p == nil {
+		return run.Status.Cost
+	}
+	return fmt.Sprintf("%s, in the currency of the prices: %s for a million tokens of prompts and %s of answers",
+		run.Status.Cost, p.Input, p.Output)
 }
 
 // TrustIn says what the scores are good for, "" if none rests on a judge.

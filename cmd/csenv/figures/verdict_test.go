@@ -19,10 +19,16 @@ func TestVerdicts(t *testing.T) {
 		High: "0.4018"}, Score: &v1alpha1.Score{Mean: "0.5"}, Episodes: &v1alpha1.RunEpisodes{Scored: 30, Total: 40}}
 	ended := scored
 	ended.Conditions = complete
+	partly := ended
+	partly.Episodes = &v1alpha1.RunEpisodes{Scored: 98, Failed: 2, Errored: 20, Total: 120}
+	const text = " 25 % of the tickets to the standard (14 to 40 %), in "
 	for want, r := range map[string]*v1alpha1.EvaluationRun{
-		"Resolves 25 of 100 tickets to the standard (14 to 40).":                                   run("ticket-resolve", ended),
-		"Classifies 25 of 100 tickets to the standard (14 to 40).":                                 run("ticket-classify", ended),
-		"Handles 25 of 100 cases to the standard (14 to 40) so far: 30 of 40 episodes have ended.": run("refund", scored),
+		"Resolves" + text + "30 episodes.":   run("ticket-resolve", ended),
+		"Classifies" + text + "30 episodes.": run("ticket-classify", ended),
+		"Resolves" + text + "100 episodes. Of all 120 episodes, the other 20 errored and have no score.": run(
+			"ticket-resolve", partly),
+		"Handles 25 % of the cases to the standard (14 to 40 %), in 30 episodes so far: 30 of 40 episodes have " +
+			"ended.": run("refund", scored),
 		"No episode has a score.": run("refund", v1alpha1.EvaluationRunStatus{Conditions: complete}),
 		"No episode has a score yet: 2 of 4 have ended.": run("refund", v1alpha1.EvaluationRunStatus{
 			Episodes: &v1alpha1.RunEpisodes{Errored: 2, Total: 4}}),
@@ -32,13 +38,24 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	for want, rows := range map[string][]thresholdRow{
-		"; does not meet its threshold of 60":        {{Metric: "passRate", Min: "0.6", Result: "missed"}},
+		"; does not meet its threshold of 60 %":      {{Metric: "passRate", Min: "0.6", Result: "missed"}},
 		"; meets its threshold for meanScore of 0.4": {{Metric: "meanScore", Min: "0.4", Result: "met"}},
 		"; meets all its 2 thresholds": {{Metric: "passRate", Min: "0.6", Result: "met"},
 			{Metric: "coverage", Min: "1", Result: "met"}},
 		"": {{Metric: "passRate", Min: "0.6", Result: "not final"}},
 	} {
 		if got := judged(rows); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestPassHatNames(t *testing.T) {
+	for want, p := range map[string]v1alpha1.PassHat{
+		"passes both of two tries (pass^2), over 1 scenario": {K: 2, Scenarios: 1},
+		"passes all of 4 tries (pass^4)":                     {K: 4},
+	} {
+		if got := passHatName(p); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -72,6 +72,8 @@ type Index struct {
 	lock *sql.DB
 
 	updating sync.Mutex
+	// summing is held while a sum is computed, so that two readers who need one compute it once.
+	summing sync.Mutex
 
 	mu     sync.Mutex
 	stores map[string]*results.Store

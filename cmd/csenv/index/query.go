@@ -170,7 +170,7 @@ func (x *Index) selected(ctx context.Context, q Query, use func(*table, *selecti
 	if err := q.validate(); err != nil {
 		return err
 	}
-	return x.withTable(ctx, q.Run, func(_ run, t *table) error {
+	return x.withTable(ctx, q.Run, false, func(_ run, t *table) error {
 		s, err := t.selection(ctx, x, q)
 		if err != nil {
 			return err
@@ -180,15 +180,18 @@ func (x *Index) selected(ctx context.Context, q Query, use func(*table, *selecti
 	})
 }
 
-// withTable calls use with the loaded records of a run, while they can't change.
-func (x *Index) withTable(ctx context.Context, id string, use func(run, *table) error) error {
+// withTable calls use with the loaded records of a run, while they can't change. While the run is
+// being read, the last segments may be missing unless all are wanted.
+func (x *Index) withTable(ctx context.Context, id string, all bool, use func(run, *table) error) error {
 	r, err := x.find(ctx, id)
 	if err != nil {
 		return err
 	}
 	t := x.use(r)
-	if err := t.refresh(ctx, x.db, r.segments); err != nil {
-		return fmt.Errorf("reading the index of run %s: %w", r.id(), x.explain(err))
+	if all || x.unreadOf(r.number) == 0 || t.stale() {
+		if err := t.refresh(ctx, x.db, r.segments); err != nil {
+			return fmt.Errorf("reading the index of run %s: %w", r.id(), x.explain(err))
+		}
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -162,7 +162,7 @@ var ErrNoEpisode = errors.New("isn't stored: choose one of the list of episodes"
 func (x *Index) Episode(ctx context.Context, id string, index int64) (record.Episode, error) {
 	var found run
 	var at Episode
-	err := x.withTable(ctx, id, func(r run, t *table) error {
+	find := func(r run, t *table) error {
 		n, ok := slices.BinarySearchFunc(t.rows, index,
 			func(r row, index int64) int { return cmp.Compare(r.index, index) })
 		if !ok {
@@ -170,7 +170,11 @@ func (x *Index) Episode(ctx context.Context, id string, index int64) (record.Epi
 		}
 		found, at = r, t.episode(&t.rows[n])
 		return nil
-	})
+	}
+	err := x.withTable(ctx, id, false, find)
+	if errors.Is(err, ErrNoEpisode) {
+		err = x.withTable(ctx, id, true, find)
+	}
 	if err != nil {
 		return record.Episode{}, err
 	}
@@ -258,12 +262,14 @@ func (d *reader) Sum(ctx context.Context, folder string, plan score.Plan) (*sour
 	if err != nil {
 		return nil, err
 	}
+	d.x.summing.Lock()
+	defer d.x.summing.Unlock()
 	kept, err := d.x.keptSum(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	sum := &source.Sum{}
-	if kept.segments == r.segments && json.Unmarshal(kept.text, sum) == nil {
+	if kept.segments >= r.segments && json.Unmarshal(kept.text, sum) == nil {
 		return sum, nil
 	}
 	sum, segments, err := d.x.sum(ctx, r, plan)
@@ -334,14 +340,9 @@ func (x *Index) sum(ctx context.Context, r run, plan score.Plan) (*source.Sum, i
 	if err := t.refresh(ctx, x.db, r.segments); err != nil {
 		return nil, 0, x.explain(err)
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	counts := t.newBits()
-	for i := range t.rows {
-		counts.set(t.record(&t.rows[i]))
-	}
+	counts, segments := t.counted()
 	rows, err := x.db.QueryContext(ctx, "SELECT place, rows FROM segments WHERE run = ? AND place < ? "+
-		"ORDER BY shard, number", r.number, len(t.segments))
+		"ORDER BY shard, number", r.number, len(segments))
 	if err != nil {
 		return nil, 0, x.explain(err)
 	}
@@ -352,15 +353,27 @@ func (x *Index) sum(ctx context.Context, r run, plan score.Plan) (*source.Sum, i
 		if err := rows.Scan(&place, &blob); err != nil {
 			return nil, 0, x.explain(err)
 		}
-		if err := t.addSegment(sum, place, blob, counts); err != nil {
+		if err := addSegment(sum, segments[place].first, blob, counts); err != nil {
 			return nil, 0, err
 		}
 	}
-	return sum, len(t.segments), x.explain(rows.Err())
+	return sum, len(segments), x.explain(rows.Err())
 }
 
-// addSegment adds the records of a segment that count.
-func (t *table) addSegment(sum *source.Sum, place int, blob []byte, counts bits) error {
+// counted returns the records that count and the segments that have them. The sum is computed of
+// these, not of the table, because it takes seconds, in which nobody else could use the table.
+func (t *table) counted() (bits, []segment) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	counts := t.newBits()
+	for i := range t.rows {
+		counts.set(t.record(&t.rows[i]))
+	}
+	return counts, slices.Clone(t.segments)
+}
+
+// addSegment adds the records of a segment that count. The number of its first line is given.
+func addSegment(sum *source.Sum, first int, blob []byte, counts bits) error {
 	u, err := newUnpacker(blob)
 	if err != nil {
 		return err
@@ -370,7 +383,7 @@ func (t *table) addSegment(sum *source.Sum, place int, blob []byte, counts bits)
 		if err != nil || e == nil {
 			return err
 		}
-		if n := t.segments[place].first + e.line; n >= t.records || !counts.has(n) {
+		if n := first + e.line; n >= 64*len(counts) || !counts.has(n) {
 			continue
 		}
 		if err := sum.Add(u.counted()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -30,6 +31,25 @@ type table struct {
 	texts []string
 
 	cache cache
+
+	// refreshed is when segments were loaded last, and took how long that was.
+	refreshed time.Time
+	took      time.Duration
+}
+
+const (
+	// staleTime is how old a table gets at least while its run is being read, and staleShare how
+	// often the time that loading takes. Figures, which are computed beside the pages, load the
+	// table too.
+	staleTime  = 10 * time.Second
+	staleShare = 20
+)
+
+// stale reports whether a query should wait for further segments although more are being read.
+func (t *table) stale() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.segments) == 0 || time.Since(t.refreshed) > max(staleTime, staleShare*t.took)
 }
 
 // segment is where a segment's lines begin among those of all segments.
@@ -62,6 +82,7 @@ func (t *table) refresh(ctx context.Context, db *sql.DB, segments int) error {
 	if len(t.segments) >= segments {
 		return nil
 	}
+	began := time.Now()
 	var records int
 	if err := db.QueryRowContext(ctx, "SELECT coalesce(sum(records), 0) FROM segments WHERE run = ? AND place >= ? "+
 		"AND place < ?", t.run, len(t.segments), segments).Scan(&records); err != nil {
@@ -75,6 +96,8 @@ func (t *table) refresh(ctx context.Context, db *sql.DB, segments int) error {
 	t.merge(loading.added)
 	t.size.Store(int64(len(t.rows)))
 	t.cache.clear()
+	t.refreshed = time.Now()
+	t.took = t.refreshed.Sub(began)
 	return nil
 }
 

@@ -49,6 +49,20 @@ type LostPoints struct {
 // Reason identifies the reason in an index.
 func (l LostPoints) Reason() string { return l.Task + "/" + l.Kind + "/" + l.Name }
 
+// verdict has the parts of a grader.Verdict that say what was lost. The others are most of its
+// text.
+type verdict struct {
+	Criteria []struct {
+		ID      string `json:"id"`
+		Earned  int64  `json:"earned"`
+		Offered int64  `json:"offered"`
+	} `json:"criteria"`
+	Invented []string      `json:"invented"`
+	Gates    []grader.Gate `json:"gates"`
+	PreGate  int64         `json:"preGate"`
+	PostGate int64         `json:"postGate"`
+}
+
 // lost lists what an episode lost, by the dimensions that count and the recorded verdicts.
 func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 	points := map[string]int64{}
@@ -62,21 +76,21 @@ func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 		add(LostDimension, d.Name, d.Offered-d.Earned)
 	}
 	// The last verdict on a ticket is the one that counts.
-	last := map[string]grader.Verdict{}
+	last := map[string]verdict{}
 	for _, text := range e.Verdicts {
 		var v struct {
 			TicketID string `json:"ticket_id"`
-			grader.Verdict
+			verdict
 		}
 		if json.Unmarshal(text, &v) == nil && len(v.Criteria) > 0 {
-			last[v.TicketID] = v.Verdict
+			last[v.TicketID] = v.verdict
 		}
 	}
 	for _, v := range last {
 		var earned int64
 		for _, c := range v.Criteria {
 			earned += c.Earned
-			add(LostCriterion, criterion(c), c.Offered-c.Earned)
+			add(LostCriterion, criterion(c.ID), c.Offered-c.Earned)
 		}
 		if len(v.Invented) > 0 {
 			add(LostCriterion, invented, earned-v.PreGate)
@@ -90,12 +104,12 @@ func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 }
 
 // criterion names a criterion of a reply, or the kind of a step: steps are numbered by scenario.
-func criterion(c grader.Criterion) string {
-	number, step, isStep := strings.Cut(c.ID, " ")
+func criterion(id string) string {
+	number, step, isStep := strings.Cut(id, " ")
 	if isStep && strings.HasPrefix(number, "s") && strings.Trim(number[1:], "0123456789") == "" {
 		return step
 	}
-	return c.Title()
+	return grader.Criterion{ID: id}.Title()
 }
 
 // tally sums up the points that are lost for a reason.

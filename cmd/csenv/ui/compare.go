@@ -46,7 +46,9 @@ type comparedRun struct{ ID, Path, Name, Agent, About string }
 // changeRow is the change of a scenario, with the paths of its episodes in both runs.
 type changeRow struct {
 	Task, Scenario, A, B, Delta string
-	Chart                       chart.Interval
+	// Title is what the scenario is about, "" if it is unknown.
+	Title string
+	Chart chart.Interval
 	// Both is the path of the transcripts side by side.
 	EpisodesA, EpisodesB, Both string
 }
@@ -110,7 +112,9 @@ func (s *site) compare(r *http.Request) (shown, error) {
 		return found, nil //nolint:nilerr // the page says why
 	}
 	p.Result, p.Trust = &c, figures.TrustIn(&chosen[0].Status)
-	p.addRows(q)
+	p.addRows(q, func(c score.Change) string {
+		return figures.PlannedTitle(s.catalog, chosen[0], c.Task, c.Scenario)
+	})
 	return found, nil
 }
 
@@ -125,8 +129,8 @@ func refusals(err error) []string {
 	return []string{err.Error()}
 }
 
-// addRows lists the scenarios that changed, the largest differences first.
-func (p *comparePage) addRows(q url.Values) {
+// addRows lists the scenarios that changed, the largest differences first, with their titles.
+func (p *comparePage) addRows(q url.Values, title func(score.Change) string) {
 	changes := slices.SortedStableFunc(slices.Values(p.Result.Changes), func(x, y score.Change) int {
 		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(y.Delta, x.Delta))
 	})
@@ -140,7 +144,7 @@ func (p *comparePage) addRows(q url.Values) {
 		delta := score.Decimal(c.Delta)
 		both := url.Values{"a": {p.A.ID}, "b": {p.B.ID}, "task": {c.Task}, "scenario": {c.Scenario}}
 		return changeRow{c.Task, c.Scenario, score.Decimal(c.A), score.Decimal(c.B), figures.Signed(delta),
-			chart.Interval{Middle: delta, Difference: true}, p.A.Path + query, p.B.Path + query,
+			title(c), chart.Interval{Middle: delta, Difference: true}, p.A.Path + query, p.B.Path + query,
 			"/compare/episodes?" + both.Encode()}
 	})
 }

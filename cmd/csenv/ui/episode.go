@@ -30,9 +30,10 @@ type episodePage struct {
 	Tiles    []tile
 	// Strip draws the rewards, "" if all come at the end.
 	Strip template.HTML
-	// Title is what the scenario is about, and Trial counts from 1.
-	Title string
-	Trial int
+	// Title is what the scenario is about. Number and Trial count from 1.
+	Title  string
+	Number int64
+	Trial  int
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
 	Parts    []string
 	Tabs     []tab
@@ -110,7 +111,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Trial: e.Trial + 1, Strip: strip(e.Turns),
+		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: strip(e.Turns),
 		Commands: s.commands(run, e), Facts: recordFacts(e)}
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
@@ -125,8 +126,8 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	}
 	filter := without(query, "tab")
 	p.Crumbs = crumbs("Overview", "/", run.Name, runPath(run), "Episodes", addressed(list, filter),
-		strconv.FormatInt(e.Index, 10), "")
-	return shown{"episode", fmt.Sprintf("Episode %d of %s", e.Index, run.Name), "", p}, nil
+		strconv.FormatInt(p.Number, 10), "")
+	return shown{"episode", fmt.Sprintf("Episode %d of %s", p.Number, run.Name), "", p}, nil
 }
 
 // rawEpisode answers with the record of an episode as a file.
@@ -237,7 +238,9 @@ func strip(turns []record.Turn) template.HTML {
 
 // recordFacts are the facts of a record by name.
 func recordFacts(e record.Episode) []transcript.Field {
-	facts := []transcript.Field{{Name: "Run", Value: e.Run}, {Name: "Episode id", Value: e.EpisodeID},
+	facts := []transcript.Field{{Name: "Run", Value: e.Run},
+		{Name: "Index in addresses, records and commands, from 0", Value: strconv.FormatInt(e.Index, 10)},
+		{Name: "Episode id", Value: e.EpisodeID},
 		{Name: "Environment", Value: e.Environment}, {Name: "Reward mode", Value: string(e.RewardMode)},
 		{Name: "Judge", Value: e.Judge}, {Name: "Grader", Value: e.GraderVersion},
 		{Name: "Scenarios", Value: e.ScenarioDigest}, {Name: "Receipt", Value: e.Receipt}}

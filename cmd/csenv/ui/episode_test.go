@@ -86,7 +86,7 @@ func TestEpisodePage(t *testing.T) {
 		query       string
 		want, never []string
 	}{
-		"the conversation": {"", []string{"Episode 3: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "0.7000",
+		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "0.7000",
 			"of at most 10 steps", `class="bubble agent"`, "+0.500", "total 0.700", `<meter min="0" max="200" value="200"`}, []string{"no reply was sent"}},
 		"the grade in a list of one scenario": {"tab=grade&scenario=B07&q=ab",
 			[]string{"Q1 facts", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},

@@ -70,11 +70,13 @@ func TestPagesOfFigures(t *testing.T) {
 		not    []string
 	}{
 		"a run": {paths["oracle"], false, 200, []string{"<h1>oracle</h1>", `<span class="state good">Completed</span>`,
-			`<span class="state good">met</span>`, paths["oracle"] + "/episodes?task=ticket-resolve", "pass^2",
-			"By category or family", `hx-sse:connect="` + paths["oracle"] + `/live"`, "/episodes?max=1.000&amp;min=0.980",
-			"sha256:"}, []string{"<h2>Events</h2>", "style="}},
+			`<span class="state good">met</span>`, paths["oracle"] + "/episodes?task=ticket-resolve",
+			"passes both of two tries (pass^2)", "By category or family", `hx-sse:connect="` + paths["oracle"] + `/live"`, "/episodes?max=1.000&amp;min=0.980",
+			"sha256:", `aria-label="pass rate from 0 to 1: this run 1.0000`,
+			" the agent null <b title=\"0.0000\">"}, []string{"<h2>Events</h2>", "style="}},
 		"a run below its threshold": {paths["null"], false, 200, []string{`<span class="state bad">missed</span>`,
-			"meanScore is 0.0000, below 0.5"}, nil},
+			"meanScore is 0.0000, below 0.5", `<span class="state bad">Completed, but a threshold is missed</span>`,
+			`class="bound missed"`}, []string{`class="state good"`}},
 		"a run in public": {paths["null"], true, 200, []string{`<span class="state bad">missed</span>`},
 			[]string{"/episodes", "below 0.5", "stored in", t.TempDir()}},
 		"no run": {"/runs/_/nope", false, 404, []string{"There is no run nope"}, nil},
@@ -94,9 +96,9 @@ func TestPagesOfFigures(t *testing.T) {
 		"nothing compared":            {"/compare", false, 200, []string{"Choose two runs"}, []string{"/compare/live"}},
 		"two runs": {"/compare?a=" + id("oracle") + "&b=" + id("null"), false, 200, []string{
 			"oracle is better (95 % interval", "<b>3</b><span>better in oracle</span>",
-			paths["null"] + "/episodes?scenario=B06&amp;task=ticket-resolve", ">&#43;1.0000<"}, []string{"style="}},
+			paths["null"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">&#43;1.0000<"}, []string{"style="}},
 		"two transcripts": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("null") + "&task=ticket-resolve&scenario=B06&trial=1",
-			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 1", ">oracle</a>: 1.0000", "Given and gold"}, nil},
+			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Given and gold"}, nil},
 		"two transcripts without a scenario": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("null"), false, 400,
 			[]string{"choose a scenario on the page Compare"}, nil},
 		"public updates of a comparison": {"/compare/live", true, 403, []string{"Forbidden"}, nil},
@@ -187,8 +189,8 @@ func TestLongComparisons(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := comparePage{Result: &figures.Comparison{Comparison: score.Comparison{Changes: changes}}}
-		p.addRows(q)
-		if len(p.Rows) != tt.rows || p.All != tt.all || p.More != 50 || p.Rows[0].Scenario != "249" ||
+		p.addRows(q, func(c score.Change) string { return "about " + c.Scenario })
+		if len(p.Rows) != tt.rows || p.All != tt.all || p.More != 50 || p.Rows[0].Title != "about 249" ||
 			p.Rows[1].Scenario != "248" || p.Rows[len(p.Rows)-1].Scenario != tt.last {
 			t.Errorf("%s: %d rows, %d more at %q", tt.query, len(p.Rows), p.More, p.All)
 		}

@@ -29,10 +29,11 @@ type boardPage struct {
 // boardFilter selects runs. Each of its texts may be "".
 type boardFilter struct{ Pool, Task, Agent, Labels string }
 
-// boardTable is a board with the paths of its runs.
+// boardTable is a board with the paths of its runs. Priced means that a cost is shown.
 type boardTable struct {
 	figures.Board
-	Rows []boardRow
+	Rows   []boardRow
+	Priced bool
 }
 
 type boardRow struct {
@@ -61,9 +62,11 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 	}
 	boards, left := figures.Rank(r.Context(), runs)
 	for _, b := range boards {
-		p.Boards = append(p.Boards, boardTable{b, view.Each(b.Entries, func(e figures.Entry) boardRow {
+		rows := view.Each(b.Entries, func(e figures.Entry) boardRow {
 			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
-		})})
+		})
+		priced := slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" })
+		p.Boards = append(p.Boards, boardTable{b, rows, priced})
 	}
 	p.Left = view.Each(left, func(u figures.Unranked) boardRun {
 		return boardRun{u.Name, runPath(u.LoadedRun), u.Reason}

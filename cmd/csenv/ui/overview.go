@@ -39,8 +39,8 @@ type overviewPage struct {
 	// shown ones, from 1.
 	Found, All, First, Last int
 	Newer, Older            string
-	// Reading means that stores are still being read.
-	Reading bool
+	// Reading means that stores are still being read, Priced that a cost is shown.
+	Reading, Priced bool
 	// Clustered means that the cluster is a source, Public that texts of failures are left out.
 	Clustered, Public bool
 	Hints             []hint
@@ -212,6 +212,7 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	from := (p.Filter.Page - 1) * runsPerPage
 	to := min(from+runsPerPage, p.Found)
 	p.Runs, p.First, p.Last = playing[from:to], min(from+1, to), to
+	p.Priced = p.Has["cost"] && slices.ContainsFunc(p.Runs, func(r runRow) bool { return r.Cost != "" })
 	if from > 0 {
 		p.Newer = "/" + p.Filter.query(p.Filter.Page-1)
 	}

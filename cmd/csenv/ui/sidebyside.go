@@ -18,7 +18,9 @@ import (
 type sidePage struct {
 	Crumbs         []page.Link
 	Task, Scenario string
-	Sides          []side
+	// Title is what the scenario is about, "" if it is unknown.
+	Title string
+	Sides []side
 	// Trials are those of either run.
 	Trials []tab
 }
@@ -58,7 +60,7 @@ func (s *site) sideBySide(r *http.Request) (shown, error) {
 	p.Crumbs = crumbs("Compare", "/compare?"+url.Values{"a": q["a"], "b": q["b"]}.Encode(), p.Scenario, "")
 	for n := range trials {
 		q.Set("trial", strconv.Itoa(n))
-		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n), "/compare/episodes?" + q.Encode(), n == trial})
+		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n+1), "/compare/episodes?" + q.Encode(), n == trial})
 	}
 	title := fmt.Sprintf("%s in %s and %s", p.Scenario, p.Sides[0].Name, p.Sides[1].Name)
 	return shown{"side-by-side", title, "compare", p}, nil
@@ -90,7 +92,7 @@ func (s *site) side(r *http.Request, run *source.LoadedRun, p *sidePage, trial i
 		if err != nil {
 			return made, 0, err
 		}
-		made.Missing, made.Excerpt = "", t.Excerpt(0)
+		made.Missing, made.Excerpt, p.Title = "", t.Excerpt(0), s.titleOf(p.Scenario, e.Seed)
 		made.Path = fmt.Sprintf("%s/episodes/%d", runPath(run), e.Index)
 		made.Excerpt.Path, made.Excerpt.Raw = made.Path, made.Path+"/raw"
 		if e.Score != nil {

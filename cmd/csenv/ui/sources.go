@@ -227,7 +227,7 @@ func (s *sources) episode(ctx context.Context, run *source.LoadedRun, number int
 	}
 	e, err := x.Episode(ctx, id, number)
 	if errors.Is(err, index.ErrNoEpisode) {
-		err = notFound("Run %s has no stored episode %d.", run.Name, number)
+		err = notFound("Run %s has no stored episode with the index %d.", run.Name, number)
 	}
 	return e, err
 }

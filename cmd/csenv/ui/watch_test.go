@@ -51,7 +51,7 @@ func kubeconfig(t *testing.T, content []byte) {
 }
 
 // opened is a site with the sources that the arguments of csenv ui select.
-func opened(t *testing.T, args ...string) (*site, *httptest.Server) {
+func opened(t testing.TB, args ...string) (*site, *httptest.Server) {
 	t.Helper()
 	from := &selected{}
 	cmd := NewUICommand()
@@ -80,7 +80,7 @@ func opened(t *testing.T, args ...string) (*site, *httptest.Server) {
 	return s, serving(t, s)
 }
 
-func serving(t *testing.T, s *site) *httptest.Server {
+func serving(t testing.TB, s *site) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(s.handler())
 	t.Cleanup(func() {

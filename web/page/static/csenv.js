@@ -26,7 +26,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step || event.target.closest("input, select, textarea")) return;
-  const rows = [...document.querySelectorAll("a[data-row]")];
+  const rows = [...document.querySelectorAll("[data-row]")];
   const next = rows[rows.indexOf(document.activeElement) + step];
   if (next) { event.preventDefault(); next.focus(); }
 });

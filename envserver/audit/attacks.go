@@ -29,7 +29,7 @@ type AttackRow struct {
 
 // Limit is the limit of one of an attack's figures.
 type Limit struct {
-	// Figure is lowest reply, reply, episode or passed.
+	// Figure is lowest reply, reply, episode, highest episode or passed.
 	Figure string `json:"figure"`
 	Value  int64  `json:"value"`
 	Bound  int64  `json:"bound"`
@@ -42,10 +42,11 @@ func (l Limit) Kept() bool { return l.Value == l.Bound || l.Least == (l.Value > 
 
 // The figures that can have a limit.
 const (
-	lowestReply  = "lowest reply"
-	meanReply    = "reply"
-	wholeEpisode = "episode"
-	passedShare  = "passed"
+	lowestReply    = "lowest reply"
+	meanReply      = "reply"
+	wholeEpisode   = "episode"
+	highestEpisode = "highest episode"
+	passedShare    = "passed"
 )
 
 // Judge grades the replies to tickets, and reads those to workflows.

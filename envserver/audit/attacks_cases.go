@@ -9,7 +9,6 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 )
 
@@ -26,17 +25,23 @@ const (
 
 // caseAttack plays a held-out case without applying the policy.
 type caseAttack struct {
-	name   string
-	passed int64 // the maximum share of passed cases, in thousandths
-	plan   func(w *scenarios.Workflow, known []*caseMemory) []map[string]any
+	name  string
+	limit Limit
+	plan  func(w *scenarios.Workflow, known []*caseMemory) []map[string]any
 }
 
 func caseAttacks() []caseAttack {
 	return []caseAttack{
-		{"case, nearest neighbour", 350, neighbour},
-		{"case, dump of the records", 200, dumpCase},
-		{"case, echo of the policy", 200, echoPolicy},
-		{"case, look-ups and a refusal", 50, refuseCase},
+		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, neighbour},
+		{"case, dump of the records", Limit{Figure: wholeEpisode, Bound: 100}, dumpCase},
+		{"case, echo of the policy", Limit{Figure: wholeEpisode, Bound: 100}, echoPolicy},
+		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 200}, refuseCase},
+		// The limit is little more than the share of cases in which the hand-over is right.
+		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 200}, handOver},
+		{"case, look-ups and every team", Limit{Figure: highestEpisode, Bound: 100}, tryTeams},
+		// The changes are the right ones, so that most of the score is earned.
+		{"case, list of values", Limit{Figure: passedShare, Bound: 550}, listValues},
+		{"case, enumeration of values", Limit{Figure: passedShare, Bound: 100}, enumerateCase},
 	}
 }
 
@@ -111,9 +116,7 @@ func playCases(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error
 		if total.episodes == 0 {
 			return nil, nil
 		}
-		passed := thousandths(float64(total.passed) / float64(total.episodes))
-		rows = append(rows, AttackRow{Attack: a.name, Episodes: total.episodes, Episode: total.outcome().Score,
-			Passed: passed, Limit: &Limit{Figure: passedShare, Value: passed, Bound: a.passed}})
+		rows = append(rows, total.row(a.name, a.limit))
 	}
 	return rows, nil
 }
@@ -198,84 +201,4 @@ func replacements(from, to *scenarios.Workflow) []string {
 		}
 	}
 	return pairs
-}
-
-// lookUps are all look-ups that a case can need, and the questions that it requires.
-func lookUps(w *scenarios.Workflow) []map[string]any {
-	var actions []map[string]any
-	for _, step := range w.Steps {
-		if step.Ask {
-			actions = append(actions, call(step.Action, policy.Payload(w, step)))
-		}
-	}
-	actions = append(actions, call(desk.LookUpCustomer, nil))
-	for _, o := range w.Desk.Records.Orders {
-		for _, tool := range []string{desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
-			actions = append(actions, call(tool, map[string]any{"order_id": o.ID}))
-		}
-	}
-	for _, topic := range desk.Topics() {
-		actions = append(actions, call(desk.LookUpPolicy, map[string]any{"topic": topic}))
-	}
-	return actions
-}
-
-// phrases are the sentences of an attack's reply in one language: a greeting with the customer's
-// name, one with an amount, one with a day, and a refusal.
-type phrases struct{ greeting, amount, day, refusal string }
-
-func phrasesIn(language string) phrases {
-	return map[string]phrases{
-		"en": {"Hello %s, thank you for your message.", " The amount is %s.", " The day is %s.",
-			" I'm sorry, but we can't do this for you."},
-		"de": {"Guten Tag %s, vielen Dank für Ihre Nachricht.", " Der Betrag ist %s.", " Der Tag ist der %s.",
-			" Das können wir leider nicht für Sie tun."},
-		"es": {"Hola, %s, gracias por su mensaje.", " El importe es de %s.", " El día es el %s.",
-			" Lo sentimos, pero no podemos hacerlo."},
-		"fr": {"Bonjour %s, merci pour votre message.", " Le montant est de %s.", " Le jour est le %s.",
-			" Nous sommes désolés, mais nous ne pouvons pas le faire."},
-	}[language]
-}
-
-// dumpCase looks everything up and lists every amount and day.
-func dumpCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	says, locale := phrasesIn(w.Language), expr.Locales()[w.Language]
-	var b strings.Builder
-	fmt.Fprintf(&b, says.greeting, w.Customer.Name)
-	for _, v := range w.Desk.Records.Values() {
-		if v.Amount != 0 {
-			fmt.Fprintf(&b, says.amount, locale.Money(int64(v.Amount)))
-		} else {
-			fmt.Fprintf(&b, says.day, locale.Day(v.Day))
-		}
-	}
-	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": b.String()}))
-}
-
-// echoPolicy looks everything up and answers with the rules that share most words with the message.
-func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	own := wordSet(w.Query)
-	rules := make([]string, 0, 64)
-	for _, topic := range desk.Topics() {
-		rules = append(rules, strings.Split(w.Desk.Policy.Section(topic), "\n- ")[1:]...)
-	}
-	slices.SortStableFunc(rules, func(a, b string) int {
-		switch x, y := similarity(own, wordSet(a)), similarity(own, wordSet(b)); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	message := fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name) + " " +
-		strings.Join(rules[:min(echoedRules, len(rules))], " ")
-	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": message}))
-}
-
-// refuseCase looks everything up, changes nothing and refuses.
-func refuseCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	says := phrasesIn(w.Language)
-	message := fmt.Sprintf(says.greeting, w.Customer.Name) + says.refusal
-	return append(lookUps(w), call(scenarios.RespondUser, map[string]any{"message": message}))
 }

@@ -81,6 +81,18 @@ func sentencesOf(body string) []string {
 	return out
 }
 
+// listOf lists facts, each with a word that a sentence about it has.
+func listOf(facts []scenarios.Fact) string {
+	var b strings.Builder
+	for _, f := range facts {
+		b.WriteString(" " + f.Value + ",")
+		if len(f.Context) > 0 {
+			b.WriteString(" " + f.Context[0] + ",")
+		}
+	}
+	return b.String()
+}
+
 // maxAlternatives is the number of alternatives to a value in an enumeration.
 const maxAlternatives = 3
 

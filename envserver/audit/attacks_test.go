@@ -23,10 +23,14 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"transplant, from the articles too": 700,
 		"workflow dump":                     230,
 		"workflow dump, without dates":      350,
-		"case, nearest neighbour":           0,
-		"case, dump of the records":         0,
-		"case, echo of the policy":          0,
-		"case, look-ups and a refusal":      0,
+		"case, nearest neighbour":           20,
+		"case, dump of the records":         5,
+		"case, echo of the policy":          5,
+		"case, look-ups and a refusal":      40,
+		"case, look-ups and a hand-over":    100,
+		"case, look-ups and every team":     0,
+		"case, list of values":              0,
+		"case, enumeration of values":       0,
 	}
 	c := testkit.Catalog(t)
 	rows, err := Attacks(t.Context(), c, offline.New())

@@ -69,10 +69,7 @@ func (a dumpAttack) play(c *scenarios.Catalog, kind *workflow.Kind) (AttackRow, 
 			}
 		}
 	}
-	score := total.outcome().Score
-	return AttackRow{Attack: a.name, Episodes: total.episodes, Episode: score,
-		Passed: thousandths(float64(total.passed) / float64(total.episodes)),
-		Limit:  &Limit{Figure: wholeEpisode, Value: score, Bound: a.bound}}, nil
+	return total.row(a.name, Limit{Figure: wholeEpisode, Bound: a.bound}), nil
 }
 
 // dump plays a question if the workflow requires one, all look-ups, the required actions, each

@@ -83,9 +83,10 @@ func (r *SequenceRow) play(c *scenarios.Catalog, kind *workflow.Kind, seeds []in
 	return nil
 }
 
+// tally sums up episodes. Scores are in micro-points.
 type tally struct {
 	episodes, passed int
-	total            int64
+	total, highest   int64
 }
 
 func (t *tally) add(final *episode.Final, err error) error {
@@ -94,6 +95,7 @@ func (t *tally) add(final *episode.Final, err error) error {
 	}
 	t.episodes++
 	t.total += final.Score
+	t.highest = max(t.highest, final.Score)
 	resolved := slices.ContainsFunc(final.Dimensions,
 		func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned == d.Offered })
 	if resolved && final.Score >= passMark {
@@ -108,6 +110,21 @@ func (t *tally) outcome() Outcome {
 	}
 	most := int64(t.episodes) * 1000
 	return Outcome{Score: (2*t.total + most) / (2 * most), Passed: t.passed} // rounded half up
+}
+
+// row returns the figures of at least one episode.
+func (t *tally) row(attack string, limit Limit) AttackRow {
+	r := AttackRow{Attack: attack, Episodes: t.episodes, Episode: t.outcome().Score,
+		Passed: thousandths(float64(t.passed) / float64(t.episodes)), Limit: &limit}
+	switch limit.Figure {
+	case passedShare:
+		limit.Value = r.Passed
+	case highestEpisode:
+		limit.Value = thousandths(float64(t.highest) / score.One)
+	default:
+		limit.Value = r.Episode
+	}
+	return r
 }
 
 type player struct {

@@ -6,7 +6,8 @@
 // of order or forbidden; a harmless look-up costs little. The agent finds amounts, dates and
 // statuses by look-ups only, and the arguments of an action count. The resolution is paid for the
 // final state of the backend and the facts in the reply, not for the path; a reply that lacks facts
-// is paid in part. Rewards are never clamped, so that every penalty is visible.
+// is paid in part. In generated cases a look-up is paid in full only if the case is settled.
+// Rewards are never clamped, so that every penalty is visible.
 package workflow
 
 import (
@@ -23,7 +24,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.7"
+const rulesVersion = "workflow.8"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.

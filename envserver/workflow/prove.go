@@ -22,6 +22,7 @@ type Proof struct {
 // Prove checks a generated case by playing it:
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
+//   - Every required look-up and question without a change and with a refusal earns at most 0.2.
 //   - If one look-up or question is left out, no action changes that: neither a required change
 //     nor the reply is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
@@ -36,6 +37,7 @@ func Prove(w *scenarios.Workflow, reader Reader) Proof {
 	p.Steps = len(w.Steps)
 	p.proveGold()
 	p.proveNull()
+	p.proveRefusal()
 	p.proveLookUps()
 	p.proveChanges()
 	return p.Proof
@@ -118,6 +120,22 @@ func (p *prover) proveNull() {
 	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
 		p.failf("a reply without any step earns points")
+	}
+}
+
+// refusalScore is the maximum score of an episode that looks everything up and settles nothing.
+const refusalScore = score.One / 5
+
+func (p *prover) proveRefusal() {
+	s := p.begin()
+	for _, step := range p.workflow.Steps {
+		if !step.Terminal && !changes(step.Action) {
+			p.take(s, step)
+		}
+	}
+	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.final(); err != nil || got == nil || got.Score > refusalScore {
+		p.failf("look-ups and a refusal earn more than %.1f", float64(refusalScore)/score.One)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Rewards in milli-points.
 const (
 	stepPoints       = 200
+	lookUpPoints     = 40 // of stepPoints: paid at once for a look-up or question of a generated case
 	resolutionPoints = 500
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
 	neutralPenalty   = 20  // a harmless look-up, or any step beyond the number of required steps
@@ -48,9 +49,9 @@ type state struct {
 	// told contains the findings on the workflow's facts in the reply, nil before it.
 	told []grader.Finding
 
-	// In milli-points: earned by steps, earned by the resolution, lost, and already paid as reward.
-	earnedSteps, earnedResolution, penalties, paid int64
-	fines                                          []fine
+	// In milli-points: earned by the resolution, lost, and already paid as reward.
+	earnedResolution, penalties, paid int64
+	fines                             []fine
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
 }
@@ -223,10 +224,7 @@ func (s *state) ready(step scenarios.WorkflowStep) bool {
 	})
 }
 
-func (s *state) satisfy(step int) {
-	s.satisfied[step] = true
-	s.earnedSteps += stepPoints
-}
+func (s *state) satisfy(step int) { s.satisfied[step] = true }
 
 // isNeutral reports whether the action is a harmless look-up that is still permitted, and counts
 // it. Repeating a step that is done is not neutral.
@@ -397,7 +395,7 @@ func (s *state) pay() int64 {
 	return reward
 }
 
-func (s *state) balance() int64 { return s.earnedSteps + s.earnedResolution - s.penalties }
+func (s *state) balance() int64 { return s.earnedSteps() + s.earnedResolution - s.penalties }
 
 // final returns nil before the end of the episode.
 func (s *state) final() (*episode.Final, error) {
@@ -409,7 +407,7 @@ func (s *state) final() (*episode.Final, error) {
 		return nil, err
 	}
 	dimensions := []score.Dimension{
-		{Name: "steps", Earned: s.earnedSteps, Offered: stepPoints * int64(len(s.workflow.Steps))},
+		{Name: "steps", Earned: s.earnedSteps(), Offered: stepPoints * int64(len(s.workflow.Steps))},
 		{Name: "resolution", Earned: s.earnedResolution, Offered: resolutionPoints},
 		{Name: "penalties", Earned: -s.penalties},
 	}

@@ -13,9 +13,12 @@ func (s *state) verdict() grader.Verdict {
 	v := grader.Verdict{Judge: scale, Status: grader.StatusOK, Gates: s.breaches,
 		PreGate: s.earnedResolution, PostGate: s.earnedResolution}
 	for i, step := range s.workflow.Steps {
-		c := grader.Criterion{ID: step.ID + " " + step.Action, Offered: stepPoints, Reason: "not done"}
-		if s.satisfied[i] {
-			c.Earned, c.Reason = stepPoints, ""
+		c := grader.Criterion{ID: step.ID + " " + step.Action, Earned: s.earnedBy(i), Offered: stepPoints}
+		switch {
+		case !s.satisfied[i]:
+			c.Reason = "not done"
+		case c.Earned < stepPoints:
+			c.Reason = "the rest is paid with the right changes and the resolution"
 		}
 		v.Criteria = append(v.Criteria, c)
 	}

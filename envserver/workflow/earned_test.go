@@ -1,0 +1,135 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+const (
+	thanks    = `{"action_type":"respond_user","payload":{"message":"Thank you for your message."}}`
+	wrongTeam = `{"action_type":"escalate_issue","payload":{"team":"nobody"}}`
+)
+
+// caseWith draws a case with a number of required changes, and without a failing tool.
+func caseWith(t *testing.T, kind *Kind, changed int) *scenarios.Workflow {
+	t.Helper()
+	for i, s := range kind.catalog.Cases() {
+		w, err := s.Instantiate(int64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.Faults) == 0 && countChanges(w) == changed {
+			return w
+		}
+	}
+	t.Fatalf("no case requires %d changes", changed)
+	return nil
+}
+
+func countChanges(w *scenarios.Workflow) int {
+	n := 0
+	for _, step := range w.Steps {
+		if changes(step.Action) {
+			n++
+		}
+	}
+	return n
+}
+
+// parts returns the required look-ups and questions, the required changes and the reply.
+func parts(w *scenarios.Workflow) (look, change []string, last string) {
+	for _, step := range w.Steps {
+		switch action := goldAction(w, step); {
+		case step.Terminal:
+			last = action
+		case changes(step.Action):
+			change = append(change, action)
+		default:
+			look = append(look, action)
+		}
+	}
+	return look, change, last
+}
+
+// TestLookUpsArePaidForWhatTheySettle plays a case with two required changes: each of them and the
+// resolution pays a third of what the look-ups earn beyond what they are paid at once.
+func TestLookUpsArePaidForWhatTheySettle(t *testing.T) {
+	_, kind := publicKind(t)
+	w := caseWith(t, kind, 2)
+	look, change, last := parts(w)
+	n := int64(len(look))
+	tests := map[string]struct {
+		actions []string
+		want    int64
+	}{
+		"look-ups alone":           {nil, n * lookUpPoints},
+		"a refusal":                {[]string{thanks}, n*lookUpPoints - wrongPenalty},
+		"a change without a reply": {change[:1], n*lookUpPoints + stepPoints},
+		"one of two changes": {[]string{change[0], thanks},
+			n*(lookUpPoints+(stepPoints-lookUpPoints)/3) + stepPoints - wrongPenalty},
+		"both changes": {[]string{change[0], change[1], thanks},
+			n*(lookUpPoints+(stepPoints-lookUpPoints)*2/3) + 2*stepPoints - wrongPenalty},
+		"a wrong change too": {[]string{change[0], wrongTeam, change[1], last},
+			n*lookUpPoints + 3*stepPoints - wrongPenalty},
+		"everything": {[]string{change[0], change[1], last}, goldReturn(w)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, _ := run(t, begin(kind, w, episode.Dense), slices.Concat(look, tt.actions))
+			if got != tt.want {
+				t.Errorf("the rewards add up to %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRewardsOfCasesAddUpToTheScore plays random actions on generated cases: with both kinds of
+// rewards the sum is the score, and terminal ones are 0 before the end.
+func TestRewardsOfCasesAddUpToTheScore(t *testing.T) {
+	_, kind := publicKind(t)
+	cases := kind.catalog.Cases()
+	rapid.Check(t, func(rt *rapid.T) {
+		w, err := rapid.SampledFrom(cases).Draw(rt, "case").Instantiate(rapid.Int64Range(0, 1000).Draw(rt, "seed"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		look, change, last := parts(w)
+		others := slices.Sorted(maps.Values(probes(w)))
+		actions := slices.Concat(rapid.Permutation(look).Draw(rt, "look-ups"),
+			rapid.SliceOfN(rapid.SampledFrom(slices.Concat(look, change, change, others)), 0, 6).Draw(rt, "others"),
+			[]string{rapid.SampledFrom([]string{last, thanks}).Draw(rt, "reply")})
+		total, final := run(rt, begin(kind, w, episode.Dense), actions)
+		held := begin(kind, w, episode.Terminal)
+		before, none := run(rt, held, actions[:len(actions)-1])
+		after, again := run(rt, held, actions[len(actions)-1:])
+		if none == nil {
+			none = again
+		}
+		if diff := cmp.Diff(final, none); final == nil || diff != "" || before+after != total ||
+			again != nil && before != 0 {
+			rt.Fatalf("dense rewards add up to %d, terminal ones to %d and %d:\n%s", total, before, after, diff)
+		}
+		if want := max(0, total) * score.One / goldReturn(w); final.Score-want > 1 || want-final.Score > 1 {
+			rt.Fatalf("the score is %d, want %d of %d", final.Score, total, goldReturn(w))
+		}
+	})
+}
+
+// TestProveFindsPaidRefusals proves a case whose reply need not state anything.
+func TestProveFindsPaidRefusals(t *testing.T) {
+	_, kind := publicKind(t)
+	w := caseWith(t, kind, 0)
+	w.Facts = nil
+	if p := Prove(w, kind.reader); len(p.Faults) != 1 || !strings.Contains(p.Faults[0], "refusal") {
+		t.Errorf("faults %q, want one about a refusal", p.Faults)
+	}
+}

@@ -101,7 +101,7 @@ verify: generate ## Fail if generated files or go.mod differ from the commit, or
 	go mod verify >/dev/null
 	go mod tidy -diff
 	go -C hack mod tidy -diff
-	@paths="api config charts docs/api.md go.mod go.sum go.work.sum hack/go.mod hack/go.sum"; \
+	@paths="api config charts docs/api.md go.mod go.sum hack/go.mod hack/go.sum"; \
 	if [ -n "$$(git status --porcelain -- $$paths)" ]; then \
 		git --no-pager diff -- $$paths; git status --short -- $$paths; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi

@@ -86,6 +86,7 @@ func attacks() []attack {
 		{"article echo", Limit{Figure: wholeEpisode, Bound: 420}, echoArticles},
 		{"dump of the record", Limit{Figure: passedShare, Bound: 200}, dumpRecord},
 		{"echo of the rules", Limit{Figure: passedShare, Bound: 200}, echoRules},
+		{"list of values", Limit{Figure: meanReply, Bound: 150}, listFacts},
 		{"enumeration of values", Limit{Figure: meanReply, Bound: 150}, enumerateValues},
 		{"enumeration of teams", Limit{Figure: meanReply, Bound: 150}, enumerateTeams},
 		{"transplant, from the ticket", Limit{Figure: wholeEpisode, Bound: 550}, transplantTicket},

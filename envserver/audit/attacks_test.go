@@ -23,6 +23,7 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"transplant, from the articles too": 700,
 		"workflow dump":                     230,
 		"workflow dump, without dates":      350,
+		"list of values":                    0,
 		"case, nearest neighbour":           20,
 		"case, dump of the records":         5,
 		"case, echo of the policy":          5,

@@ -14,11 +14,16 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -27,7 +32,13 @@ const (
 	namespace = "default"
 	poolName  = "support"
 	runName   = "baseline"
-	digestA   = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	// operatorImage and operatorVersion are those of the operator, and of its runners.
+	operatorImage, operatorVersion = "csenv:test", "v1.2.3"
+	// envReady, envMissing and notFailed are parts of states.
+	envReady   = "EnvironmentReady=True/EnvironmentAvailable "
+	envMissing = "EnvironmentReady=False/EnvironmentNotFound "
+	notFailed  = " Failed=False/NotFailed"
+	digestA    = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
 // start returns the time at which every test begins.
@@ -111,8 +122,15 @@ func newTestRun() *v1alpha1.EvaluationRun {
 // snap returns the snapshot of a run that has not begun.
 func snap() snapshot {
 	report := offer()
-	return snapshot{run: newTestRun(), source: jobSource{}, env: pool(), report: &report,
-		options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
+	return snapshot{run: newTestRun(), env: pool(), report: &report, version: operatorVersion, now: start()}
+}
+
+func testOptions() Options { return Options{Image: operatorImage, Version: operatorVersion} }
+
+// readerOf returns a reader that doesn't poll in the background.
+func readerOf(cache, direct client.Reader, now clock.PassiveClock) *Reader {
+	return &Reader{cache: cache, metadata: cache, direct: direct, pools: fakePool{"10.0.0.1": offer()},
+		keys: poolKeys{}, clock: now, contents: newContents(), version: operatorVersion}
 }
 
 // begun returns the snapshot of a run whose plan and Job exist.
@@ -128,8 +146,25 @@ func begun(t testing.TB) (snapshot, score.Plan) {
 		t.Fatal(err)
 	}
 	s.run.Status = d.status
-	s.planMap, s.job, s.report = planMap, runnerJob(s, *d.createJob), nil
+	s.planMap, s.job, s.report = planMap, jobOf(s, *d.createJob), nil
 	return s, *d.createPlan
+}
+
+// jobOf makes a Job of the snapshot's run.
+func jobOf(s snapshot, spec jobSpec) *batchv1.Job {
+	return runnerJob(s.run, s.env, runnerOptions{image: operatorImage}, spec)
+}
+
+// beginRun returns a run that has begun, and its plan.
+func beginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
+	t.Helper()
+	run, env := newTestRun(), pool()
+	plan, _, err := evaluation.Begin(run, &run.Status, evaluation.Offer{Pool: poolName,
+		LedgerKey: env.Status.LedgerPublicKey, Report: offer()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, plan
 }
 
 // playing lists the differences of a shard's summary from an honest one.
@@ -195,7 +230,7 @@ func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard),
 				annotationShards: "0-3", annotationAttempt: "1"},
 		},
-		Spec: runnerJob(snapshot{run: run, options: Options{Image: "csenv:test"}},
+		Spec: runnerJob(run, nil, runnerOptions{image: operatorImage},
 			jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec,
 	}
 }
@@ -266,8 +301,8 @@ func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 	pod = pulling(pod)
 	pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 	agent.Name = agentContainer
-	pod.Spec.InitContainers = []corev1.Container{agentSidecar(&v1alpha1.ContainerAgentSpec{Image: "agent:1",
-		Port: 9000})}
+	pod.Spec.InitContainers = []corev1.Container{{Name: agentContainer,
+		Ports: []corev1.ContainerPort{{ContainerPort: 9000}}}}
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{agent}
 	return pod
 }
@@ -317,4 +352,34 @@ func endsWith(code int32) corev1.ContainerState {
 
 func (f fakePool) Rollouts(_ context.Context, podIP, _ string, _ score.CollectRequest) (score.Segment, error) {
 	return score.Segment{}, fmt.Errorf("server %s has no rollouts", podIP)
+}
+
+func secretKey(name string) *v1alpha1.SecretKeyReference {
+	return &v1alpha1.SecretKeyReference{Name: name, Key: "key"}
+}
+
+// agents returns one agent of each type, with every field of its spec.
+func agents() map[string]v1alpha1.Agent {
+	return map[string]v1alpha1.Agent{
+		"Heuristic": {Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+		"gpt-x": {Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
+			BaseURL: "https://models.example/v1", Model: "gpt-x", APIKeySecretRef: secretKey("models"),
+			Mode: v1alpha1.JSONMode, Temperature: v1alpha1.Number{Text: "0.7"}, MaxTokens: new(int32(512)),
+			RequestsPerMinute: new(int32(60)), TimeoutSeconds: 30, SystemPrompt: strings.Repeat("ü$(HOME)\x01", 3600),
+			ExtraBody: &apiextensionsv1.JSON{Raw: []byte(`{"top_k":1}`)},
+		}},
+		"agent.example:8443": {Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{
+			URL: "https://agent.example:8443/act", TokenSecretRef: secretKey("agent"), TimeoutSeconds: 30}},
+		"registry.example/agent:1": {Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{
+			Image: "registry.example/agent:1", Command: []string{"/agent"}, Args: []string{"--fast"},
+			Env: []corev1.EnvVar{{Name: "MODEL", Value: "x"}},
+			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "agent"}}}},
+			VolumeMounts:        []v1alpha1.PodVolumeMount{{Name: "plan", MountPath: "/weights"}},
+			StartTimeoutSeconds: 3600,
+			Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("1Gi")}}, Port: 9000, Path: "/act", TimeoutSeconds: 30,
+		}},
+	}
 }

@@ -286,7 +286,7 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Status, s.planMap, s.job, s.report = d.status, planMap, runnerJob(s, *d.createJob), nil
+	run.Status, s.planMap, s.job, s.report = d.status, planMap, jobOf(s, *d.createJob), nil
 	addPods(&s, ends(runnerPodOf(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p)))
 	return decide(s).status
 }

@@ -9,7 +9,7 @@
 // message, and a finalizer keeps the pod until it is read. One status write, guarded by the
 // resource version, adds the summary to the accumulator and its index to the completed ones; the
 // finalizer is removed after that. After a crash before the write the pod still exists; after a
-// crash behind it the index shows that the shard is counted. No other state is kept.
+// crash that follows it the index shows that the shard is counted. No other state is kept.
 //
 // A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
 // and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
@@ -50,17 +50,11 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/polling"
-	"github.com/csenv/csenv/controllers/stats"
 )
 
-const (
-	concurrentRuns  = 8  // no pass waits for the pool's servers
-	concurrentPolls = 16 // of runs, each of which sends at most requestWidth requests at a time
-)
+const concurrentRuns = 8 // no pass waits for the pool's servers
 
 // Options describe the operator.
 type Options struct {
@@ -72,17 +66,16 @@ type Options struct {
 	TracingVariables []corev1.EnvVar
 }
 
+func (o Options) runners() runnerOptions {
+	return runnerOptions{image: o.Image, tracingVariables: o.TracingVariables, traced: o.Traces != nil}
+}
+
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
 	client   client.Client
-	metadata client.Reader // of ConfigMaps: the cache
 	direct   client.Reader // past the cache, where a stale answer could lose a summary
+	reader   *Reader
 	recorder events.EventRecorder
-	pools    poolReader
-	polls    *polling.Poller[polled]
-	keys     keys.Source
-	live     *livePoller
-	contents *contents
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
@@ -90,18 +83,11 @@ type Reconciler struct {
 
 // New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
 func New(mgr ctrl.Manager, options Options) *Reconciler {
-	reader := stats.NewReader()
-	polls := polling.New[polled](concurrentPolls)
 	return &Reconciler{
 		client:   mgr.GetClient(),
-		metadata: mgr.GetCache(),
 		direct:   mgr.GetAPIReader(),
+		reader:   newReader(mgr, options.Version),
 		recorder: mgr.GetEventRecorder("csenv"),
-		pools:    reader,
-		keys:     objects.Keys(mgr.GetAPIReader()),
-		polls:    polls,
-		live:     newLivePoller(reader, polls.Do),
-		contents: newContents(),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
@@ -134,7 +120,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
-		WatchesRawSource(r.polls.Source()).
+		WatchesRawSource(r.reader.polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
 }
@@ -166,7 +152,7 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 // Reconcile advances one run and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. Read everything.
-	snap, err := r.takeSnapshot(ctx, req.NamespacedName)
+	snap, err := r.reader.takeSnapshot(ctx, req.NamespacedName)
 	if errors.Is(err, errPolling) {
 		return ctrl.Result{}, nil
 	}
@@ -179,14 +165,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return objects.IgnoreExpected(err)
 	}
 	if snap.run == nil {
-		r.polls.Forget(req.NamespacedName)
+		r.reader.polls.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
 	// 3. Decide, by the snapshot alone.
 	began := r.clock.Now()
 	next := decide(snap)
-	next.folding.took = r.clock.Since(began)
+	next.took = r.clock.Since(began)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
@@ -204,7 +190,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 5. Notify the servers that returned segments when the run has ended.
 	if evaluation.Ended(next.status.Conditions) {
-		r.notifyDone(ctx, snap)
+		r.reader.notifyDone(ctx, snap)
 	}
 
 	// 6. Start, resize or stop the Job.
@@ -254,7 +240,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRu
 		r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s",
 			pods.Shorten(e.note, pods.MaxNote))
 	}
-	r.metrics.observe(next.folding)
+	r.metrics.observe(next.folding, next.took)
 	r.metrics.observeEnd(run, next.status)
 	r.traceEnd(ctx, run, next.status)
 	return nil
@@ -304,7 +290,7 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 		if err := r.createCredential(ctx, snap); err != nil {
 			return asRefusal("the Secret of the run's credential", err)
 		}
-		return asRefusal("Job "+snap.run.Name, r.create(ctx, runnerJob(snap, *next.createJob)))
+		return asRefusal("Job "+snap.run.Name, r.create(ctx, runnerJob(snap.run, snap.env, r.options.runners(), *next.createJob)))
 	case next.changeJob != (jobChange{}):
 		changed := snap.job.DeepCopy()
 		c, spec := next.changeJob, &changed.Spec

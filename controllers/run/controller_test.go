@@ -230,7 +230,7 @@ func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, append([]client.Object{pool(), newTestRun()}, tc.servers...)...)
-			w.r.pools = fakePool{"10.0.0.1": offer(), "10.0.0.2": behind, "10.0.0.9": offer()}
+			w.r.reader.pools = fakePool{"10.0.0.1": offer(), "10.0.0.2": behind, "10.0.0.9": offer()}
 			w.mustPass()
 			if (w.job() != nil) != tc.begins {
 				t.Errorf("begun: %v, want %v", w.job() != nil, tc.begins)

@@ -88,7 +88,7 @@ func (missingKeys) Secrets(context.Context, types.NamespacedName, string) (*pool
 
 func TestNoRunWithoutTheKey(t *testing.T) {
 	w := readyWorld(t)
-	w.r.keys = missingKeys{}
+	w.r.reader.keys = missingKeys{}
 	w.mustPass()
 	got := states(w.run().Status.Conditions)
 	if !strings.Contains(got, "Complete=False") || w.run().Status.StartTime != nil {

@@ -25,6 +25,11 @@ type decision struct {
 	status  v1alpha1.EvaluationRunStatus
 	events  []event
 	folding folding
+	took    time.Duration // of deciding
+
+	plan      score.Plan // that summaries are checked against
+	planErr   error      // why there is no plan
+	collected *collected // nil while the run collects nothing
 
 	removePlan bool        // the ConfigMap isn't the plan
 	createPlan *score.Plan // there is no ConfigMap
@@ -92,7 +97,7 @@ func decide(s snapshot) decision {
 	if d.status.Provenance == nil {
 		o = begin(&d, s)
 	} else {
-		o = s.source.advance(&d, s)
+		o = sourceOf(s.run).advance(&d, s)
 	}
 	if !o.Ended() {
 		setConditions(&d, s, o)
@@ -102,7 +107,7 @@ func decide(s snapshot) decision {
 	d.status.CompletionTime = new(metav1.NewTime(s.now))
 	d.removePlan, d.createPlan, d.createJob, d.changeJob, d.deleteJob = false, nil, nil, jobChange{}, false
 	d.again = 0
-	s.source.end(&d, s)
+	sourceOf(s.run).end(&d, s)
 	forget(&d)
 	setConditions(&d, s, o)
 	finish(&d, s)
@@ -116,7 +121,7 @@ func newerFigures(s snapshot) error {
 	case s.run.Status.Rollouts != nil:
 		_, _, err = collectedBefore(s.run)
 	case s.run.Status.Shards != nil:
-		_, _, err = counted(s)
+		_, _, err = counted(s.run)
 	}
 	if other, is := errors.AsType[*bitstream.VersionError](err); is && other.Got > other.Newest {
 		return err
@@ -130,13 +135,13 @@ func begin(d *decision, s snapshot) evaluation.Outcome {
 		return failed(v1alpha1.ReasonForbiddenReference, fmt.Sprintf("The run is not started: %v. The author of a run "+
 			"could read it. Use another object and create the run again.", err))
 	}
-	if suspended(s.run) {
+	if isSuspended(s.run) {
 		return waiting(v1alpha1.ReasonSuspended,
 			"The run is suspended and has not begun. Set spec.suspend to false to begin.")
 	}
 	o := obstacle(s)
 	if o.State != evaluation.Waiting {
-		return s.source.begin(d, s)
+		return sourceOf(s.run).begin(d, s)
 	}
 	if late := startDeadline(d, s, o); late.Ended() {
 		return late

@@ -19,12 +19,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-const (
-	envReady   = "EnvironmentReady=True/EnvironmentAvailable "
-	envMissing = "EnvironmentReady=False/EnvironmentNotFound "
-	notFailed  = " Failed=False/NotFailed"
-)
-
 // scenariosOf returns one scenario for each of n categories.
 func scenariosOf(n int) []score.Scenario {
 	scenarios := make([]score.Scenario, n)
@@ -278,7 +272,7 @@ func TestChangedAgentIsReplaced(t *testing.T) {
 		t.Errorf("another agent: removed %v, created %v", d.removePlan, d.createPlan != nil)
 	}
 	// An earlier version may have written the same agent differently.
-	older := runnerJob(s, jobSpec{attempt: 1, shards: missing(&decision{status: s.run.Status}), inputs: inputsOf(s.planMap)})
+	older := jobOf(s, jobSpec{attempt: 1, shards: allShards(), inputs: inputsOf(s.planMap)})
 	s.job = older
 	if d := decide(s); d.removePlan {
 		t.Error("the ConfigMap for which the Job was created is removed")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,8 @@ import (
 // endedJobDeadline, in seconds, has passed for every Job that has begun.
 const endedJobDeadline = 1
 
-func suspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
+// isSuspended reports whether the spec suspends the run.
+func isSuspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
 
 // startDeadline fails a run that has waited too long for its pool or its names. The time starts
 // again when the run is resumed.
@@ -52,17 +54,17 @@ func noteAdmission(d *decision, s snapshot) {
 }
 
 // unadmitted reports whether a queue has admitted no Job of the attempt yet.
-func unadmitted(s snapshot) bool {
-	waits := queued(s.run)
-	if s.job != nil {
-		waits = queuedJob(s.job)
+func unadmitted(run *v1alpha1.EvaluationRun, job *batchv1.Job) bool {
+	waits := queued(run)
+	if job != nil {
+		waits = queuedJob(job)
 	}
-	return waits && s.run.Status.AdmissionTime == nil
+	return waits && run.Status.AdmissionTime == nil
 }
 
 // activeDeadline fails a run that has taken longer than activeDeadlineSeconds.
 func activeDeadline(d *decision, s snapshot) evaluation.Outcome {
-	at, left := deadlineOf(s)
+	at, left := deadlineOf(s.run, s.job, s.now)
 	switch {
 	case at.IsZero():
 		return evaluation.Outcome{}
@@ -76,17 +78,18 @@ func activeDeadline(d *decision, s snapshot) evaluation.Outcome {
 
 // deadlineOf returns when activeDeadlineSeconds will have passed, and the time until then. The zero
 // time means that there is no deadline, or that the run hasn't begun.
-func deadlineOf(s snapshot) (at time.Time, left time.Duration) {
-	began := cmp.Or(s.run.Status.AdmissionTime, s.run.Status.AttemptTime, s.run.Status.StartTime)
-	if s.run.Spec.ActiveDeadlineSeconds == nil || began == nil || unadmitted(s) {
+func deadlineOf(run *v1alpha1.EvaluationRun, job *batchv1.Job, now time.Time) (at time.Time, left time.Duration) {
+	began := cmp.Or(run.Status.AdmissionTime, run.Status.AttemptTime, run.Status.StartTime)
+	if run.Spec.ActiveDeadlineSeconds == nil || began == nil || unadmitted(run, job) {
 		return time.Time{}, 0
 	}
-	at = began.Add(seconds32(*s.run.Spec.ActiveDeadlineSeconds))
-	return at, at.Sub(s.now)
+	at = began.Add(time.Duration(*run.Spec.ActiveDeadlineSeconds) * time.Second)
+	return at, at.Sub(now)
 }
 
-func deadlineOver(s snapshot) bool {
-	at, left := deadlineOf(s)
+// deadlineOver reports whether activeDeadlineSeconds have passed.
+func deadlineOver(run *v1alpha1.EvaluationRun, job *batchv1.Job, now time.Time) bool {
+	at, left := deadlineOf(run, job, now)
 	return !at.IsZero() && left <= 0
 }
 
@@ -142,7 +145,7 @@ func endJob(d *decision, s snapshot) {
 	case s.job == nil || !s.job.DeletionTimestamp.IsZero():
 	case !retained(s.run, d.status):
 		d.deleteJob = true
-	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) && len(outlived(d, s)) == 0 ||
+	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) && len(keptPods(d, s)) == 0 ||
 		jobEnded(s.job) || s.job.Spec.ActiveDeadlineSeconds != nil:
 	case queuedJob(s.job) && ptr.Deref(s.job.Spec.Suspend, false):
 		d.deleteJob = true // a deadline has no effect on a suspended Job
@@ -213,33 +216,32 @@ func dropFlawed(d *decision) error {
 }
 
 // keepFlawless adds the shards without errored episodes that this pass has counted to a second sum,
-// which begins with the first shard that has such episodes.
-func keepFlawless(d *decision, s snapshot) error {
-	before := s.run.Status.Shards
+// which begins with the first shard that has such episodes. It returns nil if the sum stays as it
+// was before the pass.
+func keepFlawless(before *v1alpha1.Shards, f folding) (*v1alpha1.CountedShards, error) {
 	flawed := false
-	for _, shard := range d.folding.counted {
+	for _, shard := range f.counted {
 		flawed = flawed || shard.flawed()
 	}
-	if len(d.folding.counted) == 0 || before.Flawless == nil && !flawed {
-		return nil
+	if len(f.counted) == 0 || before.Flawless == nil && !flawed {
+		return nil, nil
 	}
 	sums, done, err := parseCounted(ptr.Deref(before.Flawless, v1alpha1.CountedShards{
 		CompletedIndexes: before.CompletedIndexes, Accumulator: before.Accumulator}))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, shard := range d.folding.counted {
+	for i, shard := range f.counted {
 		if !shard.flawed() {
-			sums.FoldSummary(d.folding.ledgers[i], d.folding.summaries[i])
+			sums.FoldSummary(f.ledgers[i], f.summaries[i])
 			done.Add(int64(shard.index))
 		}
 	}
 	text, err := sums.MarshalText()
 	if err != nil {
-		return fmt.Errorf("encoding the sums of shards without errors: %w", err)
+		return nil, fmt.Errorf("encoding the sums of shards without errors: %w", err)
 	}
-	d.status.Shards.Flawless = &v1alpha1.CountedShards{CompletedIndexes: done.String(), Accumulator: string(text)}
-	return nil
+	return &v1alpha1.CountedShards{CompletedIndexes: done.String(), Accumulator: string(text)}, nil
 }
 
 // parseCounted reads counted shards of the status.

@@ -23,7 +23,7 @@ func suspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes
 func enqueue(s *snapshot) {
 	s.run.Labels = map[string]string{labelQueue: "gpus"}
 	if s.job != nil {
-		s.job.Labels = jobLabels(s.run)
+		s.job.Labels = runnerJob(s.run, s.env, runnerOptions{}, jobSpec{}).Labels
 		s.job.Annotations[annotationQueue] = "gpus"
 		s.job.Spec.Suspend = new(true)
 	}
@@ -32,7 +32,7 @@ func enqueue(s *snapshot) {
 // defaultQueue puts the Job of a run without a label into a queue, as Kueue's admission does in a
 // namespace with a default queue.
 func defaultQueue(s *snapshot) {
-	s.job.Labels = jobLabels(s.run)
+	s.job.Labels = runnerJob(s.run, s.env, runnerOptions{}, jobSpec{}).Labels
 	s.job.Labels[labelQueue] = "default"
 	s.job.Spec.Suspend = new(true)
 }

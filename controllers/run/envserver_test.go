@@ -149,7 +149,7 @@ func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *e
 	t.Helper()
 	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
 	a, b = newEnvServer("support-a"), newEnvServer("support-b")
-	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
+	w.r.reader.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
 	w.mustPass()
 	return w, a, b
 }

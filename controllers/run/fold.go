@@ -34,9 +34,6 @@ type folding struct {
 	ledgers   []*score.Ledger // of the shards in counted, or of the segments that this pass has added
 	summaries []score.Summary // of the shards in counted
 	errored   int64           // errored episodes of those segments
-	plan      score.Plan      // that summaries are checked against
-	planErr   error           // why there is no plan
-	took      time.Duration
 }
 
 type countedShard struct {
@@ -67,6 +64,17 @@ type refusal struct {
 	pod    *corev1.Pod
 	reason string
 	err    error
+}
+
+// missing are the shards of a plan that aren't counted.
+func (f folding) missing(total int32) score.IndexSet {
+	var shards score.IndexSet
+	for shard := range int64(total) {
+		if !f.completed.Contains(shard) {
+			shards.Add(shard)
+		}
+	}
+	return shards
 }
 
 // fold adds the summaries of the pods whose runner has succeeded to the sums, each shard once. It

@@ -7,16 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 func TestFoldRefuses(t *testing.T) {
-	s, plan := begun(t)
+	run, plan := beginRun(t)
 	honest := summaryOf(t, plan, 1, playing{})
 	cases := map[string]struct {
 		message string
@@ -49,7 +47,7 @@ func TestFoldRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			pod := ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, tc.message)
+			pod := ends(runnerPodOf(run, 1), corev1.PodSucceeded, tc.message)
 			f := fold(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 			if tc.want == "" {
 				if len(f.refused) > 0 || f.completed.String() != "1" {
@@ -95,11 +93,11 @@ func addEpisode(t *testing.T, l *score.Ledger) {
 }
 
 func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
-	s, plan := begun(t)
+	run, plan := beginRun(t)
 	for name, index := range map[string]string{"none": "", "a word": "one", "beyond the plan": "7",
 		"below zero": "-1"} {
 		t.Run(name, func(t *testing.T) {
-			pod := succeeded(t, s.run, plan, 1)
+			pod := succeeded(t, run, plan, 1)
 			pod.Annotations[batchv1.JobCompletionIndexAnnotation] = index
 			if f := fold(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.refused) != 1 ||
 				f.completed.Len() != 0 {
@@ -110,10 +108,10 @@ func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 }
 
 func TestFoldDoesNotChangeItsArguments(t *testing.T) {
-	s, plan := begun(t)
+	run, plan := beginRun(t)
 	var done score.IndexSet
 	done.Add(0)
-	pods := []corev1.Pod{*succeeded(t, s.run, plan, 0), *succeeded(t, s.run, plan, 1), *runnerPodOf(s.run, 2)}
+	pods := []corev1.Pod{*succeeded(t, run, plan, 0), *succeeded(t, run, plan, 1), *runnerPodOf(run, 2)}
 	f := fold(plan, score.Accumulator{}, done, pods)
 	if done.String() != "0" {
 		t.Errorf("the argument became %q", done)
@@ -127,38 +125,34 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 
 // An honest summary of the suite reports one retry, so one episode may be opened twice.
 func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
-	s, plan := begun(t)
+	run, plan := beginRun(t)
 	for name, tc := range map[string]struct {
-		errored            []int64
-		opened, replayed   int64 // beyond the planned episodes
-		unreported, shards int64
+		errored          []int64
+		opened, replayed int64 // beyond the planned episodes
+		unreported       int64
+		suspect          bool
 	}{
-		"nothing twice":                   {nil, 0, 0, 0, 0},
-		"the retry that is reported":      {nil, 1, 0, 0, 0},
-		"an episode that errored":         {[]int64{1}, 1, 0, 0, 0},
-		"episodes begun and abandoned":    {nil, 4, 0, 3, 1},
-		"one of them, and an errored one": {[]int64{1}, 2, 0, 1, 1},
-		"an episode that ended again":     {nil, 1, 1, 0, 1},
+		"nothing twice":                   {nil, 0, 0, 0, false},
+		"the retry that is reported":      {nil, 1, 0, 0, false},
+		"an episode that errored":         {[]int64{1}, 1, 0, 0, false},
+		"episodes begun and abandoned":    {nil, 4, 0, 3, true},
+		"one of them, and an errored one": {[]int64{1}, 2, 0, 1, true},
+		"an episode that ended again":     {nil, 1, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message := summaryOf(t, plan, 0, playing{errored: tc.errored, change: func(l *score.Ledger) {
 				l.Opened += tc.opened
 				l.Replayed += tc.replayed
 			}})
-			runners := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message),
-				*succeeded(t, s.run, plan, 1)}
+			runners := []corev1.Pod{*ends(runnerPodOf(run, 0), corev1.PodSucceeded, message),
+				*succeeded(t, run, plan, 1)}
 			f := fold(plan, score.Accumulator{}, score.IndexSet{}, runners)
 			if len(f.counted) != 2 || f.counted[0].replayed != tc.replayed ||
 				f.counted[0].unreported != tc.unreported || f.counted[1].suspect() {
 				t.Errorf("counted %+v, refused %v", f.counted, f.refused)
 			}
-			m := newRunMetrics()
-			m.observe(f)
-			if got := testutil.ToFloat64(m.replayed); got != float64(tc.shards) {
-				t.Errorf("%v shards in the metric, want %d", got, tc.shards)
-			}
-			if note := replayNote(f.counted, s.run); (note != "") != (tc.shards > 0) || len(note) > pods.MaxNote {
-				t.Errorf("noted %q", note)
+			if f.counted[0].suspect() != tc.suspect {
+				t.Errorf("suspect %v, want %v", f.counted[0].suspect(), tc.suspect)
 			}
 		})
 	}

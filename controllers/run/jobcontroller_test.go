@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,9 +42,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		now = testclock.NewFakePassiveClock(time.Now())
 		c = &cluster{client: api}
-		c.r = &Reconciler{client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
-			pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{}, clock: now, metrics: newRunMetrics(),
-			contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"}}
+		c.r = reconcilerOf(api, api, now)
 	})
 
 	BeforeEach(func(ctx SpecContext) {

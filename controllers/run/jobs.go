@@ -24,9 +24,6 @@ const (
 	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod
 	// contains. Caches don't lag longer than that.
 	lostDeadline = 2 * time.Minute
-	// deleteGrace is how long a pod that is being deleted may exceed its own deadline and still
-	// leave a summary. After that its node is considered lost.
-	deleteGrace = time.Minute
 )
 
 // keepJob makes the Job match the spec. A Job that has completed while shards are missing, or that
@@ -47,19 +44,19 @@ func keepJob(d *decision, s snapshot) {
 		}
 	case !s.job.DeletionTimestamp.IsZero():
 	case jobAttemptOf(s.job) != d.status.Shards.Rounds, next == nil && stillActive(s.job),
-		suspended(s.run) && queuedJob(s.job) && stillActive(s.job),
-		heldByQueue(s) && requestedQueue(s.job) != s.run.Labels[labelQueue]:
+		isSuspended(s.run) && queuedJob(s.job) && stillActive(s.job),
+		heldByQueue(s.job) && requestedQueue(s.job) != s.run.Labels[labelQueue]:
 		// A Job that waits in a queue is replaced when its run's label names another queue or none.
 		d.deleteJob = true
 	case jobEnded(s.job):
-	case blockedBySidecars(d, s):
+	case blockedBySidecars(s.job, keptPods(d, s)):
 		d.deleteJob = true
 	default:
 		wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1))
 		if ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
 			d.changeJob.parallelism = &wanted
 		}
-		if suspend := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != suspend && !queuedJob(s.job) {
+		if suspend := isSuspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != suspend && !queuedJob(s.job) {
 			d.changeJob.suspend = &suspend
 		}
 	}
@@ -68,10 +65,10 @@ func keepJob(d *decision, s snapshot) {
 // nextJob is the Job that plays the missing shards, nil while there should be none. None is created
 // for a suspended run: admission may put it into a queue, which would start it.
 func nextJob(d *decision, s snapshot) *jobSpec {
-	if suspended(s.run) && (s.job == nil || queued(s.run)) {
+	if isSuspended(s.run) && (s.job == nil || queued(s.run)) {
 		return nil
 	}
-	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: queued(s.run),
+	return &jobSpec{attempt: d.status.Shards.Rounds, shards: d.folding.missing(d.status.Shards.Total), suspended: queued(s.run),
 		inputs: plannedInputs(d, s)}
 }
 
@@ -90,17 +87,6 @@ func plannedInputs(d *decision, s snapshot) string {
 		return ""
 	}
 	return inputsOf(planMap)
-}
-
-// missing are the shards that aren't counted.
-func missing(d *decision) score.IndexSet {
-	var shards score.IndexSet
-	for shard := range int64(d.status.Shards.Total) {
-		if !d.folding.completed.Contains(shard) {
-			shards.Add(shard)
-		}
-	}
-	return shards
 }
 
 // jobAttemptOf returns the number of a Job among those of its run, 0 if it isn't annotated.
@@ -134,8 +120,17 @@ func requestedQueue(job *batchv1.Job) string {
 }
 
 // heldByQueue reports whether the queue hasn't admitted the Job.
-func heldByQueue(s snapshot) bool {
-	return s.job != nil && queuedJob(s.job) && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
+func heldByQueue(job *batchv1.Job) bool {
+	return job != nil && queuedJob(job) && ptr.Deref(job.Spec.Suspend, false) && !jobEnded(job)
+}
+
+// keptPods are the pods that sidecars keep running.
+func keptPods(d *decision, s snapshot) []corev1.Pod {
+	kept, next := outlived(s.succeeded, s.now)
+	if next > 0 {
+		d.wake(next)
+	}
+	return kept
 }
 
 // jobFailure fails a run whose Job can no longer complete.
@@ -207,7 +202,7 @@ func playedWithout(d *decision, s snapshot) evaluation.Outcome {
 	if c == nil {
 		return evaluation.Outcome{}
 	}
-	left := missing(d)
+	left := d.folding.missing(d.status.Shards.Total)
 	lost := unseen(left, s.job, s.succeeded)
 	if wait := c.LastTransitionTime.Add(lostDeadline).Sub(s.now); lost > 0 && wait > 0 {
 		d.wake(wait)

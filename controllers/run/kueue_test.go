@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,10 +83,8 @@ var _ = Describe("A Job in Kueue's default queue", Ordered, func() {
 		api, err := client.NewWithWatch(server.Config, client.Options{Scheme: types})
 		Expect(err).NotTo(HaveOccurred())
 		startKueue(ctx, api, folder, server.KubeConfig)
-		c = (&cluster{client: api, r: &Reconciler{client: api, metadata: api, direct: api,
-			recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
-			options: Options{Image: "csenv:test", Version: "v1.2.3"}}}).anew(ctx)
+		c = (&cluster{client: api,
+			r: reconcilerOf(api, api, testclock.NewFakePassiveClock(time.Now()))}).anew(ctx)
 		for _, object := range objectsOf(fmt.Sprintf(kueueQueues, c.namespace)) {
 			Eventually(ctx, func() error { return api.Create(ctx, object) }).WithTimeout(time.Minute).Should(Succeed())
 		}

@@ -31,9 +31,6 @@ const (
 	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
 	maxPolled = 1000
 	pollWidth = 16
-	// idleAfter is the time without active or ended episodes of a run after which its runners count
-	// as waiting.
-	idleAfter = 30 * time.Second
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
 	// maxRuns bounds the runs of a pool with counts. Servers report fewer each.
@@ -169,11 +166,11 @@ func (p *livePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 }
 
 // readLive reads the live counts of a run that is being played.
-func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
-	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || suspended(s.run) {
+func (r *Reader) readLive(ctx context.Context, s *snapshot) error {
+	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || isSuspended(s.run) {
 		return nil
 	}
-	list, err := objects.Servers(ctx, r.client, client.ObjectKeyFromObject(s.env))
+	list, err := objects.Servers(ctx, r.cache, client.ObjectKeyFromObject(s.env))
 	if err != nil {
 		return err
 	}
@@ -198,9 +195,13 @@ func showInterval(run *v1alpha1.EvaluationRun, now time.Time) time.Duration {
 	return min(max(now.Sub(run.Status.StartTime.Time)/showParts, pollInterval), maxShowInterval)
 }
 
+// idleAfter is the time without active or ended episodes of a run after which its runners count as
+// waiting.
+const idleAfter = 30 * time.Second
+
 // showLive writes the run's progress and estimated end. Figures that aren't due stay as they were.
 func showLive(d *decision, s snapshot) {
-	if suspended(s.run) || heldByQueue(s) || s.live == nil {
+	if isSuspended(s.run) || heldByQueue(s.job) || s.live == nil {
 		forget(d)
 		return
 	}
@@ -260,7 +261,7 @@ func forget(d *decision) {
 // when the status is written anyway, or when playing begins or ends.
 func showActive(d *decision, s snapshot, c collected) {
 	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
-	if suspended(s.run) {
+	if isSuspended(s.run) {
 		forget(d)
 		return
 	}

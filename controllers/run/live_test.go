@@ -126,18 +126,17 @@ func TestLiveFiguresAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reports := w.r.pools.(fakePool)
+	reports := w.r.reader.pools.(fakePool)
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
 		report := offer()
 		report.Runs = []score.RunReport{{Run: "run-uid", Active: 4, Scored: 1}}
 		reports[ip] = report
 	}
-	w.r.live = pollerOf(reports)
+	w.r.reader.live = newLivePoller(reports, func(ctx context.Context, _ types.NamespacedName,
+		requests func(context.Context)) {
+		requests(ctx)
+	})
 	w.mustPass()
-	w.clock.SetTime(start().Add(6 * time.Second))
-	w.mustPass()
-	w.r.live.poll(t.Context(), types.NamespacedName{Namespace: namespace, Name: poolName}, "",
-		[]string{"10.0.0.1", "10.0.0.2"})
 	w.clock.SetTime(start().Add(12 * time.Second))
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" ||

@@ -92,7 +92,7 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 }
 
 // observe counts the result of a pass whose status is written.
-func (m *runMetrics) observe(f folding) {
+func (m *runMetrics) observe(f folding, took time.Duration) {
 	m.counted.Add(float64(len(f.counted)))
 	for _, shard := range f.counted {
 		m.duration.Observe(shard.duration.Seconds())
@@ -110,7 +110,7 @@ func (m *runMetrics) observe(f folding) {
 	}
 	m.episodes.WithLabelValues("errored").Add(float64(f.errored))
 	if len(f.ledgers) > 0 {
-		m.folding.Observe(f.took.Seconds())
+		m.folding.Observe(took.Seconds())
 	}
 	for _, r := range f.refused {
 		m.refused.WithLabelValues(r.reason).Inc()

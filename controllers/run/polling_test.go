@@ -38,8 +38,8 @@ func (w *world) inBackground() workqueue.TypedRateLimitingInterface[reconcile.Re
 	w.t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	w.t.Cleanup(queue.ShutDown)
-	w.r.polls = polling.New[polled](4)
-	if err := w.r.polls.Source().Start(w.t.Context(), queue); err != nil {
+	w.r.reader.polls = polling.New[polled](4)
+	if err := w.r.reader.polls.Source().Start(w.t.Context(), queue); err != nil {
 		w.t.Fatal(err)
 	}
 	return queue
@@ -67,8 +67,8 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := readyWorld(t)
 				begin(w)
-				pool := hangingPool{make(chan struct{}), w.r.pools}
-				w.r.pools = pool
+				pool := hangingPool{make(chan struct{}), w.r.reader.pools}
+				w.r.reader.pools = pool
 				queue := w.inBackground()
 				before := w.run().ResourceVersion
 				for range 3 {
@@ -99,28 +99,25 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 // now.
 func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := readyWorld(t)
-		w.inBackground()
-		var snap snapshot
-		ask := func(answer polled) (polled, error) {
-			snap.run = w.run()
-			return w.r.poll(t.Context(), &snap, snap.run.ResourceVersion,
-				func(context.Context) polled { return answer })
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		t.Cleanup(queue.ShutDown)
+		r := &Reader{polls: polling.New[polled](4)}
+		if err := r.polls.Source().Start(t.Context(), queue); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := ask(polled{segments: make([]segmentReply, 1)}); !errors.Is(err, errPolling) {
+		s := snapshot{run: newTestRun()}
+		ask := func(version string, answer polled) (polled, error) {
+			return r.poll(t.Context(), &s, version, func(context.Context) polled { return answer })
+		}
+		if _, err := ask("1", polled{segments: make([]segmentReply, 1)}); !errors.Is(err, errPolling) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		run := w.run()
-		run.Labels = map[string]string{"changed": "meanwhile"}
-		if err := w.client.Update(t.Context(), run); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ask(polled{segments: make([]segmentReply, 2)}); !errors.Is(err, errPolling) {
+		if got, err := ask("2", polled{segments: make([]segmentReply, 2)}); !errors.Is(err, errPolling) {
 			t.Fatalf("the answer for the older version is used: %d segments, %v", len(got.segments), err)
 		}
 		synctest.Wait()
-		if got, err := ask(polled{}); err != nil || len(got.segments) != 2 {
+		if got, err := ask("2", polled{}); err != nil || len(got.segments) != 2 {
 			t.Errorf("%d segments, %v", len(got.segments), err)
 		}
 	})

@@ -175,7 +175,7 @@ func TestBaseline(t *testing.T) {
 		change(other)
 		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
 		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
-			Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
+			Namespace: namespace, OwnerReferences: objectMeta(other, "").OwnerReferences}, Data: table.Data})
 		run := newTestRun()
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
 		mine.create(run)
@@ -246,7 +246,7 @@ func TestBaselineIsAwaited(t *testing.T) {
 	other.Status.ScoresRef, other.Status.Conditions = &v1alpha1.ObjectReference{Name: "last-week-scores"}, nil
 	other.Spec.BaselineRef = nil
 	w.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: namespace,
-		OwnerReferences: owners(other)}, Data: table.Data})
+		OwnerReferences: objectMeta(other, "").OwnerReferences}, Data: table.Data})
 	if result := w.mustPass(); result.RequeueAfter != baselineInterval {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}

@@ -31,8 +31,9 @@ func TestResultsOfARun(t *testing.T) {
 			if got := resultsURL(run); got != tc.want {
 				t.Errorf("resultsURL() = %q, want %q", got, tc.want)
 			}
-			if got := slices.Contains(runnerArgs(run, jobSpec{}), "--results="+tc.want); got != (tc.want != "") {
-				t.Errorf("the runner's arguments: %v", got)
+			if got := slices.Contains(runnerJob(run, nil, runnerOptions{}, jobSpec{}).Spec.Template.Spec.Containers[0].Args,
+				"--results="+tc.want); got != (tc.want != "") {
+				t.Errorf("the runner has the URL: %v", got)
 			}
 		})
 	}

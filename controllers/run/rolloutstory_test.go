@@ -65,7 +65,7 @@ func (s *rolloutStory) step() {
 	case 4:
 		s.drain(e)
 	case 5:
-		pool := s.r.pools.(rolloutPool)
+		pool := s.r.reader.pools.(rolloutPool)
 		pool["10.0.0.1"], pool["10.0.0.2"] = pool["10.0.0.2"], pool["10.0.0.1"]
 	default:
 		s.faultyPass()
@@ -192,7 +192,7 @@ func (s *rolloutStory) collectRest() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = false, false
 	}
-	s.r.pools = rolloutPool{"10.0.0.1": s.servers[0], "10.0.0.2": s.servers[1]}
+	s.r.reader.pools = rolloutPool{"10.0.0.1": s.servers[0], "10.0.0.2": s.servers[1]}
 	for range 3 {
 		s.mustPass()
 		s.check()

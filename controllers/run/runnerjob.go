@@ -53,6 +53,13 @@ const (
 	volumeGroup       = 65532 // may write to the volume of the results, whichever the image's user is
 )
 
+// runnerOptions are what the operator gives to every runner.
+type runnerOptions struct {
+	image            string          // of the runners: the operator's own
+	tracingVariables []corev1.EnvVar // are added to those of runners
+	traced           bool            // runs have spans, below which runners put theirs
+}
+
 // jobSpec is the Job that a run needs next.
 type jobSpec struct {
 	attempt   int32
@@ -87,16 +94,16 @@ func inputsOf(planMap *corev1.ConfigMap) string {
 
 // agentChanged returns an error if the ConfigMap's agent is neither the spec's nor the one that the
 // Job was created for, which an earlier version may have written differently.
-func agentChanged(s snapshot) error {
-	agent, err := evaluation.AgentJSON(s.run.Spec.Agent)
+func agentChanged(run *v1alpha1.EvaluationRun, planMap *corev1.ConfigMap, job *batchv1.Job) error {
+	agent, err := evaluation.AgentJSON(run.Spec.Agent)
 	if err != nil {
 		return err
 	}
-	if s.planMap.Data[agentKey] == string(agent) {
+	if planMap.Data[agentKey] == string(agent) {
 		return nil
 	}
-	if s.job != nil && slices.ContainsFunc(s.job.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == runnerContainer && slices.Contains(c.Args, inputsFlag+inputsOf(s.planMap))
+	if job != nil && slices.ContainsFunc(job.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == runnerContainer && slices.Contains(c.Args, inputsFlag+inputsOf(planMap))
 	}) {
 		return nil
 	}
@@ -108,16 +115,16 @@ func objectMeta(run *v1alpha1.EvaluationRun, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)}
 }
 
-// runnerJob plays some shards of a plan: one index for each.
-func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
-	run := s.run
+// runnerJob plays some shards of a plan: one index for each. The pool is nil if there is none.
+func runnerJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, o runnerOptions,
+	spec jobSpec) *batchv1.Job {
 	shards := int32(spec.shards.Len()) //nolint:gosec // at most as many as the pool has scenarios
 	annotations := map[string]string{annotationShards: spec.shards.String(),
 		annotationAttempt: strconv.Itoa(int(spec.attempt))}
 	template := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: runLabels(run), Annotations: maps.Clone(annotations),
 			Finalizers: []string{summaryFinalizer}},
-		Spec: runnerPod(s, spec),
+		Spec: runnerPod(run, poolToken(run, env), o, spec),
 	}
 	annotations[annotationQueue] = run.Labels[labelQueue]
 	return &batchv1.Job{
@@ -161,19 +168,20 @@ func podFailurePolicy() *batchv1.PodFailurePolicy {
 }
 
 // runnerPod is completed by pods.Finish.
-func runnerPod(s snapshot, job jobSpec) corev1.PodSpec {
+func runnerPod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o runnerOptions,
+	job jobSpec) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
 		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
-				Name: planName(s.run)}},
+				Name: planName(run)}},
 		}}},
 		Containers: []corev1.Container{{
 			Name:                   runnerContainer,
-			Image:                  s.options.Image,
+			Image:                  o.image,
 			Command:                []string{"/runner"},
-			Args:                   runnerArgs(s.run, job),
-			Env:                    append(runnerEnv(s), tracingEnv(s)...),
+			Args:                   runnerArgs(run, job),
+			Env:                    append(runnerEnv(run, token), tracingEnv(run, o)...),
 			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
 			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
@@ -181,10 +189,10 @@ func runnerPod(s snapshot, job jobSpec) corev1.PodSpec {
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}},
 	}
-	if agent := s.run.Spec.Agent.Container; agent != nil {
+	if agent := run.Spec.Agent.Container; agent != nil {
 		spec.InitContainers = []corev1.Container{agentSidecar(agent)}
 	}
-	storeResults(&spec, s.run.Spec.Results)
+	storeResults(&spec, run.Spec.Results)
 	return spec
 }
 
@@ -276,7 +284,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, job jobSpec) []string {
 }
 
 // runnerEnv refers to the Secrets that runners read. The agent's container gets none of them.
-func runnerEnv(s snapshot) []corev1.EnvVar {
+func runnerEnv(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name string, ref *v1alpha1.SecretKeyReference) {
 		if ref != nil {
@@ -286,15 +294,15 @@ func runnerEnv(s snapshot) []corev1.EnvVar {
 				}}})
 		}
 	}
-	agent := s.run.Spec.Agent
+	agent := run.Spec.Agent
 	if agent.OpenAI != nil {
 		add(envvars.AgentKey, agent.OpenAI.APIKeySecretRef)
 	}
 	if agent.HTTP != nil {
 		add(envvars.AgentKey, agent.HTTP.TokenSecretRef)
 	}
-	add(envvars.PoolToken, poolToken(s))
-	add(envvars.RunCredential, &v1alpha1.SecretKeyReference{Name: credentialName(s.run), Key: credentialKey})
+	add(envvars.PoolToken, token)
+	add(envvars.RunCredential, &v1alpha1.SecretKeyReference{Name: credentialName(run), Key: credentialKey})
 	return env
 }
 
@@ -342,19 +350,25 @@ func credentialName(run *v1alpha1.EvaluationRun) string {
 	return run.Name + "-credential-" + hex.EncodeToString(sum[:4])
 }
 
-// createCredential creates the Secret of the credential with which the run's runners, and nobody
-// else, open ledgers on the pool's servers. One that exists is left as it is: the operator made it
-// for an earlier Job of the run, or somebody else did, whose runners are refused.
+// credentialSecret contains the credential with which the run's runners, and nobody else, open
+// ledgers on the pool's servers.
+func credentialSecret(run *v1alpha1.EvaluationRun, credential string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: objectMeta(run, credentialName(run)),
+		Immutable:  new(true),
+		Data:       map[string][]byte{credentialKey: []byte(credential)},
+	}
+}
+
+// createCredential creates the Secret of the run's credential. One that exists is left as it is:
+// the operator made it for an earlier Job of the run, or somebody else did, whose runners are
+// refused.
 func (r *Reconciler) createCredential(ctx context.Context, s snapshot) error {
-	secrets, err := r.keys.Secrets(ctx, evaluation.PoolOf(s.run), s.publicKey())
+	secrets, err := r.reader.keys.Secrets(ctx, evaluation.PoolOf(s.run), s.publicKey())
 	if err != nil {
 		return err
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: objectMeta(s.run, credentialName(s.run)),
-		Immutable:  new(true),
-		Data:       map[string][]byte{credentialKey: []byte(secrets.RunCredential(string(s.run.UID)))},
-	}
+	secret := credentialSecret(s.run, secrets.RunCredential(string(s.run.UID)))
 	if err := r.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
 			Namespace: secret.Namespace, Name: secret.Name}, err)

@@ -6,44 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 )
-
-func secretKey(name string) *v1alpha1.SecretKeyReference {
-	return &v1alpha1.SecretKeyReference{Name: name, Key: "key"}
-}
-
-// agents returns one agent of each type, with every field of its spec.
-func agents() map[string]v1alpha1.Agent {
-	return map[string]v1alpha1.Agent{
-		"Heuristic": {Type: v1alpha1.BuiltinAgent,
-			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
-		"gpt-x": {Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
-			BaseURL: "https://models.example/v1", Model: "gpt-x", APIKeySecretRef: secretKey("models"),
-			Mode: v1alpha1.JSONMode, Temperature: v1alpha1.Number{Text: "0.7"}, MaxTokens: new(int32(512)),
-			RequestsPerMinute: new(int32(60)), TimeoutSeconds: 30, SystemPrompt: strings.Repeat("ü$(HOME)\x01", 3600),
-			ExtraBody: &apiextensionsv1.JSON{Raw: []byte(`{"top_k":1}`)},
-		}},
-		"agent.example:8443": {Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{
-			URL: "https://agent.example:8443/act", TokenSecretRef: secretKey("agent"), TimeoutSeconds: 30}},
-		"registry.example/agent:1": {Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{
-			Image: "registry.example/agent:1", Command: []string{"/agent"}, Args: []string{"--fast"},
-			Env: []corev1.EnvVar{{Name: "MODEL", Value: "x"}},
-			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "agent"}}}},
-			VolumeMounts:        []v1alpha1.PodVolumeMount{{Name: "plan", MountPath: "/weights"}},
-			StartTimeoutSeconds: 3600,
-			Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
-				corev1.ResourceMemory: resource.MustParse("1Gi")}}, Port: 9000, Path: "/act", TimeoutSeconds: 30,
-		}},
-	}
-}
 
 // Both names of the policy that does nothing are played.
 func TestNoopIsPlayed(t *testing.T) {
@@ -94,15 +62,19 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 	for name, want := range map[string]string{"Heuristic": "", "gpt-x": "models", "agent.example:8443": "agent",
 		"registry.example/agent:1": ""} {
 		t.Run(name, func(t *testing.T) {
-			s := snap()
-			s.run.Spec.Agent = agents()[name]
-			s.env.Spec.Access.TokenSecretRef = secretKey("pool-tokens")
+			run, env := newTestRun(), pool()
+			run.Spec.Agent = agents()[name]
+			env.Spec.Access.TokenSecretRef = secretKey("pool-tokens")
 			got := map[string]string{}
-			for _, v := range runnerEnv(s) {
+			job := runnerJob(run, env, runnerOptions{}, jobSpec{attempt: 1, shards: allShards()})
+			for _, v := range job.Spec.Template.Spec.Containers[0].Env {
+				if v.ValueFrom == nil || v.ValueFrom.SecretKeyRef == nil {
+					continue
+				}
 				got[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
 			}
 			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key",
-				envvars.RunCredential: credentialName(s.run) + "/" + credentialKey}
+				envvars.RunCredential: credentialName(run) + "/" + credentialKey}
 			if want != "" {
 				wanted[envvars.AgentKey] = want + "/key"
 			}
@@ -114,9 +86,9 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 }
 
 func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
-	s := snap()
-	s.run.Spec.Agent = agents()["registry.example/agent:1"]
-	pod := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
+	run := newTestRun()
+	run.Spec.Agent = agents()["registry.example/agent:1"]
+	pod := runnerJob(run, pool(), runnerOptions{}, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
 	if len(pod.InitContainers) != 1 {
 		t.Fatalf("%d init containers, want the agent", len(pod.InitContainers))
 	}
@@ -140,22 +112,22 @@ func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 }
 
 func TestResultsReachTheStore(t *testing.T) {
-	s := snap()
-	s.run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
+	run := newTestRun()
+	run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
 		Name: "aws"}}
-	runner := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec.Containers[0]
+	runner := runnerJob(run, pool(), runnerOptions{}, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec.Containers[0]
 	if len(runner.EnvFrom) != 1 || runner.EnvFrom[0].SecretRef.Name != "aws" {
 		t.Errorf("variables from %+v", runner.EnvFrom)
 	}
-	s.run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
-	pod := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
+	run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
+	pod := runnerJob(run, pool(), runnerOptions{}, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
 	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
-		pod.Containers[0].VolumeMounts[1].MountPath != resultsFolder || *pod.SecurityContext.FSGroup != volumeGroup {
+		pod.Containers[0].VolumeMounts[1].MountPath != "/results" || *pod.SecurityContext.FSGroup != 65532 {
 		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
 			pod.SecurityContext)
 	}
-	s.run.Spec.Results.PersistentVolumeClaim.FSGroup = v1alpha1.UnsetVolumeGroup
-	pod = runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
+	run.Spec.Results.PersistentVolumeClaim.FSGroup = v1alpha1.UnsetVolumeGroup
+	pod = runnerJob(run, pool(), runnerOptions{}, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
 	if c := pod.SecurityContext; c != nil && c.FSGroup != nil {
 		t.Errorf("the volume's group is %d", *c.FSGroup)
 	}

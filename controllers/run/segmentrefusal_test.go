@@ -17,7 +17,7 @@ import (
 func TestAddressOfAnotherPod(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	swap := func() {
-		addresses := w.r.pools.(rolloutPool)
+		addresses := w.r.reader.pools.(rolloutPool)
 		addresses["10.0.0.1"], addresses["10.0.0.2"] = addresses["10.0.0.2"], addresses["10.0.0.1"]
 	}
 	b.end(t, score.Scored, "B01", 1_000_000)

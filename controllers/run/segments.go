@@ -33,10 +33,11 @@ const (
 	// collectPatience is how long a run that reached activeDeadlineSeconds waits for servers that
 	// don't reply.
 	collectPatience = 15 * time.Second
-	// mostActive bounds the active episodes that are accepted from one server. It is the maximum of
-	// spec.sessions.perPod.
-	mostActive = 100_000
 )
+
+// mostActive bounds the active episodes that are accepted from one server. It is the maximum of
+// spec.sessions.perPod.
+const mostActive = 100_000
 
 // serverSource takes episodes from the segments of the pool's servers: trainers play them.
 type serverSource struct{}
@@ -49,8 +50,8 @@ func (serverSource) traits() traits {
 	}
 }
 
-// read reads the servers' segments and, until the run has ended, its table.
-func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
+// readCollection reads the servers' segments and, until the run has ended, its table.
+func (r *Reader) readCollection(ctx context.Context, s *snapshot) error {
 	if s.closing || evaluation.Ended(s.run.Status.Conditions) {
 		return r.readLate(ctx, s)
 	}
@@ -60,8 +61,7 @@ func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error 
 	if err := r.readSegments(ctx, s); err != nil {
 		return err
 	}
-	s.collected = collect(*s)
-	completes := s.collected.err == nil && (s.collected.reachesGoal() || deadlineOver(*s))
+	completes := goal(s.run) > 0 && mostCollected(s.run, s.segments) >= goal(s.run) || deadlineOver(s.run, s.job, s.now)
 	return r.readScores(ctx, s, completes)
 }
 
@@ -114,7 +114,8 @@ func trainersRefused(_ *decision, s snapshot) evaluation.Outcome {
 
 // foldSegments adds the new segments to the figures.
 func foldSegments(d *decision, s snapshot) evaluation.Outcome {
-	c := s.collected
+	d.collected = collect(s.run, s.segments, s.gone)
+	c := d.collected
 	if c.err != nil {
 		return changedByHand(c.err)
 	}
@@ -139,7 +140,7 @@ func foldSegments(d *decision, s snapshot) evaluation.Outcome {
 
 // goalReached completes a run that has as many episodes as its spec asks for.
 func goalReached(d *decision, s snapshot) evaluation.Outcome {
-	if !s.collected.reachesGoal() {
+	if !d.collected.reachesGoal() {
 		return evaluation.Outcome{}
 	}
 	return completeCollection(d, s, v1alpha1.ReasonCompleted, "All requested episodes are collected")
@@ -147,11 +148,11 @@ func goalReached(d *decision, s snapshot) evaluation.Outcome {
 
 // graderChanged fails a run whose pool, or a server of it, grades differently from when it began.
 // The pool's status may show the change later than its servers.
-func graderChanged(_ *decision, s snapshot) evaluation.Outcome {
+func graderChanged(d *decision, s snapshot) evaluation.Outcome {
 	if o := environmentChange(s, s.run.Status.Rollouts.LedgerKey); o.Ended() {
 		return o
 	}
-	for _, r := range s.collected.refused {
+	for _, r := range d.collected.refused {
 		if r.reason == refusedGrader {
 			return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("Server %s of pool %s grades differently "+
 				"from the pool when the run began: %v. Scores of different graders are never mixed. Create the run "+
@@ -163,8 +164,8 @@ func graderChanged(_ *decision, s snapshot) evaluation.Outcome {
 
 // collectionDeadline ends a run with the episodes that it has. It waits for silent servers a while.
 func collectionDeadline(d *decision, s snapshot) evaluation.Outcome {
-	c := s.collected
-	over, left := deadlineOf(s)
+	c := d.collected
+	over, left := deadlineOf(s.run, s.job, s.now)
 	switch {
 	case over.IsZero():
 		return evaluation.Outcome{}
@@ -186,7 +187,7 @@ func collectionDeadline(d *decision, s snapshot) evaluation.Outcome {
 
 // end turns the collected sums into those of a run with one shard, which other runs compare with.
 func (serverSource) end(d *decision, s snapshot) {
-	if s.collected == nil || s.collected.err != nil {
+	if d.collected == nil || d.collected.err != nil {
 		return
 	}
 	progressed := d.status.Progress
@@ -232,19 +233,33 @@ type collected struct {
 }
 
 // collect adds the servers' segments to the sums of the status.
-func collect(s snapshot) *collected {
-	sums, key, err := collectedBefore(s.run)
+// The numbers of servers that are gone are forgotten.
+func collect(run *v1alpha1.EvaluationRun, replies []segmentReply, gone []string) *collected {
+	sums, key, err := collectedBefore(run)
 	if err != nil {
 		return &collected{err: err}
 	}
-	c := &collected{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
-	for _, reply := range s.segments {
+	c := &collected{run: run, key: key, sums: sums, servers: slices.Clone(run.Status.Rollouts.Servers)}
+	for _, reply := range replies {
 		c.count(reply)
 	}
 	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool {
-		return slices.Contains(s.gone, server.Pod)
+		return slices.Contains(gone, server.Pod)
 	})
 	return c
+}
+
+// mostCollected is an upper bound of the episodes that collect finds: it verifies nothing.
+func mostCollected(run *v1alpha1.EvaluationRun, replies []segmentReply) int64 {
+	before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
+	most := before.Scored + before.Failed + before.Errored
+	for _, reply := range replies {
+		var ledger score.Ledger
+		if reply.err == nil && reply.segment.Ledger != nil && ledger.UnmarshalBinary(reply.segment.Ledger.Payload) == nil {
+			most += max(0, ledger.Opened)
+		}
+	}
+	return most
 }
 
 // reachesGoal reports whether as many episodes are collected as the run asks for.
@@ -330,11 +345,17 @@ func encodeLedger(sums *score.Ledger) (string, error) {
 	return base64.StdEncoding.EncodeToString(data), err
 }
 
-// writeCollected writes the figures of the sums.
-func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
+// totalOf are the sums of collected episodes as those of a run.
+func totalOf(sums *score.Ledger) score.Accumulator {
 	total := score.Accumulator{}
 	total.Fold(sums)
 	total.Errored = sums.Opened - sums.Scored - sums.Failed
+	return total
+}
+
+// writeCollected writes the figures of the sums.
+func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
+	total := totalOf(sums)
 	d.folding.sums = total
 	if d.status.Episodes == nil {
 		d.status.Episodes = &v1alpha1.RunEpisodes{}
@@ -382,7 +403,7 @@ func refusedSegment(r refusal) string {
 
 // completeCollection completes a run with its figures, or fails it if too many episodes errored.
 func completeCollection(d *decision, s snapshot, reason, why string) evaluation.Outcome {
-	sums := s.collected.sums
+	sums := d.collected.sums
 	p, _ := evaluation.Verdict(s.run, d.status, evaluation.Counted{Episodes: sums.Opened, Complete: true,
 		Reason: reason, Why: why, Advice: "See the servers' logs for the causes, then create the run again."})
 	if p.State == evaluation.Failed {
@@ -404,11 +425,11 @@ func completeCollection(d *decision, s snapshot, reason, why string) evaluation.
 // once if a draining server waits for its segment to be acknowledged.
 func collecting(d *decision, s snapshot) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
-	c := ptr.Deref(s.collected, collected{})
+	c := ptr.Deref(d.collected, collected{})
 	if c.awaited {
 		d.wake(acknowledgeDelay)
 	}
-	if suspended(s.run) {
+	if isSuspended(s.run) {
 		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false to continue.")
 	}
 	if c.silent > 0 && c.silent == len(s.segments) {

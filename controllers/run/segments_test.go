@@ -37,7 +37,7 @@ func TestCollectionBegins(t *testing.T) {
 // Trainers have no run's credential, so their run fails instead of waiting for episodes.
 func TestTrainersOfAPoolForRunsOnly(t *testing.T) {
 	s := snap()
-	s.run.Spec.Agent, s.source = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, serverSource{}
+	s.run.Spec.Agent = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}
 	s.env.Spec.Access.Play = v1alpha1.RunsOnlyPlay
 	d := decide(s)
 	c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionFailed)
@@ -167,7 +167,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
 	a := newEnvServer("support-a")
 	a.tag = "default/baseline"
-	w.r.pools = rolloutPool{"10.0.0.1": a}
+	w.r.reader.pools = rolloutPool{"10.0.0.1": a}
 	w.mustPass()
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
@@ -220,7 +220,7 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	}
 	evaluation.WriteFigures(&base.Status, sums, score.IndexSet{})
 	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace,
-		OwnerReferences: owners(base)}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
+		OwnerReferences: objectMeta(base, "").OwnerReferences}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.end(t, score.Scored, "S01", 500_000)
 	w.mustPass()

@@ -42,15 +42,15 @@ type segmentReply struct {
 // readSegments requests the run's next segments from the pool's servers, full and draining ones and
 // those of a pool that is being deleted included. The request acknowledges the segments that the
 // status contains. Segments of a suspended run are requested only at its end.
-func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
-	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) && !deadlineOver(*s) {
+func (r *Reader) readSegments(ctx context.Context, s *snapshot) error {
+	if s.run.Status.Rollouts == nil || s.revoked || isSuspended(s.run) && !deadlineOver(s.run, s.job, s.now) {
 		return nil
 	}
 	sums, _, err := collectedBefore(s.run)
 	if err != nil {
 		return nil //nolint:nilerr // the decision reports it
 	}
-	list, err := objects.Servers(ctx, r.client, evaluation.PoolOf(s.run))
+	list, err := objects.Servers(ctx, r.cache, evaluation.PoolOf(s.run))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 		return nil
 	}
 	if evaluation.Ended(run.Status.Conditions) {
-		r.notifyDone(ctx, s)
+		r.reader.notifyDone(ctx, s)
 	}
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,
 		errors.New("the run has changed since it was read"))
@@ -123,7 +123,7 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 
 // notifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
 // it. A server that isn't reached stops waiting within a minute.
-func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
+func (r *Reader) notifyDone(ctx context.Context, s snapshot) {
 	if len(s.segments) == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ var errOtherPod = errors.New("its address is answered by pod")
 // request sends a request to each server: first to those that are being deleted, which may not
 // exist at the next pass, and to the others in random order, so that slow ones don't always keep
 // the same servers from their turn.
-func (r *Reconciler) request(ctx context.Context, servers []segmentReply, token string,
+func (r *Reader) request(ctx context.Context, servers []segmentReply, token string,
 	request func(pod string) score.CollectRequest) {
 	var deleted, others []int
 	random := rand.New(rand.NewPCG(uint64(r.clock.Now().UnixNano()), 0)) //nolint:gosec // no secret
@@ -166,7 +166,7 @@ func (r *Reconciler) request(ctx context.Context, servers []segmentReply, token 
 // findGone finds the servers whose segment numbers can be forgotten, because no server can send
 // their segments again. A pod that the cache doesn't list is read past it: the cache may be older
 // than the pass that wrote the number.
-func (r *Reconciler) findGone(ctx context.Context, s *snapshot, alive map[string]bool) error {
+func (r *Reader) findGone(ctx context.Context, s *snapshot, alive map[string]bool) error {
 	lookups := 0
 	for _, server := range s.run.Status.Rollouts.Servers {
 		lives, listed := alive[server.Pod]

@@ -89,7 +89,7 @@ func TestSilentPoolIsPolledLess(t *testing.T) {
 
 // unreachablePool has servers whose packets are dropped, except for one.
 type unreachablePool struct {
-	rolloutPool
+	fakePool
 	reachable *corev1.Pod
 	asked     *atomic.Int64
 }
@@ -124,7 +124,7 @@ func TestSilentServersDoNotBlockOthers(t *testing.T) {
 					last.pod.DeletionTimestamp = new(metav1.Now())
 				}
 				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
-				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
+				r := &Reader{pools: pool, clock: clock.RealClock{}}
 				began := time.Now()
 				r.request(t.Context(), servers, "", func(string) score.CollectRequest { return score.CollectRequest{} })
 				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
@@ -190,8 +190,8 @@ func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object clie
 // While trainers play, every read is from the cache, including data for the end of the run.
 func TestCollectingReadsTheCache(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(8))
-	direct := &directReads{Reader: w.r.direct}
-	w.r.direct = direct
+	direct := &directReads{Reader: w.r.reader.direct}
+	w.r.direct, w.r.reader.direct = direct, direct
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status.Progress; got != "1/8" || direct.count > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -23,29 +24,28 @@ func runnerSucceeded(pod *corev1.Pod) bool {
 	return runner != nil && runner.State.Terminated != nil && runner.State.Terminated.ExitCode == 0
 }
 
-// outlived are the pods that still run sidecarPatience after their runner has succeeded.
-func outlived(d *decision, s snapshot) []corev1.Pod {
-	var kept []corev1.Pod
-	for i := range s.succeeded {
-		pod := &s.succeeded[i]
-		left := sidecarPatience - s.now.Sub(finishedAt(pod))
+// outlived are the pods, of those whose runner has succeeded, that still run sidecarPatience after
+// it. The time is that until the next pod may be one of them, 0 if none can.
+func outlived(succeeded []corev1.Pod, now time.Time) (kept []corev1.Pod, next time.Duration) {
+	for i := range succeeded {
+		pod := &succeeded[i]
+		left := sidecarPatience - now.Sub(finishedAt(pod))
 		switch {
 		case pod.Status.Phase != corev1.PodRunning || !pod.DeletionTimestamp.IsZero():
-		case left > 0:
-			d.wake(left)
-		default:
+		case left <= 0:
 			kept = append(kept, *pod)
+		case next == 0 || left < next:
+			next = left
 		}
 	}
-	return kept
+	return kept, next
 }
 
 // blockedBySidecars reports whether pods that sidecars keep use up the Job's parallelism, so that
 // it creates no more. Their runners have ended, so nothing that is being played is lost with the
 // Job.
-func blockedBySidecars(d *decision, s snapshot) bool {
-	kept := outlived(d, s)
-	return len(kept) > 0 && len(kept) >= int(ptr.Deref(s.job.Spec.Parallelism, 1))
+func blockedBySidecars(job *batchv1.Job, kept []corev1.Pod) bool {
+	return len(kept) > 0 && len(kept) >= int(ptr.Deref(job.Spec.Parallelism, 1))
 }
 
 // sidecarMessage names the container that keeps the pod running.

@@ -13,8 +13,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,15 +25,21 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
+	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // requestBudget bounds all requests of a pass, which must end even if a network policy drops every
 // packet.
 const requestBudget = 10 * time.Second
+
+// concurrentPolls is the number of runs that are polled at a time. Each sends at most requestWidth
+// requests at a time.
+const concurrentPolls = 16
 
 // poolReader reads the report and the segments of the server at a pod's address.
 type poolReader interface {
@@ -47,9 +56,8 @@ type snapshot struct {
 	job     *batchv1.Job                 // nil unless the run has created it
 	taken   []string                     // objects of others with names that the run needs
 	closing bool                         // the namespace is being deleted
-	options Options
+	version string                       // of the operator
 	now     time.Time
-	source  source // the way in which the run's episodes arrive
 
 	// Pods are ordered by name. failed and succeeded list them with the finalizer or without.
 	pods      []corev1.Pod // of this run that carry the finalizer
@@ -65,7 +73,6 @@ type snapshot struct {
 	live           *liveFigures            // the servers' counts of the run's episodes, nil while not polled
 	token          string                  // of the servers' operations port, read with the segments
 	segments       []segmentReply          // the servers' replies to a run that collects, ordered by pod
-	collected      *collected              // their result, nil while the run collects nothing
 	gone           []string                // pods of status.rollouts.servers that no longer exist
 
 	pools     []v1alpha1.CustomerSupportEnv // of the run's namespace, read only until the run begins
@@ -82,14 +89,86 @@ type snapshot struct {
 // offer requires that the report was read.
 func (s snapshot) offer() evaluation.Offer {
 	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, ImageDigests: s.imageDigests,
-		Version: s.options.Version, LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report, Limits: s.env.Spec.Runs}
+		Version: s.version, LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report, Limits: s.env.Spec.Runs}
+}
+
+// Reader reads what a pass needs. It has no client that writes.
+type Reader struct {
+	cache    client.Reader
+	metadata client.Reader // of ConfigMaps: the cache
+	direct   client.Reader // past the cache, where a stale answer could lose a summary
+	pools    poolReader
+	polls    *polling.Poller[polled]
+	keys     keys.Source
+	live     *livePoller
+	contents *contents
+	clock    clock.PassiveClock
+	version  string // of the operator, for a run's provenance
+}
+
+// newReader returns a reader of the manager's cluster.
+func newReader(mgr ctrl.Manager, version string) *Reader {
+	reader := stats.NewReader()
+	polls := polling.New[polled](concurrentPolls)
+	return &Reader{
+		cache:    mgr.GetClient(),
+		metadata: mgr.GetCache(),
+		direct:   mgr.GetAPIReader(),
+		pools:    reader,
+		keys:     objects.Keys(mgr.GetAPIReader()),
+		polls:    polls,
+		live:     newLivePoller(reader, polls.Do),
+		contents: newContents(),
+		clock:    clock.RealClock{},
+		version:  version,
+	}
+}
+
+// poolState is what a run finds of its pool.
+type poolState int
+
+// The states in the order in which they are looked for.
+const (
+	poolForbidden    poolState = iota + 1 // no pool of another namespace admits the run
+	poolMissing                           // there is no pool in the run's namespace
+	poolNeedsToken                        // the runners can't read the pool's token
+	poolNew                               // it has no status
+	poolNotAvailable                      // it accepts no sessions
+	poolUnreachable                       // its report can't be read
+	poolWithoutKey                        // it has not reported its scenarios and ledger key
+	poolReady
+)
+
+// poolState doesn't tell a missing pool from one that doesn't admit the run's namespace.
+func (s snapshot) poolState() poolState {
+	switch {
+	case s.env == nil && evaluation.PoolOf(s.run).Namespace != s.run.Namespace:
+		return poolForbidden
+	case s.env == nil:
+		return poolMissing
+	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s.run, s.env) == nil && !isExternal(s.run):
+		return poolNeedsToken
+	}
+	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
+	switch {
+	case available == nil:
+		return poolNew
+	case available.Status != metav1.ConditionTrue:
+		return poolNotAvailable
+	case s.reportErr != nil:
+		return poolUnreachable
+	}
+	if _, err := score.ParsePublicKey(s.env.Status.LedgerPublicKey); err != nil || s.env.Status.ScenarioDigest == "" {
+		return poolWithoutKey
+	}
+	return poolReady
 }
 
 // takeSnapshot reads everything that a pass needs.
-func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName) (snapshot, error) {
-	s := snapshot{now: r.clock.Now(), options: r.options}
+func (r *Reader) takeSnapshot(ctx context.Context, key types.NamespacedName) (snapshot, error) {
+	s := snapshot{now: r.clock.Now(), version: r.version}
 	run := &v1alpha1.EvaluationRun{}
-	err := r.client.Get(ctx, key, run)
+	err := r.cache.Get(ctx, key, run)
 	if client.IgnoreNotFound(err) != nil {
 		return s, fmt.Errorf("reading the run: %w", err)
 	}
@@ -108,15 +187,22 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	if err := r.readNeighbours(ctx, &s); err != nil {
 		return s, err
 	}
-	s.source = sourceOf(run)
-	return s, s.source.read(ctx, r, &s)
+	if isExternal(run) {
+		return s, r.readCollection(ctx, &s)
+	}
+	return s, r.readJob(ctx, &s)
+}
+
+// isExternal reports whether trainers play the run.
+func isExternal(run *v1alpha1.EvaluationRun) bool {
+	return run.Spec.Agent.Type == v1alpha1.ExternalAgent
 }
 
 // readPods reads the pods with the run's name, this run's and those of others of its name.
-func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *snapshot) error {
+func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *snapshot) error {
 	var list corev1.PodList
 	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: key.Name}
-	if err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), labels); err != nil {
+	if err := r.cache.List(ctx, &list, client.InNamespace(key.Namespace), labels); err != nil {
 		return fmt.Errorf("listing the run's pods: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
@@ -147,7 +233,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 }
 
 // readNamespace finds out whether the namespace is being deleted.
-func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot) error {
+func (r *Reader) readNamespace(ctx context.Context, name string, s *snapshot) error {
 	namespace := &corev1.Namespace{}
 	err := r.direct.Get(ctx, types.NamespacedName{Name: name}, namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -158,9 +244,9 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 }
 
 // readPool reads the pool if it admits the run.
-func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
+func (r *Reader) readPool(ctx context.Context, s *snapshot) error {
 	env := &v1alpha1.CustomerSupportEnv{}
-	err := r.client.Get(ctx, evaluation.PoolOf(s.run), env)
+	err := r.cache.Get(ctx, evaluation.PoolOf(s.run), env)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -181,12 +267,12 @@ func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 }
 
 // readNeighbours reads the pools whose Secrets the run's pods could read.
-func (r *Reconciler) readNeighbours(ctx context.Context, s *snapshot) error {
+func (r *Reader) readNeighbours(ctx context.Context, s *snapshot) error {
 	if s.run.Status.Provenance != nil || evaluation.Ended(s.run.Status.Conditions) {
 		return nil
 	}
 	list := &v1alpha1.CustomerSupportEnvList{}
-	if err := r.client.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
+	if err := r.cache.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
 		return fmt.Errorf("listing the pools of namespace %s: %w", s.run.Namespace, err)
 	}
 	s.pools = list.Items
@@ -195,7 +281,7 @@ func (r *Reconciler) readNeighbours(ctx context.Context, s *snapshot) error {
 
 // admits reports whether a pool admits runs of a namespace. An invalid selector, which the pool's
 // status reports, admits no other namespace.
-func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
+func (r *Reader) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if env.Spec.Access.AllowedNamespaces.From == v1alpha1.SelectedNamespaces {
@@ -214,16 +300,16 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 // readOwn reads one of the run's own objects and reports whether it exists. Until the run has
 // ended, objects that the cache doesn't have are read past it: they may have just been created, or
 // may belong to another owner, whose objects the cache doesn't contain.
-func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
+func (r *Reader) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	var err error
 	if configMap, ok := object.(*corev1.ConfigMap); ok {
 		err = r.readConfigMap(ctx, key, configMap)
 	} else {
-		err = r.client.Get(ctx, key, object)
+		err = r.cache.Get(ctx, key, object)
 	}
 	if apierrors.IsNotFound(err) && !evaluation.Ended(s.run.Status.Conditions) &&
-		environmentCondition(*s).Status == metav1.ConditionTrue {
+		s.poolState() == poolReady {
 		err = r.direct.Get(ctx, key, object)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -248,7 +334,7 @@ type polled struct {
 }
 
 // poll polls servers in the background. Its answer belongs to one version of what it is for.
-func (r *Reconciler) poll(ctx context.Context, s *snapshot, version string,
+func (r *Reader) poll(ctx context.Context, s *snapshot, version string,
 	requests func(context.Context) polled) (polled, error) {
 	q := polling.Question{Object: client.ObjectKeyFromObject(s.run), Version: version, Pool: evaluation.PoolOf(s.run)}
 	answer, known := r.polls.Ask(ctx, q, requests)
@@ -260,8 +346,8 @@ func (r *Reconciler) poll(ctx context.Context, s *snapshot, version string,
 
 // readReport reads the report of an available pool from the first ready server whose report matches
 // the pool's status, which not all do during a rolling update.
-func (r *Reconciler) readReport(ctx context.Context, s *snapshot) error {
-	if environmentCondition(*s).Status != metav1.ConditionTrue {
+func (r *Reader) readReport(ctx context.Context, s *snapshot) error {
+	if s.poolState() != poolReady {
 		return nil
 	}
 	// The report must be of the grader that this version of the pool's status describes.
@@ -275,9 +361,9 @@ func (r *Reconciler) readReport(ctx context.Context, s *snapshot) error {
 }
 
 // fetchReport returns a server's report, and the digests of the image that the ready servers run.
-func (r *Reconciler) fetchReport(ctx context.Context,
+func (r *Reader) fetchReport(ctx context.Context,
 	env *v1alpha1.CustomerSupportEnv) (*score.Report, []string, error) {
-	servers, err := objects.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
+	servers, err := objects.Servers(ctx, r.cache, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -322,8 +408,6 @@ func sameGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {
 // source is the way in which a run's episodes arrive: in the summaries of a Job's runners, or in
 // segments of the pool's servers. A pass chooses it once.
 type source interface {
-	// read reads what is new, and what only this source needs.
-	read(ctx context.Context, r *Reconciler, s *snapshot) error
 	// begin writes to the status what the run begins with.
 	begin(d *decision, s snapshot) evaluation.Outcome
 	// advance counts what is new, checks whether the run has ended, and has the rest played.
@@ -336,13 +420,11 @@ type source interface {
 
 // traits are the properties of a source that messages and conditions depend on.
 type traits struct {
-	// runners need the pool's token.
-	runners            bool
 	suspended, resumed string
 }
 
 func sourceOf(run *v1alpha1.EvaluationRun) source {
-	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+	if isExternal(run) {
 		return serverSource{}
 	}
 	return jobSource{}

@@ -105,7 +105,7 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 	case is && !was:
 		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
 	case was && !is:
-		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, s.source.traits().resumed)
+		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, sourceOf(s.run).traits().resumed)
 	}
 	last := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
 	if kind := delays[p.Reason]; kind != "" && (last == nil || last.Reason != p.Reason) && !p.Ended() {
@@ -114,9 +114,9 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 }
 
 func suspendedCondition(s snapshot) metav1.Condition {
-	if suspended(s.run) {
+	if isSuspended(s.run) {
 		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			s.source.traits().suspended)
+			sourceOf(s.run).traits().suspended)
 	}
 	return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
 		"spec.suspend is not set.")
@@ -131,37 +131,35 @@ func environmentCondition(s snapshot) metav1.Condition {
 	}
 	key := evaluation.PoolOf(s.run)
 	name := key.Name
-	switch {
-	case s.env == nil && key.Namespace != s.run.Namespace:
+	switch s.poolState() {
+	case poolForbidden:
 		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
 			"namespace %s. Correct spec.environmentRef, or ask the pool's owner to admit the namespace in "+
 			"access.allowedNamespaces.", name, key.Namespace, s.run.Namespace)
-	case s.env == nil:
+	case poolMissing:
 		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
 			"to continue.", name, key.Namespace)
-	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && s.source.traits().runners:
+	case poolNeedsToken:
 		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of the run's "+
 			"namespace, for example with %s, and create the run again with spec.environmentRef.tokenSecretRef.", name,
 			pods.CreateCommand("secret", "NAME", s.run.Namespace, "token"))
-	}
-	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
-	switch {
-	case available == nil:
+	case poolNew:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
-	case available.Status != metav1.ConditionTrue:
+	case poolNotAvailable:
+		available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
 		reason := v1alpha1.ReasonEnvironmentNotAvailable
 		if available.Reason == v1alpha1.ReasonJudgeNotReady {
 			reason = v1alpha1.ReasonJudgeNotReady
 		}
 		return no(reason, "Pool %s is not available: %s", name,
 			available.Message+degradation(s))
-	case s.reportErr != nil:
+	case poolUnreachable:
 		return no(v1alpha1.ReasonEnvironmentUnreachable,
 			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.reportErr)
-	}
-	if _, err := score.ParsePublicKey(s.env.Status.LedgerPublicKey); err != nil || s.env.Status.ScenarioDigest == "" {
+	case poolWithoutKey:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
 			name)
+	case poolReady:
 	}
 	return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
 		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
@@ -185,14 +183,14 @@ func degradation(s snapshot) string {
 	return " " + c.Message
 }
 
-// poolToken refers to the pool's token, nil if the run's pods can't read one. Pods
-// can't read the Secrets of another namespace.
-func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
-	switch ref := s.run.Spec.EnvironmentRef.TokenSecretRef; {
+// poolToken refers to the pool's token, nil if the run's pods can't read one. Pods can't read the
+// Secrets of another namespace.
+func poolToken(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv) *v1alpha1.SecretKeyReference {
+	switch ref := run.Spec.EnvironmentRef.TokenSecretRef; {
 	case ref != nil:
 		return ref
-	case s.env != nil && s.env.Namespace == s.run.Namespace:
-		return s.env.Spec.Access.TokenSecretRef
+	case env != nil && env.Namespace == run.Namespace:
+		return env.Spec.Access.TokenSecretRef
 	default:
 		return nil
 	}
@@ -201,9 +199,9 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 // inProgress is the outcome of a run that has not ended.
 func inProgress(d *decision, s snapshot) evaluation.Outcome {
 	switch {
-	case suspended(s.run):
+	case isSuspended(s.run):
 		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false to continue.")
-	case heldByQueue(s):
+	case heldByQueue(s.job):
 		return running(v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
 			shardsMessage(d), s.job.Name, s.job.Labels[labelQueue]))
 	default:
@@ -242,7 +240,7 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 			}
 		}
 	}
-	if kept := outlived(d, s); len(kept) > 0 {
+	if kept := keptPods(d, s); len(kept) > 0 {
 		return going(v1alpha1.ReasonSidecarRunning, "%s", sidecarMessage(&kept[0]))
 	}
 	if reason, why := waitsFor(s); reason != "" {

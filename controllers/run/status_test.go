@@ -22,7 +22,7 @@ import (
 func TestStatusStaysSmall(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, plan := begun(t)
-	sums, done, err := counted(s)
+	sums, done, err := counted(s.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestStatusStaysSmall(t *testing.T) {
 func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s, plan := begun(t)
-	sums, _, err := counted(s)
+	sums, _, err := counted(s.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +112,13 @@ func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 }
 
 func TestRunnerJob(t *testing.T) {
-	s := snap()
-	run := s.run
+	run := newTestRun()
 	run.Labels = map[string]string{"team": "a", labelQueue: "gpus", v1alpha1.LabelRun: "another"}
 	wish := jobSpec{attempt: 2, inputs: "sha256:0"}
 	for _, shard := range []int64{1, 3, 5} {
 		wish.shards.Add(shard)
 	}
-	job := runnerJob(s, wish)
+	job := runnerJob(run, pool(), runnerOptions{image: operatorImage}, wish)
 	pod := job.Spec.Template.Spec
 	wantArgs := []string{
 		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
@@ -153,17 +152,17 @@ func TestRunnerJob(t *testing.T) {
 		}
 	}
 	if jobAttemptOf(job) != 2 {
-		t.Errorf("round %d, want 2", jobAttemptOf(job))
+		t.Errorf("job attempt %d, want 2", jobAttemptOf(job))
 	}
-	if diff := cmp.Diff(job, runnerJob(s, wish)); diff != "" {
+	if diff := cmp.Diff(job, runnerJob(run, pool(), runnerOptions{image: operatorImage}, wish)); diff != "" {
 		t.Errorf("two Jobs of one run differ: %s", diff)
 	}
 }
 
 func TestRunnerJobFollowsTheSpec(t *testing.T) {
-	s, wish := snap(), jobSpec{attempt: 1, shards: allShards()}
-	s.run.Spec.Parallelism, s.run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
-	if job := runnerJob(s, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
+	run, wish := newTestRun(), jobSpec{attempt: 1, shards: allShards()}
+	run.Spec.Parallelism, run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
+	if job := runnerJob(run, pool(), runnerOptions{image: operatorImage}, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
 		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism,
 			*job.Spec.BackoffLimitPerIndex)
 	}

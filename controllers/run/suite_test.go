@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,12 +62,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"}}
 		Expect(api.Create(ctx, space)).To(Succeed())
 		c = &cluster{client: api, namespace: space.Name}
-		c.r = &Reconciler{
-			client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
-			pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
-			options: Options{Image: "csenv:test", Version: "v1.2.3"},
-		}
+		c.r = reconcilerOf(api, api, testclock.NewFakePassiveClock(time.Now()))
 	})
 
 	It("plays a run from its plan to its score", func(ctx SpecContext) {
@@ -273,7 +267,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c = c.anew(ctx)
 			c.createPool(ctx)
 			server := newEnvServer("support-a")
-			c.r.pools = rolloutPool{"10.0.0.1": server}
+			c.r.reader.pools = rolloutPool{"10.0.0.1": server}
 			c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent,
 					External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(6))}}, nil
@@ -303,14 +297,14 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 	It("ends a collection by an edited deadline", func(ctx SpecContext) {
 		c.createPool(ctx)
 		server := newEnvServer("support-a")
-		c.r.pools = rolloutPool{"10.0.0.1": server}
+		c.r.reader.pools = rolloutPool{"10.0.0.1": server}
 		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 			run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
 		})
 		c.reconcile(ctx)
 		server.end(GinkgoTB(), score.Scored, "B01", 1_000_000)
 		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.ActiveDeadlineSeconds = new(int32(1)) })
-		c.r.clock = testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second))
+		c.r.setClock(testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second)))
 		c.reconcile(ctx)
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
 		Expect(c.run(ctx).Status.Progress).To(Equal("1"))

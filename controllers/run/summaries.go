@@ -23,16 +23,15 @@ type jobSource struct{}
 
 func (jobSource) traits() traits {
 	return traits{
-		runners: true,
 		suspended: "spec.suspend is true: runners are stopped, and shards that have not ended will be played again. " +
 			"Set it to false to continue.",
 		resumed: "The run continues with the shards that are not counted yet.",
 	}
 }
 
-// read reads the run's Job and, until the run has ended, its plan, its table and the servers'
+// readJob reads the run's Job and, until the run has ended, its plan, its table and the servers'
 // counts.
-func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
+func (r *Reader) readJob(ctx context.Context, s *snapshot) error {
 	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
 	if found, err := r.readOwn(ctx, s, s.run.Name, job); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	if err := errors.Join(r.readRefusal(ctx, s), r.readLostNodes(ctx, s)); err != nil {
 		return err
 	}
-	if _, err := storedPlan(*s); err != nil || s.run.Status.Provenance == nil {
+	if _, err := s.storedPlan(); err != nil || s.run.Status.Provenance == nil {
 		if err := r.readReport(ctx, s); err != nil {
 			return err
 		}
@@ -89,27 +88,31 @@ func (jobSource) advance(d *decision, s snapshot) evaluation.Outcome {
 
 // foldSummaries adds the summaries of the pods that have succeeded to the figures.
 func foldSummaries(d *decision, s snapshot) evaluation.Outcome {
-	sums, done, err := counted(s)
+	sums, done, err := counted(s.run)
 	if err != nil {
 		return changedByHand(err)
 	}
-	plan, err := storedPlan(s)
+	plan, err := s.storedPlan()
 	if err != nil {
 		plan, err = recoverPlan(d, s, sums.Plan)
 	}
 	if err != nil {
-		d.folding = folding{sums: sums, completed: done, planErr: err}
+		d.folding, d.planErr = folding{sums: sums, completed: done}, err
 		return evaluation.Outcome{}
 	}
 	d.folding = fold(plan, sums, done, s.pods)
-	d.folding.plan = plan
+	d.plan = plan
 	if made := d.status.Provenance; s.run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(s.succeeded, agentContainer, made.AgentImageDigests...)
 	}
 	keepScores(d, s, plan)
 	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
-	if err := keepFlawless(d, s); err != nil {
+	flawless, err := keepFlawless(s.run.Status.Shards, d.folding)
+	if err != nil {
 		return changedByHand(err)
+	}
+	if flawless != nil {
+		d.status.Shards.Flawless = flawless
 	}
 	announceFolding(d, s, done)
 	return evaluation.Outcome{}
@@ -140,7 +143,7 @@ func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	})
 	if verdict.State == evaluation.Completed {
 		d.status.Shards.Flawless = nil
-		complete(d, s, d.folding.plan)
+		complete(d, s, d.plan)
 	}
 	if over || mayPlayAgain(s.run) {
 		return verdict
@@ -159,19 +162,19 @@ func planChanged(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case s.env == nil:
 		return evaluation.Outcome{}
-	case errors.Is(d.folding.planErr, errPlanDiffers):
+	case errors.Is(d.planErr, errPlanDiffers):
 		return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("The scenarios or the ledger key of pool %s "+
 			"changed during the run. Create the run again.", s.env.Name))
-	case d.folding.planErr != nil:
+	case d.planErr != nil:
 		return environmentChange(s, s.env.Status.LedgerPublicKey)
 	default:
-		return environmentChange(s, d.folding.plan.LedgerKey)
+		return environmentChange(s, d.plan.LedgerKey)
 	}
 }
 
 // continueJob has the missing shards played.
 func continueJob(d *decision, s snapshot) evaluation.Outcome {
-	if err := d.folding.planErr; err != nil {
+	if err := d.planErr; err != nil {
 		d.wake(waitDelay)
 		return running(v1alpha1.ReasonRunning, fmt.Sprintf("The plan in ConfigMap %s is missing and can't be created "+
 			"again yet: %s.", planName(s.run), strings.TrimSuffix(err.Error(), ".")))
@@ -217,8 +220,8 @@ func announceProgress(d *decision, before, now, total int64, message string) {
 }
 
 // counted reads the sums and the counted shards from the status.
-func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
-	shards := ptr.Deref(s.run.Status.Shards, v1alpha1.Shards{})
+func counted(run *v1alpha1.EvaluationRun) (score.Accumulator, score.IndexSet, error) {
+	shards := ptr.Deref(run.Status.Shards, v1alpha1.Shards{})
 	return parseCounted(v1alpha1.CountedShards{CompletedIndexes: shards.CompletedIndexes,
 		Accumulator: shards.Accumulator})
 }
@@ -240,26 +243,27 @@ func refusedMessage(r refusal, run *v1alpha1.EvaluationRun) string {
 
 // storedPlan reads the plan in the run's ConfigMap. Any user of the namespace may write to it, so
 // the plan must have the fingerprint in the status, and the agent must be the run's.
-func storedPlan(s snapshot) (score.Plan, error) {
+func (s snapshot) storedPlan() (score.Plan, error) {
 	if s.planMap == nil {
 		return score.Plan{}, errors.New("there is no such ConfigMap")
 	}
-	sums, _, err := counted(s)
+	sums, _, err := counted(s.run)
 	if err != nil {
 		return score.Plan{}, err
 	}
 	data := []byte(s.planMap.Data[planKey])
-	if err := matches(score.FingerprintOf(data), sums.Plan); err != nil {
+	if err := matchFingerprint(score.FingerprintOf(data), sums.Plan); err != nil {
 		return score.Plan{}, err
 	}
 	plan, err := score.ParsePlan(data)
 	if err != nil {
 		return plan, err
 	}
-	return plan, agentChanged(s)
+	return plan, agentChanged(s.run, s.planMap, s.job)
 }
 
-func matches(got, fingerprint string) error {
+// matchFingerprint returns an error if a plan has another fingerprint.
+func matchFingerprint(got, fingerprint string) error {
 	if got != fingerprint {
 		return fmt.Errorf("the plan's fingerprint is %s, not %s", got, fingerprint)
 	}
@@ -282,7 +286,7 @@ func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error
 		got, err = plan.Fingerprint()
 	}
 	if err == nil {
-		err = matches(got, fingerprint)
+		err = matchFingerprint(got, fingerprint)
 	}
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", errPlanDiffers, err)

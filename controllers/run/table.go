@@ -22,7 +22,7 @@ import (
 func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
 // readScores reads the run's table, and that of its baseline.
-func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) error {
+func (r *Reader) readScores(ctx context.Context, s *snapshot, needed bool) error {
 	if s.run.Status.Provenance == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) e
 		return err
 	}
 	baseline := &v1alpha1.EvaluationRun{}
-	err = r.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.BaselineRef.Name},
+	err = r.cache.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.BaselineRef.Name},
 		baseline)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -60,7 +60,7 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) e
 }
 
 // readLate reads what compareLate needs.
-func (r *Reconciler) readLate(ctx context.Context, s *snapshot) error {
+func (r *Reader) readLate(ctx context.Context, s *snapshot) error {
 	if s.closing || !evaluation.AwaitsBaseline(s.run.Status.Conditions) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r *Reconciler) readLate(ctx context.Context, s *snapshot) error {
 
 // readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
 // doesn't have is read past it: it may be new, or another owner's object.
-func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool) error {
+func (r *Reader) readOwnTable(ctx context.Context, s *snapshot, needed bool) error {
 	var err error
 	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || !needed {
 		return err
@@ -90,7 +90,7 @@ func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool)
 }
 
 // readTable reads a ConfigMap of a run, nil if the cache has none.
-func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
+func (r *Reader) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
 	name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
 	err := r.readConfigMap(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
@@ -111,9 +111,17 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 	if len(d.folding.ledgers) == 0 || s.scoresTaken {
 		return
 	}
-	table := tableOf(s.scores)
+	// A table that is too large is left out, which publish reports.
+	if text, err := addRows(tableOf(s.scores), plan, d.folding).MarshalText(); err == nil {
+		writeTable(d, s, string(text))
+	}
+}
+
+// addRows adds the rows of the shards that were counted to a table of scenarios, instead of those
+// that the table has of them.
+func addRows(table *score.ScenarioTable, plan score.Plan, f folding) *score.ScenarioTable {
 	var fresh, others score.IndexSet
-	for _, shard := range d.folding.counted {
+	for _, shard := range f.counted {
 		fresh.Add(int64(shard.index))
 	}
 	for shard := range int64(plan.Shards) {
@@ -122,13 +130,10 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 		}
 	}
 	table.Keep(plan, others)
-	for _, ledger := range d.folding.ledgers {
+	for _, ledger := range f.ledgers {
 		table.Fold(ledger)
 	}
-	// A table that is too large is left out, which publish reports.
-	if text, err := table.MarshalText(); err == nil {
-		writeTable(d, s, string(text))
-	}
+	return table
 }
 
 func writeTable(d *decision, s snapshot, text string) {
@@ -199,7 +204,7 @@ const baselineInterval = 30 * time.Second
 // compareLate compares a complete run that waits for its baseline, and checks its thresholds again.
 func compareLate(d *decision, s snapshot) {
 	complete := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete)
-	sums, _, err := counted(s)
+	sums, _, err := counted(s.run)
 	if complete == nil || err != nil || !evaluation.AwaitsBaseline(d.status.Conditions) {
 		return // a status that was changed by hand keeps its figures
 	}
@@ -245,7 +250,7 @@ func newContents() *contents {
 // readConfigMap reads a ConfigMap that the cache has. The cache holds only metadata, because users
 // may create any number of ConfigMaps with our labels. The contents that were read last are kept,
 // so that the passes over a run don't read them again.
-func (r *Reconciler) readConfigMap(ctx context.Context, key types.NamespacedName, object *corev1.ConfigMap) error {
+func (r *Reader) readConfigMap(ctx context.Context, key types.NamespacedName, object *corev1.ConfigMap) error {
 	known := &metav1.PartialObjectMetadata{}
 	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	if err := r.metadata.Get(ctx, key, known); err != nil {

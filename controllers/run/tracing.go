@@ -64,17 +64,17 @@ func sendsElsewhere(run *v1alpha1.EvaluationRun) bool {
 // tracingEnv returns the operator's variables without those that the run sets itself. A run with an
 // exporter of its own gets nothing of the operator's exporter: the run's headers are for another
 // endpoint.
-func tracingEnv(s snapshot) []corev1.EnvVar {
-	own, elsewhere := ownVariables(s.run), sendsElsewhere(s.run)
-	if len(s.options.TracingVariables) == 0 && !slices.ContainsFunc(own, func(v corev1.EnvVar) bool {
+func tracingEnv(run *v1alpha1.EvaluationRun, o runnerOptions) []corev1.EnvVar {
+	own, elsewhere := ownVariables(run), sendsElsewhere(run)
+	if len(o.tracingVariables) == 0 && !slices.ContainsFunc(own, func(v corev1.EnvVar) bool {
 		return strings.HasPrefix(v.Name, "OTEL_")
 	}) {
 		return nil
 	}
-	env := append(slices.Clone(s.options.TracingVariables), corev1.EnvVar{Name: "POD_NAME",
+	env := append(slices.Clone(o.tracingVariables), corev1.EnvVar{Name: "POD_NAME",
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
-	if s.options.Traces != nil && !elsewhere {
-		root := tracing.Root(string(s.run.UID))
+	if o.traced && !elsewhere {
+		root := tracing.Root(string(run.UID))
 		env = append(env, corev1.EnvVar{Name: "TRACEPARENT",
 			Value: fmt.Sprintf("00-%s-%s-%s", root.TraceID, root.SpanID, root.TraceFlags)})
 	}

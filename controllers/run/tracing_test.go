@@ -38,10 +38,8 @@ func (t *traces) Run(ctx context.Context, uid string, options ...trace.SpanStart
 	return span
 }
 
-const endpointVariable = tracing.ExporterVariables + "ENDPOINT"
-
 func TestVariablesOfTheOperator(t *testing.T) {
-	set := map[string]string{endpointVariable: "http://collector:4318", "OTEL_TRACES_SAMPLER_ARG": "0.1",
+	set := map[string]string{tracing.ExporterVariables + "ENDPOINT": "http://collector:4318", "OTEL_TRACES_SAMPLER_ARG": "0.1",
 		tracing.ExporterVariables + "HEADERS": "x-key=secret", tracing.ExporterVariables + "TRACES_HEADERS": "x-key=secret",
 		tracing.ExporterVariables + "CERTIFICATE": "/file/of/the/operator", "OTEL_SERVICE_NAME": "operator",
 		"OTEL_RESOURCE_ATTRIBUTES": "team=$(TEAM)"}
@@ -49,14 +47,14 @@ func TestVariablesOfTheOperator(t *testing.T) {
 	for _, v := range TracingVariables(func(name string) string { return set[name] }) {
 		got[v.Name] = v.Value
 	}
-	if diff := cmp.Diff(map[string]string{endpointVariable: "http://collector:4318", "OTEL_TRACES_SAMPLER_ARG": "0.1",
+	if diff := cmp.Diff(map[string]string{tracing.ExporterVariables + "ENDPOINT": "http://collector:4318", "OTEL_TRACES_SAMPLER_ARG": "0.1",
 		"OTEL_RESOURCE_ATTRIBUTES": "team=$$(TEAM)"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestVariablesOfRunners(t *testing.T) {
-	operators := []corev1.EnvVar{{Name: endpointVariable, Value: "http://collector:4318"},
+	operators := []corev1.EnvVar{{Name: tracing.ExporterVariables + "ENDPOINT", Value: "http://collector:4318"},
 		{Name: tracing.ExporterVariables + "PROTOCOL", Value: "http/json"}, {Name: "OTEL_TRACES_SAMPLER_ARG", Value: "0.1"}}
 	const parent = "TRACEPARENT=00-0123456789abcdef0123456789abcdef-ae8a9e0016934b97-01"
 	for name, tc := range map[string]struct {
@@ -70,26 +68,24 @@ func TestVariablesOfRunners(t *testing.T) {
 		"the run samples": {operators, map[string]string{"OTEL_TRACES_SAMPLER_ARG": "1"},
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/json " +
 				"POD_NAME=metadata.name " + parent + " OTEL_TRACES_SAMPLER_ARG=1"},
-		"the run has a collector": {operators, map[string]string{endpointVariable: "http://mine"},
+		"the run has a collector": {operators, map[string]string{tracing.ExporterVariables + "ENDPOINT": "http://mine"},
 			"OTEL_TRACES_SAMPLER_ARG=0.1 POD_NAME=metadata.name OTEL_EXPORTER_OTLP_ENDPOINT=http://mine"},
 		"the run has a parent": {operators, map[string]string{"TRACEPARENT": "00-1"},
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/json " +
 				"OTEL_TRACES_SAMPLER_ARG=0.1 POD_NAME=metadata.name TRACEPARENT=00-1"},
-		"the run alone traces": {nil, map[string]string{endpointVariable: "http://mine"},
+		"the run alone traces": {nil, map[string]string{tracing.ExporterVariables + "ENDPOINT": "http://mine"},
 			"POD_NAME=metadata.name OTEL_EXPORTER_OTLP_ENDPOINT=http://mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snap()
-			s.run.UID = "01234567-89ab-cdef-0123-456789abcdef"
-			s.run.Spec.Template = &v1alpha1.PodOverrides{}
+			run := newTestRun()
+			run.UID = "01234567-89ab-cdef-0123-456789abcdef"
+			run.Spec.Template = &v1alpha1.PodOverrides{}
 			for name, value := range tc.runs {
-				s.run.Spec.Template.Env = append(s.run.Spec.Template.Env, corev1.EnvVar{Name: name, Value: value})
+				run.Spec.Template.Env = append(run.Spec.Template.Env, corev1.EnvVar{Name: name, Value: value})
 			}
-			if s.options.TracingVariables = tc.operators; tc.operators != nil {
-				s.options.Traces = newTraces()
-			}
+			o := runnerOptions{tracingVariables: tc.operators, traced: tc.operators != nil}
 			var got []string
-			for _, v := range runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec.Containers[0].Env {
+			for _, v := range runnerJob(run, pool(), o, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec.Containers[0].Env {
 				switch {
 				case v.ValueFrom != nil && v.ValueFrom.FieldRef != nil:
 					got = append(got, v.Name+"="+v.ValueFrom.FieldRef.FieldPath)
@@ -143,7 +139,7 @@ func TestSpanOfAFailedRun(t *testing.T) {
 	status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonInvalidPlan}}
 	w.r.traceEnd(t.Context(), run, status)
-	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: endpointVariable, Value: "http://mine"}}}
+	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: tracing.ExporterVariables + "ENDPOINT", Value: "http://mine"}}}
 	w.r.traceEnd(t.Context(), run, status) // its shards are elsewhere
 	if spans := kept.memory.GetSpans(); len(spans) != 1 || spans[0].Status.Description != v1alpha1.ReasonInvalidPlan {
 		t.Errorf("%+v", spans)

@@ -26,14 +26,15 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
+// minRefusedRetry and maxRefusedRetry bound the time until a refused object is created again, which
+// is a tenth of the time that has passed since the run began.
 const (
-	// minRefusedRetry and maxRefusedRetry bound the time until a refused object is created again,
-	// which is a tenth of the time that has passed since the run began.
 	minRefusedRetry = 5 * time.Second
 	maxRefusedRetry = 2 * time.Minute
-	// noPodsAfter is how long a Job may have no pods before the reason is looked for.
-	noPodsAfter = 15 * time.Second
 )
+
+// noPodsAfter is how long a Job may have no pods before the reason is looked for.
+const noPodsAfter = 15 * time.Second
 
 // refusedError means that the API server refuses an object of the run: a quota, an admission policy
 // or a value that isn't valid. It lasts until a user changes that.
@@ -79,17 +80,7 @@ func (r *Reconciler) unlessRefused(ctx context.Context, snap snapshot, next deci
 // refused writes to the status that the API server refuses an object, and tries again later. The
 // next pass keeps what is written until the object exists.
 func (r *Reconciler) refused(ctx context.Context, snap snapshot, next decision, e *refusedError) (ctrl.Result, error) {
-	words := pods.Quote(strings.TrimSuffix(e.err.Error(), "."))
-	d := decision{status: *next.status.DeepCopy(), folding: folding{sums: next.folding.sums}}
-	o := running(v1alpha1.ReasonJobRefused, shardsMessage(&next)+fmt.Sprintf(
-		" The API server refuses %s: %s. Correct that to continue.", e.object, words))
-	last := meta.FindStatusCondition(snap.run.Status.Conditions, v1alpha1.ConditionComplete)
-	if last == nil || last.Reason != o.Reason || last.Message != pods.Shorten(o.Message, pods.MaxNote) {
-		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
-	}
-	for _, c := range evaluation.Conditions(snap.run, d.status, next.folding.sums, o) {
-		set(&d, snap, c)
-	}
+	d := reportRefusal(snap, next, e.object, e.err)
 	var run v1alpha1.EvaluationRun
 	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(snap.run), &run); err != nil {
 		return objects.IgnoreExpected(client.IgnoreNotFound(err))
@@ -100,12 +91,26 @@ func (r *Reconciler) refused(ctx context.Context, snap snapshot, next decision, 
 	if err := r.writeStatus(ctx, &run, d); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	return ctrl.Result{RequeueAfter: refusedRetry(snap)}, nil
+	return ctrl.Result{RequeueAfter: d.again}, nil
 }
 
-func refusedRetry(s snapshot) time.Duration {
+// reportRefusal is the decision of a pass of which the API server has refused an object: it writes
+// the status alone.
+func reportRefusal(s snapshot, next decision, object string, refusal error) decision {
+	words := pods.Quote(strings.TrimSuffix(refusal.Error(), "."))
+	d := decision{status: *next.status.DeepCopy(), folding: folding{sums: next.folding.sums}}
+	o := running(v1alpha1.ReasonJobRefused, shardsMessage(&next)+fmt.Sprintf(
+		" The API server refuses %s: %s. Correct that to continue.", object, words))
+	last := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
+	if last == nil || last.Reason != o.Reason || last.Message != pods.Shorten(o.Message, pods.MaxNote) {
+		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+	}
+	for _, c := range evaluation.Conditions(s.run, d.status, next.folding.sums, o) {
+		set(&d, s, c)
+	}
 	began := ptr.Deref(s.run.Status.StartTime, metav1.NewTime(s.now))
-	return min(max(s.now.Sub(began.Time)/10, minRefusedRetry), maxRefusedRetry)
+	d.again = min(max(s.now.Sub(began.Time)/10, minRefusedRetry), maxRefusedRetry)
+	return d
 }
 
 // stillRefused is the outcome of a run of which an object was refused by the last pass and is tried
@@ -132,7 +137,7 @@ func notBegun(d *decision, s snapshot, o evaluation.Outcome) bool {
 }
 
 // podless reports whether a Job that should have pods has had none for a while.
-func podless(s *snapshot) bool {
+func (s *snapshot) podless() bool {
 	return s.job != nil && stillActive(s.job) && !ptr.Deref(s.job.Spec.Suspend, false) && len(s.pods) == 0 &&
 		s.job.Status.Active == 0 && s.job.Status.StartTime != nil &&
 		s.now.Sub(s.job.Status.StartTime.Time) >= noPodsAfter
@@ -143,8 +148,8 @@ func podless(s *snapshot) bool {
 // readRefusal reads why the API server refuses the pods of a Job, which its controller reports by
 // an event and nowhere else. An event from before the newest pod is over: the Job controller may
 // have no pods because it delays those of shards that have failed.
-func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
-	if !podless(s) {
+func (r *Reader) readRefusal(ctx context.Context, s *snapshot) error {
+	if !s.podless() {
 		return nil
 	}
 	var list corev1.EventList
@@ -153,7 +158,7 @@ func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
 	if err := r.direct.List(ctx, &list, client.InNamespace(s.job.Namespace), which); err != nil {
 		return fmt.Errorf("reading the events of the Job: %w", err)
 	}
-	at := newestPod(*s)
+	at := s.newestPod()
 	for i := range list.Items {
 		e := &list.Items[i]
 		seen := e.LastTimestamp.Time
@@ -171,7 +176,7 @@ func (r *Reconciler) readRefusal(ctx context.Context, s *snapshot) error {
 }
 
 // newestPod is when the last pod of the run was created, the zero time if it has none.
-func newestPod(s snapshot) (at time.Time) {
+func (s *snapshot) newestPod() (at time.Time) {
 	for _, part := range [][]corev1.Pod{s.pods, s.failed, s.succeeded, s.stopping} {
 		for i := range part {
 			if created := part[i].CreationTimestamp.Time; created.After(at) {
@@ -188,19 +193,23 @@ func newestPod(s snapshot) (at time.Time) {
 // reasonNodeLost is the reason in the status of a pod whose node is lost.
 const reasonNodeLost = "NodeLost"
 
+// deleteGrace is how long a pod that is being deleted may exceed its own deadline and still leave a
+// summary. After that its node is considered lost.
+const deleteGrace = time.Minute
+
 // overdue reports whether a pod should have stopped by now: it is being deleted, and its own
 // deadline passed deleteGrace ago.
-func overdue(s snapshot, pod *corev1.Pod) bool {
+func overdue(pod *corev1.Pod, now time.Time) bool {
 	return !pods.HasEnded(pod) && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
-		!s.now.Before(pod.DeletionTimestamp.Add(deleteGrace))
+		!now.Before(pod.DeletionTimestamp.Add(deleteGrace))
 }
 
 // overduePods are the pods of the run that should have stopped.
-func overduePods(s snapshot) []corev1.Pod {
+func (s snapshot) overduePods() []corev1.Pod {
 	var list []corev1.Pod
 	for _, part := range [][]corev1.Pod{s.pods, s.stopping} {
 		for i := range part {
-			if overdue(s, &part[i]) {
+			if overdue(&part[i], s.now) {
 				list = append(list, part[i])
 			}
 		}
@@ -211,9 +220,9 @@ func overduePods(s snapshot) []corev1.Pod {
 // readLostNodes finds out which nodes of overdue pods are lost. Nodes are read past the cache,
 // because this is rare and a cache would hold all nodes. Without the right to read nodes, which an
 // operator of single namespaces doesn't have, no node counts as lost.
-func (r *Reconciler) readLostNodes(ctx context.Context, s *snapshot) error {
+func (r *Reader) readLostNodes(ctx context.Context, s *snapshot) error {
 	s.lostNodes = map[string]bool{}
-	for _, pod := range overduePods(*s) {
+	for _, pod := range s.overduePods() {
 		name := pod.Spec.NodeName
 		if _, known := s.lostNodes[name]; known {
 			continue
@@ -245,7 +254,7 @@ func answers(node *corev1.Node) bool {
 // stopped. The Job controller replaces a pod only after it has ended.
 func lostPods(d *decision, s snapshot) []corev1.Pod {
 	var lost []corev1.Pod
-	for _, pod := range overduePods(s) {
+	for _, pod := range s.overduePods() {
 		if s.lostNodes[pod.Spec.NodeName] {
 			lost = append(lost, pod)
 		} else {

@@ -56,7 +56,7 @@ func TestRefusedAgentEndsTheRun(t *testing.T) {
 // Repeated reports of a runner don't count as failures, except those that only a user can resolve.
 func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
 	actions := map[int32]batchv1.PodFailurePolicyAction{}
-	for _, rule := range podFailurePolicy().Rules {
+	for _, rule := range runnerJob(newTestRun(), pool(), runnerOptions{}, jobSpec{}).Spec.PodFailurePolicy.Rules {
 		if rule.OnExitCodes != nil {
 			for _, code := range rule.OnExitCodes.Values {
 				actions[code] = rule.Action
@@ -294,11 +294,11 @@ func TestPodsOfLostNodesAreEnded(t *testing.T) {
 
 // The operator of single namespaces has no right on nodes.
 func TestNodesThatMayNotBeReadAreNotLost(t *testing.T) {
-	s, _ := begun(t)
+	s := snapshot{run: newTestRun(), now: start()}
 	pod := deleting(runnerPodOf(s.run, 0), -deleteGrace)
 	pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
-	addPods(&s, pod)
-	r := &Reconciler{direct: interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+	s.pods = []corev1.Pod{*pod}
+	r := &Reader{direct: interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object,
 			_ ...client.GetOption) error {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), key.Name, nil)

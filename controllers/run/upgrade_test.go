@@ -25,14 +25,14 @@ func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 	s.planMap.Data[planKey] = older.String()
 	sums := score.Accumulator{Plan: score.FingerprintOf(older.Bytes())}
 	evaluation.WriteFigures(&s.run.Status, sums, score.IndexSet{})
-	s.job = runnerJob(s, jobSpec{attempt: 1, shards: missing(&decision{status: s.run.Status}),
+	s.job = jobOf(s, jobSpec{attempt: 1, shards: allShards(),
 		inputs: inputsOf(s.planMap)})
 	d := decide(s)
 	if d.removePlan || d.createPlan != nil || d.deleteJob || evaluation.Ended(d.status.Conditions) {
 		t.Errorf("removes the plan: %v, makes it again: %v, deletes the Job: %v, conditions %+v", d.removePlan,
 			d.createPlan != nil, d.deleteJob, d.status.Conditions)
 	}
-	if diff := cmp.Diff(plan, d.folding.plan); diff != "" {
+	if diff := cmp.Diff(plan, d.plan); diff != "" {
 		t.Errorf("the plan: %s", diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,13 +106,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return w.write("status", func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 	})
-	w.r = &Reconciler{
-		client: cached, metadata: cached, direct: w.client, recorder: w.recorder,
-		pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{}, clock: w.clock,
-		metrics: newRunMetrics(), contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
-	}
+	w.r = reconcilerOf(cached, w.client, w.clock)
+	w.r.recorder = w.recorder
 	return w
 }
+
+// reconcilerOf returns a reconciler whose pool has one server, which it doesn't poll in the
+// background.
+func reconcilerOf(api client.Client, direct client.Reader, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{client: api, direct: direct, reader: readerOf(api, direct, now), clock: now,
+		recorder: events.NewFakeRecorder(100), metrics: newRunMetrics(), options: testOptions()}
+}
+
+func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.clock = now, now }
 
 // readyWorld returns a world with a pool, its server and a run.
 func readyWorld(t *testing.T) *world {

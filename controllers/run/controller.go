@@ -22,18 +22,13 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -51,7 +46,9 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/objects"
-	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
 )
 
 const concurrentRuns = 8 // no pass waits for the pool's servers
@@ -66,15 +63,15 @@ type Options struct {
 	TracingVariables []corev1.EnvVar
 }
 
-func (o Options) runners() runnerOptions {
-	return runnerOptions{image: o.Image, tracingVariables: o.TracingVariables, traced: o.Traces != nil}
+func (o Options) runners() runner.Options {
+	return runner.Options{Image: o.Image, TracingVariables: o.TracingVariables, Traced: o.Traces != nil}
 }
 
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
 	client   client.Client
 	direct   client.Reader // past the cache, where a stale answer could lose a summary
-	reader   *Reader
+	reader   *observe.Reader
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	metrics  *runMetrics
@@ -86,7 +83,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 	return &Reconciler{
 		client:   mgr.GetClient(),
 		direct:   mgr.GetAPIReader(),
-		reader:   newReader(mgr, options.Version),
+		reader:   observe.New(mgr, options.Version),
 		recorder: mgr.GetEventRecorder("csenv"),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
@@ -120,7 +117,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
-		WatchesRawSource(r.reader.polls.Source()).
+		WatchesRawSource(r.reader.Polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
 }
@@ -152,8 +149,8 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 // Reconcile advances one run and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. Read everything.
-	snap, err := r.reader.takeSnapshot(ctx, req.NamespacedName)
-	if errors.Is(err, errPolling) {
+	snap, err := r.reader.TakeSnapshot(ctx, req.NamespacedName)
+	if errors.Is(err, observe.ErrPolling) {
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -161,36 +158,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 2. Release the pods of runs that no longer exist.
-	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
+	if err := r.releaseForeign(ctx, req.NamespacedName, snap.Foreign); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if snap.run == nil {
-		r.reader.polls.Forget(req.NamespacedName)
+	if snap.Run == nil {
+		r.reader.Polls.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
 	// 3. Decide, by the snapshot alone.
 	began := r.clock.Now()
-	next := decide(snap)
-	next.took = r.clock.Since(began)
+	next := rules.Decide(snap)
+	next.Took = r.clock.Since(began)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if err := r.writeScores(ctx, snap, next.scores); err != nil {
+	if err := r.writeScores(ctx, snap, next.Scores); err != nil {
 		uncounted := next // without the shards whose scores aren't written
-		uncounted.status = snap.run.Status
+		uncounted.Status = snap.Run.Status
 		return r.unlessRefused(ctx, snap, uncounted, err)
 	}
-	if err := r.writeStatus(ctx, snap.run, next); err != nil {
+	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
 
 	// 5. Notify the servers that returned segments when the run has ended.
-	if evaluation.Ended(next.status.Conditions) {
-		r.reader.notifyDone(ctx, snap)
+	if evaluation.Ended(next.Status.Conditions) {
+		r.reader.NotifyDone(ctx, snap)
 	}
 
 	// 6. Start, resize or stop the Job.
@@ -205,147 +202,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.release(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	return ctrl.Result{RequeueAfter: next.again}, nil
+	return ctrl.Result{RequeueAfter: next.Again}, nil
 }
 
-// release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
-// counted or refused, and deletes the run when its time is over.
-func (r *Reconciler) release(ctx context.Context, snap snapshot, next decision) error {
-	if err := r.failLost(ctx, next.lost); err != nil {
-		return err
-	}
-	if err := r.removeFinalizers(ctx, next.release); err != nil || !next.deleteRun {
-		return err
-	}
-	logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
-	return r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
-}
-
-// writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
-// follow the write.
-func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next decision) error {
-	if !equality.Semantic.DeepEqual(run.Status, next.status) {
-		updated := run.DeepCopy()
-		updated.Status = next.status
-		if err := r.client.Status().Update(ctx, updated); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
-	}
-	for _, e := range next.events {
-		var about runtime.Object // remains a nil interface, which a nil *Pod in it would not be
-		if e.about != nil {
-			about = e.about
-		}
-		r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s",
-			pods.Shorten(e.note, pods.MaxNote))
-	}
-	r.metrics.observe(next.folding, next.took)
-	r.metrics.observeEnd(run, next.status)
-	r.traceEnd(ctx, run, next.status)
-	return nil
-}
-
-// writeScores writes the table of scenarios, guarded by its resource version.
-func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *string) error {
-	if table == nil {
-		return nil
-	}
-	data := map[string]string{v1alpha1.ScoresKey: *table}
-	if snap.scores == nil {
-		table := &corev1.ConfigMap{ObjectMeta: objectMeta(snap.run, scoresName(snap.run)), Data: data}
-		return asRefusal("ConfigMap "+table.Name, r.create(ctx, table))
-	}
-	updated := snap.scores.DeepCopy()
-	updated.Data = data
-	if err := r.client.Update(ctx, updated); err != nil {
-		return asRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
-	}
-	return nil
-}
-
-// applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
-func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision) error {
-	switch {
-	case next.removePlan:
-		return client.IgnoreNotFound(r.client.Delete(ctx, snap.planMap, client.Preconditions{UID: &snap.planMap.UID}))
-	case next.createPlan != nil:
-		object, err := planConfigMap(snap.run, *next.createPlan)
-		if err != nil {
-			return err
-		}
-		return asRefusal("ConfigMap "+object.Name, r.create(ctx, object))
-	}
-	return nil
-}
-
-// applyJob creates, changes or deletes the Job.
-func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision) error {
-	switch {
-	case next.deleteJob:
-		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.job.Name)
-		return client.IgnoreNotFound(r.client.Delete(ctx, snap.job, client.Preconditions{UID: &snap.job.UID},
-			client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	case next.createJob != nil:
-		if err := r.createCredential(ctx, snap); err != nil {
-			return asRefusal("the Secret of the run's credential", err)
-		}
-		return asRefusal("Job "+snap.run.Name, r.create(ctx, runnerJob(snap.run, snap.env, r.options.runners(), *next.createJob)))
-	case next.changeJob != (jobChange{}):
-		changed := snap.job.DeepCopy()
-		c, spec := next.changeJob, &changed.Spec
-		spec.Parallelism = cmp.Or(c.parallelism, spec.Parallelism)
-		spec.Suspend = cmp.Or(c.suspend, spec.Suspend)
-		spec.ActiveDeadlineSeconds = cmp.Or(c.deadline, spec.ActiveDeadlineSeconds)
-		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.job)); err != nil {
-			return asRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
-		}
-	}
-	return nil
-}
-
-// create creates one of the run's objects.
-func (r *Reconciler) create(ctx context.Context, object client.Object) error {
-	if err := r.client.Create(ctx, object); err != nil {
-		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
-	}
-	logf.FromContext(ctx).Info("Created", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
-	return nil
-}
-
-// releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
-// reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
-// removed too early loses a summary.
-func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
-	if len(list) == 0 {
+// confirmEnd returns a conflict if a run is about to end by an old view of it. The guard of the
+// status comes too late: the table of scenarios is written before it, and the old view may be of a
+// run that has ended, whose servers no longer wait for it.
+func (r *Reconciler) confirmEnd(ctx context.Context, s observe.Snapshot, next rules.Decision) error {
+	ends := evaluation.Ended(next.Status.Conditions) && !evaluation.Ended(s.Run.Status.Conditions)
+	if s.Run.Status.Rollouts == nil || !ends {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
-	err := r.direct.Get(ctx, key, &run)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for the run of %d pods: %w", len(list), err)
+	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(s.Run), &run); err != nil {
+		return fmt.Errorf("reading the run that is about to end: %w", err)
 	}
-	if err == nil && run.DeletionTimestamp.IsZero() {
-		list = slices.DeleteFunc(slices.Clone(list),
-			func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
+	if run.ResourceVersion == s.Run.ResourceVersion {
+		return nil
 	}
-	return r.removeFinalizers(ctx, list)
-}
-
-// removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
-// can't conflict with other writes.
-func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
-	for i := range list {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
-			summaryFinalizer)
-		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
-		switch {
-		case apierrors.IsInvalid(err):
-			// Another pod has the name by now: its UID can't be changed to this one's.
-			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())
-		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("removing the finalizer of pod %s: %w", list[i].Name, err)
-		}
+	if evaluation.Ended(run.Status.Conditions) {
+		r.reader.NotifyDone(ctx, s)
 	}
-	return nil
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,
+		errors.New("the run has changed since it was read"))
 }

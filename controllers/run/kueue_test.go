@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
@@ -96,7 +98,7 @@ var _ = Describe("A Job in Kueue's default queue", Ordered, func() {
 		c.createRun(ctx)
 		c.reconcile(ctx)
 		first := c.job(ctx)
-		Expect(first.Labels).To(HaveKeyWithValue(labelQueue, "default"))
+		Expect(first.Labels).To(HaveKeyWithValue(runner.LabelQueue, "default"))
 		c.awaitAdmission(ctx)
 		Expect(c.job(ctx).UID).To(Equal(first.UID), "the Job was replaced")
 
@@ -116,7 +118,7 @@ func (c *cluster) awaitAdmission(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(ctx, func() string {
 		c.reconcile(ctx)
-		return states(c.run(ctx).Status.Conditions)
+		return runtest.States(c.run(ctx).Status.Conditions)
 	}).WithTimeout(time.Minute).Should(ContainSubstring("Complete=False/Running"))
 	Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeFalse()))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -66,8 +67,9 @@ func newRunMetrics() *runMetrics {
 
 // showZeros creates every series, so that a rate includes its first increase.
 func (m *runMetrics) showZeros() {
-	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes,
-		refusedReplayed} {
+	for _, reason := range []string{tally.RefusedMalformed, tally.RefusedSignature, tally.RefusedForeign,
+		tally.RefusedGrader, tally.RefusedEpisodes,
+		tally.RefusedReplayed} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, outcome := range []string{"scored", "failed", "errored"} {
@@ -92,28 +94,28 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 }
 
 // observe counts the result of a pass whose status is written.
-func (m *runMetrics) observe(f folding, took time.Duration) {
-	m.counted.Add(float64(len(f.counted)))
-	for _, shard := range f.counted {
-		m.duration.Observe(shard.duration.Seconds())
-		if shard.suspect() {
+func (m *runMetrics) observe(f tally.Result, took time.Duration) {
+	m.counted.Add(float64(len(f.Counted)))
+	for _, shard := range f.Counted {
+		m.duration.Observe(shard.Duration.Seconds())
+		if shard.IsSuspect() {
 			m.replayed.Inc()
 		}
-		for class, episodes := range shard.errored {
+		for class, episodes := range shard.Errored {
 			m.errored.WithLabelValues(knownClass(class)).Add(float64(episodes))
 			m.episodes.WithLabelValues("errored").Add(float64(episodes))
 		}
 	}
-	for _, ledger := range f.ledgers {
+	for _, ledger := range f.Ledgers {
 		m.episodes.WithLabelValues("scored").Add(float64(ledger.Scored))
 		m.episodes.WithLabelValues("failed").Add(float64(ledger.Failed))
 	}
-	m.episodes.WithLabelValues("errored").Add(float64(f.errored))
-	if len(f.ledgers) > 0 {
+	m.episodes.WithLabelValues("errored").Add(float64(f.Errored))
+	if len(f.Ledgers) > 0 {
 		m.folding.Observe(took.Seconds())
 	}
-	for _, r := range f.refused {
-		m.refused.WithLabelValues(r.reason).Inc()
+	for _, r := range f.Refused {
+		m.refused.WithLabelValues(r.Reason).Inc()
 	}
 }
 

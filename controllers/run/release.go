@@ -1,0 +1,124 @@
+// Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
+// the runners' summaries.
+//
+// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
+// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
+// for each shard of the plan.
+//
+// A shard is counted exactly once. The runner leaves a summary as its container's termination
+// message, and a finalizer keeps the pod until it is read. One status write, guarded by the
+// resource version, adds the summary to the accumulator and its index to the completed ones; the
+// finalizer is removed after that. After a crash before the write the pod still exists; after a
+// crash that follows it the index shows that the shard is counted. No other state is kept.
+//
+// A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
+// and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
+// pass adds segments to the sums in the status write that stores their numbers, and the next pass
+// acknowledges those numbers. So each segment is counted once as well.
+//
+// Objects in the run's namespace aren't trusted: a summary counts only if its ledger has the pool's
+// signature and the planned episodes, and a ConfigMap's plan only if its fingerprint is the one in
+// the status.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+)
+
+// release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
+// counted or refused, and deletes the run when its time is over.
+func (r *Reconciler) release(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	if err := r.failLost(ctx, next.Lost); err != nil {
+		return err
+	}
+	if err := r.removeFinalizers(ctx, next.Release); err != nil || !next.DeleteRun {
+		return err
+	}
+	logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
+	return r.client.Delete(ctx, snap.Run, client.Preconditions{UID: &snap.Run.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+// releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
+// reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
+// removed too early loses a summary.
+func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var run v1alpha1.EvaluationRun
+	err := r.direct.Get(ctx, key, &run)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the run of %d pods: %w", len(list), err)
+	}
+	if err == nil && run.DeletionTimestamp.IsZero() {
+		list = slices.DeleteFunc(slices.Clone(list),
+			func(pod corev1.Pod) bool { return pod.Labels[runner.LabelRunUID] == string(run.UID) })
+	}
+	return r.removeFinalizers(ctx, list)
+}
+
+// removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
+// can't conflict with other writes.
+func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
+	for i := range list {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
+			runner.SummaryFinalizer)
+		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		switch {
+		case apierrors.IsInvalid(err):
+			// Another pod has the name by now: its UID can't be changed to this one's.
+			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("removing the finalizer of pod %s: %w", list[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+
+// reasonNodeLost is the reason in the status of a pod whose node is lost.
+const reasonNodeLost = "NodeLost"
+
+// failLost marks the pods of lost nodes as failed by a disruption, as the control plane does with
+// pods whose node was deleted: the Job controller then replaces them, and counts no failure. A
+// runner that still plays behind a network partition does no harm: its pod has ended for the API
+// server, and a shard is counted once.
+func (r *Reconciler) failLost(ctx context.Context, list []corev1.Pod) error {
+	for i := range list {
+		pod := &list[i]
+		message := fmt.Sprintf("Node %s doesn't answer, so the pod counts as ended.", pod.Spec.NodeName)
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID},
+			"status": map[string]any{"phase": corev1.PodFailed, "reason": reasonNodeLost, "message": message,
+				"conditions": []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+					Reason: reasonNodeLost, Message: message, LastTransitionTime: metav1.NewTime(r.clock.Now())}}},
+		})
+		if err != nil {
+			return fmt.Errorf("encoding the end of pod %s: %w", pod.Name, err)
+		}
+		logf.FromContext(ctx).Info("Ending a runner of a lost node", "pod", pod.Name, "node", pod.Spec.NodeName)
+		err = r.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("marking pod %s of a lost node as failed: %w", pod.Name, err)
+		}
+	}
+	return nil
+}

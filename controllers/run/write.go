@@ -1,0 +1,152 @@
+// Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
+// the runners' summaries.
+//
+// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
+// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
+// for each shard of the plan.
+//
+// A shard is counted exactly once. The runner leaves a summary as its container's termination
+// message, and a finalizer keeps the pod until it is read. One status write, guarded by the
+// resource version, adds the summary to the accumulator and its index to the completed ones; the
+// finalizer is removed after that. After a crash before the write the pod still exists; after a
+// crash that follows it the index shows that the shard is counted. No other state is kept.
+//
+// A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
+// and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
+// pass adds segments to the sums in the status write that stores their numbers, and the next pass
+// acknowledges those numbers. So each segment is counted once as well.
+//
+// Objects in the run's namespace aren't trusted: a summary counts only if its ledger has the pool's
+// signature and the planned episodes, and a ConfigMap's plan only if its fingerprint is the one in
+// the status.
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+)
+
+// writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
+// follow the write.
+func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next rules.Decision) error {
+	if !equality.Semantic.DeepEqual(run.Status, next.Status) {
+		updated := run.DeepCopy()
+		updated.Status = next.Status
+		if err := r.client.Status().Update(ctx, updated); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+	}
+	for _, e := range next.Events {
+		var about runtime.Object // remains a nil interface, which a nil *Pod in it would not be
+		if e.About != nil {
+			about = e.About
+		}
+		r.recorder.Eventf(run, about, e.Kind, e.Reason, cmp.Or(e.Action, "Reconcile"), "%s",
+			pods.Shorten(e.Note, pods.MaxNote))
+	}
+	r.metrics.observe(next.Tally, next.Took)
+	r.metrics.observeEnd(run, next.Status)
+	r.traceEnd(ctx, run, next.Status)
+	return nil
+}
+
+// writeScores writes the table of scenarios, guarded by its resource version.
+func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, table *string) error {
+	if table == nil {
+		return nil
+	}
+	data := map[string]string{v1alpha1.ScoresKey: *table}
+	if snap.Scores == nil {
+		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
+		return asRefusal("ConfigMap "+table.Name, r.create(ctx, table))
+	}
+	updated := snap.Scores.DeepCopy()
+	updated.Data = data
+	if err := r.client.Update(ctx, updated); err != nil {
+		return asRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
+	}
+	return nil
+}
+
+// applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
+func (r *Reconciler) applyPlan(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	switch {
+	case next.RemovePlan:
+		return client.IgnoreNotFound(r.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
+	case next.CreatePlan != nil:
+		object, err := runner.MakePlanMap(snap.Run, *next.CreatePlan)
+		if err != nil {
+			return err
+		}
+		return asRefusal("ConfigMap "+object.Name, r.create(ctx, object))
+	}
+	return nil
+}
+
+// applyJob creates, changes or deletes the Job.
+func (r *Reconciler) applyJob(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	switch {
+	case next.DeleteJob:
+		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.Job.Name)
+		return client.IgnoreNotFound(r.client.Delete(ctx, snap.Job, client.Preconditions{UID: &snap.Job.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	case next.CreateJob != nil:
+		if err := r.createCredential(ctx, snap); err != nil {
+			return asRefusal("the Secret of the run's credential", err)
+		}
+		job := runner.MakeJob(snap.Run, snap.Env, r.options.runners(), *next.CreateJob)
+		return asRefusal("Job "+snap.Run.Name, r.create(ctx, job))
+	case next.ChangeJob != (rules.JobChange{}):
+		changed := snap.Job.DeepCopy()
+		c, spec := next.ChangeJob, &changed.Spec
+		spec.Parallelism = cmp.Or(c.Parallelism, spec.Parallelism)
+		spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		spec.ActiveDeadlineSeconds = cmp.Or(c.Deadline, spec.ActiveDeadlineSeconds)
+		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.Job)); err != nil {
+			return asRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
+		}
+	}
+	return nil
+}
+
+// create creates one of the run's objects.
+func (r *Reconciler) create(ctx context.Context, object client.Object) error {
+	if err := r.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+	}
+	logf.FromContext(ctx).Info("Created", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
+	return nil
+}
+
+// createCredential creates the Secret of the run's credential. One that exists is left as it is:
+// the operator made it for an earlier Job of the run, or somebody else did, whose runners are
+// refused.
+func (r *Reconciler) createCredential(ctx context.Context, s observe.Snapshot) error {
+	secrets, err := r.reader.Keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
+	if err != nil {
+		return err
+	}
+	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID)))
+	if err := r.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
+			Namespace: secret.Namespace, Name: secret.Name}, err)
+	}
+	return nil
+}

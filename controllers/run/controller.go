@@ -169,7 +169,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// 3. Decide, by the snapshot alone.
 	began := r.clock.Now()
 	next := rules.Decide(snap)
-	next.Took = r.clock.Since(began)
+	took := r.clock.Since(began)
+	logf.FromContext(ctx).V(1).Info("Decided", "rule", next.Rule)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
@@ -184,6 +185,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
+	r.metrics.observeDeciding(next.Tally, took)
 
 	// 5. Notify the servers that returned segments when the run has ended.
 	if evaluation.Ended(next.Status.Conditions) {

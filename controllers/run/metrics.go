@@ -94,7 +94,7 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 }
 
 // observe counts the result of a pass whose status is written.
-func (m *runMetrics) observe(f tally.Result, took time.Duration) {
+func (m *runMetrics) observe(f tally.Result) {
 	m.counted.Add(float64(len(f.Counted)))
 	for _, shard := range f.Counted {
 		m.duration.Observe(shard.Duration.Seconds())
@@ -111,11 +111,15 @@ func (m *runMetrics) observe(f tally.Result, took time.Duration) {
 		m.episodes.WithLabelValues("failed").Add(float64(ledger.Failed))
 	}
 	m.episodes.WithLabelValues("errored").Add(float64(f.Errored))
-	if len(f.Ledgers) > 0 {
-		m.folding.Observe(took.Seconds())
-	}
 	for _, r := range f.Refused {
 		m.refused.WithLabelValues(r.Reason).Inc()
+	}
+}
+
+// observeDeciding measures how long a pass took to check and add what it found.
+func (m *runMetrics) observeDeciding(f tally.Result, took time.Duration) {
+	if len(f.Ledgers) > 0 {
+		m.folding.Observe(took.Seconds())
 	}
 }
 

@@ -1,24 +1,3 @@
-// Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
-// the runners' summaries.
-//
-// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
-// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
-// for each shard of the plan.
-//
-// A shard is counted exactly once. The runner leaves a summary as its container's termination
-// message, and a finalizer keeps the pod until it is read. One status write, guarded by the
-// resource version, adds the summary to the accumulator and its index to the completed ones; the
-// finalizer is removed after that. After a crash before the write the pod still exists; after a
-// crash that follows it the index shows that the shard is counted. No other state is kept.
-//
-// A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
-// and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
-// pass adds segments to the sums in the status write that stores their numbers, and the next pass
-// acknowledges those numbers. So each segment is counted once as well.
-//
-// Objects in the run's namespace aren't trusted: a summary counts only if its ledger has the pool's
-// signature and the planned episodes, and a ConfigMap's plan only if its fingerprint is the one in
-// the status.
 package run
 
 import (

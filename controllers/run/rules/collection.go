@@ -10,7 +10,6 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -28,252 +27,129 @@ const (
 	// CollectPatience is how long a run that reached activeDeadlineSeconds waits for servers that
 	// don't reply.
 	CollectPatience = 15 * time.Second
+	// startDelay is the time until the first request.
+	startDelay = time.Second
 )
 
-// serverSource takes episodes from the segments of the pool's servers: trainers play them.
-type serverSource struct{}
-
-func (serverSource) traits() traits {
-	return traits{
-		suspended: "spec.suspend is true: no episodes are collected. Servers keep them while they run and have " +
-			"capacity. Set it to false to continue.",
-		resumed: "The run collects episodes again.",
-	}
-}
-
-// begin stores what the pool grades with, before a segment is read.
-func (serverSource) begin(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	passScore, err := evaluation.PassScore(s.Run)
-	if err != nil {
-		return evaluation.InvalidPlan(err)
-	}
-	if err := evaluation.Permitted(s.Run, s.Offer()); err != nil {
-		return evaluation.InvalidPlan(err)
-	}
-	if o := trainersRefused(d, s); o.Ended() {
-		return o
-	}
-	if d.Status.Provenance, err = evaluation.NewProvenance(s.Run, s.Offer()); err != nil {
-		return evaluation.InvalidPlan(err)
-	}
-	sums := &score.Ledger{
-		Run: string(s.Run.UID), PassScore: passScore, ScenarioDigest: s.Report.ScenarioDigest,
-		GraderVersion: s.Report.GraderVersion, Judge: s.Report.Judge,
-	}
-	d.Status.Rollouts = &v1alpha1.Rollouts{Tag: tagOf(s.Run), LedgerKey: s.Env.Status.LedgerPublicKey}
-	if d.Status.Rollouts.Ledger, err = tally.EncodeLedger(sums); err != nil {
-		return evaluation.InvalidPlan(err)
-	}
-	d.Status.StartTime, d.Status.PassScore = new(metav1.NewTime(s.Now)), score.Exact(passScore)
-	writeCollected(d, s.Run, sums)
-	d.wake(time.Second)
-	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+
-		"trainers tag with reset(run=%q).", s.Env.Name, d.Status.Rollouts.Tag))
-	return collecting(d, s)
-}
-
-// advance implements source. Segments of another grader end a run only if it isn't complete.
-func (serverSource) advance(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	return inOrder(d, s, foldSegments, goalReached, revoked, trainersRefused, graderChanged, collectionDeadline,
-		collecting)
-}
-
-// trainersRefused fails a run whose pool refuses to play outside of runners.
-func trainersRefused(_ *Decision, s observe.Snapshot) evaluation.Outcome {
-	if s.Env == nil || s.Env.Spec.Access.Play != v1alpha1.RunsOnlyPlay {
-		return evaluation.Outcome{}
-	}
-	return failed(v1alpha1.ReasonTrainersNotAllowed, fmt.Sprintf("Pool %s refuses trainers, because its "+
-		"access.play is RunsOnly: only runners have a run's credential. Use a pool with access.play Open and create "+
-		"the run again.", s.Env.Name))
-}
-
-// foldSegments adds the new segments to the figures.
-func foldSegments(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	d.collected = tally.CollectSegments(s.Run, s.Segments, s.Gone)
-	c := d.collected
-	if c.Err != nil {
-		return changedByHand(c.Err)
-	}
-	text, err := tally.EncodeLedger(c.Sums)
-	if err != nil {
-		// The figures stay as they were before this pass: collect has read them.
-		before, _, _ := tally.ReadCollected(s.Run)
-		writeCollected(d, s.Run, before)
-		return failed(v1alpha1.ReasonLedgerTooLarge, fmt.Sprintf("The collected episodes exceed what the sums of one "+
-			"run can hold: %v. The figures contain those counted before. Create a run for each part of the scenarios.",
-			err))
-	}
-	d.Tally.Refused, d.Tally.Ledgers, d.Tally.Errored = c.Refused, c.Counted, c.Errored
-	d.Status.Rollouts.Ledger, d.Status.Rollouts.Servers = text, c.Servers
-	d.Status.Rollouts.Dropped += c.Dropped
-	d.Status.Rollouts.Forked += c.Forked
-	writeCollected(d, s.Run, c.Sums)
-	showActive(d, s, *c)
-	announceCollected(d, s.Run, *c)
-	return evaluation.Outcome{}
-}
-
-// goalReached completes a run that has as many episodes as its spec asks for.
-func goalReached(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	if !d.collected.ReachesGoal() {
-		return evaluation.Outcome{}
-	}
-	return completeCollection(d, s, v1alpha1.ReasonCompleted, "All requested episodes are collected")
-}
-
-// graderChanged fails a run whose pool, or a server of it, grades differently from when it began.
-// The pool's status may show the change later than its servers.
-func graderChanged(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	if o := environmentChange(s, s.Run.Status.Rollouts.LedgerKey); o.Ended() {
-		return o
-	}
-	for _, r := range d.collected.Refused {
-		if r.Reason == tally.RefusedGrader {
-			return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("Server %s of pool %s grades differently "+
-				"from the pool when the run began: %v. Scores of different graders are never mixed. Create the run "+
-				"again.", r.Pod.Name, evaluation.PoolOf(s.Run).Name, r.Err))
-		}
-	}
-	return evaluation.Outcome{}
-}
-
-// collectionDeadline ends a run with the episodes that it has. It waits for silent servers a while.
-func collectionDeadline(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	c := d.collected
-	over, left := observe.FindDeadline(s.Run, s.Job, s.Now)
-	switch {
-	case over.IsZero():
-		return evaluation.Outcome{}
-	case left > 0:
-		d.wake(left)
-		return evaluation.Outcome{}
-	case c.Silent > 0 && left > -CollectPatience:
-		d.wake(AcknowledgeDelay)
-		return evaluation.Outcome{}
-	case c.Sums.Opened == 0:
-		return failed(v1alpha1.ReasonDeadlineExceeded,
-			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
-				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-				*s.Run.Spec.ActiveDeadlineSeconds, evaluation.PoolOf(s.Run).Name, d.Status.Rollouts.Tag))
-	}
-	return completeCollection(d, s, v1alpha1.ReasonCollectionEnded,
-		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.Run.Spec.ActiveDeadlineSeconds))
-}
-
-// end turns the collected sums into those of a run with one shard, which other runs compare with.
-func (serverSource) end(d *Decision, s observe.Snapshot) {
-	if d.collected == nil || d.collected.Err != nil {
+// planCollection finds out what the pool grades with, before a segment is read.
+func (p *pass) planCollection() {
+	var passScore int64
+	if passScore, p.invalid = evaluation.PassScore(p.s.Run); p.invalid != nil {
 		return
 	}
-	progressed := d.Status.Progress
-	d.Tally.Completed.Add(0)
-	d.Status.Shards = &v1alpha1.Shards{Total: 1}
-	evaluation.WriteFigures(&d.Status, d.Tally.Sums, d.Tally.Completed)
-	d.Status.Progress = progressed
-	d.Status.Rollouts.Ledger, d.Status.Rollouts.LedgerKey, d.Status.Rollouts.Servers = "", "", nil
+	if p.invalid = evaluation.Permitted(p.s.Run, p.s.Offer()); p.invalid != nil {
+		return
+	}
+	made, err := evaluation.NewProvenance(p.s.Run, p.s.Offer())
+	if err != nil {
+		p.invalid = err
+		return
+	}
+	p.collectable = &score.Ledger{
+		Run: string(p.s.Run.UID), PassScore: passScore, ScenarioDigest: p.s.Report.ScenarioDigest,
+		GraderVersion: p.s.Report.GraderVersion, Judge: p.s.Report.Judge,
+	}
+	p.provenance = made
 }
 
-// tagOf is the tag of the run's episodes: its name, after its namespace if that isn't the pool's.
-func tagOf(run *v1alpha1.EvaluationRun) string {
+// startCollection stores it.
+func (p *pass) startCollection() {
+	text, err := tally.EncodeLedger(p.collectable)
+	if err != nil {
+		// An empty ledger can always be encoded.
+		panic(fmt.Sprintf("encoding an empty ledger: %v", err))
+	}
+	p.d.Status.Provenance = p.provenance
+	p.d.Status.Rollouts = &v1alpha1.Rollouts{Tag: chooseTag(p.s.Run), LedgerKey: p.s.Env.Status.LedgerPublicKey,
+		Ledger: text}
+	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
+	p.d.Status.PassScore = score.Exact(p.collectable.PassScore)
+	p.writeCollected(p.collectable)
+	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+
+		"trainers tag with reset(run=%q).", p.s.Env.Name, p.d.Status.Rollouts.Tag))
+}
+
+// chooseTag returns the tag of the run's episodes: its name, after its namespace if that isn't the
+// pool's.
+func chooseTag(run *v1alpha1.EvaluationRun) string {
 	if evaluation.PoolOf(run).Namespace == run.Namespace {
 		return run.Name
 	}
 	return run.Namespace + "/" + run.Name
 }
 
-// writeCollected writes the figures of the sums.
-func writeCollected(d *Decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
-	total := tally.SumCollected(sums)
-	d.Tally.Sums = total
-	if d.Status.Episodes == nil {
-		d.Status.Episodes = &v1alpha1.RunEpisodes{}
+// countSegments adds the new segments to the figures.
+func (p *pass) countSegments() {
+	c := tally.CollectSegments(p.s.Run, p.s.Segments, p.s.Gone)
+	p.collected = c
+	if p.edited = c.Err; p.edited != nil {
+		return
 	}
-	d.Status.Episodes.Total = max(tally.ReadGoal(run), sums.Opened)
-	evaluation.WriteTotals(&d.Status, total.Figures())
-	if tally.ReadGoal(run) == 0 {
-		d.Status.Progress = fmt.Sprint(sums.Opened)
+	text, err := tally.EncodeLedger(c.Sums)
+	if err != nil {
+		// The figures stay as they were before this pass, which has read them already.
+		before, _, _ := tally.ReadCollected(p.s.Run)
+		p.writeCollected(before)
+		p.tooLarge = err
+		return
 	}
+	p.d.Tally.Refused, p.d.Tally.Ledgers, p.d.Tally.Errored = c.Refused, c.Counted, c.Errored
+	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.Servers = text, c.Servers
+	p.d.Status.Rollouts.Dropped += c.Dropped
+	p.d.Status.Rollouts.Forked += c.Forked
+	p.writeCollected(c.Sums)
+	p.showActive()
+	p.announceCollected()
 }
 
-func collectedMessage(d *Decision, run *v1alpha1.EvaluationRun) string {
-	ended := d.Status.Episodes.Scored + d.Status.Episodes.Failed + d.Status.Episodes.Errored
-	if wanted := tally.ReadGoal(run); wanted > 0 {
-		return fmt.Sprintf("%d of %d episodes are collected.", ended, wanted)
+// writeCollected writes the figures of the sums.
+func (p *pass) writeCollected(sums *score.Ledger) {
+	goal := tally.ReadGoal(p.s.Run)
+	p.d.Tally.Sums = tally.SumCollected(sums)
+	if p.d.Status.Episodes == nil {
+		p.d.Status.Episodes = &v1alpha1.RunEpisodes{}
 	}
-	return fmt.Sprintf("%d episodes are collected.", ended)
+	p.d.Status.Episodes.Total = max(goal, sums.Opened)
+	evaluation.WriteTotals(&p.d.Status, p.d.Tally.Sums.Figures())
+	if goal == 0 {
+		p.d.Status.Progress = fmt.Sprint(sums.Opened)
+	}
 }
 
 // announceCollected announces what the pass has counted and refused.
-func announceCollected(d *Decision, run *v1alpha1.EvaluationRun, c tally.Collection) {
+func (p *pass) announceCollected() {
+	c := p.collected
 	for _, r := range c.Refused {
-		d.Events = append(d.Events, Event{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRolloutsRefused,
-			About: r.Pod, Action: "Collect", Note: refusedSegment(r)})
+		p.d.Events = append(p.d.Events, Event{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRolloutsRefused,
+			About: r.Pod, Action: "Collect", Note: describeRefusedSegment(r)})
 	}
 	if c.Dropped > 0 {
-		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not counted: "+
+		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not counted: "+
 			"their servers had no capacity to keep them until they were collected. Possible causes are a suspended "+
 			"run, an operator that was down, too many tags, or more scenarios than one segment can hold.", c.Dropped))
 	}
 	if c.Missing > 0 {
-		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf("%d segments of episodes are "+
+		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf("%d segments of episodes are "+
 			"not counted: a client other than this run has requested them. Check which clients can reach port %d of "+
 			"the servers.", c.Missing, v1alpha1.OperationsPort))
 	}
-	if wanted := tally.ReadGoal(run); wanted > 0 {
-		before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
-		announceProgress(d, before.Scored+before.Failed+before.Errored, c.Sums.Opened, wanted, collectedMessage(d, run))
+	if goal := tally.ReadGoal(p.s.Run); goal > 0 {
+		before := ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{})
+		p.announceProgress(before.Scored+before.Failed+before.Errored, c.Sums.Opened, goal,
+			describeCollected(*p.d.Status.Episodes, goal))
 	}
 }
 
-func refusedSegment(r tally.Refusal) string {
-	return fmt.Sprintf("The segment of server %s is not counted: %v.", r.Pod.Name, r.Err)
-}
-
-// completeCollection completes a run with its figures, or fails it if too many episodes errored.
-func completeCollection(d *Decision, s observe.Snapshot, reason, why string) evaluation.Outcome {
-	sums := d.collected.Sums
-	p, _ := evaluation.Verdict(s.Run, d.Status, evaluation.Counted{Episodes: sums.Opened, Complete: true,
-		Reason: reason, Why: why, Advice: "See the servers' logs for the causes, then create the run again."})
-	if p.State == evaluation.Failed {
-		return p
+// closeCollection turns the collected sums into those of a run with one shard, which other runs
+// compare with.
+func (p *pass) closeCollection() {
+	if p.collected == nil || p.edited != nil {
+		return
 	}
-	table := &score.ScenarioTable{}
-	table.Fold(sums)
-	text, err := table.MarshalText()
-	if err != nil || s.ScoresTaken {
-		table = &score.ScenarioTable{}
-	} else {
-		writeTable(d, s, string(text))
-	}
-	publish(d, s, table)
-	return p
-}
-
-// collecting is the outcome of a run that has not ended. It requests the next segments soon, at
-// once if a draining server waits for its segment to be acknowledged.
-func collecting(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	message := collectedMessage(d, s.Run)
-	c := ptr.Deref(d.collected, tally.Collection{})
-	if c.Awaited {
-		d.wake(AcknowledgeDelay)
-	}
-	if observe.IsSuspended(s.Run) {
-		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false to continue.")
-	}
-	if c.Silent > 0 && c.Silent == len(s.Segments) {
-		d.wake(SilentInterval)
-	} else {
-		d.wake(CollectInterval)
-	}
-	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). To end the run with the collected "+
-		"episodes, set spec.activeDeadlineSeconds to 1.", d.Status.Rollouts.Tag)
-	if len(c.Refused) > 0 {
-		message += " " + refusedSegment(c.Refused[0])
-	}
-	if c.Refusing != nil {
-		message += fmt.Sprintf(" Server %s returns no segment: %v. See its log, and check that the pool's image is of "+
-			"the operator's release.", c.Refusing.Pod.Name, c.Refusing.Err)
-	}
-	return running(v1alpha1.ReasonRunning, message)
+	progressed := p.d.Status.Progress
+	p.d.Tally.Completed.Add(0)
+	p.d.Status.Shards = &v1alpha1.Shards{Total: 1}
+	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
+	p.d.Status.Progress = progressed
+	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.LedgerKey, p.d.Status.Rollouts.Servers = "", "", nil
 }

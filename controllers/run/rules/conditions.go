@@ -2,8 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,69 +11,58 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
-	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/score"
 )
 
-func waiting(reason, message string) evaluation.Outcome {
-	return evaluation.Outcome{State: evaluation.Waiting, Reason: reason, Message: message}
-}
-
-func running(reason, message string) evaluation.Outcome {
-	return evaluation.Outcome{State: evaluation.Running, Reason: reason, Message: message}
-}
-
-func failed(reason, message string) evaluation.Outcome {
-	return evaluation.Outcome{State: evaluation.Failed, Reason: reason, Message: message}
-}
-
 // setConditions sets the cost and every condition, and announces what has changed.
-func setConditions(d *Decision, s observe.Snapshot, p evaluation.Outcome) {
-	d.Status.Cost = evaluation.Cost(s.Run.Spec.Prices, d.Status.Tokens)
-	environment, suspension := environmentCondition(s), suspendedCondition(s)
-	verdict := evaluation.Conditions(s.Run, d.Status, d.Tally.Sums, p)
-	if s.Run.Spec.Results != nil {
-		verdict = append(verdict, storedCondition(d.Tally.Sums, p.State))
+func (p *pass) setConditions(o evaluation.Outcome) {
+	p.d.Status.Cost = evaluation.Cost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
+	suspension := describeSuspension(p.s.Run)
+	verdict := evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
+	if p.s.Run.Spec.Results != nil {
+		verdict = append(verdict, describeStored(p.d.Tally.Sums, o.State))
 	}
-	if c, known := evaluation.AgentCondition(d.Tally.Endpoint(), p); known {
+	if c, known := evaluation.AgentCondition(p.d.Tally.Endpoint(), o); known {
 		verdict = append(verdict, c)
 	}
-	announceEnd(d, p, verdict)
-	announce(d, s, environment, suspension, p)
-	meta.RemoveStatusCondition(&d.Status.Conditions, v1alpha1.ConditionStalled)
-	for _, c := range append([]metav1.Condition{environment, suspension}, verdict...) {
-		set(d, s, c)
+	p.announceEnd(o, verdict)
+	p.announceChanges(suspension, o)
+	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range append([]metav1.Condition{p.environment, suspension}, verdict...) {
+		p.set(c)
 	}
 }
 
-// set sets a condition.
-func set(d *Decision, s observe.Snapshot, c metav1.Condition) {
-	c.Message = pods.Shorten(c.Message, pods.MaxNote)
-	c.ObservedGeneration = s.Run.Generation
-	c.LastTransitionTime = metav1.NewTime(s.Now)
-	meta.SetStatusCondition(&d.Status.Conditions, c)
+// replaceVerdict sets the conditions of an outcome alone.
+func (p *pass) replaceVerdict(o evaluation.Outcome) {
+	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o) {
+		p.set(c)
+	}
 }
 
+func (p *pass) set(c metav1.Condition) { p.d.setCondition(c, p.s.Run.Generation, p.s.Now) }
+
 // announceEnd announces how a run ends, and what the spec asks for but wasn't reached.
-func announceEnd(d *Decision, p evaluation.Outcome, verdict []metav1.Condition) {
-	if !p.Ended() {
+func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
+	if !o.Ended() {
 		return
 	}
 	kind := corev1.EventTypeNormal
-	if p.State == evaluation.Failed {
+	if o.State == evaluation.Failed {
 		kind = corev1.EventTypeWarning
 	}
-	d.announce(kind, p.Reason, p.Message)
+	p.d.announce(kind, o.Reason, o.Message)
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
 		if optional && c.Status == metav1.ConditionFalse {
-			d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+			p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
 		}
 	}
 }
 
-// storedCondition reports whether the episodes of the counted shards are in the result store.
-func storedCondition(sums score.Accumulator, is evaluation.State) metav1.Condition {
+// describeStored reports whether the episodes of the counted shards are in the result store.
+func describeStored(sums score.Accumulator, is evaluation.State) metav1.Condition {
 	f := sums.Figures()
 	if f.Stored.Error != "" {
 		f.Stored.Error = pods.Quote(f.Stored.Error)
@@ -92,41 +79,52 @@ var delays = map[string]string{
 	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
 }
 
-// announce announces changes of the pool, of the run's suspension and of what delays it.
-func announce(d *Decision, s observe.Snapshot, environment, suspension metav1.Condition, p evaluation.Outcome) {
-	before := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
+// announceChanges announces changes of the pool, of the run's suspension and of what delays it.
+func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome) {
+	conditions, environment := p.s.Run.Status.Conditions, p.environment
+	before := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
 		kind := corev1.EventTypeWarning
 		if environment.Reason == v1alpha1.ReasonEnvironmentNotAvailable {
 			kind = corev1.EventTypeNormal // a pool is often applied together with its runs
 		}
-		d.announce(kind, environment.Reason, environment.Message)
+		p.d.announce(kind, environment.Reason, environment.Message)
 	}
-	was := meta.IsStatusConditionTrue(s.Run.Status.Conditions, v1alpha1.ConditionSuspended)
+	was := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionSuspended)
 	switch is := suspension.Status == metav1.ConditionTrue; {
 	case is && !was:
-		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+	case was && !is && observe.IsExternal(p.s.Run):
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run collects episodes again.")
 	case was && !is:
-		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, sourceOf(s.Run).traits().resumed)
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed,
+			"The run continues with the shards that are not counted yet.")
 	}
-	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
-	if kind := delays[p.Reason]; kind != "" && (last == nil || last.Reason != p.Reason) && !p.Ended() {
-		d.announce(kind, p.Reason, p.Message)
+	last := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
+	if kind := delays[o.Reason]; kind != "" && (last == nil || last.Reason != o.Reason) && !o.Ended() {
+		p.d.announce(kind, o.Reason, o.Message)
 	}
 }
 
-func suspendedCondition(s observe.Snapshot) metav1.Condition {
-	if observe.IsSuspended(s.Run) {
+func describeSuspension(run *v1alpha1.EvaluationRun) metav1.Condition {
+	switch {
+	case !observe.IsSuspended(run):
+		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
+			"spec.suspend is not set.")
+	case observe.IsExternal(run):
 		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			sourceOf(s.Run).traits().suspended)
+			"spec.suspend is true: no episodes are collected. Servers keep them while they run and have capacity. Set "+
+				"it to false to continue.")
+	default:
+		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+			"spec.suspend is true: runners are stopped, and shards that have not ended will be played again. Set it to "+
+				"false to continue.")
 	}
-	return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
-		"spec.suspend is not set.")
 }
 
-// environmentCondition reports whether the pool exists, admits the run, accepts sessions and can be
+// describePool reports whether the pool exists, admits the run, accepts sessions and can be
 // read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
-func environmentCondition(s observe.Snapshot) metav1.Condition {
+func describePool(s observe.Snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
 			fmt.Sprintf(format, args...))
@@ -154,7 +152,7 @@ func environmentCondition(s observe.Snapshot) metav1.Condition {
 			reason = v1alpha1.ReasonJudgeNotReady
 		}
 		return no(reason, "Pool %s is not available: %s", name,
-			available.Message+degradation(s))
+			available.Message+describeDegraded(s.Env, s.Run.Namespace))
 	case observe.PoolUnreachable:
 		return no(v1alpha1.ReasonEnvironmentUnreachable,
 			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.ReportErr)
@@ -167,96 +165,12 @@ func environmentCondition(s observe.Snapshot) metav1.Condition {
 		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
-// waitingReason is the reason of a run that waits for its pool.
-func waitingReason(environment metav1.Condition) string {
-	if environment.Reason == v1alpha1.ReasonJudgeNotReady {
-		return v1alpha1.ReasonJudgeNotReady
-	}
-	return v1alpha1.ReasonWaitingForEnvironment
-}
-
-// degradation is the message of a degraded pool. It isn't shown to other namespaces, since it may
-// quote private data.
-func degradation(s observe.Snapshot) string {
-	c := meta.FindStatusCondition(s.Env.Status.Conditions, v1alpha1.ConditionDegraded)
-	if c == nil || c.Status != metav1.ConditionTrue || s.Env.Namespace != s.Run.Namespace {
+// describeDegraded returns the message of a degraded pool. It isn't shown to other namespaces, since
+// it may quote private data.
+func describeDegraded(env *v1alpha1.CustomerSupportEnv, namespace string) string {
+	c := meta.FindStatusCondition(env.Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || c.Status != metav1.ConditionTrue || env.Namespace != namespace {
 		return ""
 	}
 	return " " + c.Message
-}
-
-// inProgress is the outcome of a run that has not ended.
-func inProgress(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	switch {
-	case observe.IsSuspended(s.Run):
-		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false to continue.")
-	case runner.IsHeldByQueue(s.Job):
-		return running(v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
-			shardsMessage(d), s.Job.Name, s.Job.Labels[runner.LabelQueue]))
-	default:
-		return inPlay(d, s)
-	}
-}
-
-func shardsMessage(d *Decision) string {
-	return fmt.Sprintf("%d of %d shards are counted.", d.Tally.Completed.Len(), d.Status.Shards.Total)
-}
-
-// inPlay is the outcome of a run that is being played, with what delays it.
-func inPlay(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	going := func(reason, format string, args ...any) evaluation.Outcome {
-		return running(reason, shardsMessage(d)+" "+fmt.Sprintf(format, args...))
-	}
-	if len(s.Taken) > 0 {
-		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it to continue.",
-			strings.Join(s.Taken, ", "))
-	}
-	if o := stillRefused(d, s); o.Reason != "" {
-		return o
-	}
-	if s.PodsRefused != "" {
-		return going(v1alpha1.ReasonRunnersRefused, "The API server refuses the runners' pods: %s. Correct that to "+
-			"continue.", pods.Quote(strings.TrimSuffix(s.PodsRefused, ".")))
-	}
-	if why, _ := runner.FindStartTrouble(s.Pods, s.Now); why != "" {
-		return going(v1alpha1.ReasonRunnersNotStarted, "A runner can't start: %s.", strings.TrimSuffix(why, "."))
-	}
-	for i := range s.Pods {
-		for _, c := range s.Pods[i].Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-				return going(v1alpha1.ReasonUnschedulable, "Runner pod %s can't be scheduled: %s", s.Pods[i].Name,
-					pods.Quote(c.Message))
-			}
-		}
-	}
-	if kept := keptPods(d, s); len(kept) > 0 {
-		return going(v1alpha1.ReasonSidecarRunning, "%s", runner.DescribeSidecar(&kept[0]))
-	}
-	if reason, why := waitsFor(s); reason != "" {
-		return going(reason, "%s", why)
-	}
-	return going(v1alpha1.ReasonRunning, "To see the runners' logs: %s", logsCommand(s.Run))
-}
-
-// waitsFor returns what runners wait for that run but play nothing, "" if they play or nothing is
-// known.
-func waitsFor(s observe.Snapshot) (reason, why string) {
-	running := slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
-	if s.Live == nil || !s.Live.Known || s.Live.Idle < idleAfter || !running {
-		return "", ""
-	}
-	const limit = "They wait until activeDeadlineSeconds, if that is set."
-	if n := s.Live.Sessions; n.Capacity > 0 && n.Active >= n.Capacity {
-		return v1alpha1.ReasonWaitingForCapacity, fmt.Sprintf("The runners wait for a free session: all %d of pool %s "+
-			"are in use. %s", n.Capacity, s.Run.Spec.EnvironmentRef.Name, limit)
-	}
-	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
-		return waitingReason(c), "The runners wait for the pool. " + c.Message + " " + limit
-	}
-	return "", ""
-}
-
-// logsCommand shows the logs of the run's runners.
-func logsCommand(run *v1alpha1.EvaluationRun) string {
-	return fmt.Sprintf("kubectl logs -n %s -l %s=%s", run.Namespace, v1alpha1.LabelRun, run.Name)
 }

@@ -13,8 +13,8 @@ import (
 func TestNoStoredEpisodesBeforeTheFirstShard(t *testing.T) {
 	for is, want := range map[evaluation.State]string{evaluation.Running: "ResultsStored=Unknown/StorePending",
 		evaluation.Failed: "ResultsStored=Unknown/NothingCounted"} {
-		if got := runtest.States([]metav1.Condition{storedCondition(score.Accumulator{}, is)}); got != want {
-			t.Errorf("storedCondition(%v) = %s, want %s", is, got, want)
+		if got := runtest.States([]metav1.Condition{describeStored(score.Accumulator{}, is)}); got != want {
+			t.Errorf("describeStored(%v) = %s, want %s", is, got, want)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func TestProblemsOfThePoolAreReported(t *testing.T) {
 			{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "The image can't be pulled."},
 		}
 		quoted := namespace == s.Run.Namespace
-		if got := environmentCondition(s).Message; strings.Contains(got, "can't be pulled") != quoted ||
+		if got := describePool(s).Message; strings.Contains(got, "can't be pulled") != quoted ||
 			!strings.Contains(got, "None of 2 servers") {
 			t.Errorf("of a pool in namespace %s: %q", namespace, got)
 		}

@@ -21,30 +21,33 @@ import (
 const idleAfter = 30 * time.Second
 
 // showLive writes the run's progress and estimated end. Figures that aren't due stay as they were.
-func showLive(d *Decision, s observe.Snapshot) {
-	if observe.IsSuspended(s.Run) || runner.IsHeldByQueue(s.Job) || s.Live == nil {
-		forget(d)
+func (p *pass) showLive() {
+	if p.planErr != nil {
 		return
 	}
-	d.wake(observe.ChooseInterval(s.Run, s.Now) + jitter(s.Run.UID))
-	counted := d.Tally.Sums.Scored + d.Tally.Sums.Failed + d.Tally.Sums.Errored
-	done := max(counted, progressBefore(s.Run))
-	if before := s.Run.Status.Episodes; before != nil {
-		d.Status.Episodes.Active = before.Active
+	if observe.IsSuspended(p.s.Run) || runner.IsHeldByQueue(p.s.Job) || p.s.Live == nil {
+		p.d.hideLive()
+		return
 	}
-	if s.Live.Due {
+	p.d.wake(observe.ChooseInterval(p.s.Run, p.s.Now) + chooseJitter(p.s.Run.UID))
+	counted := p.d.Tally.Sums.Scored + p.d.Tally.Sums.Failed + p.d.Tally.Sums.Errored
+	done := max(counted, readProgress(p.s.Run))
+	if before := p.s.Run.Status.Episodes; before != nil {
+		p.d.Status.Episodes.Active = before.Active
+	}
+	if p.s.Live.Due {
 		// The servers' count may be too small, because a server was lost, or too large, because a
 		// shard was played again.
-		done = min(max(counted, s.Live.Ended), d.Status.Episodes.Total)
-		d.Status.Episodes.Active = new(s.Live.Active)
-		d.Status.EstimatedCompletionTime = estimatedEnd(s.Run.Status.StartTime.Time, s.Now, done,
-			d.Status.Episodes.Total)
+		done = min(max(counted, p.s.Live.Ended), p.d.Status.Episodes.Total)
+		p.d.Status.Episodes.Active = new(p.s.Live.Active)
+		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, done,
+			p.d.Status.Episodes.Total)
 	}
-	d.Status.Progress = fmt.Sprintf("%d/%d", done, d.Status.Episodes.Total)
+	p.d.Status.Progress = fmt.Sprintf("%d/%d", done, p.d.Status.Episodes.Total)
 }
 
-// progressBefore is the number of episodes that the status shows as ended.
-func progressBefore(run *v1alpha1.EvaluationRun) int64 {
+// readProgress reads the number of episodes that the status shows as ended.
+func readProgress(run *v1alpha1.EvaluationRun) int64 {
 	var done, total int64
 	if _, err := fmt.Sscanf(run.Status.Progress, "%d/%d", &done, &total); err != nil ||
 		total != run.Status.Episodes.Total {
@@ -53,8 +56,8 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// estimatedEnd is when all episodes will have ended at the present rate, nil if it is not known.
-func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
+// estimateEnd estimates when all episodes will have ended at the present rate, nil if it is not known.
+func estimateEnd(began, now time.Time, done, total int64) *metav1.Time {
 	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
 	if !known {
 		return nil
@@ -62,36 +65,29 @@ func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	return new(metav1.NewTime(now.Add(left).Truncate(time.Second)))
 }
 
-// jitter spreads the writes of runs that began together by up to two seconds. It is constant for a
+// chooseJitter spreads the writes of runs that began together by up to two seconds. It is constant for a
 // run.
-func jitter(run types.UID) time.Duration {
+func chooseJitter(run types.UID) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run)) // never fails
 	return time.Duration(hash.Sum32()%2000) * time.Millisecond
 }
 
-// forget removes the fields that are set only while a run is being played.
-func forget(d *Decision) {
-	d.Status.EstimatedCompletionTime = nil
-	if d.Status.Episodes != nil {
-		d.Status.Episodes.Active = nil
-	}
-}
-
 // showActive writes the number of active episodes and the estimated end, which are indicative only,
 // when the status is written anyway, or when playing begins or ends.
-func showActive(d *Decision, s observe.Snapshot, c tally.Collection) {
-	before := ptr.Deref(ptr.Deref(s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
-	if observe.IsSuspended(s.Run) {
-		forget(d)
+func (p *pass) showActive() {
+	c := p.collected
+	before := ptr.Deref(ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
+	if observe.IsSuspended(p.s.Run) {
+		p.d.hideLive()
 		return
 	}
 	if len(c.Counted) == 0 && (before > 0) == (c.Active > 0) {
 		return
 	}
-	d.Status.Episodes.Active = &c.Active
-	if tally.ReadGoal(s.Run) > 0 {
-		d.Status.EstimatedCompletionTime = estimatedEnd(s.Run.Status.StartTime.Time, s.Now, c.Sums.Opened,
-			d.Status.Episodes.Total)
+	p.d.Status.Episodes.Active = new(c.Active)
+	if tally.ReadGoal(p.s.Run) > 0 {
+		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, c.Sums.Opened,
+			p.d.Status.Episodes.Total)
 	}
 }

@@ -52,10 +52,10 @@ func TestShowLive(t *testing.T) {
 
 // Goals in the distant future or in the past have no estimate.
 func TestEstimatedEnd(t *testing.T) {
-	if got := estimatedEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 1<<31); got != nil {
+	if got := estimateEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 1<<31); got != nil {
 		t.Errorf("one of two billion in a minute is done at %s", got)
 	}
-	if got, want := estimatedEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 3), runtest.Start().Add(3*time.Minute); !got.Time.Equal(
+	if got, want := estimateEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 3), runtest.Start().Add(3*time.Minute); !got.Time.Equal(
 		want) {
 		t.Errorf("one of three in a minute is done at %s, want %s", got, want)
 	}

@@ -29,39 +29,17 @@ const (
 func ReportRefusal(s observe.Snapshot, next Decision, object string, refusal error) Decision {
 	words := pods.Quote(strings.TrimSuffix(refusal.Error(), "."))
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
-	o := running(v1alpha1.ReasonJobRefused, shardsMessage(&next)+fmt.Sprintf(
-		" The API server refuses %s: %s. Correct that to continue.", object, words))
+	o := evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonJobRefused, Message: fmt.Sprintf(
+		"%s The API server refuses %s: %s. Correct that to continue.",
+		describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run)), object, words)}
 	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
 	if last == nil || last.Reason != o.Reason || last.Message != pods.Shorten(o.Message, pods.MaxNote) {
 		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
 	}
 	for _, c := range evaluation.Conditions(s.Run, d.Status, next.Tally.Sums, o) {
-		set(&d, s, c)
+		d.setCondition(c, s.Run.Generation, s.Now)
 	}
 	began := ptr.Deref(s.Run.Status.StartTime, metav1.NewTime(s.Now))
 	d.Again = min(max(s.Now.Sub(began.Time)/10, MinRefusedRetry), maxRefusedRetry)
 	return d
-}
-
-// stillRefused is the outcome of a run of which an object was refused by the last pass and is tried
-// again by this one.
-func stillRefused(d *Decision, s observe.Snapshot) evaluation.Outcome {
-	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
-	tried := d.CreateJob != nil || d.CreatePlan != nil || d.ChangeJob != (JobChange{}) || d.Scores != nil
-	if !tried || last == nil || last.Reason != v1alpha1.ReasonJobRefused {
-		return evaluation.Outcome{}
-	}
-	return running(last.Reason, last.Message)
-}
-
-// notBegun reports whether nothing of a run has been played because of what its outcome says. Such
-// a run is subject to startDeadlineSeconds.
-func notBegun(d *Decision, s observe.Snapshot, o evaluation.Outcome) bool {
-	switch o.Reason {
-	case v1alpha1.ReasonJobRefused, v1alpha1.ReasonRunnersRefused:
-		return len(s.Pods) == 0 && d.Tally.Completed.Len() == 0
-	case v1alpha1.ReasonQueued:
-		return s.Run.Status.AdmissionTime == nil
-	}
-	return false
 }

@@ -46,9 +46,12 @@ func TestStatusStaysSmall(t *testing.T) {
 	s.Run.Status.Shards.Total = 1000
 	addPods(&s, runtest.Pulling(runtest.RunnerPod(s.Run, 0)))
 	s.Pods[0].Status.ContainerStatuses[0].State.Waiting.Message = strings.Repeat("a long story ", 500)
-	d := Decision{Status: s.Run.Status, Tally: tally.Result{Sums: sums, Completed: done}}
-	evaluation.WriteFigures(&d.Status, sums, done)
-	setConditions(&d, s, inPlay(&d, s))
+	p := newPass(s)
+	p.d.Tally = tally.Result{Sums: sums, Completed: done}
+	evaluation.WriteFigures(&p.d.Status, sums, done)
+	_, o, _ := ask(Playing, p.gatherFacts(Playing))
+	p.setConditions(o)
+	d := p.d
 	data, err := json.Marshal(d.Status)
 	if err != nil {
 		t.Fatal(err)

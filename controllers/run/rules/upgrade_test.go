@@ -34,8 +34,8 @@ func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 		t.Errorf("removes the plan: %v, makes it again: %v, deletes the Job: %v, conditions %+v", d.RemovePlan,
 			d.CreatePlan != nil, d.DeleteJob, d.Status.Conditions)
 	}
-	if diff := cmp.Diff(plan, d.plan); diff != "" {
-		t.Errorf("the plan: %s", diff)
+	if got, err := s.StoredPlan(); err != nil || cmp.Diff(plan, got) != "" {
+		t.Errorf("the plan: %s, %v", cmp.Diff(plan, got), err)
 	}
 }
 

@@ -6,10 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -37,17 +33,6 @@ type Polled struct {
 	reportErr error
 	digests   []string // of the image of the servers that are ready
 	segments  []tally.Reply
-}
-
-// poll polls servers in the background. Its answer belongs to one version of what it is for.
-func (r *Reader) poll(ctx context.Context, s *Snapshot, version string,
-	requests func(context.Context) Polled) (Polled, error) {
-	q := polling.Question{Object: client.ObjectKeyFromObject(s.Run), Version: version, Pool: evaluation.PoolOf(s.Run)}
-	answer, known := r.Polls.Ask(ctx, q, requests)
-	if !known {
-		return Polled{}, ErrPolling
-	}
-	return answer, nil
 }
 
 // forEach calls f with each item, in order and so many at a time. All calls together have

@@ -1,14 +1,10 @@
-// Package observe reads everything that a pass over a run needs into a Snapshot. It decides nothing,
-// and has no client that writes.
 package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,30 +13,44 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/polling"
-	"github.com/csenv/csenv/controllers/run/runner"
-	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
-// readCollection reads the servers' segments and, until the run has ended, its table.
-func (r *Reader) readCollection(ctx context.Context, s *Snapshot) error {
-	if s.Closing || evaluation.Ended(s.Run.Status.Conditions) {
-		return r.readLate(ctx, s)
-	}
-	if s.Run.Status.Provenance == nil {
-		return r.readReport(ctx, s)
-	}
-	if err := r.readSegments(ctx, s); err != nil {
+// readConfigMap reads a ConfigMap that the cache has. The cache holds only metadata, because users
+// may create any number of ConfigMaps with our labels. The contents that were read last are kept,
+// so that the passes over a run don't read them again.
+func (r *Reader) readConfigMap(ctx context.Context, key types.NamespacedName, object *corev1.ConfigMap) error {
+	known := &metav1.PartialObjectMetadata{}
+	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	if err := r.Metadata.Get(ctx, key, known); err != nil {
 		return err
 	}
-	goal := tally.ReadGoal(s.Run)
-	completes := goal > 0 && tally.BoundCollected(s.Run, s.Segments) >= goal || IsDeadlineOver(s.Run, s.Job, s.Now)
-	return r.readScores(ctx, s, completes)
+	if kept, ok := r.Contents.Get(version{key, known.UID, known.ResourceVersion}); ok {
+		*object = *kept
+		return nil
+	}
+	if err := r.Direct.Get(ctx, key, object); err != nil {
+		return err
+	}
+	if object.Size() <= maxKept {
+		r.Contents.Add(version{key, object.UID, object.ResourceVersion}, object)
+	}
+	return nil
+}
+
+// poll polls servers in the background. Its answer belongs to one version of what it is for.
+func (r *Reader) poll(ctx context.Context, s *Snapshot, version string,
+	requests func(context.Context) Polled) (Polled, error) {
+	q := polling.Question{Object: client.ObjectKeyFromObject(s.Run), Version: version, Pool: evaluation.PoolOf(s.Run)}
+	answer, known := r.Polls.Ask(ctx, q, requests)
+	if !known {
+		return Polled{}, ErrPolling
+	}
+	return answer, nil
 }
 
 // Reader reads what a pass needs. It has no client that writes.
@@ -75,35 +85,6 @@ func New(mgr ctrl.Manager, version string) *Reader {
 	}
 }
 
-// TakeSnapshot reads everything that a pass needs.
-func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (Snapshot, error) {
-	s := Snapshot{Now: r.Clock.Now(), Version: r.Version}
-	run := &v1alpha1.EvaluationRun{}
-	err := r.Cache.Get(ctx, key, run)
-	if client.IgnoreNotFound(err) != nil {
-		return s, fmt.Errorf("reading the run: %w", err)
-	}
-	if err == nil && run.DeletionTimestamp.IsZero() {
-		s.Run = run
-	}
-	if err := r.readPods(ctx, key, &s); err != nil {
-		return s, err
-	}
-	if s.Run == nil {
-		return s, nil
-	}
-	if err := r.readPool(ctx, &s); err != nil {
-		return s, err
-	}
-	if err := r.readNeighbours(ctx, &s); err != nil {
-		return s, err
-	}
-	if IsExternal(run) {
-		return s, r.readCollection(ctx, &s)
-	}
-	return s, r.readJob(ctx, &s)
-}
-
 // readOwn reads one of the run's own objects and reports whether it exists. Until the run has
 // ended, objects that the cache doesn't have are read past it: they may have just been created, or
 // may belong to another owner, whose objects the cache doesn't contain.
@@ -127,35 +108,4 @@ func (r *Reader) readOwn(ctx context.Context, s *Snapshot, name string, object c
 		return false, nil
 	}
 	return err == nil, nil
-}
-
-// readJob reads the run's Job and, until the run has ended, its plan, its table and the servers'
-// counts.
-func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
-	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
-	if found, err := r.readOwn(ctx, s, s.Run.Name, job); err != nil {
-		return err
-	} else if found {
-		s.Job = job
-	}
-	if s.Closing || evaluation.Ended(s.Run.Status.Conditions) {
-		return r.readLate(ctx, s)
-	}
-	if found, err := r.readOwn(ctx, s, runner.PlanName(s.Run), planMap); err != nil {
-		return err
-	} else if found {
-		s.PlanMap = planMap
-	}
-	if err := errors.Join(r.readRefusal(ctx, s), r.readLostNodes(ctx, s)); err != nil {
-		return err
-	}
-	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {
-		if err := r.readReport(ctx, s); err != nil {
-			return err
-		}
-	}
-	if err := r.readScores(ctx, s, len(s.Succeeded) > 0); err != nil {
-		return err
-	}
-	return r.readLive(ctx, s)
 }

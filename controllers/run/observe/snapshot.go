@@ -8,6 +8,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -63,4 +64,28 @@ type Snapshot struct {
 func (s Snapshot) Offer() evaluation.Offer {
 	return evaluation.Offer{Pool: s.Env.Name, Image: s.Env.Status.Image, ImageDigests: s.ImageDigests,
 		Version: s.Version, LedgerKey: s.Env.Status.LedgerPublicKey, Report: *s.Report, Limits: s.Env.Spec.Runs}
+}
+
+// DeleteGrace is how long a pod that is being deleted may exceed its own deadline and still leave a
+// summary. After that its node is considered lost.
+const DeleteGrace = time.Minute
+
+// isOverdue reports whether a pod should have stopped by now: it is being deleted, and its own
+// deadline passed deleteGrace ago.
+func isOverdue(pod *corev1.Pod, now time.Time) bool {
+	return !pods.HasEnded(pod) && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
+		!now.Before(pod.DeletionTimestamp.Add(DeleteGrace))
+}
+
+// OverduePods are the pods of the run that should have stopped.
+func (s Snapshot) OverduePods() []corev1.Pod {
+	var list []corev1.Pod
+	for _, part := range [][]corev1.Pod{s.Pods, s.Stopping} {
+		for i := range part {
+			if isOverdue(&part[i], s.Now) {
+				list = append(list, part[i])
+			}
+		}
+	}
+	return list
 }

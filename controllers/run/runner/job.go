@@ -9,52 +9,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-const (
-	SummaryFinalizer = "csenv.dev/summary" // keeps a runner's pod until its summary is counted
-	LabelRunUID      = "csenv.dev/run-uid" // distinguishes runs of one name
-	// LabelQueue names a queue of Kueue, which keeps the Job suspended until it admits it.
-	LabelQueue  = queuePrefix + "queue-name"
-	queuePrefix = "kueue.x-k8s.io/"
-	// AnnotationShards lists the shards that a Job plays: its index i is the i-th of them.
-	AnnotationShards     = "csenv.dev/shards"
-	AnnotationJobAttempt = "csenv.dev/round" // numbers the Jobs of the run
-	AnnotationQueue      = "csenv.dev/queue" // the run's queue when the Job was created, "" for none
-
-	Container      = "runner"
-	AgentContainer = "agent"
-	inputsFlag     = "--inputs="
-	PlanKey        = "plan.json"
-	AgentKey       = "agent.json"
-	planFolder     = "/etc/csenv"
-	planVolume     = "plan"
-	resultsFolder  = "/results"
-	resultsVolume  = "results"
-
-	agentStartSeconds = 600   // how long an agent's container may take until it listens
-	volumeGroup       = 65532 // may write to the volume of the results, whichever the image's user is
-)
-
-// Options are what the operator gives to every runner.
-type Options struct {
-	Image            string          // of the runners: the operator's own
-	TracingVariables []corev1.EnvVar // are added to those of runners
-	Traced           bool            // runs have spans, below which runners put theirs
-}
-
-// JobSpec is the Job that a run needs next.
-type JobSpec struct {
-	JobAttempt int32
-	Shards     score.IndexSet
-	Suspended  bool
-	Inputs     string // the digest of the plan and of the agent that runners read
-}
 
 // MakeJob plays some shards of a plan: one index for each. The pool is nil if there is none.
 func MakeJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, o Options,
@@ -106,12 +65,4 @@ func makePodFailurePolicy() *batchv1.PodFailurePolicy {
 		exits(batchv1.PodFailurePolicyActionIgnore, score.ExitStopped),
 		exits(batchv1.PodFailurePolicyActionFailJob, score.ExitAgentRefused),
 	}}
-}
-
-func ReadBackoffLimit(run *v1alpha1.EvaluationRun) int32 {
-	return ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)
-}
-
-func LimitParallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
-	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)
 }

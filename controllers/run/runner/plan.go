@@ -14,8 +14,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-func PlanName(run *v1alpha1.EvaluationRun) string { return run.Name + "-plan" }
-
 // MakePlanMap contains the plan and the agent for the runners.
 func MakePlanMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.ConfigMap, error) {
 	data, err := json.Marshal(plan)

@@ -6,13 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/runner"
 )
 
@@ -68,61 +65,4 @@ func (s *Snapshot) newestPod() (at time.Time) {
 		}
 	}
 	return at
-}
-
-// DeleteGrace is how long a pod that is being deleted may exceed its own deadline and still leave a
-// summary. After that its node is considered lost.
-const DeleteGrace = time.Minute
-
-// isOverdue reports whether a pod should have stopped by now: it is being deleted, and its own
-// deadline passed deleteGrace ago.
-func isOverdue(pod *corev1.Pod, now time.Time) bool {
-	return !pods.HasEnded(pod) && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
-		!now.Before(pod.DeletionTimestamp.Add(DeleteGrace))
-}
-
-// OverduePods are the pods of the run that should have stopped.
-func (s Snapshot) OverduePods() []corev1.Pod {
-	var list []corev1.Pod
-	for _, part := range [][]corev1.Pod{s.Pods, s.Stopping} {
-		for i := range part {
-			if isOverdue(&part[i], s.Now) {
-				list = append(list, part[i])
-			}
-		}
-	}
-	return list
-}
-
-// readLostNodes finds out which nodes of overdue pods are lost. Nodes are read past the cache,
-// because this is rare and a cache would hold all nodes. Without the right to read nodes, which an
-// operator of single namespaces doesn't have, no node counts as lost.
-func (r *Reader) readLostNodes(ctx context.Context, s *Snapshot) error {
-	s.LostNodes = map[string]bool{}
-	for _, pod := range s.OverduePods() {
-		name := pod.Spec.NodeName
-		if _, known := s.LostNodes[name]; known {
-			continue
-		}
-		var node corev1.Node
-		err := r.Direct.Get(ctx, types.NamespacedName{Name: name}, &node)
-		if apierrors.IsForbidden(err) {
-			s.LostNodes[name] = false
-			continue
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading node %s: %w", name, err)
-		}
-		s.LostNodes[name] = err != nil || !isReady(&node)
-	}
-	return nil
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

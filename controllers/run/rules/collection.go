@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -152,4 +153,10 @@ func (p *pass) closeCollection() {
 	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
 	p.d.Status.Progress = progressed
 	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.LedgerKey, p.d.Status.Rollouts.Servers = "", "", nil
+}
+
+// awaitsSilent reports whether a run whose deadline is over waits for servers that don't reply.
+func (p *pass) awaitsSilent() bool {
+	_, left := observe.FindDeadline(p.s.Run, p.s.Job, p.s.Now)
+	return p.collected.Silent > 0 && left > -CollectPatience
 }

@@ -1,17 +1,13 @@
 package rules
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
-	"github.com/csenv/csenv/envserver/score"
 )
 
 // setConditions sets the cost and every condition, and announces what has changed.
@@ -61,16 +57,6 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 	}
 }
 
-// describeStored reports whether the episodes of the counted shards are in the result store.
-func describeStored(sums score.Accumulator, is evaluation.State) metav1.Condition {
-	f := sums.Figures()
-	if f.Stored.Error != "" {
-		f.Stored.Error = pods.Quote(f.Stored.Error)
-	}
-	return evaluation.StoredCondition(f.Stored, f.Episodes+f.Errored, is,
-		"If the others are needed, correct that and create the run again.")
-}
-
 // delays are the reasons that delay a run whose pool is available, with the types of their events.
 var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
@@ -104,73 +90,4 @@ func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome
 	if kind := delays[o.Reason]; kind != "" && (last == nil || last.Reason != o.Reason) && !o.Ended() {
 		p.d.announce(kind, o.Reason, o.Message)
 	}
-}
-
-func describeSuspension(run *v1alpha1.EvaluationRun) metav1.Condition {
-	switch {
-	case !observe.IsSuspended(run):
-		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
-			"spec.suspend is not set.")
-	case observe.IsExternal(run):
-		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: no episodes are collected. Servers keep them while they run and have capacity. Set "+
-				"it to false to continue.")
-	default:
-		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: runners are stopped, and shards that have not ended will be played again. Set it to "+
-				"false to continue.")
-	}
-}
-
-// describePool reports whether the pool exists, admits the run, accepts sessions and can be
-// read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
-func describePool(s observe.Snapshot) metav1.Condition {
-	no := func(reason, format string, args ...any) metav1.Condition {
-		return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
-			fmt.Sprintf(format, args...))
-	}
-	key := evaluation.PoolOf(s.Run)
-	name := key.Name
-	switch s.PoolState() {
-	case observe.PoolForbidden:
-		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
-			"namespace %s. Correct spec.environmentRef, or ask the pool's owner to admit the namespace in "+
-			"access.allowedNamespaces.", name, key.Namespace, s.Run.Namespace)
-	case observe.PoolMissing:
-		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
-			"to continue.", name, key.Namespace)
-	case observe.PoolNeedsToken:
-		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of the run's "+
-			"namespace, for example with %s, and create the run again with spec.environmentRef.tokenSecretRef.", name,
-			pods.CreateCommand("secret", "NAME", s.Run.Namespace, "token"))
-	case observe.PoolNew:
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
-	case observe.PoolNotAvailable:
-		available := meta.FindStatusCondition(s.Env.Status.Conditions, v1alpha1.ConditionAvailable)
-		reason := v1alpha1.ReasonEnvironmentNotAvailable
-		if available.Reason == v1alpha1.ReasonJudgeNotReady {
-			reason = v1alpha1.ReasonJudgeNotReady
-		}
-		return no(reason, "Pool %s is not available: %s", name,
-			available.Message+describeDegraded(s.Env, s.Run.Namespace))
-	case observe.PoolUnreachable:
-		return no(v1alpha1.ReasonEnvironmentUnreachable,
-			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.ReportErr)
-	case observe.PoolWithoutKey:
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
-			name)
-	case observe.PoolReady:
-	}
-	return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
-		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
-}
-
-// describeDegraded returns the message of a degraded pool. It isn't shown to other namespaces, since
-// it may quote private data.
-func describeDegraded(env *v1alpha1.CustomerSupportEnv, namespace string) string {
-	c := meta.FindStatusCondition(env.Status.Conditions, v1alpha1.ConditionDegraded)
-	if c == nil || c.Status != metav1.ConditionTrue || env.Namespace != namespace {
-		return ""
-	}
-	return " " + c.Message
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -14,6 +15,36 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 )
+
+// isJobCurrent reports whether the Job is that of the present job attempt.
+func (p *pass) isJobCurrent() bool {
+	return p.s.Job != nil && p.d.Status.Shards != nil &&
+		runner.ReadJobAttempt(p.s.Job) == p.d.Status.Shards.Rounds
+}
+
+// findStuck returns how long a runner may still fail to start, false if none fails.
+func (p *pass) findStuck() (left time.Duration, stuck bool) {
+	why, since := runner.FindStartTrouble(p.s.Pods, p.s.Now)
+	return since.Add(stuckDeadline).Sub(p.s.Now), why != ""
+}
+
+// findLost returns how long the summaries of a complete Job are waited for, false if the Job isn't
+// complete.
+func (p *pass) findLost() (wait time.Duration, ended bool) {
+	c := runner.FindJobCondition(p.s.Job, batchv1.JobComplete)
+	if c == nil {
+		return 0, false
+	}
+	if p.countLost() == 0 {
+		return 0, true
+	}
+	return c.LastTransitionTime.Add(lostDeadline).Sub(p.s.Now), true
+}
+
+// countLost counts the shards that are missing and of which the Job has no pod that has succeeded.
+func (p *pass) countLost() int64 {
+	return runner.CountUnseen(p.d.Tally.Missing(p.d.Status.Shards.Total), p.s.Job, p.s.Succeeded)
+}
 
 const (
 	// stuckDeadline is how long a runner may fail to start for a reason that rarely resolves

@@ -19,20 +19,6 @@ type Rule struct {
 	holdsStart func(Facts) bool
 }
 
-// Stage is a set of stages of a pass. The rules of a stage are asked after its steps.
-type Stage uint
-
-// The stages of passes.
-const (
-	Reading    Stage = 1 << iota // what has been read
-	Beginning                    // a run that has not begun
-	Planned                      // its plan has been made
-	Counted                      // the summaries of a Job's runners are in the figures
-	Playing                      // the Job is as it should be
-	Collected                    // the segments of trainers' episodes are in the figures
-	Collecting                   // more of them are requested
-)
-
 // holdsUpStart reports whether the rule keeps the run from beginning.
 func (r Rule) holdsUpStart(f Facts) bool { return r.holdsStart != nil && r.holdsStart(f) }
 

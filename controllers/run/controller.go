@@ -1,9 +1,10 @@
 // Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
 // the runners' summaries.
 //
-// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
-// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
-// for each shard of the plan.
+// A pass reads everything into a snapshot (observe), decides by it alone (rules), and writes last:
+// the status, then the Job, then the pods. Only this package writes. The Job starts, retries and
+// limits runners, one index for each shard of the plan (runner). What they have played is added up
+// by tally.
 //
 // A shard is counted exactly once. The runner leaves a summary as its container's termination
 // message, and a finalizer keeps the pod until it is read. One status write, guarded by the
@@ -25,12 +26,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -48,47 +49,28 @@ import (
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
-	"github.com/csenv/csenv/controllers/run/runner"
 )
 
 const concurrentRuns = 8 // no pass waits for the pool's servers
 
-// Options describe the operator.
-type Options struct {
-	Image   string // of the runners: the operator's own
-	Version string // for a run's provenance
-	// Traces makes the spans of runs, nil without tracing.
-	Traces Traces
-	// TracingVariables are added to those of runners.
-	TracingVariables []corev1.EnvVar
-}
-
-func (o Options) runners() runner.Options {
-	return runner.Options{Image: o.Image, TracingVariables: o.TracingVariables, Traced: o.Traces != nil}
-}
-
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
-	client   client.Client
-	direct   client.Reader // past the cache, where a stale answer could lose a summary
-	reader   *observe.Reader
-	recorder events.EventRecorder
-	clock    clock.PassiveClock
-	metrics  *runMetrics
-	options  Options
+	writer
+	reader *observe.Reader
 }
 
 // New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
 func New(mgr ctrl.Manager, options Options) *Reconciler {
-	return &Reconciler{
+	reader := observe.New(mgr, options.Version)
+	return &Reconciler{reader: reader, writer: writer{
 		client:   mgr.GetClient(),
 		direct:   mgr.GetAPIReader(),
-		reader:   observe.New(mgr, options.Version),
 		recorder: mgr.GetEventRecorder("csenv"),
+		keys:     reader.Keys,
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
-	}
+	}}
 }
 
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch;delete
@@ -167,10 +149,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 3. Decide, by the snapshot alone.
-	began := r.clock.Now()
-	next := rules.Decide(snap)
-	took := r.clock.Since(began)
-	logf.FromContext(ctx).V(1).Info("Decided", "rule", next.Rule)
+	next, took := r.decide(ctx, snap)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
@@ -205,6 +184,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: next.Again}, nil
+}
+
+// decide logs which rule ended or held the run.
+func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.Decision, time.Duration) {
+	began := r.clock.Now()
+	next := rules.Decide(snap)
+	took := r.clock.Since(began)
+	logf.FromContext(ctx).V(1).Info("Decided", "rule", next.Rule, "took", took)
+	return next, took
 }
 
 // confirmEnd returns a conflict if a run is about to end by an old view of it. The guard of the

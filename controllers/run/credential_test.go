@@ -90,7 +90,7 @@ func (missingKeys) Secrets(context.Context, types.NamespacedName, string) (*pool
 
 func TestNoRunWithoutTheKey(t *testing.T) {
 	w := readyWorld(t)
-	w.r.reader.Keys = missingKeys{}
+	w.r.keys, w.r.reader.Keys = missingKeys{}, missingKeys{}
 	w.mustPass()
 	got := runtest.States(w.run().Status.Conditions)
 	if !strings.Contains(got, "Complete=False") || w.run().Status.StartTime != nil {

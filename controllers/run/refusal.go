@@ -52,27 +52,27 @@ func asRefusal(object string, err error) error {
 }
 
 // unlessRefused ends a pass whose write has failed.
-func (r *Reconciler) unlessRefused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+func (w *writer) unlessRefused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
 	err error) (ctrl.Result, error) {
 	if e, ok := errors.AsType[*refusedError](err); ok {
-		return r.refused(ctx, snap, next, e)
+		return w.refused(ctx, snap, next, e)
 	}
 	return objects.IgnoreExpected(err)
 }
 
 // refused writes to the status that the API server refuses an object, and tries again later. The
 // next pass keeps what is written until the object exists.
-func (r *Reconciler) refused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+func (w *writer) refused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
 	e *refusedError) (ctrl.Result, error) {
 	d := rules.ReportRefusal(snap, next, e.object, e.err)
 	var run v1alpha1.EvaluationRun
-	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(snap.Run), &run); err != nil {
+	if err := w.direct.Get(ctx, client.ObjectKeyFromObject(snap.Run), &run); err != nil {
 		return objects.IgnoreExpected(client.IgnoreNotFound(err))
 	}
 	if run.UID != snap.Run.UID || evaluation.Ended(run.Status.Conditions) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.writeStatus(ctx, &run, d); err != nil {
+	if err := w.writeStatus(ctx, &run, d); err != nil {
 		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: d.Again}, nil

@@ -21,27 +21,27 @@ import (
 
 // release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
 // counted or refused, and deletes the run when its time is over.
-func (r *Reconciler) release(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
-	if err := r.failLost(ctx, next.Lost); err != nil {
+func (w *writer) release(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	if err := w.failLost(ctx, next.Lost); err != nil {
 		return err
 	}
-	if err := r.removeFinalizers(ctx, next.Release); err != nil || !next.DeleteRun {
+	if err := w.removeFinalizers(ctx, next.Release); err != nil || !next.DeleteRun {
 		return err
 	}
 	logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
-	return r.client.Delete(ctx, snap.Run, client.Preconditions{UID: &snap.Run.UID},
+	return w.client.Delete(ctx, snap.Run, client.Preconditions{UID: &snap.Run.UID},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
 // reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
 // removed too early loses a summary.
-func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
+func (w *writer) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
 	if len(list) == 0 {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
-	err := r.direct.Get(ctx, key, &run)
+	err := w.direct.Get(ctx, key, &run)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("looking for the run of %d pods: %w", len(list), err)
 	}
@@ -49,16 +49,16 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 		list = slices.DeleteFunc(slices.Clone(list),
 			func(pod corev1.Pod) bool { return pod.Labels[runner.LabelRunUID] == string(run.UID) })
 	}
-	return r.removeFinalizers(ctx, list)
+	return w.removeFinalizers(ctx, list)
 }
 
 // removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
 // can't conflict with other writes.
-func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
+func (w *writer) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
 			runner.SummaryFinalizer)
-		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		err := w.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
 		case apierrors.IsInvalid(err):
 			// Another pod has the name by now: its UID can't be changed to this one's.
@@ -80,7 +80,7 @@ const reasonNodeLost = "NodeLost"
 // pods whose node was deleted: the Job controller then replaces them, and counts no failure. A
 // runner that still plays behind a network partition does no harm: its pod has ended for the API
 // server, and a shard is counted once.
-func (r *Reconciler) failLost(ctx context.Context, list []corev1.Pod) error {
+func (w *writer) failLost(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
 		pod := &list[i]
 		message := fmt.Sprintf("Node %s doesn't answer, so the pod counts as ended.", pod.Spec.NodeName)
@@ -88,13 +88,13 @@ func (r *Reconciler) failLost(ctx context.Context, list []corev1.Pod) error {
 			"metadata": map[string]any{"uid": pod.UID},
 			"status": map[string]any{"phase": corev1.PodFailed, "reason": reasonNodeLost, "message": message,
 				"conditions": []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-					Reason: reasonNodeLost, Message: message, LastTransitionTime: metav1.NewTime(r.clock.Now())}}},
+					Reason: reasonNodeLost, Message: message, LastTransitionTime: metav1.NewTime(w.clock.Now())}}},
 		})
 		if err != nil {
 			return fmt.Errorf("encoding the end of pod %s: %w", pod.Name, err)
 		}
 		logf.FromContext(ctx).Info("Ending a runner of a lost node", "pod", pod.Name, "node", pod.Spec.NodeName)
-		err = r.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+		err = w.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("marking pod %s of a lost node as failed: %w", pod.Name, err)
 		}

@@ -21,14 +21,15 @@ type Traces interface {
 }
 
 // traceEnd makes the span of a run that has just ended, above those of its shards.
-func (r *Reconciler) traceEnd(ctx context.Context, run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) {
-	if r.options.Traces == nil || runner.SendsTracesElsewhere(run) || run.Spec.Agent.Type == v1alpha1.ExternalAgent ||
+func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
+	status v1alpha1.EvaluationRunStatus) {
+	if traces == nil || runner.SendsTracesElsewhere(run) || run.Spec.Agent.Type == v1alpha1.ExternalAgent ||
 		evaluation.Ended(run.Status.Conditions) || status.CompletionTime == nil {
 		return
 	}
 	about := []attribute.KeyValue{tracing.KeyRun.String(string(run.UID)), tracing.KeyRunName.String(run.Name),
 		semconv.K8SNamespaceName(run.Namespace), semconv.GenAIAgentName(evaluation.AgentName(run.Spec.Agent))}
-	span := r.options.Traces.Run(ctx, string(run.UID), trace.WithTimestamp(run.CreationTimestamp.Time),
+	span := traces.Run(ctx, string(run.UID), trace.WithTimestamp(run.CreationTimestamp.Time),
 		trace.WithAttributes(about...))
 	ended := trace.WithTimestamp(status.CompletionTime.Time)
 	if status.Score != nil {

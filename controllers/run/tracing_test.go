@@ -77,9 +77,9 @@ func TestSpanOfAFailedRun(t *testing.T) {
 	status.CompletionTime = new(metav1.NewTime(runtest.Start()))
 	status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonInvalidPlan}}
-	w.r.traceEnd(t.Context(), run, status)
+	traceEnd(t.Context(), kept, run, status)
 	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: tracing.ExporterVariables + "ENDPOINT", Value: "http://mine"}}}
-	w.r.traceEnd(t.Context(), run, status) // its shards are elsewhere
+	traceEnd(t.Context(), kept, run, status) // its shards are elsewhere
 	if spans := kept.memory.GetSpans(); len(spans) != 1 || spans[0].Status.Description != v1alpha1.ReasonInvalidPlan {
 		t.Errorf("%+v", spans)
 	}

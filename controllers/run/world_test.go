@@ -128,8 +128,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // reconcilerOf returns a reconciler whose pool has one server, which it doesn't poll in the
 // background.
 func reconcilerOf(api client.Client, direct client.Reader, now clock.PassiveClock) *Reconciler {
-	return &Reconciler{client: api, direct: direct, reader: readerOf(api, direct, now), clock: now,
-		recorder: events.NewFakeRecorder(100), metrics: newRunMetrics(), options: testOptions()}
+	return &Reconciler{reader: readerOf(api, direct, now), writer: writer{client: api, direct: direct,
+		recorder: events.NewFakeRecorder(100), keys: runtest.PoolKeys{}, clock: now, metrics: newRunMetrics(),
+		options: testOptions()}}
 }
 
 func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock = now, now }

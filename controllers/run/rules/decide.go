@@ -23,11 +23,13 @@ func Decide(s observe.Snapshot) Decision {
 	case s.Closing:
 		// Kubernetes deletes a namespace's pods before its Jobs, but the Job controller keeps the last
 		// failed pod of an index until it has created another, which it no longer can.
-		p.d.Status.ObservedGeneration = s.Run.Status.ObservedGeneration
+		p.d.Rule, p.d.Status.ObservedGeneration = "NamespaceDeleted", s.Run.Status.ObservedGeneration
 		p.d.Release, p.d.DeleteJob = s.Pods, runner.IsJobActive(s.Job)
 	case evaluation.Resumes(s.Run):
+		p.d.Rule = v1alpha1.ReasonResumed
 		p.resume()
 	case evaluation.Ended(s.Run.Status.Conditions):
+		p.d.Rule = "Ended"
 		p.repeatEnd()
 	default:
 		p.proceed()

@@ -34,7 +34,7 @@ type Decision struct {
 	DeleteRun bool
 	Again     time.Duration
 
-	// Rule is the reason of the rule that ended the run or holds it up, "" if none was asked.
+	// Rule is the reason of the rule that ended the run or holds it up, for the log.
 	Rule string
 }
 

@@ -22,6 +22,7 @@ type version struct {
 	resource string
 }
 
+// NewContents returns an empty store of contents.
 func NewContents() *Contents {
 	kept, err := lru.New[version, *corev1.ConfigMap](keptContents)
 	if err != nil {

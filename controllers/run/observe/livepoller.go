@@ -66,6 +66,7 @@ type activity struct {
 	at, seen time.Time
 }
 
+// NewLivePoller returns a poller whose requests the function runs in the background.
 func NewLivePoller(reader PoolReader,
 	do func(context.Context, types.NamespacedName, func(context.Context))) *LivePoller {
 	return &LivePoller{reader: reader, do: do,

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
+// NameScores names the ConfigMap of the run's table of scenarios.
 func NameScores(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
 // readScores reads the run's table, and that of its baseline.
@@ -54,7 +55,7 @@ func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error
 	return nil
 }
 
-// readLate reads what compareLate needs.
+// readLate reads what a comparison with a late baseline needs.
 func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 	if s.Closing || !evaluation.AwaitsBaseline(s.Run.Status.Conditions) {
 		return nil

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 )
@@ -40,12 +42,12 @@ func ask(stage Stage, f Facts) (Rule, evaluation.Outcome, bool) {
 // Rules are all reasons, in the order in which they are asked. A complete run keeps its figures,
 // even if its pool has changed since.
 func Rules() []Rule {
-	return append(listEnds(), listDelays()...)
+	return slices.Concat(listStarts(), listFigures(), listChanges(), listJobFailures(), listDelays())
 }
 
-// listEnds are the rules of runs that have ended, or not begun.
-func listEnds() []Rule {
-	const ended, done = evaluation.Failed, evaluation.Completed
+// listStarts are the rules of a run that has not begun.
+func listStarts() []Rule {
+	const ended = evaluation.Failed
 	return []Rule{
 		{Reason: v1alpha1.ReasonRunning, State: evaluation.Running, asked: Reading, check: checkRelease,
 			When: "a newer release of the operator has written the figures", Advice: "use the newest release"},
@@ -72,6 +74,13 @@ func listEnds() []Rule {
 				"(too few trials for pass^k, a task or category that isn't played), or `maxErroredPercent` exceeds the " +
 				"pool's `runs.maxErroredPercent`",
 			Advice: "use a name that the message lists, select fewer categories, or add trials"},
+	}
+}
+
+// listFigures are the rules about what is counted.
+func listFigures() []Rule {
+	const ended, done = evaluation.Failed, evaluation.Completed
+	return []Rule{
 		{Reason: v1alpha1.ReasonSummaryRefused, State: ended, asked: Counted | Collected, check: checkEdited,
 			When: "the figures in the status were changed by hand", Advice: "create the run again"},
 		{Reason: v1alpha1.ReasonLedgerTooLarge, State: ended, asked: Collected, check: checkSize,
@@ -88,6 +97,13 @@ func listEnds() []Rule {
 		{Reason: v1alpha1.ReasonBudgetExceeded, State: ended, asked: Counted, check: checkBudget,
 			When:   "the model has used more tokens than `budget.maxTokens`, or has cost more than `budget.maxCost`",
 			Advice: "raise the budget and resume the run, or play fewer episodes"},
+	}
+}
+
+// listChanges are the rules about what has changed since the run began, and the time.
+func listChanges() []Rule {
+	const ended, done = evaluation.Failed, evaluation.Completed
+	return []Rule{
 		{Reason: v1alpha1.ReasonNamespaceNotAllowed, State: ended, asked: Counted | Collected, check: checkAdmitted,
 			When: "the pool no longer admits the run's namespace", Advice: "ask the pool's owner"},
 		{Reason: v1alpha1.ReasonTrainersNotAllowed, State: ended, asked: Planned | Collected, check: checkTrainers,
@@ -105,6 +121,13 @@ func listEnds() []Rule {
 			Advice: "read the servers' logs, and create another run"},
 		{Reason: v1alpha1.ReasonCollectionEnded, State: done, asked: Collected, check: checkCollectionEnded,
 			When: "an External run reached `activeDeadlineSeconds`"},
+	}
+}
+
+// listJobFailures are the rules about a Job that can no longer complete.
+func listJobFailures() []Rule {
+	const ended = evaluation.Failed
+	return []Rule{
 		{Reason: v1alpha1.ReasonAgentRefused, State: ended, asked: Counted, check: checkFailure(v1alpha1.ReasonAgentRefused),
 			When:   "the agent's endpoint refuses every request",
 			Advice: "the message quotes its status, URL and words: correct the key, the model's name or the URL"},

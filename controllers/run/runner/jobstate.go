@@ -20,6 +20,7 @@ func ReadJobAttempt(job *batchv1.Job) int32 {
 	return int32(attempt)
 }
 
+// IsQueued reports whether the run's Jobs are created in a queue.
 func IsQueued(run *v1alpha1.EvaluationRun) bool { return run.Labels[LabelQueue] != "" }
 
 // IsQueuedJob reports whether a Job is in a queue, which is decided when it is created: by its
@@ -57,6 +58,7 @@ func ListShards(job *batchv1.Job, indexes string) string {
 	return shards.String()
 }
 
+// FindJobCondition returns a Job's condition of a type if it is True, else nil.
 func FindJobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -66,6 +68,7 @@ func FindJobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.
 	return nil
 }
 
+// HasJobEnded reports whether a Job is complete or has failed.
 func HasJobEnded(job *batchv1.Job) bool {
 	return FindJobCondition(job, batchv1.JobComplete) != nil || FindJobCondition(job, batchv1.JobFailed) != nil
 }

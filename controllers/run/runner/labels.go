@@ -28,7 +28,7 @@ func MakeLabels(run *v1alpha1.EvaluationRun) map[string]string {
 }
 
 // makeJobLabels include the run's, so that the Job is queued and selected like its run. Pods have
-// the labels of runLabels and of spec.template only, because Services select pods by any label.
+// the labels of MakeLabels and of spec.template only, because Services select pods by any label.
 func makeJobLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, run.Labels)

@@ -90,6 +90,7 @@ func ReadScheduledTime(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
+// ReadFinishedTime is when the pod's runner ended, the zero time if it has not.
 func ReadFinishedTime(pod *corev1.Pod) time.Time {
 	return pods.Terminated(pod, Container).FinishedAt.Time
 }

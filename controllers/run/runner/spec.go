@@ -21,6 +21,7 @@ func NameCredential(run *v1alpha1.EvaluationRun) string {
 	return run.Name + "-credential-" + hex.EncodeToString(sum[:4])
 }
 
+// Names on the objects of a run, and in the pods of its runners.
 const (
 	SummaryFinalizer = "csenv.dev/summary" // keeps a runner's pod until its summary is counted
 	LabelRunUID      = "csenv.dev/run-uid" // distinguishes runs of one name
@@ -61,12 +62,15 @@ type JobSpec struct {
 	Inputs     string // the digest of the plan and of the agent that runners read
 }
 
+// ReadBackoffLimit is how often a shard may be played again.
 func ReadBackoffLimit(run *v1alpha1.EvaluationRun) int32 {
 	return ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)
 }
 
+// LimitParallelism is the number of runners at a time that play so many shards.
 func LimitParallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
 	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)
 }
 
+// PlanName names the ConfigMap of the plan.
 func PlanName(run *v1alpha1.EvaluationRun) string { return run.Name + "-plan" }

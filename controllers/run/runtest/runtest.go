@@ -28,6 +28,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
+// The names of the objects, and what their status has.
 const (
 	Namespace = "default"
 	PoolName  = "support"
@@ -44,14 +45,17 @@ const (
 // Start returns the time at which every test begins.
 func Start() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
+// PoolKey signs the pool's ledgers.
 func PoolKey() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
 
+// OtherKey is another pool's.
 func OtherKey() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
 }
 
+// PublicText is the public half of a key, as a status has it.
 func PublicText(key ed25519.PrivateKey) string {
 	return score.FormatPublicKey(key.Public().(ed25519.PublicKey))
 }
@@ -59,6 +63,7 @@ func PublicText(key ed25519.PrivateKey) string {
 // PoolKeys has the secrets of every pool.
 type PoolKeys struct{}
 
+// Secrets are those of PoolKey.
 func (PoolKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
 	return poolkey.Derive(PoolKey())
 }
@@ -230,6 +235,7 @@ func KeepBySidecar(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// Succeed returns a pod whose runner has played a shard.
 func Succeed(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard int) *corev1.Pod {
 	t.Helper()
 	return End(RunnerPod(run, shard), corev1.PodSucceeded, SummaryOf(t, plan, shard, Playing{}))
@@ -274,6 +280,7 @@ func AgentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 // FakePool returns the reports of servers by address.
 type FakePool map[string]score.Report
 
+// Report returns the report of an address.
 func (f FakePool) Report(_ context.Context, podIP, _ string) (score.Report, error) {
 	report, ok := f[podIP]
 	if !ok {
@@ -282,6 +289,7 @@ func (f FakePool) Report(_ context.Context, podIP, _ string) (score.Report, erro
 	return report, nil
 }
 
+// ErrCrash ends a pass after a write.
 var ErrCrash = errors.New("the operator crashed")
 
 // States abbreviates conditions as "Complete=False/Running", and omits the normal value of
@@ -298,6 +306,7 @@ func States(conditions []metav1.Condition) string {
 	return strings.Join(parts, " ")
 }
 
+// PodNames lists the names of pods.
 func PodNames(pods []corev1.Pod) string {
 	var names []string
 	for _, pod := range pods {
@@ -306,18 +315,22 @@ func PodNames(pods []corev1.Pod) string {
 	return strings.Join(names, " ")
 }
 
+// Waits is the state of a container that waits.
 func Waits(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 }
 
+// EndsWith is the state of a container that has ended.
 func EndsWith(code int32) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
 }
 
+// Rollouts returns an error: the servers have no segments.
 func (f FakePool) Rollouts(_ context.Context, podIP, _ string, _ score.CollectRequest) (score.Segment, error) {
 	return score.Segment{}, fmt.Errorf("server %s has no rollouts", podIP)
 }
 
+// SecretKey refers to a key of a Secret.
 func SecretKey(name string) *v1alpha1.SecretKeyReference {
 	return &v1alpha1.SecretKeyReference{Name: name, Key: "key"}
 }
@@ -348,6 +361,7 @@ func Agents() map[string]v1alpha1.Agent {
 	}
 }
 
+// Suspend changes whether a run is suspended.
 func Suspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes) }
 
 // RunningServer returns a pod of the pool whose server answers.

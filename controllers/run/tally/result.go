@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// folding is the result of adding summaries or segments to the sums.
+// Result is the result of adding summaries or segments to the sums.
 type Result struct {
 	Sums      score.Accumulator
 	Completed score.IndexSet
@@ -22,6 +22,7 @@ type Result struct {
 	Errored   int64           // errored episodes of those segments
 }
 
+// Shard is a shard that a pass has counted.
 type Shard struct {
 	Index    int
 	Duration time.Duration

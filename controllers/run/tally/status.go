@@ -42,12 +42,13 @@ func ReadCollected(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKe
 	return sums, key, nil
 }
 
+// EncodeLedger encodes the sums of collected episodes for the status.
 func EncodeLedger(sums *score.Ledger) (string, error) {
 	data, err := sums.MarshalBinary()
 	return base64.StdEncoding.EncodeToString(data), err
 }
 
-// counted reads the sums and the counted shards from the status.
+// ReadCounted reads the sums and the counted shards from the status.
 func ReadCounted(run *v1alpha1.EvaluationRun) (score.Accumulator, score.IndexSet, error) {
 	shards := ptr.Deref(run.Status.Shards, v1alpha1.Shards{})
 	return ParseCounted(v1alpha1.CountedShards{CompletedIndexes: shards.CompletedIndexes,

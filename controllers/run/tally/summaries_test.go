@@ -119,7 +119,7 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 	}
 	want := []Shard{{Index: 1, Duration: 90 * time.Second}}
 	if diff := cmp.Diff(want, f.Counted, cmp.AllowUnexported(Shard{}),
-		cmpopts.IgnoreFields(Shard{}, "errored")); diff != "" {
+		cmpopts.IgnoreFields(Shard{}, "Errored")); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -118,7 +118,7 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 		t.Errorf("the argument became %q", done)
 	}
 	want := []Shard{{Index: 1, Duration: 90 * time.Second}}
-	if diff := cmp.Diff(want, f.Counted, cmp.AllowUnexported(Shard{}),
+	if diff := cmp.Diff(want, f.Counted,
 		cmpopts.IgnoreFields(Shard{}, "Errored")); diff != "" {
 		t.Error(diff)
 	}

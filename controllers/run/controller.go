@@ -97,15 +97,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
-		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(mapPodToRun)).
+		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.mapPoolToRuns)).
 		WatchesRawSource(r.reader.Polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
 }
 
-// runOfPod finds a pod's run by its labels.
-func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+// mapPodToRun finds a pod's run by its labels.
+func mapPodToRun(_ context.Context, pod client.Object) []reconcile.Request {
 	labels := pod.GetLabels()
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRunner || labels[v1alpha1.LabelRun] == "" {
 		return nil
@@ -114,8 +114,8 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 		Name: labels[v1alpha1.LabelRun]}}}
 }
 
-// runsOfPool finds the runs of all namespaces that are played against a pool and haven't ended.
-func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
+// mapPoolToRuns finds the runs of all namespaces that are played against a pool and haven't ended.
+func (r *Reconciler) mapPoolToRuns(ctx context.Context, pool client.Object) []reconcile.Request {
 	list, err := access.UnendedRuns(ctx, r.client, client.ObjectKeyFromObject(pool))
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "Finding the runs of a pool", "pool", pool.GetName())
@@ -159,7 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.writeScores(ctx, snap, next.Scores); err != nil {
 		uncounted := next // without the shards whose scores aren't written
 		uncounted.Status = snap.Run.Status
-		return r.unlessRefused(ctx, snap, uncounted, err)
+		return r.handleWriteError(ctx, snap, uncounted, err)
 	}
 	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
 		return objects.IgnoreExpected(err)
@@ -173,10 +173,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 6. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
-		return r.unlessRefused(ctx, snap, next, err)
+		return r.handleWriteError(ctx, snap, next, err)
 	}
 	if err := r.applyJob(ctx, snap, next); err != nil {
-		return r.unlessRefused(ctx, snap, next, err)
+		return r.handleWriteError(ctx, snap, next, err)
 	}
 
 	// 7. Release what the run no longer needs.

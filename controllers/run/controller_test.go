@@ -321,7 +321,7 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 			v1alpha1.LabelRun: runtest.RunName}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := runOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: runtest.Namespace,
+			got := mapPodToRun(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: runtest.Namespace,
 				Labels: tc.labels}})
 			if len(got) != tc.want || (len(got) == 1 && got[0].NamespacedName != key(runtest.RunName)) {
 				t.Errorf("requests %v", got)
@@ -337,7 +337,7 @@ func TestPoolIsMappedToUnendedRuns(t *testing.T) {
 	over.Name, over.Status.Conditions = "over", []metav1.Condition{
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
 	w := newWorld(t, runtest.NewRun(), elsewhere, other, over)
-	got := w.r.runsOfPool(t.Context(), runtest.Pool())
+	got := w.r.mapPoolToRuns(t.Context(), runtest.Pool())
 	if len(got) != 1 || got[0].NamespacedName != key(runtest.RunName) {
 		t.Errorf("requests %v, want %s alone", got, runtest.RunName)
 	}

@@ -102,7 +102,7 @@ func (m *runMetrics) observe(f tally.Result) {
 			m.replayed.Inc()
 		}
 		for class, episodes := range shard.Errored {
-			m.errored.WithLabelValues(knownClass(class)).Add(float64(episodes))
+			m.errored.WithLabelValues(limitClass(class)).Add(float64(episodes))
 			m.episodes.WithLabelValues("errored").Add(float64(episodes))
 		}
 	}
@@ -135,7 +135,7 @@ func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.Eva
 	m.lasted.WithLabelValues(end).Observe(status.CompletionTime.Sub(run.CreationTimestamp.Time).Seconds())
 }
 
-func knownClass(class string) string {
+func limitClass(class string) string {
 	if slices.Contains(score.ErrorClasses(), class) {
 		return class
 	}
@@ -174,15 +174,15 @@ func (c *stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	states := map[string]float64{}
 	for i := range list.Items {
-		states[stateOf(&list.Items[i])]++
+		states[readState(&list.Items[i])]++
 	}
 	for state, runs := range states {
 		metrics <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, runs, state)
 	}
 }
 
-// stateOf is the reason that kubectl get shows: one of the API's constants.
-func stateOf(run *v1alpha1.EvaluationRun) string {
+// readState is the reason that kubectl get shows: one of the API's constants.
+func readState(run *v1alpha1.EvaluationRun) string {
 	reason := ""
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete); c != nil {
 		reason = c.Reason

@@ -42,8 +42,8 @@ func isRefusal(err error) bool {
 		code != http.StatusUnauthorized && code != http.StatusNotFound
 }
 
-// asRefusal returns a *refusedError if the API server refuses the object.
-func asRefusal(object string, err error) error {
+// markRefusal returns a *refusedError if the API server refuses the object.
+func markRefusal(object string, err error) error {
 	var status apierrors.APIStatus
 	if !isRefusal(err) || !errors.As(err, &status) {
 		return err
@@ -51,18 +51,18 @@ func asRefusal(object string, err error) error {
 	return &refusedError{object: object, err: errors.New(status.Status().Message)}
 }
 
-// unlessRefused ends a pass whose write has failed.
-func (w *writer) unlessRefused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+// handleWriteError ends a pass whose write has failed.
+func (w *writer) handleWriteError(ctx context.Context, snap observe.Snapshot, next rules.Decision,
 	err error) (ctrl.Result, error) {
 	if e, ok := errors.AsType[*refusedError](err); ok {
-		return w.refused(ctx, snap, next, e)
+		return w.writeRefusal(ctx, snap, next, e)
 	}
 	return objects.IgnoreExpected(err)
 }
 
-// refused writes to the status that the API server refuses an object, and tries again later. The
-// next pass keeps what is written until the object exists.
-func (w *writer) refused(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+// writeRefusal writes to the status that the API server refuses an object, and tries again later.
+// The next pass keeps what is written until the object exists.
+func (w *writer) writeRefusal(ctx context.Context, snap observe.Snapshot, next rules.Decision,
 	e *refusedError) (ctrl.Result, error) {
 	d := rules.ReportRefusal(snap, next, e.object, e.err)
 	var run v1alpha1.EvaluationRun

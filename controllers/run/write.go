@@ -82,12 +82,12 @@ func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, table *
 	data := map[string]string{v1alpha1.ScoresKey: *table}
 	if snap.Scores == nil {
 		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
-		return asRefusal("ConfigMap "+table.Name, w.create(ctx, table))
+		return markRefusal("ConfigMap "+table.Name, w.create(ctx, table))
 	}
 	updated := snap.Scores.DeepCopy()
 	updated.Data = data
 	if err := w.client.Update(ctx, updated); err != nil {
-		return asRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
+		return markRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 		if err != nil {
 			return err
 		}
-		return asRefusal("ConfigMap "+object.Name, w.create(ctx, object))
+		return markRefusal("ConfigMap "+object.Name, w.create(ctx, object))
 	}
 	return nil
 }
@@ -116,10 +116,10 @@ func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.CreateJob != nil:
 		if err := w.createCredential(ctx, snap); err != nil {
-			return asRefusal("the Secret of the run's credential", err)
+			return markRefusal("the Secret of the run's credential", err)
 		}
 		job := runner.MakeJob(snap.Run, snap.Env, w.options.runners(), *next.CreateJob)
-		return asRefusal("Job "+snap.Run.Name, w.create(ctx, job))
+		return markRefusal("Job "+snap.Run.Name, w.create(ctx, job))
 	case next.ChangeJob != (rules.JobChange{}):
 		changed := snap.Job.DeepCopy()
 		c, spec := next.ChangeJob, &changed.Spec
@@ -127,7 +127,7 @@ func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules
 		spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
 		spec.ActiveDeadlineSeconds = cmp.Or(c.Deadline, spec.ActiveDeadlineSeconds)
 		if err := w.client.Patch(ctx, changed, client.MergeFrom(snap.Job)); err != nil {
-			return asRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
+			return markRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package observe reads everything that a pass over a run needs into a Snapshot. It decides nothing,
-// and has no client that writes.
+// Package observe reads everything that a pass over a run needs into a Snapshot. It decides
+// nothing, and has no client that writes.
 package observe
 
 import (

@@ -37,7 +37,7 @@ func checkStartDeadline(f Facts) (string, bool) {
 		return "", false
 	}
 	f.Start.Limited = false
-	rule, o, holds := ask(f.asked, f)
+	rule, o, holds := askRules(f.asked, f)
 	if !holds || !rule.holdsUpStart(f) {
 		return "", false
 	}
@@ -64,8 +64,9 @@ func checkEdited(f Facts) (string, bool) {
 }
 
 func checkSize(f Facts) (string, bool) {
-	return fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures contain those "+
-		"counted before. Create a run for each part of the scenarios.", f.Counts.TooLarge), f.Counts.TooLarge != nil
+	return fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures contain "+
+			"those counted before. Create a run for each part of the scenarios.", f.Counts.TooLarge),
+		f.Counts.TooLarge != nil
 }
 
 func checkErrored(f Facts) (string, bool) {
@@ -85,8 +86,8 @@ func checkRefused(f Facts) (string, bool) {
 	if refused.Reason == tally.RefusedMalformed {
 		advice = "See the pod's log, then "
 	}
-	return describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be played again. " +
-		"Shards counted before stay in the figures. " + advice + evaluation.HowToResume(f.Run) + ".", true
+	return describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be played " +
+		"again. Shards counted before stay in the figures. " + advice + evaluation.HowToResume(f.Run) + ".", true
 }
 
 func checkBudget(f Facts) (string, bool) {
@@ -145,8 +146,8 @@ func checkStuck(f Facts) (string, bool) {
 
 func checkLost(f Facts) (string, bool) {
 	return fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were removed "+
-			"before they were read. retries.shardBackoffLimit doesn't allow them to be played again. Find out what removes "+
-			"pods and finalizers, then %s.", f.Run.Name, f.Job.Unplayed, evaluation.HowToResume(f.Run)),
+			"before they were read. retries.shardBackoffLimit doesn't allow them to be played again. Find out what "+
+			"removes pods and finalizers, then %s.", f.Run.Name, f.Job.Unplayed, evaluation.HowToResume(f.Run)),
 		f.Job.Incomplete && !f.Job.MayPlayAgain
 }
 

@@ -1,9 +1,9 @@
 // Package rules decides from a Snapshot what a pass over a run writes. It is pure.
 //
 // A pass over a run that has not ended goes through stages. The steps of a stage change the
-// decision: they count, keep the Job as it should be, and show progress. Then the rules of the stage
-// are asked in the order of Rules, and the first that holds is the state of the run. It ends the
-// pass: what would follow depends on it.
+// decision: they count, keep the Job as it should be, and show progress. Then the rules of the
+// stage are asked in the order of Rules, and the first that holds is the state of the run. It ends
+// the pass: what would follow depends on it.
 package rules
 
 import (
@@ -21,8 +21,8 @@ func Decide(s observe.Snapshot) Decision {
 	p := newPass(s)
 	switch {
 	case s.Closing:
-		// Kubernetes deletes a namespace's pods before its Jobs, but the Job controller keeps the last
-		// failed pod of an index until it has created another, which it no longer can.
+		// Kubernetes deletes a namespace's pods before its Jobs, but the Job controller keeps the
+		// last failed pod of an index until it has created another, which it no longer can.
 		p.d.Rule, p.d.Status.ObservedGeneration = "NamespaceDeleted", s.Run.Status.ObservedGeneration
 		p.d.Release, p.d.DeleteJob = s.Pods, runner.IsJobActive(s.Job)
 	case evaluation.Resumes(s.Run):
@@ -82,7 +82,7 @@ func (p *pass) proceed() {
 			step(p)
 		}
 		facts := p.gatherFacts(stage.asked)
-		rule, o, holds := ask(stage.asked, facts)
+		rule, o, holds := askRules(stage.asked, facts)
 		if !holds {
 			continue
 		}

@@ -56,7 +56,8 @@ func readProgress(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// estimateEnd estimates when all episodes will have ended at the present rate, nil if it is not known.
+// estimateEnd estimates when all episodes will have ended at the present rate, nil if it is not
+// known.
 func estimateEnd(began, now time.Time, done, total int64) *metav1.Time {
 	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
 	if !known {
@@ -65,8 +66,8 @@ func estimateEnd(began, now time.Time, done, total int64) *metav1.Time {
 	return new(metav1.NewTime(now.Add(left).Truncate(time.Second)))
 }
 
-// chooseJitter spreads the writes of runs that began together by up to two seconds. It is constant for a
-// run.
+// chooseJitter spreads the writes of runs that began together by up to two seconds. It is constant
+// for a run.
 func chooseJitter(run types.UID) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run)) // never fails

@@ -40,8 +40,8 @@ func describeSuspension(run *v1alpha1.EvaluationRun) metav1.Condition {
 				"it to false to continue.")
 	default:
 		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: runners are stopped, and shards that have not ended will be played again. Set it to "+
-				"false to continue.")
+			"spec.suspend is true: runners are stopped, and shards that have not ended will be played again. Set it "+
+				"to false to continue.")
 	}
 }
 
@@ -88,8 +88,8 @@ func describePool(s observe.Snapshot) metav1.Condition {
 		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
-// describeDegraded returns the message of a degraded pool. It isn't shown to other namespaces, since
-// it may quote private data.
+// describeDegraded returns the message of a degraded pool. It isn't shown to other namespaces,
+// since it may quote private data.
 func describeDegraded(env *v1alpha1.CustomerSupportEnv, namespace string) string {
 	c := meta.FindStatusCondition(env.Status.Conditions, v1alpha1.ConditionDegraded)
 	if c == nil || c.Status != metav1.ConditionTrue || env.Namespace != namespace {
@@ -111,8 +111,8 @@ func describeChange(began v1alpha1.Provenance, key string, env *v1alpha1.Custome
 		{"ledger key", key, env.Status.LedgerPublicKey},
 	} {
 		if field.now != "" && field.now != field.began {
-			return fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders are "+
-				"never mixed. Create the run again.", field.what, env.Name, field.began, field.now)
+			return fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
+				"are never mixed. Create the run again.", field.what, env.Name, field.began, field.now)
 		}
 	}
 	return ""
@@ -123,8 +123,8 @@ func describeChange(began v1alpha1.Provenance, key string, env *v1alpha1.Custome
 func describeGrader(refused []tally.Refusal, pool string) string {
 	for _, r := range refused {
 		if r.Reason == tally.RefusedGrader {
-			return fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores of "+
-				"different graders are never mixed. Create the run again.", r.Pod.Name, pool, r.Err)
+			return fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores "+
+				"of different graders are never mixed. Create the run again.", r.Pod.Name, pool, r.Err)
 		}
 	}
 	return ""

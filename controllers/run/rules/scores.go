@@ -71,7 +71,8 @@ func (p *pass) publish(table *score.ScenarioTable) {
 	} else {
 		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
 			fmt.Sprintf("There is no table of the scenarios' scores: it exceeds %d bytes, or ConfigMap %s was changed "+
-				"or has another owner. The figures are not affected.", score.MaxTableBytes, observe.NameScores(p.s.Run)))
+				"or has another owner. The figures are not affected.", score.MaxTableBytes,
+				observe.NameScores(p.s.Run)))
 	}
 	if p.s.Run.Spec.BaselineRef == nil {
 		return
@@ -116,7 +117,8 @@ func (p *pass) compareLate() {
 		table = nil
 	}
 	p.compareWithBaseline(table)
-	p.replaceVerdict(evaluation.Outcome{State: evaluation.Completed, Reason: complete.Reason, Message: complete.Message})
+	p.replaceVerdict(evaluation.Outcome{State: evaluation.Completed, Reason: complete.Reason,
+		Message: complete.Message})
 	if c := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil &&
 		c.Status == metav1.ConditionFalse {
 		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)

@@ -49,7 +49,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	p := newPass(s)
 	p.d.Tally = tally.Result{Sums: sums, Completed: done}
 	evaluation.WriteFigures(&p.d.Status, sums, done)
-	_, o, _ := ask(Playing, p.gatherFacts(Playing))
+	_, o, _ := askRules(Playing, p.gatherFacts(Playing))
 	p.setConditions(o)
 	d := p.d
 	data, err := json.Marshal(d.Status)

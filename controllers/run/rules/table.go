@@ -24,9 +24,9 @@ type Rule struct {
 // holdsUpStart reports whether the rule keeps the run from beginning.
 func (r Rule) holdsUpStart(f Facts) bool { return r.holdsStart != nil && r.holdsStart(f) }
 
-// ask returns the first rule of a stage that holds. A pass that asks all of its stages finds one,
-// because the last rules always hold.
-func ask(stage Stage, f Facts) (Rule, evaluation.Outcome, bool) {
+// askRules returns the first rule of a stage that holds. A pass that asks all of its stages finds
+// one, because the last rules always hold.
+func askRules(stage Stage, f Facts) (Rule, evaluation.Outcome, bool) {
 	f.asked = stage
 	for _, rule := range Rules() {
 		if rule.asked&stage == 0 {
@@ -69,10 +69,10 @@ func listStarts() []Rule {
 			holdsStart: isAlways, When: "a Job or ConfigMap with the run's name belongs to something else",
 			Advice: "delete it, or give the run another name"},
 		{Reason: v1alpha1.ReasonInvalidPlan, State: ended, asked: Planned, check: checkPlan,
-			When: "the pool does not offer a task or a value of a [selection](#selecting-scenarios), no scenario matches " +
-				"all lists of a selection, the scenarios have more than 32 categories, a threshold can't be reached " +
-				"(too few trials for pass^k, a task or category that isn't played), or `maxErroredPercent` exceeds the " +
-				"pool's `runs.maxErroredPercent`",
+			When: "the pool does not offer a task or a value of a [selection](#selecting-scenarios), no scenario " +
+				"matches all lists of a selection, the scenarios have more than 32 categories, a threshold can't be " +
+				"reached (too few trials for pass^k, a task or category that isn't played), or `maxErroredPercent` " +
+				"exceeds the pool's `runs.maxErroredPercent`",
 			Advice: "use a name that the message lists, select fewer categories, or add trials"},
 	}
 }
@@ -117,7 +117,8 @@ func listChanges() []Rule {
 			Advice: "allow more time or parallelism, or play fewer episodes; for External runs check that trainers " +
 				"reach the pool and tag their sessions"},
 		{Reason: v1alpha1.ReasonTooManyErrored, State: ended, asked: Collected, check: checkErroredAtDeadline,
-			When:   "an External run reached `activeDeadlineSeconds` with more errored episodes than `maxErroredPercent`",
+			When: "an External run reached `activeDeadlineSeconds` with more errored episodes than " +
+				"`maxErroredPercent`",
 			Advice: "read the servers' logs, and create another run"},
 		{Reason: v1alpha1.ReasonCollectionEnded, State: done, asked: Collected, check: checkCollectionEnded,
 			When: "an External run reached `activeDeadlineSeconds`"},
@@ -128,23 +129,26 @@ func listChanges() []Rule {
 func listJobFailures() []Rule {
 	const ended = evaluation.Failed
 	return []Rule{
-		{Reason: v1alpha1.ReasonAgentRefused, State: ended, asked: Counted, check: checkFailure(v1alpha1.ReasonAgentRefused),
+		{Reason: v1alpha1.ReasonAgentRefused, State: ended, asked: Counted,
+			check:  checkFailure(v1alpha1.ReasonAgentRefused),
 			When:   "the agent's endpoint refuses every request",
 			Advice: "the message quotes its status, URL and words: correct the key, the model's name or the URL"},
 		{Reason: v1alpha1.ReasonAgentUnavailable, State: ended, asked: Counted,
 			check:  checkFailure(v1alpha1.ReasonAgentUnavailable),
 			When:   "the agent's endpoint did not answer for two minutes, more often than `shardBackoffLimit`",
 			Advice: "the message quotes the last failure: check the address and network policies"},
-		{Reason: v1alpha1.ReasonShardsFailed, State: ended, asked: Counted, check: checkFailure(v1alpha1.ReasonShardsFailed),
+		{Reason: v1alpha1.ReasonShardsFailed, State: ended, asked: Counted,
+			check:  checkFailure(v1alpha1.ReasonShardsFailed),
 			When:   "a shard failed more often than `shardBackoffLimit`",
 			Advice: "the message quotes the runner; correct the cause and resume the run"},
 		{Reason: v1alpha1.ReasonRunnersNotStarted, State: ended, asked: Counted, check: checkStuck,
 			When: "a scheduled runner could not start for ten minutes: an image cannot be pulled, or the agent's " +
 				"container ends before it listens",
-			Advice: "the message quotes the kubelet or names the agent's port: correct the pull secret, the registry or " +
-				"the agent and resume the run, or create another one with another image"},
+			Advice: "the message quotes the kubelet or names the agent's port: correct the pull secret, the registry " +
+				"or the agent and resume the run, or create another one with another image"},
 		{Reason: v1alpha1.ReasonSummariesLost, State: ended, asked: Counted, check: checkLost,
-			When:   "pods were removed by force before their summaries were counted, more often than `shardBackoffLimit`",
+			When: "pods were removed by force before their summaries were counted, more often than " +
+				"`shardBackoffLimit`",
 			Advice: "find out who removes finalizers, and resume the run"},
 	}
 }
@@ -173,8 +177,8 @@ func listDelays() []Rule {
 		{Reason: v1alpha1.ReasonUnschedulable, State: running, asked: Playing, check: checkScheduled,
 			When: "no node takes a runner", Advice: "the message quotes the scheduler"},
 		{Reason: v1alpha1.ReasonSidecarRunning, State: running, asked: Playing, check: checkSidecars,
-			When: "a runner is counted, but the container that the message names, for example a mesh's proxy, keeps its " +
-				"pod",
+			When: "a runner is counted, but the container that the message names, for example a mesh's proxy, keeps " +
+				"its pod",
 			Advice: "make it a native sidecar or have none injected"},
 		{Reason: v1alpha1.ReasonWaitingForCapacity, State: running, asked: Playing,
 			check: checkWait(v1alpha1.ReasonWaitingForCapacity), When: "all sessions of the pool are in use",

@@ -67,7 +67,8 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		f.Completed.Add(int64(shard))
 		f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
 		f.Counted = append(f.Counted, Shard{
-			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed, Errored: countErrored(summary),
+			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
+			Errored:    countErrored(summary),
 			Unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),
 		})
 	}

@@ -37,36 +37,36 @@ func Decide(s observe.Snapshot) Decision {
 	return p.d
 }
 
-// stage is a part of a pass over a run that has not ended.
-type stage struct {
+// part is a part of a pass over a run that has not ended: its steps, and the stage that it reaches.
+type part struct {
 	asked Stage
 	steps []func(*pass)
 }
 
-// listStages are the stages of a pass, until a rule of one holds.
-func listStages(external, begun bool) []stage {
+// listParts are the parts of a pass, until a rule of one holds.
+func listParts(external, begun bool) []part {
 	switch {
 	case external && begun:
-		return []stage{
+		return []part{
 			{Reading, nil},
 			{Collected, []func(*pass){(*pass).nameAgent, (*pass).countSegments}},
 			{Collecting, nil},
 		}
 	case external:
-		return []stage{
+		return []part{
 			{Reading, nil},
 			{Beginning, []func(*pass){(*pass).nameAgent}},
 			{Planned, []func(*pass){(*pass).planCollection}},
 			{Collecting, []func(*pass){(*pass).startCollection}},
 		}
 	case begun:
-		return []stage{
+		return []part{
 			{Reading, nil},
 			{Counted, []func(*pass){(*pass).nameAgent, (*pass).noteAdmission, (*pass).countSummaries}},
 			{Playing, []func(*pass){(*pass).playAgain, (*pass).keepJob, (*pass).showLive}},
 		}
 	default:
-		return []stage{
+		return []part{
 			{Reading, nil},
 			{Beginning, []func(*pass){(*pass).nameAgent}},
 			{Planned, []func(*pass){(*pass).planRun}},
@@ -77,12 +77,12 @@ func listStages(external, begun bool) []stage {
 
 // proceed finds the state of a run that has not ended.
 func (p *pass) proceed() {
-	for _, stage := range listStages(observe.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil) {
-		for _, step := range stage.steps {
+	for _, part := range listParts(observe.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil) {
+		for _, step := range part.steps {
 			step(p)
 		}
-		facts := p.gatherFacts(stage.asked)
-		rule, o, holds := askRules(stage.asked, facts)
+		facts := p.gatherFacts(part.asked)
+		rule, o, holds := askRules(part.asked, facts)
 		if !holds {
 			continue
 		}
@@ -90,7 +90,7 @@ func (p *pass) proceed() {
 		if o.Ended() {
 			p.end(o)
 		} else {
-			p.hold(stage.asked, rule, facts, o)
+			p.hold(part.asked, rule, facts, o)
 		}
 		return
 	}

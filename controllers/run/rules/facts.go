@@ -275,11 +275,10 @@ func (p *pass) gatherJob() JobFacts {
 		facts.Sidecar = runner.DescribeSidecar(&kept[0])
 	}
 	facts.WaitReason, facts.Wait = p.findWait()
+	facts.MayPlayAgain = p.s.Run.Status.Shards == nil || mayPlayAgain(p.s.Run)
 	if p.s.Run.Status.Shards == nil || !p.isJobCurrent() {
-		facts.MayPlayAgain = p.s.Run.Status.Shards == nil || mayPlayAgain(p.s.Run)
 		return facts
 	}
-	facts.MayPlayAgain = mayPlayAgain(p.s.Run)
 	if c := runner.FindJobCondition(p.s.Job, batchv1.JobFailed); c != nil {
 		facts.FailureReason, facts.Failure = explainFailure(p.s.Job, c, p.s.Failed)
 	}

@@ -64,7 +64,7 @@ func (w *world) checkLikeUndisturbed() {
 }
 
 // A failed run that is resumed keeps the shards that are counted, and plays the others in a new
-// Job with all of its repetitions.
+// Job, with as many job attempts as the first time.
 func TestResumeAFailedRun(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
@@ -104,7 +104,7 @@ func TestResumeAFailedRun(t *testing.T) {
 		t.Fatalf("Job %+v, want one of shards 1 and 3", job)
 	}
 	if shards := w.run().Status.Shards; shards.Rounds-shards.RoundsBefore != 1 {
-		t.Error("the repetitions of the first attempt count in the second")
+		t.Error("the job attempts of the first attempt count in the second")
 	}
 	w.endRest(1, 3)
 	w.checkLikeUndisturbed()

@@ -158,18 +158,18 @@ func TestActiveDeadlineCountsFromAdmission(t *testing.T) {
 	}
 }
 
-// A summary that an earlier Job's runner left is no reason to fail the last repetition.
+// A summary that an earlier Job's runner left does not fail the last job attempt.
 func TestRefusalOfAnEarlierJob(t *testing.T) {
-	for round, reason := range map[string]string{"1": v1alpha1.ReasonRunning, "2": v1alpha1.ReasonSummaryRefused} {
+	for jobAttempt, reason := range map[string]string{"1": v1alpha1.ReasonRunning, "2": v1alpha1.ReasonSummaryRefused} {
 		s, _ := begun(t)
 		s.Run.Spec.Retries.ShardBackoffLimit = new(int32(1))
 		s.Run.Status.Shards.Rounds = 2
 		s.Job.Annotations[runner.AnnotationJobAttempt] = "2"
 		pod := runtest.End(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded, "forged")
-		pod.Annotations[runner.AnnotationJobAttempt] = round
+		pod.Annotations[runner.AnnotationJobAttempt] = jobAttempt
 		addPods(&s, pod)
 		if c := completeOf(Decide(s)); c.Reason != reason {
-			t.Errorf("Job %s: %s: %s, want %s", round, c.Reason, c.Message, reason)
+			t.Errorf("Job %s: %s: %s, want %s", jobAttempt, c.Reason, c.Message, reason)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 // State is the stage that a run has reached.
 type State int
 
-// A run that has ended is either Completed or Failed.
+// A run that has ended is either Completed or Failed. The zero value is no state.
 const (
-	Waiting State = iota
+	Waiting State = iota + 1
 	Running
 	Completed
 	Failed

@@ -22,6 +22,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -38,14 +40,14 @@ func (c *cluster) key(name string) types.NamespacedName {
 
 func (c *cluster) reconcile(ctx SpecContext) {
 	GinkgoHelper()
-	_, err := c.r.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runName)})
+	_, err := c.r.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runtest.RunName)})
 	Expect(err).NotTo(HaveOccurred())
 }
 
 func (c *cluster) run(ctx SpecContext) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	var run v1alpha1.EvaluationRun
-	Expect(c.client.Get(ctx, c.key(runName), &run)).To(Succeed())
+	Expect(c.client.Get(ctx, c.key(runtest.RunName), &run)).To(Succeed())
 	return &run
 }
 
@@ -59,7 +61,7 @@ func (c *cluster) change(ctx SpecContext, change func(*v1alpha1.EvaluationRun)) 
 func (c *cluster) changePool(ctx SpecContext, change func(*v1alpha1.CustomerSupportEnv)) {
 	GinkgoHelper()
 	var env v1alpha1.CustomerSupportEnv
-	Expect(c.client.Get(ctx, c.key(poolName), &env)).To(Succeed())
+	Expect(c.client.Get(ctx, c.key(runtest.PoolName), &env)).To(Succeed())
 	change(&env)
 	Expect(c.client.Update(ctx, &env)).To(Succeed())
 }
@@ -67,7 +69,7 @@ func (c *cluster) changePool(ctx SpecContext, change func(*v1alpha1.CustomerSupp
 func (c *cluster) job(ctx SpecContext) *batchv1.Job {
 	GinkgoHelper()
 	var job batchv1.Job
-	Expect(c.client.Get(ctx, c.key(runName), &job)).To(Succeed())
+	Expect(c.client.Get(ctx, c.key(runtest.RunName), &job)).To(Succeed())
 	return &job
 }
 
@@ -88,7 +90,7 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	write := func(do func() error) error {
 		writes++
 		if writes-1 == at {
-			return errors.Join(do(), errCrash)
+			return errors.Join(do(), runtest.ErrCrash)
 		}
 		return do()
 	}
@@ -98,8 +100,8 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 		operator := *whole
 		operator.client, operator.recorder = crashing(c.client, write), events.NewFakeRecorder(100)
 		c.r = &operator
-		_, err := c.r.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runName)})
-		if !errors.Is(err, errCrash) {
+		_, err := c.r.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runtest.RunName)})
+		if !errors.Is(err, runtest.ErrCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		if err == nil && evaluation.Ended(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
@@ -107,7 +109,7 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 		}
 		c.playJob(ctx)
 	}
-	Fail(fmt.Sprintf("the run doesn't end: %s", states(c.run(ctx).Status.Conditions)))
+	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.States(c.run(ctx).Status.Conditions)))
 	return true
 }
 
@@ -125,12 +127,12 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 		operator.client = crashing(c.client, func(do func() error) error {
 			writes++
 			if writes-1 == at {
-				return errors.Join(do(), errCrash)
+				return errors.Join(do(), runtest.ErrCrash)
 			}
 			return do()
 		})
-		_, err := operator.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runName)})
-		if !errors.Is(err, errCrash) {
+		_, err := operator.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runtest.RunName)})
+		if !errors.Is(err, runtest.ErrCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		if evaluation.Ended(c.run(ctx).Status.Conditions) {
@@ -141,7 +143,7 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 			server.end(GinkgoTB(), score.Scored, "S01", 0)
 		}
 	}
-	Fail(fmt.Sprintf("the run doesn't end: %s", states(c.run(ctx).Status.Conditions)))
+	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.States(c.run(ctx).Status.Conditions)))
 	return true
 }
 
@@ -173,20 +175,20 @@ func (c *cluster) playJob(ctx SpecContext) {
 	GinkgoHelper()
 	var job batchv1.Job
 	var planMap corev1.ConfigMap
-	if c.client.Get(ctx, c.key(runName), &job) != nil || c.client.Get(ctx, c.key(runName+"-plan"), &planMap) != nil ||
-		jobEnded(&job) {
+	if c.client.Get(ctx, c.key(runtest.RunName), &job) != nil || c.client.Get(ctx, c.key(runtest.RunName+"-plan"), &planMap) != nil ||
+		runner.HasJobEnded(&job) {
 		return
 	}
 	plan := c.plan(ctx)
-	shards, err := score.ParseIndexSet(job.Annotations[annotationShards])
+	shards, err := score.ParseIndexSet(job.Annotations[runner.AnnotationShards])
 	Expect(err).NotTo(HaveOccurred())
 	played := 0
 	for index := range shards.Len() {
 		shard, _ := shards.At(index)
-		pod := ofJob(runnerPodOf(c.run(ctx), int(shard)), &job, int(index))
-		pod.Name += "-" + job.Annotations[annotationAttempt]
-		message := summaryOf(GinkgoTB(), plan, int(shard), playing{})
-		if shard == 1 && jobAttemptOf(&job) == 1 {
+		pod := ofJob(runtest.RunnerPod(c.run(ctx), int(shard)), &job, int(index))
+		pod.Name += "-" + job.Annotations[runner.AnnotationJobAttempt]
+		message := runtest.SummaryOf(GinkgoTB(), plan, int(shard), runtest.Playing{})
+		if shard == 1 && runner.ReadJobAttempt(&job) == 1 {
 			message = strings.Replace(message, `"payload":"`, `"payload":"AAAA`, 1)
 		}
 		if c.tryEndPod(ctx, pod, message) {
@@ -217,15 +219,15 @@ func (c *cluster) tryEndPod(ctx SpecContext, pod *corev1.Pod, message string) bo
 		return false
 	}
 	Expect(err).NotTo(HaveOccurred())
-	pod.Status = ends(pod.DeepCopy(), corev1.PodSucceeded, message).Status
+	pod.Status = runtest.End(pod.DeepCopy(), corev1.PodSucceeded, message).Status
 	Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 	return true
 }
 
 func (c *cluster) createRun(ctx SpecContext, changes ...func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
-	run := newTestRun()
-	run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
+	run := runtest.NewRun()
+	run.ObjectMeta = metav1.ObjectMeta{Name: runtest.RunName, Namespace: c.namespace}
 	for _, change := range changes {
 		change(run)
 	}
@@ -236,16 +238,16 @@ func (c *cluster) createRun(ctx SpecContext, changes ...func(*v1alpha1.Evaluatio
 // createPool creates an available pool with one ready server.
 func (c *cluster) createPool(ctx SpecContext) {
 	GinkgoHelper()
-	env := pool()
+	env := runtest.Pool()
 	status := env.Status
 	status.Conditions[0].LastTransitionTime = metav1.Now()
-	env.ObjectMeta = metav1.ObjectMeta{Name: poolName, Namespace: c.namespace}
+	env.ObjectMeta = metav1.ObjectMeta{Name: runtest.PoolName, Namespace: c.namespace}
 	env.Spec.Environment = v1alpha1.TicketEnvironment
 	Expect(c.client.Create(ctx, env)).To(Succeed())
 	env.Status = status
 	Expect(c.client.Status().Update(ctx, env)).To(Succeed())
 
-	pod := runningServer("support-a", "10.0.0.1")
+	pod := runtest.RunningServer("support-a", "10.0.0.1")
 	podStatus := pod.Status
 	pod.Namespace = c.namespace
 	pod.Spec.Containers = []corev1.Container{{Name: "envserver", Image: "csenv:test"}}
@@ -258,24 +260,24 @@ func (c *cluster) createPool(ctx SpecContext) {
 func (c *cluster) plan(ctx SpecContext) score.Plan {
 	GinkgoHelper()
 	var planMap corev1.ConfigMap
-	Expect(c.client.Get(ctx, c.key(runName+"-plan"), &planMap)).To(Succeed())
+	Expect(c.client.Get(ctx, c.key(runtest.RunName+"-plan"), &planMap)).To(Succeed())
 	var plan score.Plan
-	Expect(json.Unmarshal([]byte(planMap.Data[planKey]), &plan)).To(Succeed())
+	Expect(json.Unmarshal([]byte(planMap.Data[runner.PlanKey]), &plan)).To(Succeed())
 	return plan
 }
 
 // endPod ends a shard's runner in the same way as the kubelet.
 func (c *cluster) endPod(ctx SpecContext, shard int, plan score.Plan) *corev1.Pod {
 	GinkgoHelper()
-	return c.endPodWith(ctx, shard, corev1.PodSucceeded, summaryOf(GinkgoTB(), plan, shard, playing{}))
+	return c.endPodWith(ctx, shard, corev1.PodSucceeded, runtest.SummaryOf(GinkgoTB(), plan, shard, runtest.Playing{}))
 }
 
 func (c *cluster) endPodWith(ctx SpecContext, shard int, phase corev1.PodPhase, message string) *corev1.Pod {
 	GinkgoHelper()
-	pod := runnerPodOf(c.run(ctx), shard)
+	pod := runtest.RunnerPod(c.run(ctx), shard)
 	pod.UID, pod.CreationTimestamp = "", metav1.Time{}
 	Expect(c.client.Create(ctx, pod)).To(Succeed())
-	ended := ends(pod.DeepCopy(), phase, message)
+	ended := runtest.End(pod.DeepCopy(), phase, message)
 	pod.Status = ended.Status
 	Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 	return pod
@@ -288,7 +290,7 @@ func (c *cluster) held(ctx SpecContext) []string {
 	Expect(c.client.List(ctx, &list, client.InNamespace(c.namespace))).To(Succeed())
 	var names []string
 	for i := range list.Items {
-		if controllerutil.ContainsFinalizer(&list.Items[i], summaryFinalizer) {
+		if controllerutil.ContainsFinalizer(&list.Items[i], runner.SummaryFinalizer) {
 			names = append(names, list.Items[i].Name)
 		}
 	}

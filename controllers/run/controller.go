@@ -1,15 +1,16 @@
 // Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
 // the runners' summaries.
 //
-// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
-// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
-// for each shard of the plan.
+// A pass reads everything into a snapshot (observe), decides by it alone (rules), and writes last:
+// the status, then the Job, then the pods. Only this package writes. The Job starts, retries and
+// limits runners, one index for each shard of the plan (runner). What they have played is added up
+// by tally.
 //
 // A shard is counted exactly once. The runner leaves a summary as its container's termination
 // message, and a finalizer keeps the pod until it is read. One status write, guarded by the
 // resource version, adds the summary to the accumulator and its index to the completed ones; the
 // finalizer is removed after that. After a crash before the write the pod still exists; after a
-// crash behind it the index shows that the shard is counted. No other state is kept.
+// crash that follows it the index shows that the shard is counted. No other state is kept.
 //
 // A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
 // and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
@@ -22,20 +23,15 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -50,62 +46,31 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
-	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/polling"
-	"github.com/csenv/csenv/controllers/stats"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
 )
 
-const (
-	concurrentRuns  = 8  // no pass waits for the pool's servers
-	concurrentPolls = 16 // of runs, each of which sends at most requestWidth requests at a time
-)
-
-// Options describe the operator.
-type Options struct {
-	Image   string // of the runners: the operator's own
-	Version string // for a run's provenance
-	// Traces makes the spans of runs, nil without tracing.
-	Traces Traces
-	// TracingVariables are added to those of runners.
-	TracingVariables []corev1.EnvVar
-}
+const concurrentRuns = 8 // no pass waits for the pool's servers
 
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
-	client   client.Client
-	metadata client.Reader // of ConfigMaps: the cache
-	direct   client.Reader // past the cache, where a stale answer could lose a summary
-	recorder events.EventRecorder
-	pools    poolReader
-	polls    *polling.Poller[polled]
-	keys     keys.Source
-	live     *livePoller
-	contents *contents
-	clock    clock.PassiveClock
-	metrics  *runMetrics
-	options  Options
+	writer
+	reader *observe.Reader
 }
 
 // New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
 func New(mgr ctrl.Manager, options Options) *Reconciler {
-	reader := stats.NewReader()
-	polls := polling.New[polled](concurrentPolls)
-	return &Reconciler{
+	reader := observe.New(mgr, options.Version)
+	return &Reconciler{reader: reader, writer: writer{
 		client:   mgr.GetClient(),
-		metadata: mgr.GetCache(),
 		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
-		pools:    reader,
-		keys:     objects.Keys(mgr.GetAPIReader()),
-		polls:    polls,
-		live:     newLivePoller(reader, polls.Do),
-		contents: newContents(),
+		keys:     reader.Keys,
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
-	}
+	}}
 }
 
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch;delete
@@ -132,15 +97,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
-		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
-		WatchesRawSource(r.polls.Source()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(mapPodToRun)).
+		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.mapPoolToRuns)).
+		WatchesRawSource(r.reader.Polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
 }
 
-// runOfPod finds a pod's run by its labels.
-func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+// mapPodToRun finds a pod's run by its labels.
+func mapPodToRun(_ context.Context, pod client.Object) []reconcile.Request {
 	labels := pod.GetLabels()
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRunner || labels[v1alpha1.LabelRun] == "" {
 		return nil
@@ -149,8 +114,8 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 		Name: labels[v1alpha1.LabelRun]}}}
 }
 
-// runsOfPool finds the runs of all namespaces that are played against a pool and haven't ended.
-func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
+// mapPoolToRuns finds the runs of all namespaces that are played against a pool and haven't ended.
+func (r *Reconciler) mapPoolToRuns(ctx context.Context, pool client.Object) []reconcile.Request {
 	list, err := access.UnendedRuns(ctx, r.client, client.ObjectKeyFromObject(pool))
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "Finding the runs of a pool", "pool", pool.GetName())
@@ -166,8 +131,8 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 // Reconcile advances one run and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. Read everything.
-	snap, err := r.takeSnapshot(ctx, req.NamespacedName)
-	if errors.Is(err, errPolling) {
+	snap, err := r.reader.TakeSnapshot(ctx, req.NamespacedName)
+	if errors.Is(err, observe.ErrPolling) {
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -175,191 +140,79 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 2. Release the pods of runs that no longer exist.
-	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
+	if err := r.releaseForeign(ctx, req.NamespacedName, snap.Foreign); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if snap.run == nil {
-		r.polls.Forget(req.NamespacedName)
+	if snap.Run == nil {
+		r.reader.Polls.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
 	// 3. Decide, by the snapshot alone.
-	began := r.clock.Now()
-	next := decide(snap)
-	next.folding.took = r.clock.Since(began)
+	next, took := r.decide(ctx, snap)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
 	//    table of scenarios is written before the status that refers to it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if err := r.writeScores(ctx, snap, next.scores); err != nil {
+	if err := r.writeScores(ctx, snap, next.Scores); err != nil {
 		uncounted := next // without the shards whose scores aren't written
-		uncounted.status = snap.run.Status
-		return r.unlessRefused(ctx, snap, uncounted, err)
+		uncounted.Status = snap.Run.Status
+		return r.handleWriteError(ctx, snap, uncounted, err)
 	}
-	if err := r.writeStatus(ctx, snap.run, next); err != nil {
+	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
+	r.metrics.observeDeciding(next.Tally, took)
 
 	// 5. Notify the servers that returned segments when the run has ended.
-	if evaluation.Ended(next.status.Conditions) {
-		r.notifyDone(ctx, snap)
+	if evaluation.Ended(next.Status.Conditions) {
+		r.reader.NotifyDone(ctx, snap)
 	}
 
 	// 6. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
-		return r.unlessRefused(ctx, snap, next, err)
+		return r.handleWriteError(ctx, snap, next, err)
 	}
 	if err := r.applyJob(ctx, snap, next); err != nil {
-		return r.unlessRefused(ctx, snap, next, err)
+		return r.handleWriteError(ctx, snap, next, err)
 	}
 
 	// 7. Release what the run no longer needs.
 	if err := r.release(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	return ctrl.Result{RequeueAfter: next.again}, nil
+	return ctrl.Result{RequeueAfter: next.Again}, nil
 }
 
-// release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
-// counted or refused, and deletes the run when its time is over.
-func (r *Reconciler) release(ctx context.Context, snap snapshot, next decision) error {
-	if err := r.failLost(ctx, next.lost); err != nil {
-		return err
-	}
-	if err := r.removeFinalizers(ctx, next.release); err != nil || !next.deleteRun {
-		return err
-	}
-	logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
-	return r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
+// decide logs which rule ended or held the run.
+func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.Decision, time.Duration) {
+	began := r.clock.Now()
+	next := rules.Decide(snap)
+	took := r.clock.Since(began)
+	logf.FromContext(ctx).V(1).Info("Decided", "rule", next.Rule, "took", took)
+	return next, took
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
-// follow the write.
-func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next decision) error {
-	if !equality.Semantic.DeepEqual(run.Status, next.status) {
-		updated := run.DeepCopy()
-		updated.Status = next.status
-		if err := r.client.Status().Update(ctx, updated); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
-	}
-	for _, e := range next.events {
-		var about runtime.Object // remains a nil interface, which a nil *Pod in it would not be
-		if e.about != nil {
-			about = e.about
-		}
-		r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s",
-			pods.Shorten(e.note, pods.MaxNote))
-	}
-	r.metrics.observe(next.folding)
-	r.metrics.observeEnd(run, next.status)
-	r.traceEnd(ctx, run, next.status)
-	return nil
-}
-
-// writeScores writes the table of scenarios, guarded by its resource version.
-func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *string) error {
-	if table == nil {
-		return nil
-	}
-	data := map[string]string{v1alpha1.ScoresKey: *table}
-	if snap.scores == nil {
-		table := &corev1.ConfigMap{ObjectMeta: objectMeta(snap.run, scoresName(snap.run)), Data: data}
-		return asRefusal("ConfigMap "+table.Name, r.create(ctx, table))
-	}
-	updated := snap.scores.DeepCopy()
-	updated.Data = data
-	if err := r.client.Update(ctx, updated); err != nil {
-		return asRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
-	}
-	return nil
-}
-
-// applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
-func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision) error {
-	switch {
-	case next.removePlan:
-		return client.IgnoreNotFound(r.client.Delete(ctx, snap.planMap, client.Preconditions{UID: &snap.planMap.UID}))
-	case next.createPlan != nil:
-		object, err := planConfigMap(snap.run, *next.createPlan)
-		if err != nil {
-			return err
-		}
-		return asRefusal("ConfigMap "+object.Name, r.create(ctx, object))
-	}
-	return nil
-}
-
-// applyJob creates, changes or deletes the Job.
-func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision) error {
-	switch {
-	case next.deleteJob:
-		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.job.Name)
-		return client.IgnoreNotFound(r.client.Delete(ctx, snap.job, client.Preconditions{UID: &snap.job.UID},
-			client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	case next.createJob != nil:
-		if err := r.createCredential(ctx, snap); err != nil {
-			return asRefusal("the Secret of the run's credential", err)
-		}
-		return asRefusal("Job "+snap.run.Name, r.create(ctx, runnerJob(snap, *next.createJob)))
-	case next.changeJob != (jobChange{}):
-		changed := snap.job.DeepCopy()
-		c, spec := next.changeJob, &changed.Spec
-		spec.Parallelism = cmp.Or(c.parallelism, spec.Parallelism)
-		spec.Suspend = cmp.Or(c.suspend, spec.Suspend)
-		spec.ActiveDeadlineSeconds = cmp.Or(c.deadline, spec.ActiveDeadlineSeconds)
-		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.job)); err != nil {
-			return asRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
-		}
-	}
-	return nil
-}
-
-// create creates one of the run's objects.
-func (r *Reconciler) create(ctx context.Context, object client.Object) error {
-	if err := r.client.Create(ctx, object); err != nil {
-		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
-	}
-	logf.FromContext(ctx).Info("Created", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
-	return nil
-}
-
-// releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
-// reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
-// removed too early loses a summary.
-func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
-	if len(list) == 0 {
+// confirmEnd returns a conflict if a run is about to end by an old view of it. The guard of the
+// status comes too late: the table of scenarios is written before it, and the old view may be of a
+// run that has ended, whose servers no longer wait for it.
+func (r *Reconciler) confirmEnd(ctx context.Context, s observe.Snapshot, next rules.Decision) error {
+	ends := evaluation.Ended(next.Status.Conditions) && !evaluation.Ended(s.Run.Status.Conditions)
+	if s.Run.Status.Rollouts == nil || !ends {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
-	err := r.direct.Get(ctx, key, &run)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for the run of %d pods: %w", len(list), err)
+	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(s.Run), &run); err != nil {
+		return fmt.Errorf("reading the run that is about to end: %w", err)
 	}
-	if err == nil && run.DeletionTimestamp.IsZero() {
-		list = slices.DeleteFunc(slices.Clone(list),
-			func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
+	if run.ResourceVersion == s.Run.ResourceVersion {
+		return nil
 	}
-	return r.removeFinalizers(ctx, list)
-}
-
-// removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
-// can't conflict with other writes.
-func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
-	for i := range list {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
-			summaryFinalizer)
-		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
-		switch {
-		case apierrors.IsInvalid(err):
-			// Another pod has the name by now: its UID can't be changed to this one's.
-			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())
-		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("removing the finalizer of pod %s: %w", list[i].Name, err)
-		}
+	if evaluation.Ended(run.Status.Conditions) {
+		r.reader.NotifyDone(ctx, s)
 	}
-	return nil
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,
+		errors.New("the run has changed since it was read"))
 }

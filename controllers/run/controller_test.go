@@ -20,6 +20,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -33,15 +35,15 @@ func TestRunFromPlanToScore(t *testing.T) {
 	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
-	w.create(succeeded(t, w.run(), plan, 2))
+	w.create(runtest.Succeed(t, w.run(), plan, 2))
 	w.mustPass()
 	if run := w.run(); run.Status.Shards.CompletedIndexes != "2" || run.Status.Score == nil || w.held() != "" {
 		t.Errorf("after one shard: %+v, held %q", run.Status, w.held())
 	}
-	w.create(succeeded(t, w.run(), plan, 0), succeeded(t, w.run(), plan, 1), succeeded(t, w.run(), plan, 3))
+	w.create(runtest.Succeed(t, w.run(), plan, 0), runtest.Succeed(t, w.run(), plan, 1), runtest.Succeed(t, w.run(), plan, 3))
 	w.mustPass()
 	run := w.run()
-	if got, want := states(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable "+
+	if got, want := runtest.States(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable "+
 		"Complete=True/Completed Failed=False/NotFailed"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
@@ -64,14 +66,14 @@ func TestReplayedEpisodesAreReportedOnce(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	w.events()
-	message := summaryOf(t, w.plan(), 2, playing{change: func(l *score.Ledger) { l.Replayed = 1 }})
-	w.create(ends(runnerPodOf(w.run(), 2), corev1.PodSucceeded, message))
+	message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Change: func(l *score.Ledger) { l.Replayed = 1 }})
+	w.create(runtest.End(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.mustPass()
 	if diff := cmp.Diff([]string{"Warning EpisodesReplayed", "Normal Progress"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
-	if got := states(w.run().Status.Conditions); !strings.Contains(got, notFailed) {
+	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, runtest.NotFailed) {
 		t.Errorf("conditions %s, want a run that continues", got)
 	}
 }
@@ -82,8 +84,8 @@ func TestReplayedEpisodesAreReportedOnce(t *testing.T) {
 func TestCrashAtEveryWrite(t *testing.T) {
 	honest := readyWorld(t)
 	want := honest.toTheEnd()
-	conflict := apierrors.NewConflict(schema.GroupResource{Group: "csenv.dev", Resource: "evaluationruns"}, runName,
-		errCrash)
+	conflict := apierrors.NewConflict(schema.GroupResource{Group: "csenv.dev", Resource: "evaluationruns"}, runtest.RunName,
+		runtest.ErrCrash)
 	for played, forged := range map[string]map[int]bool{"all summaries are honest": nil,
 		"two are forged": {1: true, 2: true}} {
 		writes := 0
@@ -95,8 +97,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 			t.Fatalf("%d writes, want at least a plan, a Job, some status writes and four pods", writes)
 		}
 		for name, hit := range map[string]func(do func() error) error{
-			"crash before": func(func() error) error { return errCrash },
-			"crash after":  func(do func() error) error { return errors.Join(do(), errCrash) },
+			"crash before": func(func() error) error { return runtest.ErrCrash },
+			"crash after":  func(do func() error) error { return errors.Join(do(), runtest.ErrCrash) },
 			"conflict":     func(func() error) error { return conflict },
 		} {
 			for at := range writes {
@@ -170,7 +172,7 @@ func TestStaleStatusWriteIsRetriedWithoutAnError(t *testing.T) {
 		}
 		return false, nil
 	}
-	w.create(succeeded(t, old, w.plan(), 3))
+	w.create(runtest.Succeed(t, old, w.plan(), 3))
 	w.events()
 	result := w.mustPass()
 	if result.RequeueAfter != objects.ConflictDelay {
@@ -188,7 +190,7 @@ func TestStaleStatusWriteIsRetriedWithoutAnError(t *testing.T) {
 }
 
 func TestWaitsForAPool(t *testing.T) {
-	w := newWorld(t, newTestRun())
+	w := newWorld(t, runtest.NewRun())
 	if result := w.mustPass(); result.RequeueAfter == 0 {
 		t.Error("it isn't requeued")
 	}
@@ -199,17 +201,17 @@ func TestWaitsForAPool(t *testing.T) {
 	if got := w.events(); len(got) > 0 {
 		t.Errorf("the event is repeated: %v", got)
 	}
-	w.create(pool(), server("support-a", "10.0.0.1"))
+	w.create(runtest.Pool(), runtest.Server("support-a", "10.0.0.1"))
 	w.mustPass()
 	if w.job() == nil {
-		t.Errorf("no Job although the pool exists: %s", states(w.run().Status.Conditions))
+		t.Errorf("no Job although the pool exists: %s", runtest.States(w.run().Status.Conditions))
 	}
 }
 
 func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
-	behind := offer()
+	behind := runtest.Offer()
 	behind.GraderVersion = "0"
-	starting := server("support-0", "10.0.0.9")
+	starting := runtest.Server("support-0", "10.0.0.9")
 	starting.Status.Conditions = nil
 	cases := map[string]struct {
 		servers []client.Object
@@ -218,19 +220,19 @@ func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 	}{
 		"no server":            {nil, false, "no server is ready"},
 		"one that is starting": {[]client.Object{starting}, false, "no server is ready"},
-		"one that is behind": {[]client.Object{server("support-a", "10.0.0.2")}, false,
+		"one that is behind": {[]client.Object{runtest.Server("support-a", "10.0.0.2")}, false,
 			`server support-a: its grader version is "0", but "1" in the pool's status`},
-		"one that doesn't answer": {[]client.Object{server("support-a", "10.0.0.3")}, false,
+		"one that doesn't answer": {[]client.Object{runtest.Server("support-a", "10.0.0.3")}, false,
 			"server support-a: dialling 10.0.0.3"},
-		"all that, then a good one": {[]client.Object{starting, server("support-a", "10.0.0.2"),
-			server("support-b", "10.0.0.3"), server("support-c", "10.0.0.1")}, true, "accepts sessions"},
-		"a good one, then all sorts": {[]client.Object{server("support-a", "10.0.0.1"),
-			server("support-b", "10.0.0.2")}, true, "accepts sessions"},
+		"all that, then a good one": {[]client.Object{starting, runtest.Server("support-a", "10.0.0.2"),
+			runtest.Server("support-b", "10.0.0.3"), runtest.Server("support-c", "10.0.0.1")}, true, "accepts sessions"},
+		"a good one, then all sorts": {[]client.Object{runtest.Server("support-a", "10.0.0.1"),
+			runtest.Server("support-b", "10.0.0.2")}, true, "accepts sessions"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, append([]client.Object{pool(), newTestRun()}, tc.servers...)...)
-			w.r.pools = fakePool{"10.0.0.1": offer(), "10.0.0.2": behind, "10.0.0.9": offer()}
+			w := newWorld(t, append([]client.Object{runtest.Pool(), runtest.NewRun()}, tc.servers...)...)
+			w.r.reader.Pools = runtest.FakePool{"10.0.0.1": runtest.Offer(), "10.0.0.2": behind, "10.0.0.9": runtest.Offer()}
 			w.mustPass()
 			if (w.job() != nil) != tc.begins {
 				t.Errorf("begun: %v, want %v", w.job() != nil, tc.begins)
@@ -243,11 +245,11 @@ func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 }
 
 func TestNameThatIsTaken(t *testing.T) {
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runName + "-plan", Namespace: namespace},
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runtest.RunName + "-plan", Namespace: runtest.Namespace},
 		Data: map[string]string{"their": "data"}}
-	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun(), theirs)
+	w := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun(), theirs)
 	w.mustPass()
-	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
+	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
 		t.Errorf("conditions %s", got)
 	}
 	if err := w.client.Delete(t.Context(), theirs); err != nil {
@@ -282,17 +284,17 @@ func TestParallelismChangesTheJob(t *testing.T) {
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
-	pending := runnerPodOf(w.run(), 0)
+	pending := runtest.RunnerPod(w.run(), 0)
 	w.create(pending)
 	w.mustPass()
 	w.fault = func(write string, _ func() error) error {
 		t.Errorf("writes: %s", write)
 		return nil
 	}
-	w.clock.SetTime(start().Add(time.Hour))
+	w.clock.SetTime(runtest.Start().Add(time.Hour))
 	w.mustPass()
 	w.fault = nil
-	ends(pending, corev1.PodSucceeded, summaryOf(t, w.plan(), 0, playing{}))
+	runtest.End(pending, corev1.PodSucceeded, runtest.SummaryOf(t, w.plan(), 0, runtest.Playing{}))
 	if err := w.client.Status().Update(t.Context(), pending); err != nil {
 		t.Fatal(err)
 	}
@@ -305,23 +307,23 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 }
 
 func TestPodIsMappedToItsRun(t *testing.T) {
-	run := newTestRun()
+	run := runtest.NewRun()
 	for name, tc := range map[string]struct {
 		labels map[string]string
 		want   int
 	}{
-		"a runner": {runLabels(run), 1},
+		"a runner": {runner.MakeLabels(run), 1},
 		"a server": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
-			v1alpha1.LabelRun: runName}, 0},
+			v1alpha1.LabelRun: runtest.RunName}, 0},
 		"a runner of no run": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner}, 0},
 		"of another owner":   {nil, 0},
 		"one without its UIDs": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner,
-			v1alpha1.LabelRun: runName}, 1},
+			v1alpha1.LabelRun: runtest.RunName}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := runOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			got := mapPodToRun(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: runtest.Namespace,
 				Labels: tc.labels}})
-			if len(got) != tc.want || (len(got) == 1 && got[0].NamespacedName != key(runName)) {
+			if len(got) != tc.want || (len(got) == 1 && got[0].NamespacedName != key(runtest.RunName)) {
 				t.Errorf("requests %v", got)
 			}
 		})
@@ -329,15 +331,15 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 }
 
 func TestPoolIsMappedToUnendedRuns(t *testing.T) {
-	elsewhere, other, over := newTestRun(), newTestRun(), newTestRun()
+	elsewhere, other, over := runtest.NewRun(), runtest.NewRun(), runtest.NewRun()
 	elsewhere.Namespace = "elsewhere"
 	other.Name, other.Spec.EnvironmentRef.Name = "other", "another-pool"
 	over.Name, over.Status.Conditions = "over", []metav1.Condition{
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
-	w := newWorld(t, newTestRun(), elsewhere, other, over)
-	got := w.r.runsOfPool(t.Context(), pool())
-	if len(got) != 1 || got[0].NamespacedName != key(runName) {
-		t.Errorf("requests %v, want %s alone", got, runName)
+	w := newWorld(t, runtest.NewRun(), elsewhere, other, over)
+	got := w.r.mapPoolToRuns(t.Context(), runtest.Pool())
+	if len(got) != 1 || got[0].NamespacedName != key(runtest.RunName) {
+		t.Errorf("requests %v, want %s alone", got, runtest.RunName)
 	}
 }
 

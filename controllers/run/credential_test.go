@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/poolkey"
 )
@@ -21,7 +23,7 @@ import (
 func TestRunnersGetTheRunsCredential(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
-	run.Spec.Agent = agents()["registry.example/agent:1"]
+	run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
 	if err := w.client.Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +38,14 @@ func TestRunnersGetTheRunsCredential(t *testing.T) {
 		t.Fatalf("writes: %v", created)
 	}
 	var secret corev1.Secret
-	if err := w.client.Get(t.Context(), key(credentialName(w.run())), &secret); err != nil {
+	if err := w.client.Get(t.Context(), key(runner.NameCredential(w.run())), &secret); err != nil {
 		t.Fatal(err)
 	}
-	servers, err := poolkey.Derive(poolKey())
+	servers, err := poolkey.Derive(runtest.PoolKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !servers.AdmitsRun(string(w.run().UID), string(secret.Data[credentialKey])) ||
+	if !servers.AdmitsRun(string(w.run().UID), string(secret.Data[runner.CredentialKey])) ||
 		!metav1.IsControlledBy(&secret, w.run()) {
 		t.Errorf("the run's Secret is %+v", secret)
 	}
@@ -68,7 +70,7 @@ func TestCredentialIsCreatedOnce(t *testing.T) {
 	w := readyWorld(t)
 	w.fault = func(what string, do func() error) error {
 		if what == "create *v1.Job" {
-			return apierrors.NewForbidden(corev1.Resource("jobs"), runName, errors.New("quota"))
+			return apierrors.NewForbidden(corev1.Resource("jobs"), runtest.RunName, errors.New("quota"))
 		}
 		return do()
 	}
@@ -88,9 +90,9 @@ func (missingKeys) Secrets(context.Context, types.NamespacedName, string) (*pool
 
 func TestNoRunWithoutTheKey(t *testing.T) {
 	w := readyWorld(t)
-	w.r.keys = missingKeys{}
+	w.r.keys, w.r.reader.Keys = missingKeys{}, missingKeys{}
 	w.mustPass()
-	got := states(w.run().Status.Conditions)
+	got := runtest.States(w.run().Status.Conditions)
 	if !strings.Contains(got, "Complete=False") || w.run().Status.StartTime != nil {
 		t.Errorf("conditions: %s", got)
 	}

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
@@ -42,19 +42,21 @@ type graderKind struct {
 	version string
 }
 
-func (graderKind) ScenarioDigest() string  { return digestA }
-func (graderKind) Judge() string           { return "offline-v1" }
+func (graderKind) ScenarioDigest() string { return runtest.DigestA }
+
+func (graderKind) Judge() string { return "offline-v1" }
+
 func (k graderKind) GraderVersion() string { return k.version }
 
 func newEnvServer(pod string) *envServer {
-	e := &envServer{pod: pod, tag: runName}
+	e := &envServer{pod: pod, tag: runtest.RunName}
 	e.restart("1")
 	return e
 }
 
 // restart restarts the server with another grader.
 func (e *envServer) restart(grader string) {
-	e.rollouts = ledger.NewRollouts(graderKind{version: grader}, e.pod, poolKey(), slog.New(slog.DiscardHandler))
+	e.rollouts = ledger.NewRollouts(graderKind{version: grader}, e.pod, runtest.PoolKey(), slog.New(slog.DiscardHandler))
 }
 
 // end counts an ended episode.
@@ -103,7 +105,7 @@ func (e *envServer) collect(request score.CollectRequest) (score.Segment, error)
 
 // resign changes a segment's ledger and signs it with another key.
 func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)) {
-	changed, err := s.Ledger.Verify(poolKey().Public().(ed25519.PublicKey))
+	changed, err := s.Ledger.Verify(runtest.PoolKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		panic(err)
 	}
@@ -119,7 +121,7 @@ func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)
 type rolloutPool map[string]*envServer
 
 func (p rolloutPool) Report(context.Context, string, string) (score.Report, error) {
-	return offer(), nil
+	return runtest.Offer(), nil
 }
 
 func (p rolloutPool) Rollouts(_ context.Context, podIP, _ string, question score.CollectRequest) (score.Segment,
@@ -129,7 +131,7 @@ func (p rolloutPool) Rollouts(_ context.Context, podIP, _ string, question score
 
 // trainers returns a run that collects episodes of trainers.
 func trainers(episodes int64) *v1alpha1.EvaluationRun {
-	run := newTestRun()
+	run := runtest.NewRun()
 	run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
 	if episodes > 0 {
 		run.Spec.Agent.External = &v1alpha1.ExternalAgentSpec{Episodes: &episodes}
@@ -137,19 +139,12 @@ func trainers(episodes int64) *v1alpha1.EvaluationRun {
 	return run
 }
 
-// runningServer returns a pod of the pool whose server answers.
-func runningServer(name, ip string) *corev1.Pod {
-	pod := server(name, ip)
-	pod.Status.Phase = corev1.PodRunning
-	return pod
-}
-
 // trainingWorld returns a world with a run that collects from two servers.
 func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
 	t.Helper()
-	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
+	w = newWorld(t, runtest.Pool(), runtest.RunningServer("support-a", "10.0.0.1"), runtest.RunningServer("support-b", "10.0.0.2"), run)
 	a, b = newEnvServer("support-a"), newEnvServer("support-b")
-	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
+	w.r.reader.Pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
 	w.mustPass()
 	return w, a, b
 }

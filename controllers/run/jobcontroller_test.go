@@ -14,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
@@ -43,9 +44,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		now = testclock.NewFakePassiveClock(time.Now())
 		c = &cluster{client: api}
-		c.r = &Reconciler{client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
-			pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{}, clock: now, metrics: newRunMetrics(),
-			contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"}}
+		c.r = reconcilerOf(api, api, now)
 	})
 
 	BeforeEach(func(ctx SpecContext) {
@@ -82,7 +81,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(c.runners(ctx, 2)).To(And(HaveKey(2), HaveKey(3)), "no pod is replaced before its deadline")
 
 		By("ending them after their deadline")
-		now.SetTime(deadline.Add(deleteGrace))
+		now.SetTime(deadline.Add(observe.DeleteGrace))
 		c.reconcile(ctx)
 		again := c.runners(ctx, 4)
 		for index, pod := range again {
@@ -97,17 +96,17 @@ var _ = Describe("A run's Job", Ordered, func() {
 		for index := range 2 {
 			Expect(again[index].Annotations).To(HaveKeyWithValue(batchv1.JobIndexFailureCountAnnotation, "0"))
 		}
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 
 		By("completing the run with the replacements")
 		plan := c.plan(ctx)
 		for index, pod := range again {
-			pod.Status = ends(pod.DeepCopy(), corev1.PodSucceeded, summaryOf(GinkgoTB(), plan, index, playing{})).Status
+			pod.Status = runtest.End(pod.DeepCopy(), corev1.PodSucceeded, runtest.SummaryOf(GinkgoTB(), plan, index, runtest.Playing{})).Status
 			Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 		}
 		c.reconcile(ctx)
 		got := c.run(ctx)
-		Expect(states(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+		Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
 		Expect(got.Status.Shards.Rounds).To(BeEquivalentTo(1))
 		Expect(c.held(ctx)).To(BeEmpty())
@@ -118,7 +117,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
 		Expect(c.client.Create(ctx, quota)).To(Succeed())
 		Eventually(ctx, func() error {
-			probe := server("probe", "")
+			probe := runtest.Server("probe", "")
 			probe.ObjectMeta = metav1.ObjectMeta{Name: "probe", Namespace: c.namespace}
 			probe.Spec.Containers = []corev1.Container{{Name: "probe", Image: "probe"}}
 			return c.client.Create(ctx, probe, client.DryRunAll)
@@ -128,7 +127,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Eventually(ctx, func(g Gomega) {
 			began := c.job(ctx).Status.StartTime
 			g.Expect(began).NotTo(BeNil())
-			now.SetTime(began.Add(noPodsAfter))
+			now.SetTime(began.Add(observe.NoPodsAfter))
 			c.reconcile(ctx)
 			complete := meta.FindStatusCondition(c.run(ctx).Status.Conditions, v1alpha1.ConditionComplete)
 			g.Expect(complete.Reason).To(Equal(v1alpha1.ReasonRunnersRefused))
@@ -139,11 +138,11 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(c.client.Delete(ctx, quota)).To(Succeed())
 		again := c.runners(ctx, 4)
 		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 
 		By("forgetting the refusal: the Job has no pods while it delays those of failed shards")
 		for _, pod := range again {
-			pod.Status = ends(pod.DeepCopy(), corev1.PodFailed, "error: no memory").Status
+			pod.Status = runtest.End(pod.DeepCopy(), corev1.PodFailed, "error: no memory").Status
 			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Now()
 			Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 		}
@@ -151,7 +150,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		c.reconcile(ctx) // releases them
 		Expect(c.held(ctx)).To(BeEmpty())
 		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 	}, SpecTimeout(3*time.Minute))
 })
 
@@ -171,7 +170,7 @@ func (c *cluster) runners(ctx SpecContext, want int) map[int]*corev1.Pod {
 		found = map[int]*corev1.Pod{}
 		var list corev1.PodList
 		g.Expect(c.client.List(ctx, &list, client.InNamespace(c.namespace),
-			client.MatchingLabels{v1alpha1.LabelRun: runName})).To(Succeed())
+			client.MatchingLabels{v1alpha1.LabelRun: runtest.RunName})).To(Succeed())
 		for i := range list.Items {
 			pod := &list.Items[i]
 			index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])

@@ -20,11 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 	"github.com/csenv/csenv/internal/testkit/process"
 )
@@ -84,10 +85,8 @@ var _ = Describe("A Job in Kueue's default queue", Ordered, func() {
 		api, err := client.NewWithWatch(server.Config, client.Options{Scheme: types})
 		Expect(err).NotTo(HaveOccurred())
 		startKueue(ctx, api, folder, server.KubeConfig)
-		c = (&cluster{client: api, r: &Reconciler{client: api, metadata: api, direct: api,
-			recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
-			options: Options{Image: "csenv:test", Version: "v1.2.3"}}}).anew(ctx)
+		c = (&cluster{client: api,
+			r: reconcilerOf(api, api, testclock.NewFakePassiveClock(time.Now()))}).anew(ctx)
 		for _, object := range objectsOf(fmt.Sprintf(kueueQueues, c.namespace)) {
 			Eventually(ctx, func() error { return api.Create(ctx, object) }).WithTimeout(time.Minute).Should(Succeed())
 		}
@@ -99,7 +98,7 @@ var _ = Describe("A Job in Kueue's default queue", Ordered, func() {
 		c.createRun(ctx)
 		c.reconcile(ctx)
 		first := c.job(ctx)
-		Expect(first.Labels).To(HaveKeyWithValue(labelQueue, "default"))
+		Expect(first.Labels).To(HaveKeyWithValue(runner.LabelQueue, "default"))
 		c.awaitAdmission(ctx)
 		Expect(c.job(ctx).UID).To(Equal(first.UID), "the Job was replaced")
 
@@ -119,7 +118,7 @@ func (c *cluster) awaitAdmission(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(ctx, func() string {
 		c.reconcile(ctx)
-		return states(c.run(ctx).Status.Conditions)
+		return runtest.States(c.run(ctx).Status.Conditions)
 	}).WithTimeout(time.Minute).Should(ContainSubstring("Complete=False/Running"))
 	Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeFalse()))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -66,8 +67,9 @@ func newRunMetrics() *runMetrics {
 
 // showZeros creates every series, so that a rate includes its first increase.
 func (m *runMetrics) showZeros() {
-	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes,
-		refusedReplayed} {
+	for _, reason := range []string{tally.RefusedMalformed, tally.RefusedSignature, tally.RefusedForeign,
+		tally.RefusedGrader, tally.RefusedEpisodes,
+		tally.RefusedReplayed} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, outcome := range []string{"scored", "failed", "errored"} {
@@ -92,28 +94,32 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 }
 
 // observe counts the result of a pass whose status is written.
-func (m *runMetrics) observe(f folding) {
-	m.counted.Add(float64(len(f.counted)))
-	for _, shard := range f.counted {
-		m.duration.Observe(shard.duration.Seconds())
-		if shard.suspect() {
+func (m *runMetrics) observe(f tally.Result) {
+	m.counted.Add(float64(len(f.Counted)))
+	for _, shard := range f.Counted {
+		m.duration.Observe(shard.Duration.Seconds())
+		if shard.IsSuspect() {
 			m.replayed.Inc()
 		}
-		for class, episodes := range shard.errored {
-			m.errored.WithLabelValues(knownClass(class)).Add(float64(episodes))
+		for class, episodes := range shard.Errored {
+			m.errored.WithLabelValues(limitClass(class)).Add(float64(episodes))
 			m.episodes.WithLabelValues("errored").Add(float64(episodes))
 		}
 	}
-	for _, ledger := range f.ledgers {
+	for _, ledger := range f.Ledgers {
 		m.episodes.WithLabelValues("scored").Add(float64(ledger.Scored))
 		m.episodes.WithLabelValues("failed").Add(float64(ledger.Failed))
 	}
-	m.episodes.WithLabelValues("errored").Add(float64(f.errored))
-	if len(f.ledgers) > 0 {
-		m.folding.Observe(f.took.Seconds())
+	m.episodes.WithLabelValues("errored").Add(float64(f.Errored))
+	for _, r := range f.Refused {
+		m.refused.WithLabelValues(r.Reason).Inc()
 	}
-	for _, r := range f.refused {
-		m.refused.WithLabelValues(r.reason).Inc()
+}
+
+// observeDeciding measures how long a pass took to check and add what it found.
+func (m *runMetrics) observeDeciding(f tally.Result, took time.Duration) {
+	if len(f.Ledgers) > 0 {
+		m.folding.Observe(took.Seconds())
 	}
 }
 
@@ -129,7 +135,7 @@ func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.Eva
 	m.lasted.WithLabelValues(end).Observe(status.CompletionTime.Sub(run.CreationTimestamp.Time).Seconds())
 }
 
-func knownClass(class string) string {
+func limitClass(class string) string {
 	if slices.Contains(score.ErrorClasses(), class) {
 		return class
 	}
@@ -168,15 +174,15 @@ func (c *stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	states := map[string]float64{}
 	for i := range list.Items {
-		states[stateOf(&list.Items[i])]++
+		states[readState(&list.Items[i])]++
 	}
 	for state, runs := range states {
 		metrics <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, runs, state)
 	}
 }
 
-// stateOf is the reason that kubectl get shows: one of the API's constants.
-func stateOf(run *v1alpha1.EvaluationRun) string {
+// readState is the reason that kubectl get shows: one of the API's constants.
+func readState(run *v1alpha1.EvaluationRun) string {
 	reason := ""
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete); c != nil {
 		reason = c.Reason

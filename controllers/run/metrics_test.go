@@ -11,19 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 func TestMetricsOfARun(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
-	run.CreationTimestamp = metav1.NewTime(start().Add(-5 * time.Second))
+	run.CreationTimestamp = metav1.NewTime(runtest.Start().Add(-5 * time.Second))
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
-	message := strings.Replace(summaryOf(t, plan, 0, playing{errored: []int64{0}}), `"class":"timeout"`,
+	message := strings.Replace(runtest.SummaryOf(t, plan, 0, runtest.Playing{Errored: []int64{0}}), `"class":"timeout"`,
 		`"class":"made_up"`, 1)
-	w.create(ends(runnerPodOf(run, 0), corev1.PodSucceeded, message))
+	w.create(runtest.End(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.toTheEnd()
 	m := w.r.metrics
@@ -43,11 +44,11 @@ func TestMetricsOfARun(t *testing.T) {
 }
 
 func TestRunsByState(t *testing.T) {
-	over := newTestRun()
+	over := runtest.NewRun()
 	over.Name = "over"
 	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonCompleted}}
-	w := newWorld(t, newTestRun(), over)
+	w := newWorld(t, runtest.NewRun(), over)
 	registry := prometheus.NewRegistry()
 	elected := make(chan struct{})
 	counting := newStateCollector(w.client, elected)

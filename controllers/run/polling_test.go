@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -13,13 +12,15 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/polling"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // hangingPool doesn't answer until it is opened.
 type hangingPool struct {
 	open    chan struct{}
-	answers poolReader
+	answers observe.PoolReader
 }
 
 func (p hangingPool) Report(ctx context.Context, podIP, token string) (score.Report, error) {
@@ -38,8 +39,8 @@ func (w *world) inBackground() workqueue.TypedRateLimitingInterface[reconcile.Re
 	w.t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	w.t.Cleanup(queue.ShutDown)
-	w.r.polls = polling.New[polled](4)
-	if err := w.r.polls.Source().Start(w.t.Context(), queue); err != nil {
+	w.r.reader.Polls = polling.New[observe.Polled](4)
+	if err := w.r.reader.Polls.Source().Start(w.t.Context(), queue); err != nil {
 		w.t.Fatal(err)
 	}
 	return queue
@@ -56,7 +57,7 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 				w.t.Fatal(err)
 			}
 			w.mustPass()
-			pod := server("support-a", "10.0.0.1")
+			pod := runtest.Server("support-a", "10.0.0.1")
 			pod.Status.Phase = corev1.PodRunning
 			if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
 				w.t.Fatal(err)
@@ -67,12 +68,12 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := readyWorld(t)
 				begin(w)
-				pool := hangingPool{make(chan struct{}), w.r.pools}
-				w.r.pools = pool
+				pool := hangingPool{make(chan struct{}), w.r.reader.Pools}
+				w.r.reader.Pools = pool
 				queue := w.inBackground()
 				before := w.run().ResourceVersion
 				for range 3 {
-					result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runName)})
+					result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runtest.RunName)})
 					if err != nil || result != (ctrl.Result{}) {
 						t.Fatalf("the pass returned %v, %v", result, err)
 					}
@@ -86,42 +87,11 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 				if queue.Len() != 1 {
 					t.Fatalf("%d passes are requested after the answer, want 1", queue.Len())
 				}
-				result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runName)})
+				result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(runtest.RunName)})
 				if err != nil || w.run().Status.Provenance == nil {
 					t.Errorf("after the answer: %v, %v, provenance %v", result, err, w.run().Status.Provenance)
 				}
 			})
 		})
 	}
-}
-
-// An answer for an older version of a run isn't used, because its segments may be in the status by
-// now.
-func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := readyWorld(t)
-		w.inBackground()
-		var snap snapshot
-		ask := func(answer polled) (polled, error) {
-			snap.run = w.run()
-			return w.r.poll(t.Context(), &snap, snap.run.ResourceVersion,
-				func(context.Context) polled { return answer })
-		}
-		if _, err := ask(polled{segments: make([]segmentReply, 1)}); !errors.Is(err, errPolling) {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		run := w.run()
-		run.Labels = map[string]string{"changed": "meanwhile"}
-		if err := w.client.Update(t.Context(), run); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ask(polled{segments: make([]segmentReply, 2)}); !errors.Is(err, errPolling) {
-			t.Fatalf("the answer for the older version is used: %d segments, %v", len(got.segments), err)
-		}
-		synctest.Wait()
-		if got, err := ask(polled{}); err != nil || len(got.segments) != 2 {
-			t.Errorf("%d segments, %v", len(got.segments), err)
-		}
-	})
 }

@@ -11,15 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/score"
 )
 
 // Only runs of admitted namespaces get details of a pool of another namespace.
 func TestPoolOfAnotherNamespace(t *testing.T) {
 	shared := func(change func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
-		env := pool()
+		env := runtest.Pool()
 		env.Namespace = "shared"
 		change(env)
 		return env
@@ -52,11 +53,11 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		"it is given the token":    {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := newTestRun()
+			run := runtest.NewRun()
 			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
-			server := server("support-a", "10.0.0.1")
+			server := runtest.Server("support-a", "10.0.0.1")
 			server.Namespace = "shared"
-			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runtest.Namespace,
 				Labels: tc.labels}})
 			if tc.pool != nil {
 				w.create(tc.pool)
@@ -90,77 +91,6 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-func TestPoolThatAdmitsNoLonger(t *testing.T) {
-	s, _ := begun(t)
-	s.run.Spec.EnvironmentRef.Namespace = "shared"
-	s.env, s.revoked = nil, true
-	d := decide(s)
-	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
-		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "suspend" {
-		t.Errorf("conditions %s, job %q", got, jobDecision(d))
-	}
-}
-
-func TestThresholds(t *testing.T) {
-	s, plan := begun(t)
-	for shard := range plan.Shards {
-		addPods(&s, succeeded(t, s.run, plan, shard))
-	}
-	f := fold(plan, score.Accumulator{}, score.IndexSet{}, s.pods)
-	figures := f.sums.Figures()
-	if figures.CI95 == nil {
-		t.Fatal("the figures of the test have no interval")
-	}
-	for name, tc := range map[string]struct {
-		threshold v1alpha1.Threshold
-		want      string
-	}{
-		"reached": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean - 100)}}, "True"},
-		"missed": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean + 100)}}, "False"},
-		"the low end": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean)}}, "False"},
-		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "0"}}, "True"},
-		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: v1alpha1.Number{Text: "1"}}, "False"},
-		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: v1alpha1.Number{Text: "0"}}, "False"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run := newTestRun()
-			run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
-			at := func(state evaluation.State) metav1.Condition {
-				return *meta.FindStatusCondition(evaluation.Conditions(run, s.run.Status, f.sums,
-					evaluation.Outcome{State: state}), v1alpha1.ConditionThresholdsMet)
-			}
-			if c := at(evaluation.Completed); string(c.Status) != tc.want || c.Message == "" {
-				t.Errorf("%+v", c)
-			}
-			if c := at(evaluation.Running); c.Status != metav1.ConditionUnknown {
-				t.Errorf("before the end of the run: %+v", c)
-			}
-		})
-	}
-	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "1"}}}
-	d := decide(s)
-	want := envReady + "Complete=True/Completed" + notFailed + " ThresholdsMet=False/ThresholdsMissed"
-	if got := states(d.status.Conditions); got != want {
-		t.Errorf("conditions %s, want %s", got, want)
-	}
-	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 ||
-		!strings.HasPrefix(got[0], "Warning passRate is ") {
-		t.Errorf("told %q", got)
-	}
-	s.run.Spec.Thresholds[0].Min.Text = "0"
-	if got := told(decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
-		t.Errorf("events %q of a run that meets its thresholds", got)
-	}
-	early := snap()
-	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: v1alpha1.Number{Text: "1"}}}
-	if got := states(decide(early).status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
-		t.Errorf("a run with an unreachable threshold begins: %s", got)
-	}
-}
-
 func TestBaseline(t *testing.T) {
 	finished := func(t *testing.T, change func(*v1alpha1.EvaluationRun)) *world {
 		w := readyWorld(t)
@@ -169,14 +99,14 @@ func TestBaseline(t *testing.T) {
 		other.Name, other.UID, other.ResourceVersion = "last-week", "other-uid", ""
 		other.Status.ScoresRef = &v1alpha1.ObjectReference{Name: "last-week-scores"}
 		var table corev1.ConfigMap
-		if err := w.client.Get(t.Context(), key(runName+"-scores"), &table); err != nil {
+		if err := w.client.Get(t.Context(), key(runtest.RunName+"-scores"), &table); err != nil {
 			t.Fatal(err)
 		}
 		change(other)
-		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
+		mine := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"))
 		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
-			Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
-		run := newTestRun()
+			Namespace: runtest.Namespace, OwnerReferences: runner.MakeMeta(other, "").OwnerReferences}, Data: table.Data})
+		run := runtest.NewRun()
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
 		mine.create(run)
 		return mine
@@ -237,7 +167,7 @@ func TestBaselineIsAwaited(t *testing.T) {
 	}
 
 	var table corev1.ConfigMap
-	if err := w.client.Get(t.Context(), key(runName+"-scores"), &table); err != nil {
+	if err := w.client.Get(t.Context(), key(runtest.RunName+"-scores"), &table); err != nil {
 		t.Fatal(err)
 	}
 	other := w.run()
@@ -245,9 +175,9 @@ func TestBaselineIsAwaited(t *testing.T) {
 	other.Name, other.UID, other.ResourceVersion = "last-week", "other-uid", ""
 	other.Status.ScoresRef, other.Status.Conditions = &v1alpha1.ObjectReference{Name: "last-week-scores"}, nil
 	other.Spec.BaselineRef = nil
-	w.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: namespace,
-		OwnerReferences: owners(other)}, Data: table.Data})
-	if result := w.mustPass(); result.RequeueAfter != baselineInterval {
+	w.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: runtest.Namespace,
+		OwnerReferences: runner.MakeMeta(other, "").OwnerReferences}, Data: table.Data})
+	if result := w.mustPass(); result.RequeueAfter != rules.BaselineInterval {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
 	check("Unknown/WaitingForBaseline", "Unknown/ThresholdsPending")
@@ -267,17 +197,17 @@ func TestBaselineIsAwaited(t *testing.T) {
 
 // A run that names the pool's key is refused before its pods could read it.
 func TestForbiddenReference(t *testing.T) {
-	run := newTestRun()
+	run := runtest.NewRun()
 	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "tokens"},
 			Key: "token"}}}}}
-	guarded := pool()
+	guarded := runtest.Pool()
 	guarded.Name, guarded.UID = "other", "other-uid"
 	guarded.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "tokens", Key: "token"}
-	w := newWorld(t, pool(), guarded, server("support-a", "10.0.0.1"), run)
+	w := newWorld(t, runtest.Pool(), guarded, runtest.Server("support-a", "10.0.0.1"), run)
 	w.mustPass()
-	want := envReady + "Complete=False/ForbiddenReference Failed=True/ForbiddenReference"
-	if got := states(w.run().Status.Conditions); got != want {
+	want := runtest.EnvReady + "Complete=False/ForbiddenReference Failed=True/ForbiddenReference"
+	if got := runtest.States(w.run().Status.Conditions); got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
 	c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed)

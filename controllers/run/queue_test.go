@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/controllers/run/runner"
 )
 
 // defaultQueuePolicy does to the Jobs of a namespace what Kueue's admission does if the namespace
@@ -31,10 +33,10 @@ func defaultQueuePolicy(namespace string) (*admissionv1.MutatingAdmissionPolicy,
 				}}},
 			},
 			MatchConditions: []admissionv1.MatchCondition{{Name: "without-a-queue",
-				Expression: `!has(object.metadata.labels) || !('` + labelQueue + `' in object.metadata.labels)`}},
+				Expression: `!has(object.metadata.labels) || !('` + runner.LabelQueue + `' in object.metadata.labels)`}},
 			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration,
 				ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{` +
-					`metadata: Object.metadata{labels: {"` + labelQueue + `": "default"}}, ` +
+					`metadata: Object.metadata{labels: {"` + runner.LabelQueue + `": "default"}}, ` +
 					`spec: Object.spec{suspend: true}}`}}},
 		},
 	}
@@ -52,5 +54,5 @@ func (c *cluster) awaitDefaultQueue(ctx SpecContext) {
 				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}}}}
 		err := c.client.Create(ctx, job, client.DryRunAll)
 		return job.Labels, err
-	}).WithTimeout(time.Minute).Should(HaveKeyWithValue(labelQueue, "default"))
+	}).WithTimeout(time.Minute).Should(HaveKeyWithValue(runner.LabelQueue, "default"))
 }

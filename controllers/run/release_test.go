@@ -2,6 +2,7 @@ package run
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -14,15 +15,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/tally"
 )
+
+func TestRunIsDeletedAfterItsRetention(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	run.Spec.TTLSecondsAfterFinished = new(int32(0))
+	w.update(run)
+	w.toTheEnd()
+	w.clock.SetTime(runtest.Start().Add(time.Second))
+	w.mustPass()
+	var gone v1alpha1.EvaluationRun
+	if err := w.client.Get(t.Context(), key(runtest.RunName), &gone); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the run still exists (%v)", err)
+	}
+}
 
 func TestFinalizersOfADeletedRunAreRemoved(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run := w.run()
-	busy := runnerPodOf(run, 1)
+	busy := runtest.RunnerPod(run, 1)
 	busy.Status.Phase, busy.Spec.NodeName = corev1.PodRunning, "node"
-	w.create(succeeded(t, run, w.plan(), 0), busy)
+	w.create(runtest.Succeed(t, run, w.plan(), 0), busy)
 	if err := w.client.Delete(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +66,7 @@ func TestRunBeingDeletedRemovesFinalizersAndCountsNothing(t *testing.T) {
 	if err := w.client.Delete(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	w.create(succeeded(t, run, w.plan(), 0))
+	w.create(runtest.Succeed(t, run, w.plan(), 0))
 	w.mustPass()
 	if got := w.run().Status.Shards.CompletedIndexes; got != "" || w.held() != "" {
 		t.Errorf("completed %q, held %q", got, w.held())
@@ -58,10 +76,10 @@ func TestRunBeingDeletedRemovesFinalizersAndCountsNothing(t *testing.T) {
 func TestFinalizersOfAnEarlierRunAreRemoved(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
-	earlier := newTestRun()
+	earlier := runtest.NewRun()
 	earlier.UID = "earlier-uid"
-	old := runnerPodOf(earlier, 9)
-	mine := runnerPodOf(w.run(), 0)
+	old := runtest.RunnerPod(earlier, 9)
+	mine := runtest.RunnerPod(w.run(), 0)
 	w.create(old, mine)
 	w.mustPass()
 	if w.held() != mine.Name {
@@ -73,14 +91,14 @@ func TestFinalizersOfAnEarlierRunAreRemoved(t *testing.T) {
 func TestJobIsDeletedFirstInADeletedNamespace(t *testing.T) {
 	for name, going := range map[string]bool{"the namespace is deleted": true, "one pod is evicted": false} {
 		t.Run(name, func(t *testing.T) {
-			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runtest.Namespace,
 				Finalizers: []string{"kubernetes"}}}
 			if going {
-				space.DeletionTimestamp = new(metav1.NewTime(start()))
+				space.DeletionTimestamp = new(metav1.NewTime(runtest.Start()))
 			}
-			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun(), space)
+			w := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun(), space)
 			w.mustPass()
-			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
+			pod := runtest.End(runtest.RunnerPod(w.run(), 1), corev1.PodFailed, "error: interrupted")
 			w.create(pod)
 			if err := w.client.Delete(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -102,18 +120,18 @@ func TestJobIsDeletedFirstInADeletedNamespace(t *testing.T) {
 
 // The cache has no run, or an earlier one, while the API server has the run of the pods.
 func TestNotFoundRaceLosesNoSummary(t *testing.T) {
-	earlier := newTestRun()
+	earlier := runtest.NewRun()
 	earlier.UID = "earlier-uid"
 	for name, read := range map[string]func(*v1alpha1.EvaluationRun) error{
 		"not found": func(*v1alpha1.EvaluationRun) error {
-			return apierrors.NewNotFound(schema.GroupResource{Resource: "evaluationruns"}, runName)
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "evaluationruns"}, runtest.RunName)
 		},
 		"an earlier run": func(run *v1alpha1.EvaluationRun) error { earlier.DeepCopyInto(run); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := readyWorld(t)
 			w.mustPass()
-			w.create(succeeded(t, w.run(), w.plan(), 0))
+			w.create(runtest.Succeed(t, w.run(), w.plan(), 0))
 			w.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
 				if run, ok := object.(*v1alpha1.EvaluationRun); ok {
 					return true, read(run)
@@ -139,8 +157,8 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run, plan := w.run(), w.plan()
-	refused := ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{key: otherKey()}))
-	w.create(succeeded(t, run, plan, 0), refused, runnerPodOf(run, 2))
+	refused := runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Key: runtest.OtherKey()}))
+	w.create(runtest.Succeed(t, run, plan, 0), refused, runtest.RunnerPod(run, 2))
 	w.events()
 	w.mustPass()
 	got := w.run()
@@ -154,11 +172,11 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	if got := w.events(); len(got) > 0 {
 		t.Errorf("refused again: %v", got)
 	}
-	if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(refusedSignature)); n != 1 {
+	if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(tally.RefusedSignature)); n != 1 {
 		t.Errorf("%v refused for their signature, want 1", n)
 	}
 	w.endShard(2, plan)
-	w.create(succeeded(t, run, plan, 3))
+	w.create(runtest.Succeed(t, run, plan, 3))
 	w.endJob(batchv1.JobComplete)
 	w.mustPass()
 	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
@@ -168,13 +186,13 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 		t.Errorf("events: %s", diff)
 	}
 	w.mustPass()
-	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" ||
-		jobAttemptOf(job) != 2 {
+	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[runner.AnnotationShards] != "1" ||
+		runner.ReadJobAttempt(job) != 2 {
 		t.Fatalf("Job %+v, want one of shard 1", job)
 	}
-	w.create(ofJob(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{})), w.job(), 0))
+	w.create(ofJob(runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{})), w.job(), 0))
 	w.mustPass()
-	if got := states(w.run().Status.Conditions); got != envReady+"Complete=True/Completed"+notFailed || w.held() != "" {
+	if got := runtest.States(w.run().Status.Conditions); got != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
 		t.Errorf("conditions %s, held %q", got, w.held())
 	}
 }
@@ -186,12 +204,12 @@ func TestRefusedTooOften(t *testing.T) {
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
-	w.create(succeeded(t, run, plan, 0), ends(runnerPodOf(run, 1), corev1.PodSucceeded, "forged"), runnerPodOf(run, 2))
+	w.create(runtest.Succeed(t, run, plan, 0), runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, "forged"), runtest.RunnerPod(run, 2))
 	w.mustPass()
 	got := w.run()
-	if want := envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(
+	if want := runtest.EnvReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; runtest.States(
 		got.Status.Conditions) != want {
-		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
+		t.Errorf("conditions %s, want %s", runtest.States(got.Status.Conditions), want)
 	}
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
 		t.Errorf("the counted shard is lost: %+v", got.Status)

@@ -3,15 +3,15 @@ package run
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 )
 
 // raise sets spec.attempt and passes once.
@@ -28,7 +28,7 @@ func (w *world) endRest(shards ...int) {
 	w.t.Helper()
 	plan, job := w.plan(), w.job()
 	for i, shard := range shards {
-		pod := succeeded(w.t, w.run(), plan, shard)
+		pod := runtest.Succeed(w.t, w.run(), plan, shard)
 		pod.Name += "-again"
 		pod.UID += "-again"
 		w.create(ofJob(pod, job, i))
@@ -42,7 +42,7 @@ func undisturbed(t *testing.T) v1alpha1.EvaluationRunStatus {
 	w := readyWorld(t)
 	w.mustPass()
 	for shard := range 4 {
-		w.create(succeeded(t, w.run(), w.plan(), shard))
+		w.create(runtest.Succeed(t, w.run(), w.plan(), shard))
 	}
 	w.mustPass()
 	return w.run().Status
@@ -52,8 +52,8 @@ func undisturbed(t *testing.T) v1alpha1.EvaluationRunStatus {
 func (w *world) checkLikeUndisturbed() {
 	w.t.Helper()
 	got, want := w.run().Status, undisturbed(w.t)
-	if states(got.Conditions) != envReady+"Complete=True/Completed"+notFailed || w.held() != "" {
-		w.t.Errorf("conditions %s, held %q", states(got.Conditions), w.held())
+	if runtest.States(got.Conditions) != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
+		w.t.Errorf("conditions %s, held %q", runtest.States(got.Conditions), w.held())
 	}
 	if diff := cmp.Diff(want.Shards.Accumulator, got.Shards.Accumulator); diff != "" || got.Shards.Flawless != nil {
 		w.t.Errorf("sums differ: %s, flawless %v", diff, got.Shards.Flawless)
@@ -64,17 +64,17 @@ func (w *world) checkLikeUndisturbed() {
 }
 
 // A failed run that is resumed keeps the shards that are counted, and plays the others in a new
-// Job with all of its repetitions.
+// Job, with as many job attempts as the first time.
 func TestResumeAFailedRun(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run := w.run()
-	w.create(succeeded(t, run, w.plan(), 0), succeeded(t, run, w.plan(), 2),
-		ends(runnerPodOf(run, 1), corev1.PodFailed, "error: no such key"))
+	w.create(runtest.Succeed(t, run, w.plan(), 0), runtest.Succeed(t, run, w.plan(), 2),
+		runtest.End(runtest.RunnerPod(run, 1), corev1.PodFailed, "error: no such key"))
 	w.endJob(batchv1.JobFailed)
 	w.mustPass()
-	const failed = envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed"
-	if got := states(w.run().Status.Conditions); got != failed {
+	const failed = runtest.EnvReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed"
+	if got := runtest.States(w.run().Status.Conditions); got != failed {
 		t.Fatalf("conditions %s", got)
 	}
 	if c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed); !strings.HasSuffix(c.Message,
@@ -100,11 +100,11 @@ func TestResumeAFailedRun(t *testing.T) {
 	w.mustPass() // deletes the Job of the first attempt
 	w.mustPass()
 	job := w.job()
-	if job == nil || job.Annotations[annotationShards] != "1,3" || jobAttemptOf(job) != 2 || *job.Spec.Suspend {
+	if job == nil || job.Annotations[runner.AnnotationShards] != "1,3" || runner.ReadJobAttempt(job) != 2 || *job.Spec.Suspend {
 		t.Fatalf("Job %+v, want one of shards 1 and 3", job)
 	}
-	if !mayPlayAgain(w.run()) {
-		t.Error("the repetitions of the first attempt count in the second")
+	if shards := w.run().Status.Shards; shards.Rounds-shards.RoundsBefore != 1 {
+		t.Error("the job attempts of the first attempt count in the second")
 	}
 	w.endRest(1, 3)
 	w.checkLikeUndisturbed()
@@ -124,10 +124,10 @@ func TestResumeAfterTooManyErrors(t *testing.T) {
 	for e := range plan.Shard(1) {
 		flawed = append(flawed, e.Index)
 	}
-	w.create(succeeded(t, run, plan, 0))
+	w.create(runtest.Succeed(t, run, plan, 0))
 	w.mustPass()
-	w.create(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{errored: flawed})),
-		succeeded(t, run, plan, 2))
+	w.create(runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Errored: flawed})),
+		runtest.Succeed(t, run, plan, 2))
 	w.mustPass()
 	got := w.run().Status
 	c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionFailed)
@@ -143,48 +143,4 @@ func TestResumeAfterTooManyErrors(t *testing.T) {
 	w.mustPass()
 	w.endRest(1, 3)
 	w.checkLikeUndisturbed()
-}
-
-// The deadlines of a resumed run count from the time when it was resumed.
-func TestDeadlinesOfAResumedRun(t *testing.T) {
-	s, _ := begun(t)
-	s.run.Spec.ActiveDeadlineSeconds = new(int32(60))
-	s.now = start().Add(61 * time.Second)
-	d := decide(s)
-	if c := completeOf(d); c.Reason != v1alpha1.ReasonDeadlineExceeded {
-		t.Fatalf("%+v", c)
-	}
-	s.run.Status, s.run.Spec.Attempt = d.status, new(int32(2))
-	s.now = start().Add(time.Hour)
-	s.run.Status = decide(s).status
-	s.now = start().Add(time.Hour + 59*time.Second)
-	s.job = nil
-	if c := completeOf(decide(s)); c.Reason != v1alpha1.ReasonRunning {
-		t.Errorf("before the deadline: %s: %s", c.Reason, c.Message)
-	}
-	s.now = start().Add(time.Hour + 60*time.Second)
-	if c := completeOf(decide(s)); c.Reason != v1alpha1.ReasonDeadlineExceeded {
-		t.Errorf("after the deadline: %s: %s", c.Reason, c.Message)
-	}
-}
-
-// A run that failed before it began waits for its pool again.
-func TestResumeBeforeTheBeginning(t *testing.T) {
-	s := snap()
-	s.run.Spec.StartDeadlineSeconds = new(int32(60))
-	s.env = nil
-	s.run.Status = decide(s).status
-	s.now = start().Add(time.Minute)
-	s.run.Status = decide(s).status
-	c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionFailed)
-	if c.Status != metav1.ConditionTrue {
-		t.Fatalf("%+v", c)
-	}
-	s.run.Spec.Attempt = new(int32(2))
-	s.now = start().Add(time.Hour)
-	s.run.Status = decide(s).status
-	s.env = pool()
-	if d := decide(s); d.createJob == nil || d.createPlan == nil {
-		t.Errorf("the run doesn't begin: %+v", completeOf(d))
-	}
 }

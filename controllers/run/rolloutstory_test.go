@@ -14,6 +14,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -65,7 +67,7 @@ func (s *rolloutStory) step() {
 	case 4:
 		s.drain(e)
 	case 5:
-		pool := s.r.pools.(rolloutPool)
+		pool := s.r.reader.Pools.(rolloutPool)
 		pool["10.0.0.1"], pool["10.0.0.2"] = pool["10.0.0.2"], pool["10.0.0.1"]
 	default:
 		s.faultyPass()
@@ -90,7 +92,7 @@ func (s *rolloutStory) check() {
 	}
 	var sums score.Accumulator
 	scores := s.scores(run)
-	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil || !sums.Holds(tableOf(scores)) {
+	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil || !sums.Holds(tally.ReadTable(scores)) {
 		s.t.Fatalf("the sums %+v don't match the table %s: %v", sums, scores.Data[v1alpha1.ScoresKey], err)
 	}
 	s.end, s.table = run, scores.Data
@@ -149,7 +151,7 @@ func (s *rolloutStory) drain(e *envServer) {
 	}
 	if going {
 		s.replace(e, fmt.Sprintf("support-%d", s.made))
-		s.create(runningServer(e.pod, pod.Status.PodIP))
+		s.create(runtest.RunningServer(e.pod, pod.Status.PodIP))
 	} else if err := s.client.Delete(s.t.Context(), &pod); err != nil {
 		s.t.Fatal(err)
 	}
@@ -176,11 +178,11 @@ func (s *rolloutStory) faultyPass() {
 	}
 	switch s.random.IntN(5) {
 	case 0:
-		s.fault = func(string, func() error) error { return errCrash }
+		s.fault = func(string, func() error) error { return runtest.ErrCrash }
 	case 1:
-		s.fault = func(_ string, do func() error) error { return errors.Join(do(), errCrash) }
+		s.fault = func(_ string, do func() error) error { return errors.Join(do(), runtest.ErrCrash) }
 	}
-	if _, err := s.pass(); err != nil && !errors.Is(err, errCrash) {
+	if _, err := s.pass(); err != nil && !errors.Is(err, runtest.ErrCrash) {
 		s.t.Fatal(err)
 	}
 	s.read, s.fault, s.unlisted = nil, nil, ""
@@ -192,7 +194,7 @@ func (s *rolloutStory) collectRest() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = false, false
 	}
-	s.r.pools = rolloutPool{"10.0.0.1": s.servers[0], "10.0.0.2": s.servers[1]}
+	s.r.reader.Pools = rolloutPool{"10.0.0.1": s.servers[0], "10.0.0.2": s.servers[1]}
 	for range 3 {
 		s.mustPass()
 		s.check()
@@ -209,7 +211,7 @@ func (s *rolloutStory) collectRest() {
 			s.t.Errorf("server %s isn't settled", e.pod)
 		}
 	}
-	if refused := testutil.ToFloat64(s.r.metrics.refused.WithLabelValues(refusedReplayed)); refused > 0 {
+	if refused := testutil.ToFloat64(s.r.metrics.refused.WithLabelValues(tally.RefusedReplayed)); refused > 0 {
 		s.t.Errorf("%v segments were refused as repeated", refused)
 	}
 	if got := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{}); len(got.Servers) > 2 || got.Dropped != 0 {

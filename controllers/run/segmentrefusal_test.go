@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -17,7 +19,7 @@ import (
 func TestAddressOfAnotherPod(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	swap := func() {
-		addresses := w.r.pools.(rolloutPool)
+		addresses := w.r.reader.Pools.(rolloutPool)
 		addresses["10.0.0.1"], addresses["10.0.0.2"] = addresses["10.0.0.2"], addresses["10.0.0.1"]
 	}
 	b.end(t, score.Scored, "B01", 1_000_000)
@@ -46,18 +48,18 @@ func TestSegmentsRefused(t *testing.T) {
 		forge  func(s, first *score.Segment)
 		reason string
 	}{
-		"another key": {func(s, _ *score.Segment) { resign(s, otherKey(), func(*score.Ledger) {}) },
-			refusedSignature},
-		"another run's":   {func(s, _ *score.Segment) { s.Instance = "instance-c" }, refusedForeign},
-		"another number":  {func(s, _ *score.Segment) { s.Number++ }, refusedForeign},
-		"a changed digit": {func(s, _ *score.Segment) { s.Ledger.Payload[0] ^= 1 }, refusedSignature},
-		"counted before":  {func(s, first *score.Segment) { *s = *first }, refusedReplayed},
+		"another key": {func(s, _ *score.Segment) { resign(s, runtest.OtherKey(), func(*score.Ledger) {}) },
+			tally.RefusedSignature},
+		"another run's":   {func(s, _ *score.Segment) { s.Instance = "instance-c" }, tally.RefusedForeign},
+		"another number":  {func(s, _ *score.Segment) { s.Number++ }, tally.RefusedForeign},
+		"a changed digit": {func(s, _ *score.Segment) { s.Ledger.Payload[0] ^= 1 }, tally.RefusedSignature},
+		"counted before":  {func(s, first *score.Segment) { *s = *first }, tally.RefusedReplayed},
 		"another pod's": {func(s, _ *score.Segment) {
-			resign(s, poolKey(), func(l *score.Ledger) {
+			resign(s, runtest.PoolKey(), func(l *score.Ledger) {
 				l.Run = score.SegmentRun("run-uid", "support-c", s.Instance)
 			})
-		}, refusedForeign},
-		"an impossible number": {func(s, _ *score.Segment) { s.Dropped = -1 }, refusedMalformed},
+		}, tally.RefusedForeign},
+		"an impossible number": {func(s, _ *score.Segment) { s.Dropped = -1 }, tally.RefusedMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, a, b := trainingWorld(t, trainers(0))
@@ -92,7 +94,7 @@ func TestSegmentsRefused(t *testing.T) {
 // and the gap is reported.
 func TestMissingSegmentIsReported(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
-	another := score.CollectRequest{Tag: runName, Run: "another-uid", PassScore: 800_000}
+	another := score.CollectRequest{Tag: runtest.RunName, Run: "another-uid", PassScore: 800_000}
 	collectAs := func(request score.CollectRequest) {
 		a.end(t, score.Scored, "B01", 1_000_000)
 		if _, err := a.collect(request); err != nil {
@@ -128,14 +130,14 @@ func TestMissingSegmentIsReported(t *testing.T) {
 func TestSegmentOfAnotherPassScore(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)
-	if _, err := a.collect(score.CollectRequest{Tag: runName, Run: "run-uid", PassScore: 1}); err != nil {
+	if _, err := a.collect(score.CollectRequest{Tag: runtest.RunName, Run: "run-uid", PassScore: 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustPass()
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 2 {
-		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, states(got.Conditions))
+		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, runtest.States(got.Conditions))
 	}
 	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsMissing"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
@@ -149,7 +151,7 @@ func TestRolloutsOfAnotherGrader(t *testing.T) {
 		"a server": func(_ *world, a *envServer) { a.restart("2") },
 		"the pool": func(w *world, _ *envServer) {
 			env := &v1alpha1.CustomerSupportEnv{}
-			if err := w.client.Get(w.t.Context(), key(poolName), env); err != nil {
+			if err := w.client.Get(w.t.Context(), key(runtest.PoolName), env); err != nil {
 				w.t.Fatal(err)
 			}
 			env.Status.Judge = "model"
@@ -166,7 +168,7 @@ func TestRolloutsOfAnotherGrader(t *testing.T) {
 			a.end(t, score.Scored, "B01", 1_000_000)
 			w.mustPass()
 			got := w.run().Status
-			if s := states(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
+			if s := runtest.States(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
 				t.Errorf("conditions %s", s)
 			}
 			if got.Shards == nil || got.Shards.Accumulator == "" || got.Rollouts.Ledger != "" {
@@ -186,7 +188,7 @@ func TestLedgerTooLarge(t *testing.T) {
 	}
 	w.mustPass()
 	got := w.run().Status
-	if s := states(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
+	if s := runtest.States(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
 		got.Shards == nil {
 		t.Errorf("%s, %+v", s, got.Episodes)
 	}

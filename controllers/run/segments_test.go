@@ -9,12 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -22,7 +25,7 @@ func TestCollectionBegins(t *testing.T) {
 	w, _, _ := trainingWorld(t, trainers(8))
 	begun := w.run().Status
 	if begun.Agent != "External" || begun.Progress != "0/8" || begun.StartTime == nil ||
-		begun.Rollouts.Tag != runName || begun.Provenance.Seed != nil {
+		begun.Rollouts.Tag != runtest.RunName || begun.Provenance.Seed != nil {
 		t.Errorf("at the beginning: %+v", begun)
 	}
 	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, `reset(run="baseline")`) ||
@@ -34,19 +37,6 @@ func TestCollectionBegins(t *testing.T) {
 	}
 }
 
-// Trainers have no run's credential, so their run fails instead of waiting for episodes.
-func TestTrainersOfAPoolForRunsOnly(t *testing.T) {
-	s := snap()
-	s.run.Spec.Agent, s.source = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, serverSource{}
-	s.env.Spec.Access.Play = v1alpha1.RunsOnlyPlay
-	d := decide(s)
-	c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionFailed)
-	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonTrainersNotAllowed ||
-		!strings.Contains(c.Message, "access.play Open") {
-		t.Errorf("Failed is %+v", c)
-	}
-}
-
 func TestRolloutsFromTagToScore(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(8))
 	a.end(t, score.Scored, "B01", 900_000)
@@ -54,8 +44,8 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 	a.end(t, score.Errored, "B02", 0)
 	b.end(t, score.Failed, "S01", 100_000)
 	b.active = 3
-	if got := w.mustPass().RequeueAfter; got != collectInterval {
-		t.Errorf("again in %s, want %s", got, collectInterval)
+	if got := w.mustPass().RequeueAfter; got != rules.CollectInterval {
+		t.Errorf("again in %s, want %s", got, rules.CollectInterval)
 	}
 	run := w.run()
 	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 8, Scored: 2, Failed: 1, Errored: 1, Active: new(int64(3))},
@@ -74,7 +64,7 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 
 	w.mustPass()
 	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != a.instance ||
-		last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
+		last.PassScore != 800_000 || last.Tag != runtest.RunName || last.Run != "run-uid" {
 		t.Errorf("the next request is %+v", last)
 	}
 	if w.run().ResourceVersion != run.ResourceVersion {
@@ -95,7 +85,7 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	}
 	w.mustPass()
 	ended := w.run().Status
-	if got, want := states(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed "+
+	if got, want := runtest.States(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed "+
 		"Failed=False/NotFailed"; got != want {
 		t.Fatalf("conditions %s, want %s", got, want)
 	}
@@ -107,7 +97,7 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 		ended.ScoresRef == nil || ended.CompletionTime == nil {
 		t.Errorf("at the end: %+v", ended)
 	}
-	if diff := cmp.Diff(&v1alpha1.Rollouts{Tag: runName}, ended.Rollouts); diff != "" {
+	if diff := cmp.Diff(&v1alpha1.Rollouts{Tag: runtest.RunName}, ended.Rollouts); diff != "" {
 		t.Error(diff)
 	}
 	var sums score.Accumulator
@@ -118,7 +108,7 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	if err := w.client.Get(t.Context(), key(ended.ScoresRef.Name), &table); err != nil {
 		t.Fatal(err)
 	}
-	if !sums.Holds(tableOf(&table)) || sums.Scored != 9 || sums.Errored != 1 {
+	if !sums.Holds(tally.ReadTable(&table)) || sums.Scored != 9 || sums.Errored != 1 {
 		t.Errorf("the sums %+v don't hold the table %s", sums, table.Data[v1alpha1.ScoresKey])
 	}
 }
@@ -144,7 +134,7 @@ func TestEndOfACollectionIsReported(t *testing.T) {
 	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("errored")); got != 1 {
 		t.Errorf("%v errored episodes in the metric, want 1", got)
 	}
-	if last := a.asked[len(a.asked)-1]; !last.Done || last.Tag != runName || last.Run != "run-uid" || b.sealed != nil {
+	if last := a.asked[len(a.asked)-1]; !last.Done || last.Tag != runtest.RunName || last.Run != "run-uid" || b.sealed != nil {
 		t.Errorf("the last request to a server is %+v", last)
 	}
 	asked := len(a.asked)
@@ -159,20 +149,20 @@ func TestEndOfACollectionIsReported(t *testing.T) {
 func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	run := trainers(0)
 	run.Spec.EnvironmentRef.Namespace = "shared"
-	env, pod := pool(), runningServer("support-a", "10.0.0.1")
+	env, pod := runtest.Pool(), runtest.RunningServer("support-a", "10.0.0.1")
 	env.Namespace, pod.Namespace = "shared", "shared"
 	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces},
-		TokenSecretRef: secretKey("tokens")}
-	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
+		TokenSecretRef: runtest.SecretKey("tokens")}
+	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runtest.Namespace}},
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runtest.RunName, Namespace: runtest.Namespace}})
 	a := newEnvServer("support-a")
 	a.tag = "default/baseline"
-	w.r.pools = rolloutPool{"10.0.0.1": a}
+	w.r.reader.Pools = rolloutPool{"10.0.0.1": a}
 	w.mustPass()
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Rollouts.Tag != "default/baseline" || got.Progress != "1" || got.Episodes.Total != 1 {
-		t.Errorf("tag %q, progress %q, %s", got.Rollouts.Tag, got.Progress, states(got.Conditions))
+		t.Errorf("tag %q, progress %q, %s", got.Rollouts.Tag, got.Progress, runtest.States(got.Conditions))
 	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(env), env); err != nil {
 		t.Fatal(err)
@@ -183,7 +173,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	}
 	asked := len(a.asked)
 	w.mustPass()
-	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
+	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
 		len(a.asked) != asked || w.run().Status.Shards == nil {
 		t.Errorf("%s, %d more requests", got, len(a.asked)-asked)
 	}
@@ -191,14 +181,14 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 
 // Trainers' episodes are compared with a planned run of the same tasks.
 func TestRolloutsAgainstABaseline(t *testing.T) {
-	base := newTestRun()
+	base := runtest.NewRun()
 	base.Name, base.UID = "before", "base-uid"
 	base.Spec.Tasks = base.Spec.Tasks[1:]
 	run := trainers(2)
 	run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "before"}
 	w, a, _ := trainingWorld(t, run)
 	var sums score.Accumulator
-	theirs, table := score.Ledger{ScenarioDigest: digestA, GraderVersion: "1",
+	theirs, table := score.Ledger{ScenarioDigest: runtest.DigestA, GraderVersion: "1",
 		Judge: "offline-v1"}, &score.ScenarioTable{}
 	for _, scenario := range []string{"B01", "S01"} {
 		if err := theirs.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario},
@@ -219,8 +209,8 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 		Episodes: &v1alpha1.RunEpisodes{Total: 2}, Shards: &v1alpha1.Shards{Total: 1},
 	}
 	evaluation.WriteFigures(&base.Status, sums, score.IndexSet{})
-	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace,
-		OwnerReferences: owners(base)}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
+	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: runtest.Namespace,
+		OwnerReferences: runner.MakeMeta(base, "").OwnerReferences}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.end(t, score.Scored, "S01", 500_000)
 	w.mustPass()
@@ -245,7 +235,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w.wait(time.Second)
 		w.mustPass()
 		got := w.run().Status
-		if s := states(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") ||
+		if s := runtest.States(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") ||
 			got.Progress != "1/1000" || got.ScoresRef == nil {
 			t.Errorf("%s, progress %s", s, got.Progress)
 		}
@@ -276,9 +266,9 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		}
 		b.silent = false
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(states(got.Conditions),
+		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(runtest.States(got.Conditions),
 			"Complete=True/CollectionEnded") {
-			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+			t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
 		}
 	})
 	t.Run("with the remaining segments of a suspended run", func(t *testing.T) {
@@ -291,18 +281,18 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.mustPass()
-		w.wait(time.Minute + collectPatience)
+		w.wait(time.Minute + rules.CollectPatience)
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(states(got.Conditions),
+		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(runtest.States(got.Conditions),
 			"Complete=True/CollectionEnded") {
-			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+			t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
 		}
 	})
 	t.Run("although a server is lost", func(t *testing.T) {
 		w, a, b := trainingWorld(t, deadline(60))
 		a.end(t, score.Scored, "B01", 1_000_000)
 		b.silent = true
-		w.wait(time.Minute + collectPatience)
+		w.wait(time.Minute + rules.CollectPatience)
 		w.mustPass()
 		if c := w.complete(); c.Status != metav1.ConditionTrue {
 			t.Errorf("%s: %s", c.Reason, c.Message)
@@ -339,9 +329,9 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	if got := w.mustPass().RequeueAfter; got != 0 || len(a.asked) != 0 {
 		t.Errorf("a suspended run made %d requests, requeued after %s", len(a.asked), got)
 	}
-	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(states(got.Conditions),
+	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(runtest.States(got.Conditions),
 		"Suspended=True/Suspended Complete=False/Suspended") {
-		t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+		t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
 	}
 	suspend(false)
 	w.mustPass()

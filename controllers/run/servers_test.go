@@ -2,21 +2,17 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -24,7 +20,7 @@ import (
 // can't return, but not merely because the cache lacks it.
 func TestTerminatingServers(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
-	pod := runningServer("support-a", "10.0.0.1")
+	pod := runtest.RunningServer("support-a", "10.0.0.1")
 	pod.Finalizers = []string{"example.com/hold"}
 	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))); err != nil {
@@ -35,15 +31,15 @@ func TestTerminatingServers(t *testing.T) {
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.active = 1
-	if got := w.mustPass().RequeueAfter; got != collectInterval {
-		t.Errorf("a terminating server with sessions is requested again after %s, want %s", got, collectInterval)
+	if got := w.mustPass().RequeueAfter; got != rules.CollectInterval {
+		t.Errorf("a terminating server with sessions is requested again after %s, want %s", got, rules.CollectInterval)
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.active = 0
-	if got := w.mustPass().RequeueAfter; got != acknowledgeDelay {
-		t.Errorf("a terminating server is requested again after %s, want %s", got, acknowledgeDelay)
+	if got := w.mustPass().RequeueAfter; got != rules.AcknowledgeDelay {
+		t.Errorf("a terminating server is requested again after %s, want %s", got, rules.AcknowledgeDelay)
 	}
-	if got := w.mustPass().RequeueAfter; got != collectInterval || a.sealed != nil {
+	if got := w.mustPass().RequeueAfter; got != rules.CollectInterval || a.sealed != nil {
 		t.Errorf("again in %s, sealed %v", got, a.sealed)
 	}
 	w.unlisted = "support-a"
@@ -78,60 +74,12 @@ func TestServerWithoutSegments(t *testing.T) {
 func TestSilentPoolIsPolledLess(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.silent = true
-	if got := w.mustPass().RequeueAfter; got != collectInterval {
-		t.Errorf("with a server that answers, requeued after %s, want %s", got, collectInterval)
+	if got := w.mustPass().RequeueAfter; got != rules.CollectInterval {
+		t.Errorf("with a server that answers, requeued after %s, want %s", got, rules.CollectInterval)
 	}
 	b.silent = true
-	if got := w.mustPass().RequeueAfter; got != silentInterval {
-		t.Errorf("with none, again in %s, want %s", got, silentInterval)
-	}
-}
-
-// unreachablePool has servers whose packets are dropped, except for one.
-type unreachablePool struct {
-	rolloutPool
-	reachable *corev1.Pod
-	asked     *atomic.Int64
-}
-
-func (p unreachablePool) Rollouts(ctx context.Context, podIP, _ string, _ score.CollectRequest) (score.Segment, error) {
-	if ctx.Err() == nil {
-		p.asked.Add(1)
-	}
-	if podIP == p.reachable.Status.PodIP {
-		return score.Segment{Pod: p.reachable.Name}, ctx.Err()
-	}
-	<-ctx.Done()
-	return score.Segment{}, ctx.Err()
-}
-
-// Servers that don't answer don't prevent requests to others: a terminating one is always
-// requested, and so is each server of the largest pool.
-func TestSilentServersDoNotBlockOthers(t *testing.T) {
-	for name, tc := range map[string]struct {
-		servers int
-		going   bool
-	}{"one that is going": {maxServers, true}, "any": {1000, false}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var servers []segmentReply
-				for i := range tc.servers {
-					servers = append(servers, segmentReply{pod: runningServer(fmt.Sprintf("support-%04d", i),
-						fmt.Sprint(i))})
-				}
-				last := &servers[tc.servers-1]
-				if tc.going {
-					last.pod.DeletionTimestamp = new(metav1.Now())
-				}
-				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
-				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
-				began := time.Now()
-				r.request(t.Context(), servers, "", func(string) score.CollectRequest { return score.CollectRequest{} })
-				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
-					t.Errorf("it was requested with %v, %d requests in %s", last.err, asked, time.Since(began))
-				}
-			})
-		})
+	if got := w.mustPass().RequeueAfter; got != rules.SilentInterval {
+		t.Errorf("with none, again in %s, want %s", got, rules.SilentInterval)
 	}
 }
 
@@ -190,8 +138,8 @@ func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object clie
 // While trainers play, every read is from the cache, including data for the end of the run.
 func TestCollectingReadsTheCache(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(8))
-	direct := &directReads{Reader: w.r.direct}
-	w.r.direct = direct
+	direct := &directReads{Reader: w.r.reader.Direct}
+	w.r.direct, w.r.reader.Direct = direct, direct
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status.Progress; got != "1/8" || direct.count > 0 {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +23,9 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
@@ -63,12 +65,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"}}
 		Expect(api.Create(ctx, space)).To(Succeed())
 		c = &cluster{client: api, namespace: space.Name}
-		c.r = &Reconciler{
-			client: api, metadata: api, direct: api, recorder: events.NewFakeRecorder(100),
-			pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), contents: newContents(),
-			options: Options{Image: "csenv:test", Version: "v1.2.3"},
-		}
+		c.r = reconcilerOf(api, api, testclock.NewFakePassiveClock(time.Now()))
 	})
 
 	It("plays a run from its plan to its score", func(ctx SpecContext) {
@@ -81,7 +78,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
 		Expect(job.Spec.Completions).To(HaveValue(BeEquivalentTo(4)))
 		Expect(job.Spec.MaxFailedIndexes).To(HaveValue(BeZero()))
-		Expect(job.Spec.Template.Finalizers).To(ConsistOf(summaryFinalizer))
+		Expect(job.Spec.Template.Finalizers).To(ConsistOf(runner.SummaryFinalizer))
 		Expect(metav1.IsControlledBy(&job, run)).To(BeTrue())
 
 		By("counting shards as they end, several at once")
@@ -98,11 +95,11 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.endPod(ctx, 2, plan)
 		c.reconcile(ctx)
 		got = c.run(ctx)
-		Expect(states(got.Status.Conditions)).To(Equal(
+		Expect(runtest.States(got.Status.Conditions)).To(Equal(
 			"EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
 		Expect(got.Status.Score.Mean).To(MatchRegexp(`^0\.\d{4}$`))
-		Expect(got.Status.Provenance.ScenarioDigest).To(Equal(digestA))
+		Expect(got.Status.Provenance.ScenarioDigest).To(Equal(runtest.DigestA))
 
 		By("writing nothing more")
 		c.reconcile(ctx)
@@ -122,12 +119,12 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(fresh.Finalizers).To(ConsistOf(batchv1.JobTrackingFinalizer, "example.com/theirs"))
 
 		By("ignoring another pod with the same name")
-		controllerutil.AddFinalizer(fresh, summaryFinalizer)
+		controllerutil.AddFinalizer(fresh, runner.SummaryFinalizer)
 		Expect(api.Update(ctx, fresh)).To(Succeed())
 		stale.UID = types.UID("00000000-0000-0000-0000-000000000000")
 		Expect(c.r.removeFinalizers(ctx, []corev1.Pod{*stale})).To(Succeed())
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(fresh), fresh)).To(Succeed())
-		Expect(fresh.Finalizers).To(ContainElement(summaryFinalizer))
+		Expect(fresh.Finalizers).To(ContainElement(runner.SummaryFinalizer))
 	})
 
 	It("removes the finalizers of a run that is deleted while it is played", func(ctx SpecContext) {
@@ -149,11 +146,11 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		stale := c.run(ctx)
 		c.endPod(ctx, 0, c.plan(ctx))
 		c.reconcile(ctx)
-		err := c.r.writeStatus(ctx, stale, decision{status: *stale.Status.DeepCopy()})
+		err := c.r.writeStatus(ctx, stale, rules.Decision{Status: *stale.Status.DeepCopy()})
 		Expect(err).NotTo(HaveOccurred(), "an unchanged status is not written")
 		changed := stale.Status.DeepCopy()
 		changed.Progress = "13/14"
-		err = c.r.writeStatus(ctx, stale, decision{status: *changed})
+		err = c.r.writeStatus(ctx, stale, rules.Decision{Status: *changed})
 		Expect(apierrors.IsConflict(err)).To(BeTrue())
 		Expect(c.run(ctx).Status.Shards.CompletedIndexes).To(Equal("0"))
 	})
@@ -167,7 +164,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.reconcile(ctx)
 		c.endPodWith(ctx, 0, corev1.PodSucceeded, "error: nothing")
 		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
 		var job batchv1.Job
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
 		Expect(job.Spec.Suspend).To(HaveValue(BeTrue()), "the Job continues")
@@ -178,18 +175,18 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c.createPool(ctx)
 			run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 				run.Labels = map[string]string{"team": "a"}
-				run.Spec.Agent = agents()["registry.example/agent:1"]
+				run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
 				run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{
 					ClaimName: "episodes"}}
 				run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"},
 					Volumes:      []v1alpha1.PodVolume{{Name: "plan", Secret: &v1alpha1.ObjectReference{Name: "weights"}}},
 					VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "plan", MountPath: "/mnt/weights"}},
 					Env:          []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
-				run.Spec.EnvironmentRef.TokenSecretRef = secretKey("tokens")
+				run.Spec.EnvironmentRef.TokenSecretRef = runtest.SecretKey("tokens")
 				run.Spec.Suspend = new(true)
 			})
 			c.reconcile(ctx)
-			Expect(states(c.run(ctx).Status.Conditions)).To(
+			Expect(runtest.States(c.run(ctx).Status.Conditions)).To(
 				ContainSubstring("Suspended=True/Suspended Complete=False/Suspended"))
 			c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(false) })
 			c.reconcile(ctx)
@@ -216,7 +213,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 				c.endPod(ctx, shard, c.plan(ctx))
 			}
 			c.reconcile(ctx)
-			Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			c.reconcile(ctx)
 			err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
 			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run still exists after its retention")
@@ -234,7 +231,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.namespace = space.Name
 		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = shared })
 		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("EnvironmentReady=False/NamespaceNotAllowed"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("EnvironmentReady=False/NamespaceNotAllowed"))
 		space.Labels["team"] = "a"
 		Expect(api.Update(ctx, space)).To(Succeed())
 		c.reconcile(ctx)
@@ -252,7 +249,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c.createRun(ctx)
 			crashed := c.playCrashing(ctx, at)
 			got := c.run(ctx).Status
-			Expect(states(got.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.States(got.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			Expect(c.held(ctx)).To(BeEmpty())
 			if want.Score == nil {
 				want = got
@@ -273,14 +270,14 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c = c.anew(ctx)
 			c.createPool(ctx)
 			server := newEnvServer("support-a")
-			c.r.pools = rolloutPool{"10.0.0.1": server}
+			c.r.reader.Pools = rolloutPool{"10.0.0.1": server}
 			c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent,
 					External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(6))}}, nil
 			})
 			crashed := c.collectCrashing(ctx, at, server)
 			got := c.run(ctx)
-			Expect(states(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			Expect(got.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: 6, Scored: 6}), "crash after write %d",
 				at)
 			Expect(got.Status.Score.Mean).To(Equal("0.5000"))
@@ -303,16 +300,16 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 	It("ends a collection by an edited deadline", func(ctx SpecContext) {
 		c.createPool(ctx)
 		server := newEnvServer("support-a")
-		c.r.pools = rolloutPool{"10.0.0.1": server}
+		c.r.reader.Pools = rolloutPool{"10.0.0.1": server}
 		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 			run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
 		})
 		c.reconcile(ctx)
 		server.end(GinkgoTB(), score.Scored, "B01", 1_000_000)
 		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.ActiveDeadlineSeconds = new(int32(1)) })
-		c.r.clock = testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second))
+		c.r.setClock(testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second)))
 		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
 		Expect(c.run(ctx).Status.Progress).To(Equal("1"))
 	})
 
@@ -329,13 +326,13 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.createRun(ctx)
 		c.reconcile(ctx)
 		made := c.job(ctx)
-		Expect(made.Labels).To(HaveKeyWithValue(labelQueue, "default"))
+		Expect(made.Labels).To(HaveKeyWithValue(runner.LabelQueue, "default"))
 		Expect(made.Spec.Suspend).To(HaveValue(BeTrue()))
 		for range 3 {
 			c.reconcile(ctx)
 		}
 		Expect(c.job(ctx).UID).To(Equal(made.UID), "the Job is replaced again and again")
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Queued"))
+		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Queued"))
 
 		By("creating none while the run is suspended")
 		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true) })
@@ -360,8 +357,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	It("fails a run of a task that isn't offered, with its defaults", func(ctx SpecContext) {
 		c.createPool(ctx)
-		run := newTestRun()
-		run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
+		run := runtest.NewRun()
+		run.ObjectMeta = metav1.ObjectMeta{Name: runtest.RunName, Namespace: c.namespace}
 		run.Spec = v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: run.Spec.EnvironmentRef, Agent: run.Spec.Agent,
 			Tasks: []v1alpha1.TaskSelection{{Name: "refund"}},
@@ -369,7 +366,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Create(ctx, run)).To(Succeed())
 		c.reconcile(ctx)
 		got := c.run(ctx)
-		Expect(states(got.Status.Conditions)).To(ContainSubstring("Failed=True/InvalidPlan"))
+		Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Failed=True/InvalidPlan"))
 		Expect(got.Spec.Retries.MaxErroredPercent).To(HaveValue(BeEquivalentTo(5)))
 		Expect(got.Spec.PassScore).To(BeZero())
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,8 +26,22 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
+
+func testOptions() Options {
+	return Options{Image: runtest.OperatorImage, Version: runtest.OperatorVersion}
+}
+
+// readerOf returns a reader that doesn't poll in the background.
+func readerOf(cache, direct client.Reader, now clock.PassiveClock) *observe.Reader {
+	return &observe.Reader{Cache: cache, Metadata: cache, Direct: direct, Pools: runtest.FakePool{"10.0.0.1": runtest.Offer()},
+		Keys: runtest.PoolKeys{}, Clock: now, Contents: observe.NewContents(), Version: runtest.OperatorVersion}
+}
 
 func scheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
@@ -58,7 +73,7 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(start())}
+	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(runtest.Start())}
 	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
 			&batchv1.Job{}).
@@ -105,18 +120,25 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return w.write("status", func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 	})
-	w.r = &Reconciler{
-		client: cached, metadata: cached, direct: w.client, recorder: w.recorder,
-		pools: fakePool{"10.0.0.1": offer()}, keys: poolKeys{}, clock: w.clock,
-		metrics: newRunMetrics(), contents: newContents(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
-	}
+	w.r = reconcilerOf(cached, w.client, w.clock)
+	w.r.recorder = w.recorder
 	return w
 }
+
+// reconcilerOf returns a reconciler whose pool has one server, which it doesn't poll in the
+// background.
+func reconcilerOf(api client.Client, direct client.Reader, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{reader: readerOf(api, direct, now), writer: writer{client: api, direct: direct,
+		recorder: events.NewFakeRecorder(100), keys: runtest.PoolKeys{}, clock: now, metrics: newRunMetrics(),
+		options: testOptions()}}
+}
+
+func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock = now, now }
 
 // readyWorld returns a world with a pool, its server and a run.
 func readyWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
+	return newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun())
 }
 
 func (w *world) write(what string, do func() error) error {
@@ -127,12 +149,12 @@ func (w *world) write(what string, do func() error) error {
 }
 
 func key(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
+	return types.NamespacedName{Namespace: runtest.Namespace, Name: name}
 }
 
 // pass reconciles once and returns the error.
 func (w *world) pass() (ctrl.Result, error) {
-	return w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: key(runName)})
+	return w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: key(runtest.RunName)})
 }
 
 // mustPass reconciles once.
@@ -148,7 +170,7 @@ func (w *world) mustPass() ctrl.Result {
 func (w *world) run() *v1alpha1.EvaluationRun {
 	w.t.Helper()
 	var run v1alpha1.EvaluationRun
-	if err := w.client.Get(w.t.Context(), key(runName), &run); err != nil {
+	if err := w.client.Get(w.t.Context(), key(runtest.RunName), &run); err != nil {
 		w.t.Fatal(err)
 	}
 	return &run
@@ -157,7 +179,7 @@ func (w *world) run() *v1alpha1.EvaluationRun {
 func (w *world) job() *batchv1.Job {
 	w.t.Helper()
 	var job batchv1.Job
-	err := w.client.Get(w.t.Context(), key(runName), &job)
+	err := w.client.Get(w.t.Context(), key(runtest.RunName), &job)
 	if client.IgnoreNotFound(err) != nil {
 		w.t.Fatal(err)
 	}
@@ -170,10 +192,10 @@ func (w *world) job() *batchv1.Job {
 func (w *world) plan() score.Plan {
 	w.t.Helper()
 	var planMap corev1.ConfigMap
-	if err := w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap); err != nil {
+	if err := w.client.Get(w.t.Context(), key(runtest.RunName+"-plan"), &planMap); err != nil {
 		w.t.Fatal(err)
 	}
-	plan, err := score.ParsePlan([]byte(planMap.Data[planKey]))
+	plan, err := score.ParsePlan([]byte(planMap.Data[runner.PlanKey]))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -193,12 +215,12 @@ func (w *world) create(objects ...client.Object) {
 func (w *world) held() string {
 	w.t.Helper()
 	var list corev1.PodList
-	if err := w.client.List(w.t.Context(), &list, client.InNamespace(namespace)); err != nil {
+	if err := w.client.List(w.t.Context(), &list, client.InNamespace(runtest.Namespace)); err != nil {
 		w.t.Fatal(err)
 	}
 	var names []string
 	for i := range list.Items {
-		if controllerutil.ContainsFinalizer(&list.Items[i], summaryFinalizer) {
+		if controllerutil.ContainsFinalizer(&list.Items[i], runner.SummaryFinalizer) {
 			names = append(names, list.Items[i].Name)
 		}
 	}
@@ -225,23 +247,23 @@ func (w *world) playShards() {
 	w.t.Helper()
 	job := w.job()
 	var planMap corev1.ConfigMap
-	if job == nil || *job.Spec.Suspend || w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap) != nil {
+	if job == nil || *job.Spec.Suspend || w.client.Get(w.t.Context(), key(runtest.RunName+"-plan"), &planMap) != nil {
 		return
 	}
 	plan := w.plan()
-	shards, err := score.ParseIndexSet(job.Annotations[annotationShards])
+	shards, err := score.ParseIndexSet(job.Annotations[runner.AnnotationShards])
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	played := 0
 	for index := range shards.Len() {
 		shard, _ := shards.At(index)
-		message := summaryOf(w.t, plan, int(shard), playing{})
-		if w.forged[int(shard)] && jobAttemptOf(job) == 1 {
+		message := runtest.SummaryOf(w.t, plan, int(shard), runtest.Playing{})
+		if w.forged[int(shard)] && runner.ReadJobAttempt(job) == 1 {
 			message = "forged"
 		}
-		pod := ends(runnerPodOf(w.run(), int(shard)), corev1.PodSucceeded, message)
-		if jobAttemptOf(job) > 1 {
+		pod := runtest.End(runtest.RunnerPod(w.run(), int(shard)), corev1.PodSucceeded, message)
+		if runner.ReadJobAttempt(job) > 1 {
 			pod = ofJob(pod, job, int(index))
 		}
 		err := w.client.Create(w.t.Context(), pod)
@@ -261,14 +283,14 @@ func (w *world) playShards() {
 func (w *world) tableIsWhole() {
 	w.t.Helper()
 	var object corev1.ConfigMap
-	if err := w.client.Get(w.t.Context(), key(runName+"-scores"), &object); err != nil {
+	if err := w.client.Get(w.t.Context(), key(runtest.RunName+"-scores"), &object); err != nil {
 		w.t.Fatal(err)
 	}
 	var sums score.Accumulator
 	if err := sums.UnmarshalText([]byte(w.run().Status.Shards.Accumulator)); err != nil {
 		w.t.Fatal(err)
 	}
-	if !sums.Holds(tableOf(&object)) {
+	if !sums.Holds(tally.ReadTable(&object)) {
 		w.t.Errorf("the table doesn't match the sums: %s", object.Data[v1alpha1.ScoresKey])
 	}
 }
@@ -279,7 +301,7 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 	w.t.Helper()
 	for range 40 {
 		_, err := w.pass()
-		if err != nil && !errors.Is(err, errCrash) {
+		if err != nil && !errors.Is(err, runtest.ErrCrash) {
 			w.t.Fatal(err)
 		}
 		if err == nil && evaluation.Ended(w.run().Status.Conditions) && w.held() == "" {
@@ -287,7 +309,7 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 		}
 		w.playShards()
 	}
-	w.t.Fatalf("the run doesn't end: %s, held %q", states(w.run().Status.Conditions), w.held())
+	w.t.Fatalf("the run doesn't end: %s, held %q", runtest.States(w.run().Status.Conditions), w.held())
 	return v1alpha1.EvaluationRunStatus{}
 }
 
@@ -295,7 +317,7 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 	pod.Name += "-again"
 	pod.UID += "-again"
-	for _, key := range []string{annotationShards, annotationAttempt} {
+	for _, key := range []string{runner.AnnotationShards, runner.AnnotationJobAttempt} {
 		pod.Annotations[key] = job.Annotations[key]
 	}
 	pod.Annotations[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(index)
@@ -305,7 +327,7 @@ func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 // endShard ends an existing pod.
 func (w *world) endShard(shard int, plan score.Plan) {
 	w.t.Helper()
-	pod := succeeded(w.t, w.run(), plan, shard)
+	pod := runtest.Succeed(w.t, w.run(), plan, shard)
 	if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
 		w.t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestImagesServeByDefault(t *testing.T) {
 	for path, want := range map[string]string{
 		"../../Dockerfile":                              `ENTRYPOINT ["` + shipped.Entrypoint + `"]`,
 		"../../config/manager/deployment.yaml":          "command: [/manager]",
-		"../../controllers/run/runnerjob.go":            `Command: []string{"/runner"}`,
+		"../../controllers/run/runner/pod.go":           `Command: []string{"/runner"}`,
 		"../../controllers/environment/children/pod.go": `Command: []string{"/envserver"}`,
 	} {
 		text, err := os.ReadFile(path)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	runs "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 )
 
@@ -17,7 +18,7 @@ func traceRuns(ctx context.Context, options *runs.Options, log logr.Logger) func
 	traces := otlp.New(ctx, otlp.Config{Service: "csenv-manager", Version: version,
 		Log: slog.New(logr.ToSlogHandler(log))})
 	if traces != nil { // a nil pointer in the interface would be no nil
-		options.Traces, options.TracingVariables = traces, runs.TracingVariables(os.Getenv)
+		options.Traces, options.TracingVariables = traces, runner.SelectTracingVariables(os.Getenv)
 	}
 	return func() { traces.Close(ctx) }
 }

@@ -1,0 +1,105 @@
+package observe
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func pollerOf(reports runtest.FakePool) *LivePoller {
+	// The tests poll synchronously.
+	return NewLivePoller(reports, func(context.Context, types.NamespacedName, func(context.Context)) {})
+}
+
+// asked polls the servers: the first request finds no answers.
+func asked(t *testing.T, p *LivePoller, servers []string, now time.Time) {
+	t.Helper()
+	pool := types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}
+	p.figures(t.Context(), pool, "", servers, "run-uid", time.Hour, now)
+	p.poll(t.Context(), pool, "", servers)
+}
+
+func TestLiveFiguresAreOfAllServers(t *testing.T) {
+	pool := types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}
+	reports := runtest.FakePool{
+		"10.0.0.1": {Runs: []score.RunReport{{Run: "run-uid", Active: 2, Scored: 3}, {Run: "another", Active: 9}}},
+		"10.0.0.2": {Runs: []score.RunReport{{Run: "run-uid", Active: 1, Failed: 1, Errored: 1}}},
+	}
+	p := pollerOf(reports)
+	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+	asked(t, p, servers, runtest.Start())
+	got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(time.Second))
+	if diff := cmp.Diff(&Live{Known: true, Due: true, Active: 3, Ended: 5}, got,
+		cmp.AllowUnexported(Live{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(2*time.Second)); got.Due {
+		t.Error("it is due immediately")
+	}
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(6*time.Second)); !got.Due {
+		t.Error("it isn't due after the interval")
+	}
+}
+
+func TestPollerDropsEndedRuns(t *testing.T) {
+	p := pollerOf(runtest.FakePool{})
+	asked(t, p, nil, runtest.Start())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(runtest.Start().Add(forgetAfter))
+	if len(p.pools) > 0 || len(p.shown) > 0 {
+		t.Errorf("stores %d pools and %d runs", len(p.pools), len(p.shown))
+	}
+}
+
+// The number of writes grows slowly with a run's duration.
+func TestProgressIsWrittenRarely(t *testing.T) {
+	run := runtest.NewRun()
+	run.Status.StartTime = new(metav1.NewTime(runtest.Start()))
+	writes := 0
+	for now := runtest.Start(); now.Before(runtest.Start().Add(time.Hour)); now = now.Add(ChooseInterval(run, now)) {
+		writes++
+	}
+	if writes > 200 {
+		t.Errorf("%d writes of progress in an hour", writes)
+	}
+	if got := ChooseInterval(run, runtest.Start().Add(24*time.Hour)); got != maxShowInterval {
+		t.Errorf("written every %v after a day, want %v", got, maxShowInterval)
+	}
+}
+
+// Idleness is measured from the last change, not from the first poll.
+func TestIdleness(t *testing.T) {
+	report := score.Report{Sessions: score.Sessions{Active: 2, Capacity: 2},
+		Runs: []score.RunReport{{Run: "run-uid", Scored: 3}}}
+	reports := runtest.FakePool{"10.0.0.1": report}
+	p, servers := pollerOf(reports), []string{"10.0.0.1"}
+	after := func(d time.Duration) *Live {
+		asked(t, p, servers, runtest.Start().Add(d))
+		return p.figures(t.Context(), types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}, "", servers,
+			"run-uid", 0,
+			runtest.Start().Add(d))
+	}
+	if live := after(6 * time.Second); live.Idle != 0 || live.Sessions != report.Sessions {
+		t.Errorf("first: %+v", live)
+	}
+	if live := after(46 * time.Second); live.Idle != 40*time.Second {
+		t.Errorf("unchanged: %+v", live)
+	}
+	reports["10.0.0.1"] = score.Report{Runs: []score.RunReport{{Run: "run-uid", Scored: 4}}}
+	if live := after(60 * time.Second); live.Idle != 0 {
+		t.Errorf("another episode has ended: %+v", live)
+	}
+	reports["10.0.0.1"] = score.Report{Runs: []score.RunReport{{Run: "run-uid", Active: 1, Scored: 4}}}
+	after(90 * time.Second)
+	if live := after(100 * time.Second); live.Idle != 0 {
+		t.Errorf("one is played: %+v", live)
+	}
+}

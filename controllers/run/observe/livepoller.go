@@ -1,0 +1,157 @@
+package observe
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// pollInterval is the minimum time between two polls of a pool, however many runs it plays.
+	pollInterval = 5 * time.Second
+	// A run's progress is written whenever another 1/showParts of its elapsed time has passed, at
+	// least every maxShowInterval.
+	maxShowInterval = time.Minute
+	showParts       = 50
+	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
+	maxPolled = 1000
+	pollWidth = 16
+	// forgetAfter is the time after which pools and runs without requests are removed.
+	forgetAfter = 10 * time.Minute
+	// maxRuns bounds the runs of a pool with counts. Servers report fewer each.
+	maxRuns = 4096
+)
+
+// Live are the servers' counts of a run's episodes. They show progress, and never enter the
+// score.
+type Live struct {
+	Known bool // false before the first poll has ended
+	Due   bool // whether it is time to write them to the status
+	// Active and ended are numbers of episodes, ended ones including those of counted shards.
+	// Episodes of servers that no longer exist are missing.
+	Active, Ended int64
+	// Idle is how long no episode was active and none has ended.
+	Idle time.Duration
+	// Sessions are those of all servers that answered the last poll.
+	Sessions score.Sessions
+}
+
+// LivePoller polls pools' servers for their statistics in the background, once for all runs of a
+// pool. No pass waits for it, and its memory may be lost at any time.
+type LivePoller struct {
+	reader PoolReader
+	do     func(ctx context.Context, pool types.NamespacedName, requests func(context.Context))
+
+	mu    sync.Mutex
+	pools map[types.NamespacedName]*polledPool
+	shown map[types.UID]time.Time
+	busy  map[types.UID]activity
+}
+
+type polledPool struct {
+	polled   time.Time                  // when the last poll was requested
+	pending  bool                       // it hasn't ended
+	reports  map[string]score.RunReport // by run
+	sessions score.Sessions
+}
+
+// activity is when an episode of a run was last seen active or ending.
+type activity struct {
+	ended    int64
+	at, seen time.Time
+}
+
+// NewLivePoller returns a poller whose requests the function runs in the background.
+func NewLivePoller(reader PoolReader,
+	do func(context.Context, types.NamespacedName, func(context.Context))) *LivePoller {
+	return &LivePoller{reader: reader, do: do,
+		pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{},
+		busy: map[types.UID]activity{}}
+}
+
+// figures returns the run's last counts, and starts a poll if they are old.
+func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
+	run types.UID, interval time.Duration, now time.Time) *Live {
+	if p.begins(pool, now) {
+		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	state := p.pools[pool]
+	report, live := state.reports[string(run)], &Live{Known: state.reports != nil}
+	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
+	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
+	if live.Due = live.Known && now.Sub(p.shown[run]) >= interval; live.Due {
+		p.shown[run] = now
+	}
+	return live
+}
+
+// idle returns for how long a run has shown no activity.
+func (p *LivePoller) idle(run types.UID, live *Live, now time.Time) time.Duration {
+	last, known := p.busy[run]
+	if !known || !live.Known || live.Active > 0 || live.Ended != last.ended {
+		last = activity{ended: live.Ended, at: now}
+	}
+	last.seen = now
+	p.busy[run] = last
+	return now.Sub(last.at)
+}
+
+// begins reports whether it is time for another poll of the pool.
+func (p *LivePoller) begins(pool types.NamespacedName, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(now)
+	state := p.pools[pool]
+	if state == nil {
+		state = &polledPool{}
+		p.pools[pool] = state
+	}
+	if state.pending || now.Sub(state.polled) < pollInterval {
+		return false
+	}
+	state.polled, state.pending = now, true
+	return true
+}
+
+// sweep removes pools and runs without recent requests.
+func (p *LivePoller) sweep(now time.Time) {
+	maps.DeleteFunc(p.pools, func(_ types.NamespacedName, pool *polledPool) bool {
+		return !pool.pending && now.Sub(pool.polled) >= forgetAfter
+	})
+	maps.DeleteFunc(p.shown, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgetAfter })
+	maps.DeleteFunc(p.busy, func(_ types.UID, a activity) bool { return now.Sub(a.seen) >= forgetAfter })
+}
+
+// poll adds up the statistics of all servers of a pool that answer.
+func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token string, servers []string) {
+	var mu sync.Mutex
+	sums := map[string]score.RunReport{}
+	var sessions score.Sessions
+	forEach(ctx, servers, pollWidth, func(ctx context.Context, server string) {
+		report, err := p.reader.Report(ctx, server, token)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		sessions.Active += report.Sessions.Active
+		sessions.Capacity += report.Sessions.Capacity
+		for _, run := range report.Runs {
+			if sum, known := sums[run.Run]; known || len(sums) < maxRuns {
+				sums[run.Run] = sum.Plus(run)
+			}
+		}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if state := p.pools[pool]; state != nil {
+		state.reports, state.sessions, state.pending = sums, sessions, false
+	}
+}

@@ -1,0 +1,100 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+)
+
+// NameScores names the ConfigMap of the run's table of scenarios.
+func NameScores(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
+
+// readScores reads the run's table, and that of its baseline.
+func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error {
+	if s.Run.Status.Provenance == nil {
+		return nil
+	}
+	err := r.readOwnTable(ctx, s, needed)
+	if err != nil || s.Run.Spec.BaselineRef == nil {
+		return err
+	}
+	baseline := &v1alpha1.EvaluationRun{}
+	err = r.Cache.Get(ctx, types.NamespacedName{Namespace: s.Run.Namespace, Name: s.Run.Spec.BaselineRef.Name},
+		baseline)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the baseline: %w", err)
+	}
+	s.Baseline = baseline
+	if ref := baseline.Status.ScoresRef; ref != nil {
+		s.BaselineScores, err = r.readTable(ctx, baseline, ref.Name)
+	}
+	if err != nil || s.BaselineScores != nil || baseline.Status.ScoresRef == nil {
+		return err
+	}
+	// The cache may show the baseline's end before its table, and a comparison is made once.
+	object := &corev1.ConfigMap{}
+	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: baseline.Namespace, Name: baseline.Status.ScoresRef.Name},
+		object)
+	if err == nil && metav1.IsControlledBy(object, baseline) {
+		s.BaselineScores = object
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the scores of the baseline: %w", err)
+	}
+	return nil
+}
+
+// readLate reads what a comparison with a late baseline needs.
+func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
+	if s.Closing || !evaluation.AwaitsBaseline(s.Run.Status.Conditions) {
+		return nil
+	}
+	return r.readScores(ctx, s, true)
+}
+
+// readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
+// doesn't have is read past it: it may be new, or another owner's object.
+func (r *Reader) readOwnTable(ctx context.Context, s *Snapshot, needed bool) error {
+	var err error
+	if s.Scores, err = r.readTable(ctx, s.Run, NameScores(s.Run)); err != nil || s.Scores != nil || !needed {
+		return err
+	}
+	object := &corev1.ConfigMap{}
+	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: s.Run.Namespace, Name: NameScores(s.Run)}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the scores of run %s: %w", s.Run.Name, err)
+	case metav1.IsControlledBy(object, s.Run):
+		s.Scores = object
+	default:
+		s.ScoresTaken = true
+	}
+	return nil
+}
+
+// readTable reads a ConfigMap of a run, nil if the cache has none.
+func (r *Reader) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
+	name string) (*corev1.ConfigMap, error) {
+	object := &corev1.ConfigMap{}
+	err := r.readConfigMap(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
+	}
+	if err == nil && metav1.IsControlledBy(object, run) {
+		return object, nil
+	}
+	return nil, nil
+}

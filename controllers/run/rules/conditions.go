@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/tally"
+)
+
+// setConditions sets the cost and every condition, and announces what has changed.
+func (p *pass) setConditions(o evaluation.Outcome) {
+	p.d.Status.Cost = evaluation.Cost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
+	suspension := describeSuspension(p.s.Run)
+	verdict := evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
+	if p.s.Run.Spec.Results != nil {
+		verdict = append(verdict, describeStored(p.d.Tally.Sums, o.State))
+	}
+	if c, known := evaluation.AgentCondition(p.d.Tally.Endpoint(), o); known {
+		verdict = append(verdict, c)
+	}
+	p.announceEnd(o, verdict)
+	p.announceChanges(suspension, o)
+	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range append([]metav1.Condition{p.environment, suspension}, verdict...) {
+		p.set(c)
+	}
+}
+
+// replaceVerdict sets the conditions of an outcome alone.
+func (p *pass) replaceVerdict(o evaluation.Outcome) {
+	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
+	for _, c := range evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o) {
+		p.set(c)
+	}
+}
+
+func (p *pass) set(c metav1.Condition) { p.d.setCondition(c, p.s.Run.Generation, p.s.Now) }
+
+// announceEnd announces how a run ends, and what the spec asks for but wasn't reached.
+func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
+	if !o.Ended() {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if o.State == evaluation.Failed {
+		kind = corev1.EventTypeWarning
+	}
+	p.d.announce(kind, o.Reason, o.Message)
+	for _, c := range verdict {
+		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
+		if optional && c.Status == metav1.ConditionFalse {
+			p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		}
+	}
+}
+
+// delays are the reasons that delay a run whose pool is available, with the types of their events.
+var delays = map[string]string{
+	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
+	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
+}
+
+// announceChanges announces changes of the pool, of the run's suspension and of what delays it.
+func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome) {
+	conditions, environment := p.s.Run.Status.Conditions, p.environment
+	before := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
+	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
+		kind := corev1.EventTypeWarning
+		if environment.Reason == v1alpha1.ReasonEnvironmentNotAvailable {
+			kind = corev1.EventTypeNormal // a pool is often applied together with its runs
+		}
+		p.d.announce(kind, environment.Reason, environment.Message)
+	}
+	was := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionSuspended)
+	switch is := suspension.Status == metav1.ConditionTrue; {
+	case is && !was:
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+	case was && !is && observe.IsExternal(p.s.Run):
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run collects episodes again.")
+	case was && !is:
+		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed,
+			"The run continues with the shards that are not counted yet.")
+	}
+	last := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
+	if kind := delays[o.Reason]; kind != "" && (last == nil || last.Reason != o.Reason) && !o.Ended() {
+		p.d.announce(kind, o.Reason, o.Message)
+	}
+}
+
+// minRefusedRetry and maxRefusedRetry bound the time until a refused object is created again, which
+// is a tenth of the time that has passed since the run began.
+const (
+	MinRefusedRetry = 5 * time.Second
+	maxRefusedRetry = 2 * time.Minute
+)
+
+// ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
+// the status alone.
+func ReportRefusal(s observe.Snapshot, next Decision, object string, refusal error) Decision {
+	words := pods.Quote(strings.TrimSuffix(refusal.Error(), "."))
+	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
+	o := evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonJobRefused, Message: fmt.Sprintf(
+		"%s The API server refuses %s: %s. Correct that to continue.",
+		describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run)), object, words)}
+	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
+	if last == nil || last.Reason != o.Reason || last.Message != pods.Shorten(o.Message, pods.MaxNote) {
+		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+	}
+	for _, c := range evaluation.Conditions(s.Run, d.Status, next.Tally.Sums, o) {
+		d.setCondition(c, s.Run.Generation, s.Now)
+	}
+	began := ptr.Deref(s.Run.Status.StartTime, metav1.NewTime(s.Now))
+	d.Again = min(max(s.Now.Sub(began.Time)/10, MinRefusedRetry), maxRefusedRetry)
+	return d
+}

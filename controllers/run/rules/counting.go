@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/tally"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// countSummaries adds the summaries of the pods that have succeeded to the figures.
+func (p *pass) countSummaries() {
+	sums, done, err := tally.ReadCounted(p.s.Run)
+	if err != nil {
+		p.edited = err
+		return
+	}
+	plan, err := p.s.StoredPlan()
+	if err != nil {
+		plan, err = p.recoverPlan(sums.Plan)
+	}
+	if err != nil {
+		p.d.Tally, p.planErr = tally.Result{Sums: sums, Completed: done}, err
+		return
+	}
+	p.d.Tally = tally.FoldSummaries(plan, sums, done, p.s.Pods)
+	p.plan = plan
+	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
+		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
+	}
+	p.keepScores()
+	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
+	flawless, err := tally.AddFlawless(p.s.Run.Status.Shards, p.d.Tally)
+	if err != nil {
+		p.edited = err
+		return
+	}
+	if flawless != nil {
+		p.d.Status.Shards.Flawless = flawless
+	}
+	p.announceCounted(done.Len())
+}
+
+// announceCounted announces what the pass has counted and refused.
+func (p *pass) announceCounted(before int64) {
+	for _, r := range p.d.Tally.Refused {
+		p.d.Events = append(p.d.Events, Event{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonSummaryRefused,
+			About: r.Pod, Note: describeRefusedSummary(r)})
+	}
+	if note := describeReplayed(p.d.Tally.Counted, p.s.Run); note != "" {
+		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
+	}
+	p.announceProgress(before, p.d.Tally.Completed.Len(), int64(p.d.Status.Shards.Total),
+		describeShards(p.d.Tally.Completed, p.d.Status.Shards))
+}
+
+// announceProgress announces each quarter of a total.
+func (p *pass) announceProgress(before, now, total int64, message string) {
+	const quarters = 4
+	quarter := now * quarters / total
+	if quarter > before*quarters/total && quarter < quarters {
+		p.d.Events = append(p.d.Events, Event{
+			Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonProgress,
+			Action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
+			Note:   fmt.Sprintf("%s The mean score so far is %s.", message, evaluation.MeanScore(p.d.Status)),
+		})
+	}
+}
+
+// recoverPlan makes the plan again: it is a function of the spec, of the pool's scenarios and of
+// the number of shards.
+func (p *pass) recoverPlan(fingerprint string) (score.Plan, error) {
+	if p.s.PlanMap != nil {
+		p.d.RemovePlan = true
+		return score.Plan{}, errors.New("its content was changed")
+	}
+	if p.s.Report == nil {
+		return score.Plan{}, errors.Join(p.s.ReportErr, errors.New(p.environment.Message))
+	}
+	plan, err := evaluation.NewPlan(p.s.Run, p.s.Offer(), int(p.s.Run.Status.Shards.Total))
+	var got string
+	if err == nil {
+		got, err = plan.Fingerprint()
+	}
+	if err == nil {
+		err = observe.MatchFingerprint(got, fingerprint)
+	}
+	if err != nil {
+		return plan, fmt.Errorf("%w: %w", errPlanDiffers, err)
+	}
+	if len(p.s.Taken) == 0 {
+		p.d.CreatePlan = &plan
+	}
+	return plan, nil
+}
+
+// errPlanDiffers means that the pool's scenarios no longer make the plan that the run began with.
+var errPlanDiffers = errors.New("the pool's scenarios make another plan")

@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/tally"
+)
+
+// endedJobDeadline, in seconds, has passed for every Job that has begun.
+const endedJobDeadline = 1
+
+func convertSeconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// cleanUp releases the pods of a run that has ended, ends its Job, and deletes the run after
+// ttlSecondsAfterFinished.
+func (p *pass) cleanUp() {
+	if evaluation.AwaitsBaseline(p.d.Status.Conditions) {
+		p.d.wake(BaselineInterval)
+	}
+	p.d.Release = p.s.Pods
+	p.endJob()
+	ttl := p.s.Run.Spec.TTLSecondsAfterFinished
+	if ttl == nil || p.d.Status.CompletionTime == nil || isRetained(p.s.Run.Spec.Retain, p.d.Status.Conditions) {
+		return
+	}
+	if left := p.d.Status.CompletionTime.Add(convertSeconds(*ttl)).Sub(p.s.Now); left > 0 {
+		p.d.wake(left)
+		return
+	}
+	// The end must be in the status first, so that watchers see it.
+	if evaluation.Ended(p.s.Run.Status.Conditions) {
+		p.d.DeleteRun = true
+	} else {
+		p.d.wake(time.Second)
+	}
+}
+
+// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that is still active is
+// suspended, which stops its pods and keeps those that have ended, with their logs. A queue would
+// start it again, so its Job gets a deadline that has passed. The Job of a completed run ends by
+// itself, as soon as its controller has seen the same pods as this one, unless sidecars keep them.
+func (p *pass) endJob() {
+	job := p.s.Job
+	if job == nil || !job.DeletionTimestamp.IsZero() {
+		return
+	}
+	if !isRetained(p.s.Run.Spec.Retain, p.d.Status.Conditions) {
+		p.d.DeleteJob = true
+		return
+	}
+	failed := meta.IsStatusConditionTrue(p.d.Status.Conditions, v1alpha1.ConditionFailed)
+	if !failed {
+		_, next := runner.FindOutlived(p.s.Succeeded, p.s.Now)
+		p.d.wake(next)
+	}
+	isSuspended := ptr.Deref(job.Spec.Suspend, false)
+	switch {
+	case !failed && len(p.findKept()) == 0, runner.HasJobEnded(job), job.Spec.ActiveDeadlineSeconds != nil:
+	case runner.IsQueuedJob(job) && isSuspended:
+		p.d.DeleteJob = true // a deadline has no effect on a suspended Job
+	case runner.IsQueuedJob(job):
+		p.d.ChangeJob.Deadline = new(int64(endedJobDeadline))
+	case !isSuspended:
+		p.d.ChangeJob.Suspend = new(true)
+	}
+}
+
+// isRetained reports whether an ended run and its pods are kept.
+func isRetained(retain v1alpha1.Retention, conditions []metav1.Condition) bool {
+	switch retain {
+	case v1alpha1.RetainAlways:
+		return true
+	case v1alpha1.RetainNever:
+		return false
+	case v1alpha1.RetainOnFailure, "":
+	}
+	return !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet)
+}
+
+// reopen begins another attempt at a failed run, and says what is played again.
+func (p *pass) reopen() string {
+	status := &p.d.Status
+	status.Attempt, status.AttemptTime = *p.s.Run.Spec.Attempt, new(metav1.NewTime(p.s.Now))
+	status.CompletionTime, status.AdmissionTime = nil, nil
+	message := "The run begins again."
+	if shards := status.Shards; shards != nil {
+		shards.RoundsBefore = shards.Rounds
+		shards.Rounds++
+		if err := p.dropFlawed(); err != nil {
+			// The next pass fails the run with the same error.
+			message = err.Error()
+		} else {
+			message = describeShards(p.d.Tally.Completed, shards) + " The others are played again."
+		}
+	}
+	return fmt.Sprintf("This is attempt %d. %s", status.Attempt, message)
+}
+
+// dropFlawed takes the shards with errored episodes out of the figures.
+func (p *pass) dropFlawed() error {
+	status := &p.d.Status
+	kept := ptr.Deref(status.Shards.Flawless, v1alpha1.CountedShards{
+		CompletedIndexes: status.Shards.CompletedIndexes, Accumulator: status.Shards.Accumulator})
+	sums, done, err := tally.ParseCounted(kept)
+	if err != nil {
+		return err
+	}
+	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
+	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
+	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
+	p.d.Tally.Sums, p.d.Tally.Completed = sums, done
+	evaluation.WriteFigures(status, sums, done)
+	return nil
+}

@@ -1,0 +1,216 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
+)
+
+// isJobCurrent reports whether the Job is that of the present job attempt.
+func (p *pass) isJobCurrent() bool {
+	return p.s.Job != nil && p.d.Status.Shards != nil &&
+		runner.ReadJobAttempt(p.s.Job) == p.d.Status.Shards.Rounds
+}
+
+// findStuck returns how long a runner may still fail to start, false if none fails.
+func (p *pass) findStuck() (left time.Duration, stuck bool) {
+	why, since := runner.FindStartTrouble(p.s.Pods, p.s.Now)
+	return since.Add(stuckDeadline).Sub(p.s.Now), why != ""
+}
+
+// findLost returns how long the summaries of a complete Job are waited for, false if the Job isn't
+// complete.
+func (p *pass) findLost() (wait time.Duration, ended bool) {
+	c := runner.FindJobCondition(p.s.Job, batchv1.JobComplete)
+	if c == nil {
+		return 0, false
+	}
+	if p.countLost() == 0 {
+		return 0, true
+	}
+	return c.LastTransitionTime.Add(lostDeadline).Sub(p.s.Now), true
+}
+
+// countLost counts the shards that are missing and of which the Job has no pod that has succeeded.
+func (p *pass) countLost() int64 {
+	return runner.CountUnseen(p.d.Tally.Missing(p.d.Status.Shards.Total), p.s.Job, p.s.Succeeded)
+}
+
+const (
+	// stuckDeadline is how long a runner may fail to start for a reason that rarely resolves
+	// itself, such as an image that can't be pulled.
+	stuckDeadline = 10 * time.Minute
+	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod
+	// contains. Caches don't lag longer than that.
+	lostDeadline = 2 * time.Minute
+)
+
+// planRun makes the plan.
+func (p *pass) planRun() {
+	plan, sums, err := evaluation.Begin(p.s.Run, &p.d.Status, p.s.Offer())
+	p.plan, p.d.Tally.Sums, p.invalid = plan, sums, err
+}
+
+// startRun has the plan played.
+func (p *pass) startRun() {
+	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
+	p.d.Status.Results = runner.LocateResults(p.s.Run)
+	p.d.Status.Shards.Rounds = 1
+	p.d.CreatePlan = &p.plan
+	p.d.CreateJob = p.makeNextJob()
+	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
+		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s at a time.",
+			evaluation.Count(p.plan.Episodes(), "episode"), p.s.Env.Name,
+			evaluation.Count(int64(p.plan.Shards), "shard"),
+			evaluation.Count(int64(runner.LimitParallelism(p.s.Run, p.d.Status.Shards.Total)), "runner")))
+}
+
+// noteAdmission notes when the queue first admitted a Job of the run.
+func (p *pass) noteAdmission() {
+	job := p.s.Job
+	if job != nil && runner.IsQueuedJob(job) && !ptr.Deref(job.Spec.Suspend, false) && p.d.Status.AdmissionTime == nil {
+		p.d.Status.AdmissionTime = new(metav1.NewTime(p.s.Now))
+	}
+}
+
+// playAgain begins another job attempt if the Job has completed while shards are missing: their
+// summaries were refused, or their pods were removed by force before they were read. The attempts
+// are counted in the status, before the next Job is created, so that a crash in between counts none
+// twice.
+func (p *pass) playAgain() {
+	if !p.isJobCurrent() {
+		return
+	}
+	if wait, ended := p.findLost(); !ended || wait > 0 {
+		return
+	}
+	left, lost := p.d.Tally.Missing(p.d.Status.Shards.Total), p.countLost()
+	p.d.Status.Shards.Rounds++
+	p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+
+		"the summaries of %d of them were refused, and the pods of %d were removed. This is job attempt %d of at most "+
+		"%d, because retries.shardBackoffLimit is %d.", pods.Quote(left.String()), left.Len()-lost, lost,
+		p.d.Status.Shards.Rounds-p.d.Status.Shards.RoundsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
+		runner.ReadBackoffLimit(p.s.Run)))
+}
+
+// mayPlayAgain reports whether shards may be played by another Job.
+func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
+	return run.Status.Shards.Rounds-run.Status.Shards.RoundsBefore <= runner.ReadBackoffLimit(run)
+}
+
+// keepJob makes the Job match the spec. A Job that has completed while shards are missing, or that
+// can't go on because of sidecars, is deleted; the next pass creates another, which plays the
+// missing ones.
+//
+// A run in a queue is suspended by deleting its Job, since only the queue may change whether its
+// Job is suspended. The run so loses its place in the queue.
+func (p *pass) keepJob() {
+	if p.planErr != nil {
+		return
+	}
+	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
+	switch {
+	case job == nil:
+		if len(p.s.Taken) == 0 {
+			p.d.CreateJob = next
+		}
+		if next != nil {
+			p.d.wake(waitDelay)
+		}
+	case !job.DeletionTimestamp.IsZero():
+	case !p.isJobCurrent(), next == nil && runner.IsJobActive(job),
+		suspended && runner.IsQueuedJob(job) && runner.IsJobActive(job),
+		runner.IsHeldByQueue(job) && runner.ReadRequestedQueue(job) != p.s.Run.Labels[runner.LabelQueue]:
+		// A Job that waits in a queue is replaced when its run's label names another queue or none.
+		p.d.DeleteJob = true
+	case runner.HasJobEnded(job):
+	case runner.IsBlockedBySidecars(job, p.findKept()):
+		p.d.DeleteJob = true
+	default:
+		wanted := runner.LimitParallelism(p.s.Run, ptr.Deref(job.Spec.Completions, 1))
+		if ptr.Deref(job.Spec.Parallelism, 0) != wanted {
+			p.d.ChangeJob.Parallelism = &wanted
+		}
+		if ptr.Deref(job.Spec.Suspend, false) != suspended && !runner.IsQueuedJob(job) {
+			p.d.ChangeJob.Suspend = &suspended
+		}
+	}
+}
+
+// findKept finds the pods that sidecars keep running.
+func (p *pass) findKept() []corev1.Pod {
+	kept, _ := runner.FindOutlived(p.s.Succeeded, p.s.Now)
+	return kept
+}
+
+// makeNextJob makes the Job that plays the missing shards, nil while there should be none. None is
+// created for a suspended run: admission may put it into a queue, which would start it.
+func (p *pass) makeNextJob() *runner.JobSpec {
+	if observe.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
+		return nil
+	}
+	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds, Shards: p.d.Tally.Missing(p.d.Status.Shards.Total),
+		Suspended: runner.IsQueued(p.s.Run), Inputs: p.digestInputs()}
+}
+
+// digestInputs is the digest of what the runners of the next Job read. It is "" if the ConfigMap
+// can't be made, which is reported before a Job is created.
+func (p *pass) digestInputs() string {
+	planMap := p.s.PlanMap
+	if p.d.CreatePlan != nil {
+		made, err := runner.MakePlanMap(p.s.Run, *p.d.CreatePlan)
+		if err != nil {
+			return ""
+		}
+		planMap = made
+	}
+	if planMap == nil {
+		return ""
+	}
+	return runner.DigestInputs(planMap)
+}
+
+// findReleasable finds the pods whose summary is counted or refused, or that will leave none. A pod
+// that is being deleted keeps its finalizer while its runner may still leave a summary.
+func (p *pass) findReleasable() []corev1.Pod {
+	var done []corev1.Pod
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		shard, err := runner.ReadShard(pod)
+		switch {
+		case pod.Status.Phase == corev1.PodFailed, p.d.Tally.Refuses(pod),
+			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
+			done = append(done, *pod)
+		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
+		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(observe.DeleteGrace)):
+			done = append(done, *pod)
+		default:
+			p.d.wake(pod.DeletionTimestamp.Add(observe.DeleteGrace).Sub(p.s.Now))
+		}
+	}
+	return done
+}
+
+// findLostPods finds the pods that nothing else ends, because their node doesn't report that they
+// have stopped. The Job controller replaces a pod only after it has ended.
+func (p *pass) findLostPods() []corev1.Pod {
+	var lost []corev1.Pod
+	for _, pod := range p.s.OverduePods() {
+		if p.s.LostNodes[pod.Spec.NodeName] {
+			lost = append(lost, pod)
+		} else {
+			p.d.wake(waitDelay) // its node may be lost later
+		}
+	}
+	return lost
+}

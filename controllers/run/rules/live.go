@@ -1,0 +1,94 @@
+package rules
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/tally"
+)
+
+// idleAfter is the time without active or ended episodes of a run after which its runners count as
+// waiting.
+const idleAfter = 30 * time.Second
+
+// showLive writes the run's progress and estimated end. Figures that aren't due stay as they were.
+func (p *pass) showLive() {
+	if p.planErr != nil {
+		return
+	}
+	if observe.IsSuspended(p.s.Run) || runner.IsHeldByQueue(p.s.Job) || p.s.Live == nil {
+		p.d.hideLive()
+		return
+	}
+	p.d.wake(observe.ChooseInterval(p.s.Run, p.s.Now) + chooseJitter(p.s.Run.UID))
+	counted := p.d.Tally.Sums.Scored + p.d.Tally.Sums.Failed + p.d.Tally.Sums.Errored
+	done := max(counted, readProgress(p.s.Run))
+	if before := p.s.Run.Status.Episodes; before != nil {
+		p.d.Status.Episodes.Active = before.Active
+	}
+	if p.s.Live.Due {
+		// The servers' count may be too small, because a server was lost, or too large, because a
+		// shard was played again.
+		done = min(max(counted, p.s.Live.Ended), p.d.Status.Episodes.Total)
+		p.d.Status.Episodes.Active = new(p.s.Live.Active)
+		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, done,
+			p.d.Status.Episodes.Total)
+	}
+	p.d.Status.Progress = fmt.Sprintf("%d/%d", done, p.d.Status.Episodes.Total)
+}
+
+// readProgress reads the number of episodes that the status shows as ended.
+func readProgress(run *v1alpha1.EvaluationRun) int64 {
+	var done, total int64
+	if _, err := fmt.Sscanf(run.Status.Progress, "%d/%d", &done, &total); err != nil ||
+		total != run.Status.Episodes.Total {
+		return 0
+	}
+	return done
+}
+
+// estimateEnd estimates when all episodes will have ended at the present rate, nil if it is not
+// known.
+func estimateEnd(began, now time.Time, done, total int64) *metav1.Time {
+	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
+	if !known {
+		return nil
+	}
+	return new(metav1.NewTime(now.Add(left).Truncate(time.Second)))
+}
+
+// chooseJitter spreads the writes of runs that began together by up to two seconds. It is constant
+// for a run.
+func chooseJitter(run types.UID) time.Duration {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(run)) // never fails
+	return time.Duration(hash.Sum32()%2000) * time.Millisecond
+}
+
+// showActive writes the number of active episodes and the estimated end, which are indicative only,
+// when the status is written anyway, or when playing begins or ends.
+func (p *pass) showActive() {
+	c := p.collected
+	before := ptr.Deref(ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
+	if observe.IsSuspended(p.s.Run) {
+		p.d.hideLive()
+		return
+	}
+	if len(c.Counted) == 0 && (before > 0) == (c.Active > 0) {
+		return
+	}
+	p.d.Status.Episodes.Active = new(c.Active)
+	if tally.ReadGoal(p.s.Run) > 0 {
+		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, c.Sums.Opened,
+			p.d.Status.Episodes.Total)
+	}
+}

@@ -1,0 +1,218 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// exits makes a pod fail with an exit code.
+func exits(pod *corev1.Pod, code int32, message string) *corev1.Pod {
+	runtest.End(pod, corev1.PodFailed, message).Status.ContainerStatuses[0].State.Terminated.ExitCode = code
+	return pod
+}
+
+func completeOf(d Decision) metav1.Condition {
+	return *meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionComplete)
+}
+
+// If the agent's endpoint refuses every request, the run ends with the endpoint's message,
+// regardless of the runners that the Job stopped after that.
+func TestRefusedAgentEndsTheRun(t *testing.T) {
+	const words = "error: the agent can't play: the endpoint http://m/v1 answered 401 Unauthorized: no such key"
+	for code, reason := range map[int32]string{
+		score.ExitAgentRefused:     v1alpha1.ReasonAgentRefused,
+		score.ExitAgentUnavailable: v1alpha1.ReasonAgentUnavailable,
+	} {
+		s, _ := begun(t)
+		stopped := exits(runtest.RunnerPod(s.Run, 1), score.ExitStopped, "error: the runner was stopped")
+		stopped.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(runtest.Start().Add(time.Hour))
+		addPods(&s, exits(runtest.RunnerPod(s.Run, 0), code, words), stopped)
+		jobWith(&s, batchv1.JobFailed, "Container runner for pod ns/baseline-0 failed with exit code")
+		c := completeOf(Decide(s))
+		if c.Reason != reason || !strings.Contains(c.Message, "Last message of pod baseline-0: "+words) {
+			t.Errorf("exit code %d: %s: %s", code, c.Reason, c.Message)
+		}
+	}
+}
+
+// A run whose runners wait reports the reason.
+func TestWaitingRunnersAreExplained(t *testing.T) {
+	full := score.Sessions{Active: 8, Capacity: 8}
+	tests := map[string]struct {
+		live   observe.Live
+		change func(*observe.Snapshot)
+		reason string
+		words  string
+	}{
+		"plays":      {observe.Live{Known: true, Active: 3, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"just began": {observe.Live{Known: true, Idle: idleAfter - 1, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"not polled": {observe.Live{Idle: time.Hour, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"full": {observe.Live{Known: true, Idle: idleAfter, Sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity,
+			"all 8 of pool"},
+		"room enough": {observe.Live{Known: true, Idle: time.Hour, Sessions: score.Sessions{Active: 7, Capacity: 8}},
+			nil, v1alpha1.ReasonRunning, ""},
+		"no pool": {observe.Live{Known: true, Idle: idleAfter}, func(s *observe.Snapshot) { s.Env = nil },
+			v1alpha1.ReasonWaitingForEnvironment, "There is no CustomerSupportEnv"},
+		"no runner yet": {observe.Live{Known: true, Idle: time.Hour, Sessions: full}, func(s *observe.Snapshot) {
+			s.Pods[0].Status.Phase = corev1.PodPending
+		}, v1alpha1.ReasonRunning, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			pod := runtest.RunnerPod(s.Run, 0)
+			pod.Status.Phase = corev1.PodRunning
+			addPods(&s, pod)
+			s.Live = &tc.live
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			d := Decide(s)
+			if c := completeOf(d); c.Reason != tc.reason || !strings.Contains(c.Message, tc.words) {
+				t.Errorf("%s: %s, want %s", c.Reason, c.Message, tc.reason)
+			}
+			if tc.reason == v1alpha1.ReasonWaitingForCapacity && len(told(d, tc.reason)) != 1 {
+				t.Errorf("events %v", d.Events)
+			}
+		})
+	}
+}
+
+// The Job of a failed run is stopped without an event about an unknown deadline, unless a queue
+// could start it again.
+func TestJobOfAFailedRunIsStopped(t *testing.T) {
+	for name, want := range map[string]string{"": "suspend", "gpus": "end"} {
+		s, _ := begun(t)
+		s.Revoked = true
+		if name != "" {
+			enqueue(&s)
+			s.Job.Spec.Suspend = new(false)
+		}
+		d := Decide(s)
+		if got := jobDecision(d); got != want {
+			t.Errorf("queue %q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestStartDeadlineOfWhatIsRefusedOrQueued(t *testing.T) {
+	for name, change := range map[string]func(s *observe.Snapshot){
+		v1alpha1.ReasonJobRefused: func(s *observe.Snapshot) {
+			s.Job = nil
+			c := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
+			c.Reason, c.Message = v1alpha1.ReasonJobRefused, "The API server refuses Job baseline: quota."
+		},
+		v1alpha1.ReasonRunnersRefused: func(s *observe.Snapshot) { s.PodsRefused = "quota" },
+		v1alpha1.ReasonQueued:         func(s *observe.Snapshot) { enqueue(s) },
+	} {
+		s, _ := begun(t)
+		s.Run.Spec.StartDeadlineSeconds = new(int32(60))
+		change(&s)
+		s.Now = runtest.Start().Add(59 * time.Second)
+		if c := completeOf(Decide(s)); c.Reason != name {
+			t.Errorf("before the deadline: %s: %s, want %s", c.Reason, c.Message, name)
+		}
+		s.Now = runtest.Start().Add(60 * time.Second)
+		if c := completeOf(Decide(s)); c.Reason != v1alpha1.ReasonStartDeadlineExceeded {
+			t.Errorf("%s: after the deadline: %s: %s", name, c.Reason, c.Message)
+		}
+	}
+}
+
+// The time in a queue doesn't count for activeDeadlineSeconds, and the deadline doesn't end a run
+// in the very pass that sees its admission.
+func TestActiveDeadlineCountsFromAdmission(t *testing.T) {
+	s, _ := begun(t)
+	s.Run.Spec.ActiveDeadlineSeconds = new(int32(60))
+	enqueue(&s)
+	pass := func(at time.Duration) string {
+		s.Now = runtest.Start().Add(at)
+		d := Decide(s)
+		s.Run.Status = d.Status
+		return completeOf(d).Reason
+	}
+	if got := pass(2 * time.Hour); got != v1alpha1.ReasonQueued {
+		t.Errorf("in the queue: %s", got)
+	}
+	s.Job.Spec.Suspend = new(false)
+	if got := pass(3 * time.Hour); got != v1alpha1.ReasonRunning {
+		t.Errorf("admitted: %s", got)
+	}
+	if got := pass(3*time.Hour + 59*time.Second); got != v1alpha1.ReasonRunning {
+		t.Errorf("before the deadline: %s", got)
+	}
+	if got := pass(3*time.Hour + time.Minute); got != v1alpha1.ReasonDeadlineExceeded {
+		t.Errorf("after the deadline: %s", got)
+	}
+}
+
+// A summary that an earlier Job's runner left does not fail the last job attempt.
+func TestRefusalOfAnEarlierJob(t *testing.T) {
+	for jobAttempt, reason := range map[string]string{"1": v1alpha1.ReasonRunning, "2": v1alpha1.ReasonSummaryRefused} {
+		s, _ := begun(t)
+		s.Run.Spec.Retries.ShardBackoffLimit = new(int32(1))
+		s.Run.Status.Shards.Rounds = 2
+		s.Job.Annotations[runner.AnnotationJobAttempt] = "2"
+		pod := runtest.End(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded, "forged")
+		pod.Annotations[runner.AnnotationJobAttempt] = jobAttempt
+		addPods(&s, pod)
+		if c := completeOf(Decide(s)); c.Reason != reason {
+			t.Errorf("Job %s: %s: %s, want %s", jobAttempt, c.Reason, c.Message, reason)
+		}
+	}
+}
+
+// A pod of a node that doesn't answer is ended when it is overdue; one whose node answers stops by
+// itself.
+func TestPodsOfLostNodesAreEnded(t *testing.T) {
+	for lost, want := range map[bool]string{true: "baseline-0", false: ""} {
+		for _, after := range []time.Duration{observe.DeleteGrace - 1, observe.DeleteGrace} {
+			s, _ := begun(t)
+			pod := runtest.Deleting(runtest.RunnerPod(s.Run, 0), -after)
+			pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+			addPods(&s, pod)
+			s.LostNodes = map[string]bool{"node": lost}
+			d := Decide(s)
+			if after < observe.DeleteGrace {
+				want = ""
+			} else if lost {
+				want = "baseline-0"
+			}
+			if got := runtest.PodNames(d.Lost); got != want {
+				t.Errorf("node lost %v, overdue %v: %q, want %q", lost, after, got, want)
+			}
+		}
+	}
+}
+
+// jobDecision returns the change of the Job in one word.
+func jobDecision(d Decision) string {
+	switch {
+	case d.CreateJob != nil:
+		return "create"
+	case d.DeleteJob:
+		return "delete"
+	case d.ChangeJob.Parallelism != nil:
+		return "resize"
+	case d.ChangeJob.Suspend != nil && *d.ChangeJob.Suspend:
+		return "suspend"
+	case d.ChangeJob.Suspend != nil:
+		return "resume"
+	case d.ChangeJob.Deadline != nil:
+		return "end"
+	default:
+		return ""
+	}
+}

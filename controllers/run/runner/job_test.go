@@ -1,0 +1,218 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// makeJob makes a Job that plays all shards.
+func makeJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, attempt int32) *batchv1.Job {
+	return runner.MakeJob(run, env, runner.Options{Image: runtest.OperatorImage},
+		runner.JobSpec{JobAttempt: attempt, Shards: runtest.AllShards()})
+}
+
+// Both names of the policy that does nothing are played.
+func TestNoopIsPlayed(t *testing.T) {
+	for _, name := range []v1alpha1.BuiltinPolicy{v1alpha1.NoopPolicy, v1alpha1.NullPolicy} {
+		data, err := evaluation.AgentJSON(v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := policy.ParseConfig(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policy.New(config, policy.Options{Environment: "ticket"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The runner refuses an agent with an unknown field.
+func TestRunnersParseTheAgent(t *testing.T) {
+	for name, agent := range runtest.Agents() {
+		t.Run(name, func(t *testing.T) {
+			data, err := evaluation.AgentJSON(agent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(data)
+			config, err := policy.ParseConfig(data)
+			if err != nil {
+				t.Fatalf("%v: %.300s", err, text)
+			}
+			if string(config.Type) != string(agent.Type) || strings.Contains(text, "SecretRef") ||
+				strings.Contains(text, "registry.example") {
+				t.Errorf("read as %+v from %.300s", config, text)
+			}
+			if agent.OpenAI != nil && config.OpenAI.SystemPrompt != agent.OpenAI.SystemPrompt {
+				t.Error("the system prompt differs")
+			}
+			if got := evaluation.AgentName(agent); got != name {
+				t.Errorf("status.agent is %q, want %q", got, name)
+			}
+		})
+	}
+}
+
+func TestKeysReachRunnersAsReferences(t *testing.T) {
+	for name, want := range map[string]string{"Heuristic": "", "gpt-x": "models", "agent.example:8443": "agent",
+		"registry.example/agent:1": ""} {
+		t.Run(name, func(t *testing.T) {
+			run, env := runtest.NewRun(), runtest.Pool()
+			run.Spec.Agent = runtest.Agents()[name]
+			env.Spec.Access.TokenSecretRef = runtest.SecretKey("pool-tokens")
+			got := map[string]string{}
+			job := makeJob(run, env, 1)
+			for _, v := range job.Spec.Template.Spec.Containers[0].Env {
+				if v.ValueFrom == nil || v.ValueFrom.SecretKeyRef == nil {
+					continue
+				}
+				got[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
+			}
+			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key",
+				envvars.RunCredential: runner.NameCredential(run) + "/" + runner.CredentialKey}
+			if want != "" {
+				wanted[envvars.AgentKey] = want + "/key"
+			}
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
+	run := runtest.NewRun()
+	run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
+	pod := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers, want the agent", len(pod.InitContainers))
+	}
+	agent := pod.InitContainers[0]
+	if *agent.RestartPolicy != corev1.ContainerRestartPolicyAlways ||
+		agent.StartupProbe.TCPSocket.Port.IntValue() != 9000 || agent.Image != "registry.example/agent:1" {
+		t.Errorf("the agent's container is %+v", agent)
+	}
+	if c := agent.SecurityContext; c == nil || *c.AllowPrivilegeEscalation || len(c.Capabilities.Drop) != 1 ||
+		c.Capabilities.Drop[0] != "ALL" {
+		t.Errorf("the agent's container isn't restricted: %+v", c)
+	}
+	// The name of a user's volume is never that of the run's own.
+	if agent.StartupProbe.FailureThreshold != 3600 || agent.EnvFrom[0].SecretRef.Name != "agent" ||
+		len(agent.VolumeMounts) != 1 || agent.VolumeMounts[0].Name != "custom-plan" {
+		t.Errorf("the agent's container is %+v", agent)
+	}
+	if diff := cmp.Diff([]corev1.EnvVar{{Name: "MODEL", Value: "x"}}, agent.Env); diff != "" {
+		t.Errorf("the agent's variables: %s", diff)
+	}
+}
+
+func TestResultsReachTheStore(t *testing.T) {
+	run := runtest.NewRun()
+	run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
+		Name: "aws"}}
+	container := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec.Containers[0]
+	if len(container.EnvFrom) != 1 || container.EnvFrom[0].SecretRef.Name != "aws" {
+		t.Errorf("variables from %+v", container.EnvFrom)
+	}
+	run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
+	pod := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
+		pod.Containers[0].VolumeMounts[1].MountPath != "/results" || *pod.SecurityContext.FSGroup != 65532 {
+		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
+			pod.SecurityContext)
+	}
+	run.Spec.Results.PersistentVolumeClaim.FSGroup = v1alpha1.UnsetVolumeGroup
+	pod = makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	if c := pod.SecurityContext; c != nil && c.FSGroup != nil {
+		t.Errorf("the volume's group is %d", *c.FSGroup)
+	}
+}
+
+func TestRunnerJob(t *testing.T) {
+	run := runtest.NewRun()
+	run.Labels = map[string]string{"team": "a", runner.LabelQueue: "gpus", v1alpha1.LabelRun: "another"}
+	wish := runner.JobSpec{JobAttempt: 2, Inputs: "sha256:0"}
+	for _, shard := range []int64{1, 3, 5} {
+		wish.Shards.Add(shard)
+	}
+	job := runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish)
+	pod := job.Spec.Template.Spec
+	wantArgs := []string{
+		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
+		"--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json", "--inputs=sha256:0",
+		"--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log", "--run=default/baseline",
+	}
+	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {
+		t.Error(diff)
+	}
+	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 ||
+		*job.Spec.Suspend {
+		t.Errorf("completions %d, parallelism %d, backoff limit %d, suspended %v", *job.Spec.Completions,
+			*job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex, *job.Spec.Suspend)
+	}
+	if diff := cmp.Diff([]string{runner.SummaryFinalizer}, job.Spec.Template.Finalizers); diff != "" {
+		t.Error(diff)
+	}
+	if *pod.AutomountServiceAccountToken || pod.RestartPolicy != corev1.RestartPolicyNever {
+		t.Error("a runner has a token, or is restarted in place")
+	}
+	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
+		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runtest.RunName ||
+			labels[runner.LabelRunUID] != "run-uid" {
+			t.Errorf("labels %v: the operator's cache would omit it", labels)
+		}
+	}
+	for label, want := range map[string]string{runner.LabelQueue: "gpus", "team": "a"} {
+		if got, pods := job.Labels[label], job.Spec.Template.Labels[label]; got != want || pods != "" {
+			t.Errorf("label %s of the Job is %q, of its pods %q: they would wait in a queue, or a Service selects them",
+				label, got, pods)
+		}
+	}
+	if runner.ReadJobAttempt(job) != 2 {
+		t.Errorf("job attempt %d, want 2", runner.ReadJobAttempt(job))
+	}
+	if diff := cmp.Diff(job, runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish)); diff != "" {
+		t.Errorf("two Jobs of one run differ: %s", diff)
+	}
+}
+
+func TestRunnerJobFollowsTheSpec(t *testing.T) {
+	run, wish := runtest.NewRun(), runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()}
+	run.Spec.Parallelism, run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
+	if job := runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
+		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism,
+			*job.Spec.BackoffLimitPerIndex)
+	}
+}
+
+// Repeated reports of a runner don't count as failures, except those that only a user can resolve.
+func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
+	actions := map[int32]batchv1.PodFailurePolicyAction{}
+	for _, rule := range runner.MakeJob(runtest.NewRun(), runtest.Pool(), runner.Options{}, runner.JobSpec{}).Spec.PodFailurePolicy.Rules {
+		if rule.OnExitCodes != nil {
+			for _, code := range rule.OnExitCodes.Values {
+				actions[code] = rule.Action
+			}
+		}
+	}
+	if actions[score.ExitAgentRefused] != batchv1.PodFailurePolicyActionFailJob ||
+		actions[score.ExitStopped] != batchv1.PodFailurePolicyActionIgnore {
+		t.Errorf("actions %v", actions)
+	}
+}

@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/envvars"
+)
+
+// makePod is completed by pods.Finish.
+func makePod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o Options,
+	job JobSpec) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
+				Name: PlanName(run)}},
+		}}},
+		Containers: []corev1.Container{{
+			Name:                   Container,
+			Image:                  o.Image,
+			Command:                []string{"/runner"},
+			Args:                   makeArgs(run, job),
+			Env:                    append(makeEnv(run, token), makeTracingEnv(run, o)...),
+			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
+			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
+			TerminationMessagePath: corev1.TerminationMessagePathDefault,
+			// Not from the log: a summary is only what the runner writes to this file.
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		}},
+	}
+	if agent := run.Spec.Agent.Container; agent != nil {
+		spec.InitContainers = []corev1.Container{makeAgentSidecar(agent)}
+	}
+	storeResults(&spec, run.Spec.Results)
+	return spec
+}
+
+// makeAgentSidecar is a sidecar: the runner starts when it listens, and Kubernetes stops it when
+// the runner has ended, so that it can't keep the pod from succeeding.
+func makeAgentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
+	const defaultPort = 8080
+	port := cmp.Or(agent.Port, defaultPort)
+	return corev1.Container{
+		Name:          AgentContainer,
+		Image:         agent.Image,
+		Command:       agent.Command,
+		Args:          agent.Args,
+		Env:           agent.Env,
+		EnvFrom:       agent.EnvFrom,
+		VolumeMounts:  pods.Mounts(agent.VolumeMounts),
+		Resources:     ptr.Deref(agent.Resources, corev1.ResourceRequirements{}),
+		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Ports: []corev1.ContainerPort{{Name: AgentContainer, ContainerPort: port,
+			Protocol: corev1.ProtocolTCP}},
+		StartupProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},
+			PeriodSeconds: 1, FailureThreshold: cmp.Or(agent.StartTimeoutSeconds, agentStartSeconds),
+		},
+	}
+}
+
+// storeResults adds the volume and the credentials of the result store.
+func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
+	if results == nil {
+		return
+	}
+	runner := &spec.Containers[0]
+	if ref := results.CredentialsSecretRef; ref != nil {
+		runner.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}}}
+	}
+	if claim := results.PersistentVolumeClaim; claim != nil {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resultsVolume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.ClaimName},
+		}})
+		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: resultsVolume,
+			MountPath: resultsFolder})
+		if claim.FSGroup != v1alpha1.UnsetVolumeGroup {
+			spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)),
+				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+		}
+	}
+}
+
+// LocateResults is where runners store episodes, "" for nowhere: the run's own folder,
+// NAMESPACE/RUN-UID8, below the URL of the spec, with its parameters.
+func LocateResults(run *v1alpha1.EvaluationRun) string {
+	results := ptr.Deref(run.Spec.Results, v1alpha1.Results{})
+	base := results.URL
+	if results.PersistentVolumeClaim != nil {
+		base = "file://" + resultsFolder
+	}
+	at, err := url.Parse(base)
+	if base == "" || err != nil {
+		return base // the runner reports an invalid URL
+	}
+	return at.JoinPath(run.Namespace, fmt.Sprintf("%s-%.8s", run.Name, run.UID)).String()
+}
+
+// makeArgs are the flags of cmd/runner. The Job controller sets JOB_COMPLETION_INDEX.
+func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
+	spec := run.Spec
+	args := []string{
+		"--plan=" + planFolder + "/" + PlanKey,
+		"--shards=" + job.Shards.String(),
+		"--shard=$(JOB_COMPLETION_INDEX)",
+		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name),
+			evaluation.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
+		"--agent=@" + planFolder + "/" + AgentKey,
+		inputsFlag + job.Inputs,
+		"--agent-share=" + strconv.Itoa(int(LimitParallelism(run, int32(job.Shards.Len())))), //nolint:gosec // few
+		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
+		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
+		"--termination-log=" + corev1.TerminationMessagePathDefault,
+		"--run=" + run.Namespace + "/" + run.Name,
+	}
+	if at := LocateResults(run); at != "" {
+		// A struct of numbers and strings can always be encoded.
+		limits, _ := json.Marshal(evaluation.LimitsOf(run)) //nolint:errchkjson // see above
+		args = append(args, "--results="+at, "--limits="+string(limits))
+	}
+	return args
+}
+
+// makeEnv refers to the Secrets that runners read. The agent's container gets none of them.
+func makeEnv(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	add := func(name string, ref *v1alpha1.SecretKeyReference) {
+		if ref != nil {
+			env = append(env, corev1.EnvVar{Name: name,
+				ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+					LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
+				}}})
+		}
+	}
+	agent := run.Spec.Agent
+	if agent.OpenAI != nil {
+		add(envvars.AgentKey, agent.OpenAI.APIKeySecretRef)
+	}
+	if agent.HTTP != nil {
+		add(envvars.AgentKey, agent.HTTP.TokenSecretRef)
+	}
+	add(envvars.PoolToken, token)
+	add(envvars.RunCredential, &v1alpha1.SecretKeyReference{Name: NameCredential(run), Key: CredentialKey})
+	return env
+}
+
+// FindPoolToken refers to the pool's token, nil if the run's pods can't read one. Pods can't read
+// the Secrets of another namespace.
+func FindPoolToken(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv) *v1alpha1.SecretKeyReference {
+	switch ref := run.Spec.EnvironmentRef.TokenSecretRef; {
+	case ref != nil:
+		return ref
+	case env != nil && env.Namespace == run.Namespace:
+		return env.Spec.Access.TokenSecretRef
+	default:
+		return nil
+	}
+}

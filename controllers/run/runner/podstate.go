@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// ReadShard is the shard that a pod plays: its Job's completion index is a position in
+// annotationShards.
+func ReadShard(pod *corev1.Pod) (int, error) {
+	text := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	index, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %q is not an index", batchv1.JobCompletionIndexAnnotation, text)
+	}
+	shards, err := score.ParseIndexSet(pod.Annotations[AnnotationShards])
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %w", AnnotationShards, err)
+	}
+	shard, ok := shards.At(index)
+	if !ok {
+		return 0, fmt.Errorf("annotation %s: %d is beyond the %d shards of annotation %s",
+			batchv1.JobCompletionIndexAnnotation, index, shards.Len(), AnnotationShards)
+	}
+	return int(shard), nil
+}
+
+// MeasurePlaying is the time that the runner's container took.
+func MeasurePlaying(pod *corev1.Pod) time.Duration {
+	end := pods.Terminated(pod, Container)
+	return end.FinishedAt.Sub(end.StartedAt.Time)
+}
+
+// CountUnseen counts the shards without a pod of the Job that has succeeded.
+func CountUnseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int64 {
+	var seen score.IndexSet
+	for i := range succeeded {
+		if succeeded[i].Annotations[AnnotationJobAttempt] != job.Annotations[AnnotationJobAttempt] {
+			continue
+		}
+		if shard, err := ReadShard(&succeeded[i]); err == nil && shards.Contains(int64(shard)) {
+			seen.Add(int64(shard))
+		}
+	}
+	return shards.Len() - seen.Len()
+}
+
+// FindLastFailure is the pod that failed last. Those that were stopped come after all others,
+// because a failed Job stops its runners.
+func FindLastFailure(list []corev1.Pod) *corev1.Pod {
+	var last *corev1.Pod
+	stopped := func(pod *corev1.Pod) bool { return pods.Terminated(pod, Container).ExitCode == score.ExitStopped }
+	for i := range list {
+		pod := &list[i]
+		switch {
+		case last == nil, stopped(last) && !stopped(pod),
+			stopped(last) == stopped(pod) && ReadFinishedTime(pod).After(ReadFinishedTime(last)):
+			last = pod
+		}
+	}
+	return last
+}
+
+// QuoteLastFailure quotes the pod that failed last.
+func QuoteLastFailure(list []corev1.Pod) string {
+	last := FindLastFailure(list)
+	if last == nil {
+		return ""
+	}
+	end := pods.Terminated(last, Container)
+	words := cmp.Or(strings.TrimSpace(pods.LastWords(end.Message)), last.Status.Message,
+		strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason)))
+	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, strings.TrimSuffix(pods.Quote(words), "."))
+}
+
+// ReadScheduledTime is when a pod got its node, or its creation if it has no such condition.
+func ReadScheduledTime(pod *corev1.Pod) time.Time {
+	if c := pods.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// ReadFinishedTime is when the pod's runner ended, the zero time if it has not.
+func ReadFinishedTime(pod *corev1.Pod) time.Time {
+	return pods.Terminated(pod, Container).FinishedAt.Time
+}
+
+// HasSucceeded reports whether the pod's runner has ended without an error. Its pod may still
+// run, because a sidecar does, for example the proxy of a service mesh.
+func HasSucceeded(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodRunning {
+		return pod.Status.Phase == corev1.PodSucceeded
+	}
+	runner := pods.Container(pod, Container)
+	return runner != nil && runner.State.Terminated != nil && runner.State.Terminated.ExitCode == 0
+}

@@ -1,0 +1,101 @@
+package tally
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// AddFlawless adds the shards without errored episodes that this pass has counted to a second sum,
+// which begins with the first shard that has such episodes. It returns nil if the sum stays as it
+// was before the pass.
+func AddFlawless(before *v1alpha1.Shards, f Result) (*v1alpha1.CountedShards, error) {
+	flawed := false
+	for _, shard := range f.Counted {
+		flawed = flawed || shard.isFlawed()
+	}
+	if len(f.Counted) == 0 || before.Flawless == nil && !flawed {
+		return nil, nil
+	}
+	sums, done, err := ParseCounted(ptr.Deref(before.Flawless, v1alpha1.CountedShards{
+		CompletedIndexes: before.CompletedIndexes, Accumulator: before.Accumulator}))
+	if err != nil {
+		return nil, err
+	}
+	for i, shard := range f.Counted {
+		if !shard.isFlawed() {
+			sums.FoldSummary(f.Ledgers[i], f.Summaries[i])
+			done.Add(int64(shard.Index))
+		}
+	}
+	text, err := sums.MarshalText()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the sums of shards without errors: %w", err)
+	}
+	return &v1alpha1.CountedShards{CompletedIndexes: done.String(), Accumulator: string(text)}, nil
+}
+
+// FoldSummaries adds the summaries of the pods whose runner has succeeded to the sums, each shard
+// once. It changes only sums.
+func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) Result {
+	f := Result{Sums: sums, Completed: completed.Clone()}
+	for i := range list {
+		pod := &list[i]
+		if !runner.HasSucceeded(pod) {
+			continue
+		}
+		shard, err := runner.ReadShard(pod)
+		if err == nil && f.Completed.Contains(int64(shard)) {
+			continue
+		}
+		var ledger *score.Ledger
+		var summary score.Summary
+		if err == nil {
+			ledger, summary, err = readSummary(plan, shard, pods.Terminated(pod, runner.Container).Message)
+		}
+		if err != nil {
+			f.Refused = append(f.Refused, Refusal{Pod: pod, Reason: classifyRefusal(err), Err: err})
+			continue
+		}
+		f.Sums.FoldSummary(ledger, summary)
+		f.Completed.Add(int64(shard))
+		f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
+		f.Counted = append(f.Counted, Shard{
+			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
+			Errored:    countErrored(summary),
+			Unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),
+		})
+	}
+	return f
+}
+
+func countErrored(summary score.Summary) map[string]int64 {
+	classes := map[string]int64{}
+	for _, class := range summary.Errored {
+		classes[class.Class] += class.Episodes.Len()
+	}
+	return classes
+}
+
+// readSummary decodes a termination message and checks that the pool graded the planned episodes.
+func readSummary(plan score.Plan, shard int, message string) (*score.Ledger, score.Summary, error) {
+	summary, err := score.DecodeSummary([]byte(message))
+	if err != nil {
+		return nil, summary, err
+	}
+	key, err := score.ParsePublicKey(plan.LedgerKey)
+	if err != nil {
+		return nil, summary, fmt.Errorf("%w: %w", score.ErrSignature, err)
+	}
+	ledger, err := summary.Ledger.Verify(key)
+	if err != nil {
+		return nil, summary, err
+	}
+	return ledger, summary, plan.Check(shard, ledger, summary)
+}

@@ -1,0 +1,159 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
+)
+
+// Options describe the operator.
+type Options struct {
+	Image   string // of the runners: the operator's own
+	Version string // for a run's provenance
+	// Traces makes the spans of runs, nil without tracing.
+	Traces Traces
+	// TracingVariables are added to those of runners.
+	TracingVariables []corev1.EnvVar
+}
+
+func (o Options) runners() runner.Options {
+	return runner.Options{Image: o.Image, TracingVariables: o.TracingVariables, Traced: o.Traces != nil}
+}
+
+// writer is all that changes something in the cluster.
+type writer struct {
+	client   client.Client
+	direct   client.Reader // past the cache, where a stale answer could lose a summary
+	recorder events.EventRecorder
+	keys     keys.Source
+	clock    clock.PassiveClock
+	metrics  *runMetrics
+	options  Options
+}
+
+// writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
+// follow the write.
+func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next rules.Decision) error {
+	if !equality.Semantic.DeepEqual(run.Status, next.Status) {
+		updated := run.DeepCopy()
+		updated.Status = next.Status
+		if err := w.client.Status().Update(ctx, updated); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+	}
+	for _, e := range next.Events {
+		var about runtime.Object // remains a nil interface, which a nil *Pod in it would not be
+		if e.About != nil {
+			about = e.About
+		}
+		w.recorder.Eventf(run, about, e.Kind, e.Reason, cmp.Or(e.Action, "Reconcile"), "%s",
+			pods.Shorten(e.Note, pods.MaxNote))
+	}
+	w.metrics.observe(next.Tally)
+	w.metrics.observeEnd(run, next.Status)
+	traceEnd(ctx, w.options.Traces, run, next.Status)
+	return nil
+}
+
+// writeScores writes the table of scenarios, guarded by its resource version.
+func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, table *string) error {
+	if table == nil {
+		return nil
+	}
+	data := map[string]string{v1alpha1.ScoresKey: *table}
+	if snap.Scores == nil {
+		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
+		return markRefusal("ConfigMap "+table.Name, w.create(ctx, table))
+	}
+	updated := snap.Scores.DeepCopy()
+	updated.Data = data
+	if err := w.client.Update(ctx, updated); err != nil {
+		return markRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
+	}
+	return nil
+}
+
+// applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
+func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	switch {
+	case next.RemovePlan:
+		return client.IgnoreNotFound(w.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
+	case next.CreatePlan != nil:
+		object, err := runner.MakePlanMap(snap.Run, *next.CreatePlan)
+		if err != nil {
+			return err
+		}
+		return markRefusal("ConfigMap "+object.Name, w.create(ctx, object))
+	}
+	return nil
+}
+
+// applyJob creates, changes or deletes the Job.
+func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	switch {
+	case next.DeleteJob:
+		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.Job.Name)
+		return client.IgnoreNotFound(w.client.Delete(ctx, snap.Job, client.Preconditions{UID: &snap.Job.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	case next.CreateJob != nil:
+		if err := w.createCredential(ctx, snap); err != nil {
+			return markRefusal("the Secret of the run's credential", err)
+		}
+		job := runner.MakeJob(snap.Run, snap.Env, w.options.runners(), *next.CreateJob)
+		return markRefusal("Job "+snap.Run.Name, w.create(ctx, job))
+	case next.ChangeJob != (rules.JobChange{}):
+		changed := snap.Job.DeepCopy()
+		c, spec := next.ChangeJob, &changed.Spec
+		spec.Parallelism = cmp.Or(c.Parallelism, spec.Parallelism)
+		spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		spec.ActiveDeadlineSeconds = cmp.Or(c.Deadline, spec.ActiveDeadlineSeconds)
+		if err := w.client.Patch(ctx, changed, client.MergeFrom(snap.Job)); err != nil {
+			return markRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))
+		}
+	}
+	return nil
+}
+
+// create creates one of the run's objects.
+func (w *writer) create(ctx context.Context, object client.Object) error {
+	if err := w.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+	}
+	logf.FromContext(ctx).Info("Created", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
+	return nil
+}
+
+// createCredential creates the Secret of the run's credential. One that exists is left as it is:
+// the operator made it for an earlier Job of the run, or somebody else did, whose runners are
+// refused.
+func (w *writer) createCredential(ctx context.Context, s observe.Snapshot) error {
+	secrets, err := w.keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
+	if err != nil {
+		return err
+	}
+	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID)))
+	if err := w.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
+			Namespace: secret.Namespace, Name: secret.Name}, err)
+	}
+	return nil
+}

@@ -282,7 +282,7 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 			j := serve(t, misled(tc.handler)).judge(t, timed)
 			v, err := j.Judge(t.Context(), goodCase(t))
 			if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
-				v.Cause != tc.cause {
+				v.Cause != tc.cause || v.PostGate != unreadCap {
 				t.Errorf("the reply alone: %+v, %v", v, err)
 			}
 			if replayed, err := replay(offline.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||

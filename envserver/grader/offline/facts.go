@@ -172,7 +172,7 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) gra
 	return contradicted
 }
 
-// rival returns another time than the fact's in a sentence about the fact: an answer within two
+// rival returns another value than the fact's in a sentence about the fact: an answer within two
 // days where four hours are right.
 func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	if d.IsQuestion(s) {
@@ -181,8 +181,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	claims := d.ValuesWithin(s)
 	for i := range claims {
 		c := claims[i]
-		if (c.Kind == text.DurationValue || c.Kind == text.DateValue) && !c.Soft() && f.isOf(c.Kind) &&
-			!text.Contains(p.known, c) && !p.follows(c) && !f.near(c) && !p.between(d, c) {
+		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && !f.near(c) && p.foreign(c) {
 			if len(f.context) == 0 || d.Find(f.context, s, false) < 0 {
 				return nil
 			}
@@ -190,6 +189,26 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 		}
 	}
 	return nil
+}
+
+// minCount is the smallest number, in thousandths, that counts more than steps or attempts.
+const minCount = 10_000
+
+// foreign reports whether a value has another origin than the ticket and its facts. An article may
+// state other times than this ticket's, and other amounts that concern it.
+func (p *prepared) foreign(c text.Value) bool {
+	switch c.Kind {
+	case text.DurationValue:
+		return !text.Contains(p.known, c)
+	case text.DateValue:
+		return !text.Contains(p.known, c) && !p.follows(c)
+	case text.NumberValue:
+		return c.Amount >= minCount && !p.supports(c)
+	case text.MoneyValue, text.PercentValue, text.ClockValue:
+		return !p.supports(c)
+	case text.IDValue:
+	}
+	return false
 }
 
 // near reports whether the value is the fact's duration rounded: "an hour and a quarter" for 73

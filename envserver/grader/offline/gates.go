@@ -42,7 +42,7 @@ func (r *analysis) trip(id string, limit int64, reason string) {
 
 // wrongFactCap is the cap on a reply that states a required fact wrongly: the customer would act on
 // it.
-const wrongFactCap = 250
+const wrongFactCap = 180
 
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
@@ -113,9 +113,9 @@ func (r *analysis) checkForm() {
 	}{
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
-		{fragmented(r.doc), "fragments", "consists of fragments, not of sentences"},
 		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
-		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "doesn't consist of sentences"},
+		{listed(r.doc), "list", "lists words"},
+		{impersonal(r.doc), "impersonal", "is a text about customers, not to one"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)

@@ -260,7 +260,7 @@ func (r *analysis) unsupportedAddress() string {
 		if !strings.ContainsAny(word, ".:") {
 			continue
 		}
-		bare := strings.TrimRight(strings.Trim(word, "()[]<>\"'"), ".,;:!?)")
+		bare := strings.TrimRight(strings.Trim(word, "()[]<>\"'*_`~"), ".,;:!?)*_`~")
 		address := strings.Contains(bare, "://") || strings.HasPrefix(bare, "www.") || hostLike(bare)
 		if address && !r.mentions(bare) {
 			return bare

@@ -35,6 +35,7 @@ const (
 	Skip       // may stand between an auxiliary and its verb
 	FirstPerson
 	SecondPerson
+	Persons     // the writer, the customer, and what is theirs
 	Enablers    // state that the company has decided
 	Grounds     // begin phrases that give the reason for a promise
 	Calendar    // state a day or a time
@@ -107,7 +108,7 @@ func wordKeys() map[string]WordClass {
 		"business": Business, "joins": NumberJoins, "negators": Negators, "idioms": Idioms,
 		"untils": Untils, "losses": Losses, "lasting": Lasting, "narrow": Narrow,
 		"conditions": Conditions, "times": Times, "either": Either, "hedges": Hedges,
-		"aux": Aux, "skip": Skip, "first_person": FirstPerson, "second_person": SecondPerson,
+		"aux": Aux, "skip": Skip, "first_person": FirstPerson, "second_person": SecondPerson, "persons": Persons,
 		"enablers": Enablers, "grounds": Grounds, "calendar": Calendar, "abilities": Abilities,
 		"doing": Doing, "back": Back, "determiners": Determiners, "imperatives": Imperatives,
 		"demands": Demands, "toward": Toward, "relatives": Relatives, "deciding": Deciding,

@@ -138,7 +138,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grade
 		}
 		about = true
 		switch {
-		case crammed(d, s, at, p), f.misplaced(d, at, p):
+		case crammed(d, s, at, p):
 		case f.among(d, at, p.known): // values of the ticket may explain the fact: "26 times $57, or $1,482"
 			return contradicted
 		default:
@@ -181,7 +181,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	claims := d.ValuesWithin(s)
 	for i := range claims {
 		c := claims[i]
-		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && !f.near(c) && p.foreign(c) {
+		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && p.foreign(c) {
 			if len(f.context) == 0 || d.Find(f.context, s, false) < 0 {
 				return nil
 			}
@@ -191,8 +191,8 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	return nil
 }
 
-// minCount is the smallest number, in thousandths, that counts more than steps or attempts.
-const minCount = 10_000
+// smallCount is the smallest number, in thousandths, that counts more than steps or attempts.
+const smallCount = 10_000
 
 // foreign reports whether a value has another origin than the ticket and its facts. An article may
 // state other times than this ticket's, and other amounts that concern it.
@@ -203,21 +203,12 @@ func (p *prepared) foreign(c text.Value) bool {
 	case text.DateValue:
 		return !text.Contains(p.known, c) && !p.follows(c)
 	case text.NumberValue:
-		return c.Amount >= minCount && !p.supports(c)
+		return c.Amount >= smallCount && !p.supports(c)
 	case text.MoneyValue, text.PercentValue, text.ClockValue:
 		return !p.supports(c)
 	case text.IDValue:
 	}
 	return false
-}
-
-// near reports whether the value is the fact's duration rounded: "an hour and a quarter" for 73
-// minutes.
-func (f *fact) near(c text.Value) bool {
-	return f.anyValue(func(own text.Value) bool {
-		return own.Kind == c.Kind && own.Unit == c.Unit &&
-			20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount
-	})
 }
 
 // isOf reports whether the fact's value is of the kind.
@@ -241,102 +232,4 @@ func (f *fact) timed() bool {
 		}
 	}
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
-}
-
-// misplaced reports whether the fact's value is in the place of another fact's: "each hub takes 7
-// sensors, so you need 121 hubs" contains the right numbers and is wrong.
-func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
-	c := d.ValueAt(at)
-	if c == nil {
-		return false
-	}
-	for i := range p.facts {
-		g := &p.facts[i]
-		if g.id == f.id || g.states(*c) {
-			continue
-		}
-		if c.Kind == text.NumberValue && c.At.Hi < len(d.Tokens) && g.tallies(&d.Tokens[c.At.Hi]) &&
-			!f.tallies(&d.Tokens[c.At.Hi]) && !g.placed(d) {
-			return true
-		}
-		for k := range d.Values {
-			if o := &d.Values[k]; o.Kind == c.Kind && g.states(*o) && !f.states(*o) && f.crossed(g, d, c.At, o.At) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// states reports whether a form of the fact contains only that value.
-func (f *fact) states(c text.Value) bool {
-	for i := range f.forms {
-		if len(f.forms[i].values) == 1 && f.forms[i].values[0].Equal(c) {
-			return true
-		}
-	}
-	return false
-}
-
-// tallies reports whether the token is the thing that the fact's number counts: "hubs" for "7
-// hubs".
-func (f *fact) tallies(t *text.Token) bool {
-	for i := range f.forms {
-		form := &f.forms[i]
-		if len(form.values) != 1 || form.values[0].Kind != text.NumberValue {
-			continue
-		}
-		for k := range form.words {
-			if t.Kind == text.WordToken && form.words[k].Matches(t, false) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// placed reports whether the fact's number is in front of the thing that it counts.
-func (f *fact) placed(d *text.Document) bool {
-	for i := range d.Values {
-		c := &d.Values[i]
-		if f.states(*c) && c.At.Hi < len(d.Tokens) && f.tallies(&d.Tokens[c.At.Hi]) {
-			return true
-		}
-	}
-	return false
-}
-
-// crossed reports whether the words of g are nearer to f's value at own than those of f, and those
-// of f nearer to g's value at other.
-func (f *fact) crossed(g *fact, d *text.Document, own, other text.Span) bool {
-	mine, theirs := f.reach(g, d, own)
-	if theirs >= mine {
-		return false
-	}
-	mine, theirs = f.reach(g, d, other)
-	return mine < theirs
-}
-
-// reach returns the distances from a value to the nearest words that are context of f alone and of
-// g alone, more than maxReach if there are none.
-func (f *fact) reach(g *fact, d *text.Document, at text.Span) (mine, theirs int) {
-	s := d.SentenceOf(at.Lo)
-	mine, theirs = maxReach+1, maxReach+1
-	for i := max(s.Lo, at.Lo-maxReach); i < min(s.Hi, at.Hi+maxReach); i++ {
-		if i >= at.Lo && i < at.Hi || d.Tokens[i].Kind != text.WordToken {
-			continue
-		}
-		far := max(at.Lo-i, i-at.Hi+1)
-		if far >= mine && far >= theirs {
-			continue
-		}
-		one := text.Between(i, i+1)
-		switch a, b := d.Find(f.context, one, false) >= 0, d.Find(g.context, one, false) >= 0; {
-		case a && !b:
-			mine = min(mine, far)
-		case b && !a:
-			theirs = min(theirs, far)
-		}
-	}
-	return mine, theirs
 }

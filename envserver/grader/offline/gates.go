@@ -67,7 +67,7 @@ func (r *analysis) substitutes() bool {
 			continue
 		}
 		for _, v := range r.doc.Values {
-			if f.isOf(v.Kind) && !f.states(v) && f.nearest(r.doc, r.doc.SentenceOf(v.At.Lo), v.At) >= 0 {
+			if f.isOf(v.Kind) && !f.anyValue(v.Equal) && f.nearest(r.doc, r.doc.SentenceOf(v.At.Lo), v.At) >= 0 {
 				return true
 			}
 		}

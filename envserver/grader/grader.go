@@ -19,7 +19,7 @@ import (
 
 // GraderVersion must change if the same episode can get another score. Scores of different versions
 // are not comparable, and a runner refuses a server whose version differs from its plan's.
-const GraderVersion = "v5"
+const GraderVersion = "v6"
 
 // The ticket environment's graded tasks.
 const (

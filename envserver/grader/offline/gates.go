@@ -12,28 +12,13 @@ import (
 // maxInvented bounds the list of invented values. That many cost all points of a reply.
 const maxInvented = grader.ResponsePoints / inventedCost
 
-// checkClaims lists the values without support, and trips a gate if one of them is promised.
+// checkClaims lists the values without support.
 func (r *analysis) checkClaims() {
-	promised := false
 	for _, c := range r.doc.Values {
-		if c.Soft() || r.supports(c) || r.between(r.doc, c) {
-			continue
-		}
-		if len(r.verdict.Invented) < maxInvented {
+		if len(r.verdict.Invented) < maxInvented && !c.Soft() && !r.supports(c) && !r.between(r.doc, c) {
 			r.verdict.Invented = append(r.verdict.Invented, r.doc.Quote(c.At))
 		}
-		if !promised && r.promisedIn(r.doc.SentenceOf(c.At.Lo)) {
-			promised = true
-			r.trip("invented-promise", unsupportedCap,
-				fmt.Sprintf("promises %q, which nothing supports", r.doc.Quote(c.At)))
-		}
 	}
-}
-
-// promisedIn reports whether the sentence promises a remedy. Promises are in order.
-func (r *analysis) promisedIn(s text.Span) bool {
-	_, found := slices.BinarySearchFunc(r.promises, s.Lo, func(p promise, lo int) int { return p.sentence.Lo - lo })
-	return found
 }
 
 func (r *analysis) trip(id string, limit int64, reason string) {
@@ -52,27 +37,10 @@ const noFacts = "no-facts"
 // something; a reply that was written for another instance has other values.
 func (r *analysis) factless() int64 {
 	const least = 20
-	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 && !r.substitutes() {
+	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 {
 		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
 	}
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
-}
-
-// substitutes reports whether the reply gives another value where a missing discriminating fact
-// belongs.
-func (r *analysis) substitutes() bool {
-	for i := range r.facts {
-		f := &r.facts[i]
-		if !f.discriminating || r.findings[i] == stated {
-			continue
-		}
-		for _, v := range r.doc.Values {
-			if f.isOf(v.Kind) && !f.anyValue(v.Equal) && f.nearest(r.doc, r.doc.SentenceOf(v.At.Lo), v.At) >= 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.

@@ -65,7 +65,7 @@ func TestHarmOfTheRulesStays(t *testing.T) {
 	for name, model := range map[string]func(call) string{"denied": gullible, "found": accuse(pledge, thanks)} {
 		e := serve(t, answers(model))
 		v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), c)
-		if err != nil || v.PostGate != 80 || v.Usage.Calls != 1 || v.Gates[0].ID != "pledge" {
+		if err != nil || v.PostGate != 80 || v.Usage.Calls != 1 || v.Gates[0].ID != "harmful" {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}

@@ -52,9 +52,6 @@ func (r *analysis) checkGates() {
 	if r.contradicted > 0 {
 		r.trip("wrong-fact", wrongFactCap, "contradicts a required fact, leaves it open, or gives it another value")
 	}
-	if 2*r.contradicted >= max(r.required, 2) {
-		r.trip("contradictory", unsupportedCap, "contradicts or leaves open half of the required facts")
-	}
 	if r.copied {
 		r.trip("copied", unsupportedCap, "more than half of it is copied from the ticket, an article or the rubric")
 	}

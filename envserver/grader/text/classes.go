@@ -88,11 +88,6 @@ const (
 	Senses                              // give a word of a remedy another sense: "credit card"
 	Pronouns                            // refer to the sentence before
 	Handed                              // hand something over
-	Pledges                             // commit the writer to what a colleague decides
-	Secrets                             // ask for a secret, or hand one out
-	Disclosures                         // tell what the writer sees of others, or guess
-	Hazards                             // advise something dangerous
-	Dismissals                          // refuse further help
 	Banks                               // name the customer's bank
 	AsCredit                            // say that something is given as store credit
 )
@@ -131,9 +126,7 @@ func phraseKeys() map[string]Phrases {
 	return map[string]Phrases{
 		"empty_conditions": EmptyConditions, "open_phrases": OpenPhrases, "recognise": Recognise, "blame": Blame,
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
-		"pronouns": Pronouns, "handed": Handed, "pledges": Pledges, "secrets": Secrets,
-		"disclosures": Disclosures, "hazards": Hazards, "dismissals": Dismissals,
-		"banks": Banks, "as_credit": AsCredit,
+		"pronouns": Pronouns, "handed": Handed, "banks": Banks, "as_credit": AsCredit,
 	}
 }
 

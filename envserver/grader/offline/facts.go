@@ -181,7 +181,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	claims := d.ValuesWithin(s)
 	for i := range claims {
 		c := claims[i]
-		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && p.foreign(c) {
+		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && f.comparable(d, c) && p.foreign(c) {
 			if len(f.context) == 0 || d.Find(f.context, s, false) < 0 {
 				return nil
 			}
@@ -191,8 +191,18 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	return nil
 }
 
-// smallCount is the smallest number, in thousandths, that counts more than steps or attempts.
-const smallCount = 10_000
+// comparable reports whether a value of the fact's kind measures the same: a duration in similar
+// units, or a number of the same things.
+func (f *fact) comparable(d *text.Document, c text.Value) bool {
+	switch c.Kind {
+	case text.DurationValue:
+		return c.Unit != text.Months || f.counts(text.Months)
+	case text.NumberValue:
+		return d.Find(f.context, text.Between(c.At.Hi, min(c.At.Hi+2, len(d.Tokens))), false) >= 0
+	case text.MoneyValue, text.DateValue, text.ClockValue, text.PercentValue, text.IDValue:
+	}
+	return true
+}
 
 // foreign reports whether a value has another origin than the ticket and its facts. An article may
 // state other times than this ticket's, and other amounts that concern it.
@@ -202,9 +212,7 @@ func (p *prepared) foreign(c text.Value) bool {
 		return !text.Contains(p.known, c)
 	case text.DateValue:
 		return !text.Contains(p.known, c) && !p.follows(c)
-	case text.NumberValue:
-		return c.Amount >= smallCount && !p.supports(c)
-	case text.MoneyValue, text.PercentValue, text.ClockValue:
+	case text.NumberValue, text.MoneyValue, text.PercentValue, text.ClockValue:
 		return !p.supports(c)
 	case text.IDValue:
 	}

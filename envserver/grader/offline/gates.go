@@ -34,13 +34,15 @@ const noFacts = "no-facts"
 
 // factless returns the cap on a reply that states no discriminating fact. The cap rises with the
 // number of facts that it states. A reply with half of the facts and no wrong value omits
-// something; a reply that was written for another instance has other values.
+// something; a reply that was written for another instance has other values, whose price lowers the
+// cap.
 func (r *analysis) factless() int64 {
 	const least = 20
 	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 {
 		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
 	}
-	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+	limit := least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+	return max(limit-inventedCost*int64(len(r.verdict.Invented)), least)
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.
@@ -56,6 +58,12 @@ func (r *analysis) checkGates() {
 		r.trip("copied", unsupportedCap, "more than half of it is copied from the ticket, an article or the rubric")
 	}
 	r.checkForm()
+	if listed(r.doc) {
+		r.trip("list", unsupportedCap, "lists words")
+	}
+	if impersonal(r.doc) {
+		r.trip("impersonal", unsupportedCap, "is a text about customers, not to one")
+	}
 	for i := range r.gates {
 		if reason := r.tripped(&r.gates[i]); reason != "" {
 			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)
@@ -79,8 +87,6 @@ func (r *analysis) checkForm() {
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
 		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
-		{listed(r.doc), "list", "lists words"},
-		{impersonal(r.doc), "impersonal", "is a text about customers, not to one"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)

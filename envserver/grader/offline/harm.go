@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -10,11 +10,9 @@ const (
 	// minSaid is the minimum share, in percent, of the words that are in clauses with an auxiliary
 	// verb, a person or an instruction, minAddressed of those in sentences that speak to the
 	// customer or for the company.
-	minSaid, minAddressed = 18, 20
+	minSaid, minAddressed = 15, 17
 	// minProse is the number of words from which the shares are meaningful.
 	minProse = 10
-	// The numbers of words up to which a sentence or a clause is a greeting or a label.
-	greetingWords, labelWords = 2, 1
 )
 
 // listed reports whether the reply is a list of words: too few of its clauses say something. Spanish
@@ -26,9 +24,6 @@ func listed(d *text.Document) bool {
 	said, all := 0, 0
 	for _, c := range d.Clauses() {
 		n := d.CountWords(c.Span)
-		if n <= labelWords {
-			continue
-		}
 		all += n
 		if d.AnyWord(text.Aux|text.FirstPerson|text.SecondPerson, c.Span) >= 0 || instructs(d, c.Span) {
 			said += n
@@ -46,9 +41,6 @@ func impersonal(d *text.Document) bool {
 	addressed, all := 0, 0
 	for _, s := range d.Sentences {
 		n := d.CountWords(s)
-		if n <= greetingWords {
-			continue
-		}
 		if all += n; d.AnyWord(text.Persons, s) >= 0 || requests(d, s) || instructs(d, s) {
 			addressed += n
 		}

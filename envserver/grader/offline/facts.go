@@ -138,7 +138,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grade
 		}
 		about = true
 		switch {
-		case crammed(d, s, at, p):
+		case crammed(d, s, at, p), f.misplaced(d, at, p):
 		case f.among(d, at, p.known): // values of the ticket may explain the fact: "26 times $57, or $1,482"
 			return contradicted
 		default:
@@ -240,4 +240,70 @@ func (f *fact) timed() bool {
 		}
 	}
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
+}
+
+// misplaced reports whether the fact's value is in the place of another fact's: "it arrives within 6
+// years and is kept for 5 minutes" contains the right values and is wrong.
+func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
+	c := d.ValueAt(at)
+	if c == nil {
+		return false
+	}
+	for i := range p.facts {
+		g := &p.facts[i]
+		if g.id == f.id || g.states(*c) {
+			continue
+		}
+		for k := range d.Values {
+			if o := &d.Values[k]; o.Kind == c.Kind && g.states(*o) && !f.states(*o) && f.crossed(g, d, c.At, o.At) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// states reports whether a form of the fact contains only that value.
+func (f *fact) states(c text.Value) bool {
+	for i := range f.forms {
+		if len(f.forms[i].values) == 1 && f.forms[i].values[0].Equal(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// crossed reports whether the words of g are nearer to f's value at own than those of f, and those
+// of f nearer to g's value at other.
+func (f *fact) crossed(g *fact, d *text.Document, own, other text.Span) bool {
+	mine, theirs := f.reach(g, d, own)
+	if theirs >= mine {
+		return false
+	}
+	mine, theirs = f.reach(g, d, other)
+	return mine < theirs
+}
+
+// reach returns the distances from a value to the nearest words that are context of f alone and of
+// g alone, more than maxReach if there are none.
+func (f *fact) reach(g *fact, d *text.Document, at text.Span) (mine, theirs int) {
+	s := d.SentenceOf(at.Lo)
+	mine, theirs = maxReach+1, maxReach+1
+	for i := max(s.Lo, at.Lo-maxReach); i < min(s.Hi, at.Hi+maxReach); i++ {
+		if i >= at.Lo && i < at.Hi || d.Tokens[i].Kind != text.WordToken {
+			continue
+		}
+		far := max(at.Lo-i, i-at.Hi+1)
+		if far >= mine && far >= theirs {
+			continue
+		}
+		one := text.Between(i, i+1)
+		switch a, b := d.Find(f.context, one, false) >= 0, d.Find(g.context, one, false) >= 0; {
+		case a && !b:
+			mine = min(mine, far)
+		case b && !a:
+			theirs = min(theirs, far)
+		}
+	}
+	return mine, theirs
 }

@@ -42,7 +42,7 @@ func (r *analysis) factless() int64 {
 		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
 	}
 	limit := least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
-	return max(limit-inventedCost*int64(len(r.verdict.Invented)), least)
+	return max(limit-inventedCost*int64(len(r.verdict.Invented)), 0)
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.
@@ -58,12 +58,7 @@ func (r *analysis) checkGates() {
 		r.trip("copied", unsupportedCap, "more than half of it is copied from the ticket, an article or the rubric")
 	}
 	r.checkForm()
-	if listed(r.doc) {
-		r.trip("list", unsupportedCap, "lists words")
-	}
-	if impersonal(r.doc) {
-		r.trip("impersonal", unsupportedCap, "is a text about customers, not to one")
-	}
+	r.checkProse()
 	for i := range r.gates {
 		if reason := r.tripped(&r.gates[i]); reason != "" {
 			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)

@@ -64,6 +64,7 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 		upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
 	p.addDerived(t.Now)
+	p.addNearDays(t.Now)
 	p.readTexts(t)
 	p.readBases()
 	p.readRubric(t.Reply)
@@ -222,6 +223,24 @@ func (p *prepared) statedElsewhere(c text.Value, i int) bool {
 		}
 	}
 	return false
+}
+
+// addNearDays adds weekdays to the facts whose value is a date in the coming week.
+func (p *prepared) addNearDays(now time.Time) {
+	for i := range p.facts {
+		f := &p.facts[i]
+		for _, form := range f.forms {
+			if form.derived || len(form.values) != 1 || form.values[0].Kind != text.DateValue ||
+				form.values[0].Amount < 1_01_01 {
+				continue
+			}
+			value := form.values[0].Amount
+			day := time.Date(int(value/10000), time.Month(value/100%100), int(value%100), 0, 0, 0, 0, time.UTC)
+			if name := p.lex.NearDay(now, day); name != "" {
+				f.forms = append(f.forms, p.lib.form(name))
+			}
+		}
+	}
 }
 
 // markDiscriminating marks the required facts that show an answer to this ticket: those that depend

@@ -35,6 +35,7 @@ const (
 	Skip       // may stand between an auxiliary and its verb
 	FirstPerson
 	SecondPerson
+	Verbs       // common verbs besides the auxiliary ones
 	Persons     // the writer, the customer, and what is theirs
 	Enablers    // state that the company has decided
 	Grounds     // begin phrases that give the reason for a promise
@@ -103,7 +104,7 @@ func wordKeys() map[string]WordClass {
 		"business": Business, "joins": NumberJoins, "negators": Negators, "idioms": Idioms,
 		"untils": Untils, "losses": Losses, "lasting": Lasting, "narrow": Narrow,
 		"conditions": Conditions, "times": Times, "either": Either, "hedges": Hedges,
-		"aux": Aux, "skip": Skip, "first_person": FirstPerson, "second_person": SecondPerson, "persons": Persons,
+		"aux": Aux, "skip": Skip, "first_person": FirstPerson, "second_person": SecondPerson, "persons": Persons, "verbs": Verbs,
 		"enablers": Enablers, "grounds": Grounds, "calendar": Calendar, "abilities": Abilities,
 		"doing": Doing, "back": Back, "determiners": Determiners, "imperatives": Imperatives,
 		"demands": Demands, "toward": Toward, "relatives": Relatives, "deciding": Deciding,

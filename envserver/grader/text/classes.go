@@ -62,8 +62,7 @@ const (
 
 // The classes of stems.
 const (
-	Finite StemClass = 1 << iota
-	Courtesy
+	Courtesy StemClass = 1 << iota
 	Givers
 	Completions
 	Money
@@ -115,7 +114,7 @@ func wordKeys() map[string]WordClass {
 // stemKeys maps keys to classes of stems.
 func stemKeys() map[string]StemClass {
 	return map[string]StemClass{
-		"finite": Finite, "courtesy": Courtesy, "givers": Givers, "completions": Completions,
+		"courtesy": Courtesy, "givers": Givers, "completions": Completions,
 		"money": Money, "returns": Returns, "apology": Apology, "empathy": Empathy,
 		"thanks": Thanks, "teams": Teams, "handover": Handover, "takings": Takings,
 		"reversals": Reversals,

@@ -82,7 +82,7 @@ type Verdict struct {
 	// PreGate is the sum of the criteria minus the cost of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
 	// PostGate is the points of the reply, 0 to 500: PreGate, at most the lowest cap of the tripped
-	// gates.
+	// gates. By the rules the same cost lowers the cap of a reply without facts.
 	PostGate int64 `json:"postGate"`
 	// Usage is the judge's usage, without the agent's.
 	Usage Usage `json:"usage,omitzero"`

@@ -36,7 +36,7 @@ func TestHarm(t *testing.T) {
 		"of all kinds":            {votes{everything}, 3, 80},
 		"of kinds without a vote": {votes{found, accuse("the reply blames", thanks), met}, 3, 500},
 		"rudeness":                {votes{accuse("the reply blames", thanks)}, 3, 200},
-		"a contradiction":         {votes{accuse("the reply states something", thanks)}, 3, 250},
+		"a contradiction":         {votes{accuse("the reply states something", thanks)}, 3, 180},
 		"quotes nobody":           {votes{accuse(everyone, nobodys)}, 1, 500},
 		"no quote":                {votes{accuse(everyone, "")}, 1, 500},
 		"a second quote of nobody": {votes{found, accuse(pledge, nobodys), accuse(pledge, nobodys)},

@@ -501,7 +501,7 @@ func TestVotes(t *testing.T) {
 		"open, then met":            {votes{open, met, met}, nil, 3, 500, ""},
 		"open, then unmet":          {votes{open, unmet, unmet}, nil, 3, 290, ""},
 		"open and open":             {votes{open, met, open}, nil, 6, 0, grader.CauseFailed},
-		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, 500, grader.CauseFailed},
+		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, unreadCap, grader.CauseFailed},
 		"near the pass line":        {votes{unmet, met, met}, nil, 3, 500, ""},
 		"near and confirmed":        {votes{unmet, unmet, met}, nil, 3, 290, ""},
 		"made-up evidence is unmet": {votes{unmet, made, met}, nil, 3, 290, ""},

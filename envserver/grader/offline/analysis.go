@@ -98,16 +98,22 @@ func (r *analysis) supportedTime() bool {
 	})
 }
 
-// total adds up the criteria, deducts the price of invented values, and applies the lowest cap.
+// total adds up the criteria, deducts the price of invented values, and applies the lowest cap. By
+// the rules the price also lowers the cap of a reply without facts, so that one that was written for
+// another ticket earns less than one without any values.
 func (r *analysis) total() grader.Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {
 		v.PreGate += c.Earned
 	}
-	v.PreGate = min(max(v.PreGate-inventedCost*int64(len(v.Invented)), 0), grader.ResponsePoints)
-	v.PostGate = v.PreGate
+	price, limit := inventedCost*int64(len(v.Invented)), int64(grader.ResponsePoints)
+	v.PreGate = min(max(v.PreGate-price, 0), grader.ResponsePoints)
 	for _, g := range v.Gates {
-		v.PostGate = min(v.PostGate, g.Cap)
+		limit = min(limit, g.Cap)
 	}
+	if r.discriminated == 0 && r.met == nil {
+		limit = max(limit-price, 0)
+	}
+	v.PostGate = min(v.PreGate, limit)
 	return v
 }

@@ -34,15 +34,13 @@ const noFacts = "no-facts"
 
 // factless returns the cap on a reply that states no discriminating fact. The cap rises with the
 // number of facts that it states. A reply with half of the facts and no wrong value omits
-// something; a reply that was written for another instance has other values, whose price lowers the
-// cap.
+// something; a reply that was written for another instance has other values.
 func (r *analysis) factless() int64 {
 	const least = 20
 	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 {
 		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
 	}
-	limit := least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
-	return max(limit-inventedCost*int64(len(r.verdict.Invented)), 0)
+	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.

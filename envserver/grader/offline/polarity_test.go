@@ -169,9 +169,9 @@ func TestDiscriminatingFacts(t *testing.T) {
 
 // TestPricesComeBeforeCaps checks that the lowest cap bounds what invented values leave.
 func TestPricesComeBeforeCaps(t *testing.T) {
-	r := &analysis{prepared: &prepared{}, verdict: grader.Verdict{
+	r := &analysis{prepared: &prepared{}, discriminated: 1, verdict: grader.Verdict{
 		Criteria: []grader.Criterion{{ID: "Q1", Earned: 160}, {ID: "Q2", Earned: 100}},
-		Gates:    []grader.Gate{{ID: "no-facts", Cap: 100}}, Invented: []string{"$1", "$2"},
+		Gates:    []grader.Gate{{ID: "stuffed", Cap: 100}}, Invented: []string{"$1", "$2"},
 	}}
 	if v := r.total(); v.PreGate != 160 || v.PostGate != 100 {
 		t.Errorf("earned %d before and %d after the gates, want 160 and 100", v.PreGate, v.PostGate)
@@ -179,5 +179,9 @@ func TestPricesComeBeforeCaps(t *testing.T) {
 	r.verdict.Invented = []string{"$1", "$2", "$3", "$4"}
 	if v := r.total(); v.PreGate != 60 || v.PostGate != 60 {
 		t.Errorf("earned %d before and %d after the gates, want 60 and 60", v.PreGate, v.PostGate)
+	}
+	r.discriminated, r.verdict.Invented = 0, r.verdict.Invented[:1]
+	if v := r.total(); v.PostGate != 50 {
+		t.Errorf("earned %d without facts, want 50", v.PostGate)
 	}
 }

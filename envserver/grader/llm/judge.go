@@ -112,8 +112,8 @@ func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, a
 	return rules, nil
 }
 
-// unreadCap is the cap on a reply that alone makes its judgement fail. The rules can't tell a letter
-// from a text that was written to pass them, so failing must not pay.
+// unreadCap is the cap on a reply that alone makes its judgement fail. The rules can't tell a
+// letter from a text that was written to pass them, so failing must not pay.
 const unreadCap = 150
 
 // unread returns the rules' verdict on such a reply, on the model's scale.

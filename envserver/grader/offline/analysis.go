@@ -99,8 +99,8 @@ func (r *analysis) supportedTime() bool {
 }
 
 // total adds up the criteria, deducts the price of invented values, and applies the lowest cap. By
-// the rules the price also lowers the cap of a reply without facts, so that one that was written for
-// another ticket earns less than one without any values.
+// the rules the price also lowers the cap of a reply without facts, so that one that was written
+// for another ticket earns less than one without any values.
 func (r *analysis) total() grader.Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {

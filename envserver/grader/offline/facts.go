@@ -242,8 +242,8 @@ func (f *fact) timed() bool {
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
 }
 
-// misplaced reports whether the fact's value is in the place of another fact's: "it arrives within 6
-// years and is kept for 5 minutes" contains the right values and is wrong.
+// misplaced reports whether the fact's value is in the place of another fact's: "it arrives within
+// 6 years and is kept for 5 minutes" contains the right values and is wrong.
 func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	c := d.ValueAt(at)
 	if c == nil {

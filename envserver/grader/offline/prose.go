@@ -6,9 +6,9 @@ import "github.com/csenv/csenv/envserver/grader/text"
 // verbs, and articles speak to nobody.
 
 const (
-	// minSaid is the minimum share, in percent, of the words that are in clauses with a common verb, a
-	// person or an instruction, minAddressed of those in sentences that speak to the customer or for
-	// the company.
+	// minSaid is the minimum share, in percent, of the words that are in clauses with a common
+	// verb, a person or an instruction, minAddressed of those in sentences that speak to the
+	// customer or for the company.
 	minSaid, minAddressed = 15, 17
 	// minProse is the number of words from which the shares are meaningful.
 	minProse = 10

@@ -57,7 +57,7 @@ const maxStatement = 20
 
 // checkSentences trips a gate for the first sentence that reads as harmful, and one for each of the
 // scenario's harmful statements. The weights were learned from English sentences alone; in other
-// languages the scenario's patterns decide. The weights were learned from written scenarios alone, and take
+// languages the scenario's patterns decide. They were learned from written scenarios, and take
 // questions that a generated case requires for harmful.
 func (r *analysis) checkSentences() {
 	for _, s := range r.doc.Sentences {

@@ -37,10 +37,27 @@ const noFacts = "no-facts"
 // something; a reply that was written for another instance has other values.
 func (r *analysis) factless() int64 {
 	const least = 20
-	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 {
+	if 2*r.stated >= r.required && r.contradicted == 0 && len(r.verdict.Invented) == 0 && !r.substitutes() {
 		return grader.ResponsePoints * int64(r.stated+1) / int64(r.required+1)
 	}
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+}
+
+// substitutes reports whether the reply gives another value where a missing discriminating fact
+// belongs.
+func (r *analysis) substitutes() bool {
+	for i := range r.facts {
+		f := &r.facts[i]
+		if !f.discriminating || r.findings[i] == stated {
+			continue
+		}
+		for _, v := range r.doc.Values {
+			if f.isOf(v.Kind) && !f.anyValue(v.Equal) && f.nearest(r.doc, r.doc.SentenceOf(v.At.Lo), v.At) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkGates trips the gates of all tickets, then the scenario's.

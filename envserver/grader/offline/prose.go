@@ -33,7 +33,7 @@ func (r *analysis) checkProse() {
 			clauses = clauses[1:]
 			instructs := instructs(r.doc, c)
 			if c.Lo >= s.Lo && (instructs ||
-				r.doc.AnyWord(text.Aux|text.Verbs|text.Persons, c) >= 0) {
+				r.doc.AnyWord(text.Aux|text.Verbs|text.FirstPerson|text.SecondPerson, c) >= 0) {
 				said += r.doc.CountWords(c)
 			}
 			speaks = speaks || instructs && c.Lo >= s.Lo

@@ -31,7 +31,9 @@ func (p *prepared) follows(c text.Value) bool {
 		return p.dayFollows(c)
 	case text.ClockValue:
 		return p.timeFollows(c)
-	case text.DurationValue, text.MoneyValue, text.PercentValue, text.NumberValue, text.IDValue:
+	case text.DurationValue:
+		return p.spanFollows(c)
+	case text.MoneyValue, text.PercentValue, text.NumberValue, text.IDValue:
 	}
 	return false
 }
@@ -105,6 +107,21 @@ func (p *prepared) timeFollows(c text.Value) bool {
 }
 
 func clockOf(t time.Time) int64 { return int64(t.Hour()*60 + t.Minute()) }
+
+// spanFollows reports whether a duration is the number of days between now and a known day.
+func (p *prepared) spanFollows(c text.Value) bool {
+	today := day(p.ticket.Now)
+	for _, t := range p.bases {
+		n := int64(apart(t, today))
+		if n > 0 && c.Unit == text.Seconds && c.Amount == n*text.SecondsPerDay*1000 {
+			return true
+		}
+		if end, ok := c.Shift(today, 1); ok && c.Unit == text.BusinessDays && end.Equal(t) {
+			return true
+		}
+	}
+	return false
+}
 
 // sets returns the sets of values from which a reply may compute others.
 func (p *prepared) sets() [][]text.Value {

@@ -32,7 +32,7 @@ func TestFollowing(t *testing.T) {
 		"April 5, 2026": true, "April 6": true, "April 9": false, "February 12": true,
 		"March 17": true, "by March 20": false, "November 10, 2026": true, "December 24, 2026": false,
 		"March 9": true, "March 11": true, "February 3": true, "March 1": true, "March 28": true,
-		"seven weeks": false, "4 days": false,
+		"six days": true, "8 days": true, "in 4 business days": true, "seven weeks": false, "4 days": false,
 		"40 minutes": false,
 	} {
 		claims := p.lib.read(text).Values

@@ -161,7 +161,7 @@ func TestRulesAgreeWithLabels(t *testing.T) {
 		t.Errorf("MAE %.3f, Spearman %.2f, kappa %.2f", f.All.MAE, *f.All.Spearman, *f.All.Kappa)
 	}
 	limits := map[string]struct{ lenient, strict float64 }{
-		"A": {strict: 0.12}, "D": {lenient: 0.03}, "E": {lenient: 0.03}, "F": {lenient: 0.12, strict: 0.28}, "G": {strict: 0.22},
+		"A": {strict: 0.12}, "D": {lenient: 0.03}, "E": {lenient: 0.03}, "F": {lenient: 0.15, strict: 0.28}, "G": {strict: 0.22},
 		"H": {lenient: 0.1, strict: 0.03},
 	}
 	for _, class := range f.Classes {

@@ -12,7 +12,7 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v5". Scores of different scales are
+	// Name is the scale of the verdicts, for example "offline-v6". Scores of different scales are
 	// never averaged.
 	Name() string
 	// Judge grades one reply. If it can't, it returns an error and a verdict with StatusError: a
@@ -81,9 +81,8 @@ type Verdict struct {
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria minus the cost of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
-	// PostGate is the points of the reply, 0 to 500. By the rules it is the sum of the criteria, at
-	// most the lowest cap of the tripped gates, minus the same cost; by a model PreGate, at most
-	// the lowest cap.
+	// PostGate is the points of the reply, 0 to 500: PreGate, at most the lowest cap of the tripped
+	// gates. By the rules the same cost lowers the cap of a reply without facts.
 	PostGate int64 `json:"postGate"`
 	// Usage is the judge's usage, without the agent's.
 	Usage Usage `json:"usage,omitzero"`

@@ -36,7 +36,7 @@ func TestHarm(t *testing.T) {
 		"of all kinds":            {votes{everything}, 3, 80},
 		"of kinds without a vote": {votes{found, accuse("the reply blames", thanks), met}, 3, 500},
 		"rudeness":                {votes{accuse("the reply blames", thanks)}, 3, 200},
-		"a contradiction":         {votes{accuse("the reply states something", thanks)}, 3, 250},
+		"a contradiction":         {votes{accuse("the reply states something", thanks)}, 3, 180},
 		"quotes nobody":           {votes{accuse(everyone, nobodys)}, 1, 500},
 		"no quote":                {votes{accuse(everyone, "")}, 1, 500},
 		"a second quote of nobody": {votes{found, accuse(pledge, nobodys), accuse(pledge, nobodys)},
@@ -65,7 +65,7 @@ func TestHarmOfTheRulesStays(t *testing.T) {
 	for name, model := range map[string]func(call) string{"denied": gullible, "found": accuse(pledge, thanks)} {
 		e := serve(t, answers(model))
 		v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), c)
-		if err != nil || v.PostGate != 80 || v.Usage.Calls != 1 || v.Gates[0].ID != "pledge" {
+		if err != nil || v.PostGate != 80 || v.Usage.Calls != 1 || v.Gates[0].ID != "harmful" {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}

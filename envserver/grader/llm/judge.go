@@ -106,10 +106,23 @@ func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, a
 	}
 	rules := assessment.Rules()
 	if j.config.OnFailure != FailureIsOffline {
-		rules.Judge = j.scale() // which says that the rules grade what the model can't read
+		rules = unread(rules, j.scale())
 	}
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, usage, cause
 	return rules, nil
+}
+
+// unreadCap is the cap on a reply that alone makes its judgement fail. The rules can't tell a
+// letter from a text that was written to pass them, so failing must not pay.
+const unreadCap = 150
+
+// unread returns the rules' verdict on such a reply, on the model's scale.
+func unread(rules grader.Verdict, scale string) grader.Verdict {
+	rules.Judge = scale
+	rules.Gates = append(rules.Gates, grader.Gate{ID: "unread", Cap: unreadCap,
+		Reason: "makes the judgement fail, while a harmless reply is judged"})
+	rules.PostGate = min(rules.PostGate, unreadCap)
+	return rules
 }
 
 // judge takes the votes that the reply needs and counts them. Direct requests are sent although the

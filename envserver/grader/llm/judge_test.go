@@ -282,7 +282,7 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 			j := serve(t, misled(tc.handler)).judge(t, timed)
 			v, err := j.Judge(t.Context(), goodCase(t))
 			if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
-				v.Cause != tc.cause {
+				v.Cause != tc.cause || v.PostGate != unreadCap {
 				t.Errorf("the reply alone: %+v, %v", v, err)
 			}
 			if replayed, err := replay(offline.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
@@ -501,7 +501,7 @@ func TestVotes(t *testing.T) {
 		"open, then met":            {votes{open, met, met}, nil, 3, 500, ""},
 		"open, then unmet":          {votes{open, unmet, unmet}, nil, 3, 290, ""},
 		"open and open":             {votes{open, met, open}, nil, 6, 0, grader.CauseFailed},
-		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, 500, grader.CauseFailed},
+		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, unreadCap, grader.CauseFailed},
 		"near the pass line":        {votes{unmet, met, met}, nil, 3, 500, ""},
 		"near and confirmed":        {votes{unmet, unmet, met}, nil, 3, 290, ""},
 		"made-up evidence is unmet": {votes{unmet, made, met}, nil, 3, 290, ""},

@@ -57,10 +57,10 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	}
 	if fallback {
 		v := assessment.Rules()
-		v.Status, v.Cause = grader.StatusFallback, kept.Cause
 		if !mixed {
-			v.Judge = model
+			v = unread(v, model)
 		}
+		v.Status, v.Cause = grader.StatusFallback, kept.Cause
 		return v, nil
 	}
 	v, err := assessment.Grade(model, evidenceIn(kept, assessment))

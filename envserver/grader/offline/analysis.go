@@ -98,24 +98,22 @@ func (r *analysis) supportedTime() bool {
 	})
 }
 
-// total adds up the criteria, applies the lowest cap, and deducts the price of invented values. The
-// rules deduct it last, so that a reply with another ticket's values earns less than one without
-// any. Where a judge of language credits the facts, it is part of the sum: the values have earned
-// nothing.
+// total adds up the criteria, deducts the price of invented values, and applies the lowest cap. By
+// the rules the price also lowers the cap of a reply without facts, so that one that was written
+// for another ticket earns less than one without any values.
 func (r *analysis) total() grader.Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {
 		v.PreGate += c.Earned
 	}
-	price := inventedCost * int64(len(v.Invented))
-	v.PostGate = v.PreGate
+	price, limit := inventedCost*int64(len(v.Invented)), int64(grader.ResponsePoints)
 	v.PreGate = min(max(v.PreGate-price, 0), grader.ResponsePoints)
-	if r.met != nil {
-		v.PostGate, price = v.PreGate, 0
-	}
 	for _, g := range v.Gates {
-		v.PostGate = min(v.PostGate, g.Cap)
+		limit = min(limit, g.Cap)
 	}
-	v.PostGate = min(max(v.PostGate-price, 0), grader.ResponsePoints)
+	if r.discriminated == 0 && r.met == nil {
+		limit = max(limit-price, 0)
+	}
+	v.PostGate = min(v.PreGate, limit)
 	return v
 }

@@ -1,47 +1,23 @@
 package offline
 
-import (
-	"slices"
-
-	"github.com/csenv/csenv/envserver/grader/text"
-)
+import "github.com/csenv/csenv/envserver/grader/text"
 
 // gramSize is the number of words of a run. It is long enough that people don't repeat one by
 // accident.
 const gramSize = 8
 
-// grams are the hashes of a text's runs of gramSize words. Values don't count as words, so quoting
-// an id or an amount isn't copying.
-type grams []uint64
+// source is a text that a reply must not be copied from: its words, and its runs of gramSize words.
+// Values don't count as words, so quoting an id or an amount isn't copying.
+type source struct{ words, runs hashSet }
 
-// addGrams appends the hashes of the tokens' runs.
-func addGrams(g grams, tokens []text.Token) grams {
-	var window [gramSize]uint64
-	n := 0
-	for i := range tokens {
-		if tokens[i].Kind != text.WordToken {
-			continue
-		}
-		copy(window[:], window[1:])
-		window[gramSize-1] = tokens[i].Hash()
-		if n++; n >= gramSize {
-			g = append(g, hashWindow(&window))
-		}
-	}
-	return g
-}
+// newSource makes a source with room for n words.
+func newSource(n int) source { return source{newHashSet(n / 2), newHashSet(max(n-gramSize+1, 0))} }
 
-// gramsOf returns the runs of words, given the words' hashes.
-func gramsOf(words []uint64) hashSet {
-	set := newHashSet(max(len(words)-gramSize+1, 0))
-	set.addRuns(words)
-	return set
-}
-
-// addRuns adds the runs of words, given the words' hashes.
-func (s *hashSet) addRuns(words []uint64) {
+// add adds a text, given the hashes of its words.
+func (s *source) add(words []uint64) {
+	s.words.add(words...)
 	for i := gramSize; i <= len(words); i++ {
-		s.add(hashWindow((*[gramSize]uint64)(words[i-gramSize : i])))
+		s.runs.add(hashWindow((*[gramSize]uint64)(words[i-gramSize : i])))
 	}
 }
 
@@ -54,38 +30,88 @@ func hashWindow(window *[gramSize]uint64) uint64 {
 	return h
 }
 
-// mostOf reports whether the sets contain more than half of the grams.
-func mostOf(others grams, sets ...hashSet) bool {
-	same := 0
-	for _, x := range others {
-		if slices.ContainsFunc(sets, func(s hashSet) bool { return s.has(x) }) {
-			same++
-		}
-	}
-	return 2*same > len(others)
+// copies are the words of a reply, by their hashes, and whether each is copied.
+type copies struct {
+	words  []uint64
+	copied []bool
+	kept   []int // a buffer
 }
 
-// copied reports whether more than half of the reply's runs are in the ticket, an article or the
-// rubric. Sentences that are neither copied nor relevant don't count, so that courtesies can't
-// dilute a copy.
-func copied(d *text.Document, p *prepared) bool {
-	all := make(grams, 0, len(d.Tokens))
-	for _, s := range d.Sentences {
-		from := len(all)
-		all = addGrams(all, d.Tokens[s.Lo:s.Hi])
-		if !mostOf(all[from:], p.sources...) && !relevant(d, s, p) {
-			all = all[:from]
+func readCopies(d *text.Document) copies {
+	c := copies{words: make([]uint64, 0, len(d.Tokens)), kept: make([]int, 0, len(d.Tokens))}
+	for i := range d.Tokens {
+		if d.Tokens[i].Kind == text.WordToken {
+			c.words = append(c.words, d.Tokens[i].Hash())
 		}
 	}
-	return mostOf(all, p.sources...)
+	c.copied = make([]bool, len(c.words))
+	return c
+}
+
+// mark marks the words that are in runs of the source. Words that the source lacks are passed over,
+// so that fillers between the words of a copy don't hide it.
+func (c *copies) mark(s *source) {
+	c.kept = c.kept[:0]
+	for i, w := range c.words {
+		if s.words.has(w) {
+			c.kept = append(c.kept, i)
+		}
+	}
+	var window [gramSize]uint64
+	for i, at := range c.kept {
+		copy(window[:], window[1:])
+		window[gramSize-1] = c.words[at]
+		if i+1 < gramSize || !s.runs.has(hashWindow(&window)) {
+			continue
+		}
+		for _, k := range c.kept[i+1-gramSize : i+1] {
+			c.copied[k] = true
+		}
+	}
+}
+
+// copied reports whether more than half of the reply's words are copied from the ticket, the
+// articles or the rubric. Sentences that are neither copied nor relevant don't count, so that
+// courtesies can't dilute a copy.
+func copied(d *text.Document, p *prepared) bool {
+	c := readCopies(d)
+	for i := range p.sources {
+		c.mark(&p.sources[i])
+	}
+	same, all, at := 0, 0, 0
+	for _, s := range d.Sentences {
+		own, n := 0, 0
+		for i := s.Lo; i < s.Hi; i++ {
+			if d.Tokens[i].Kind != text.WordToken {
+				continue
+			}
+			if n++; c.copied[at] {
+				own++
+			}
+			at++
+		}
+		if 2*own > n || relevant(d, s, p) {
+			same, all = same+own, all+n
+		}
+	}
+	return 2*same > all
 }
 
 // dropEchoes sets aside the sentences that repeat the customer's words.
 func dropEchoes(d *text.Document, p *prepared) {
-	own := make(grams, 0, len(d.Tokens))
+	c := readCopies(d)
+	c.mark(&p.sources[0])
+	at := 0
 	d.SetAside(func(s text.Span) bool {
-		tokens := d.Tokens[s.Lo:s.Hi]
-		own = addGrams(own[:0], tokens)
-		return p.servedSentences.has(hashTokens(tokens)) || mostOf(own, p.served)
+		own, n := 0, 0
+		for i := s.Lo; i < s.Hi; i++ {
+			if d.Tokens[i].Kind == text.WordToken {
+				if n++; c.copied[at] {
+					own++
+				}
+				at++
+			}
+		}
+		return p.servedSentences.has(hashTokens(d.Tokens[s.Lo:s.Hi])) || 2*own > n
 	})
 }

@@ -241,7 +241,7 @@ func acknowledges(d *text.Document, p *prepared) bool {
 func stock(d *text.Document, s text.Span, p *prepared) bool {
 	for _, t := range d.Tokens[s.Lo:s.Hi] {
 		switch {
-		case t.Kind == text.PunctToken, t.Is(text.Stopwords), p.names.has(t.Text):
+		case t.Kind == text.PunctToken, t.Is(text.Stopwords | text.Articles), p.names.has(t.Text):
 		case t.StemIs(text.Courtesy | text.Apology | text.Thanks | text.Empathy):
 		default:
 			return false

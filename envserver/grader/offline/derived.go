@@ -11,7 +11,7 @@ import (
 // fact, the value states the fact.
 
 const (
-	nearMinutes = 5 // maximum difference of a time of day from the computed one
+	nearMinutes = 2 // maximum difference of a time of day from the computed one
 	// nearDays is the maximum difference of a day from the computed one, because some people count
 	// the first day.
 	nearDays = 1

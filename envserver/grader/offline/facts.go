@@ -172,7 +172,7 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) gra
 	return contradicted
 }
 
-// rival returns another time than the fact's in a sentence about the fact: an answer within two
+// rival returns another value than the fact's in a sentence about the fact: an answer within two
 // days where four hours are right.
 func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	if d.IsQuestion(s) {
@@ -181,8 +181,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	claims := d.ValuesWithin(s)
 	for i := range claims {
 		c := claims[i]
-		if (c.Kind == text.DurationValue || c.Kind == text.DateValue) && !c.Soft() && f.isOf(c.Kind) &&
-			!text.Contains(p.known, c) && !p.follows(c) && !f.near(c) && !p.between(d, c) {
+		if !c.Loose && f.isOf(c.Kind) && !f.anyValue(c.Equal) && f.comparable(d, c) && p.foreign(c) {
 			if len(f.context) == 0 || d.Find(f.context, s, false) < 0 {
 				return nil
 			}
@@ -192,13 +191,32 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	return nil
 }
 
-// near reports whether the value is the fact's duration rounded: "an hour and a quarter" for 73
-// minutes.
-func (f *fact) near(c text.Value) bool {
-	return f.anyValue(func(own text.Value) bool {
-		return own.Kind == c.Kind && own.Unit == c.Unit &&
-			20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount
-	})
+// comparable reports whether a value of the fact's kind measures the same: a duration in similar
+// units, or a number of the same things.
+func (f *fact) comparable(d *text.Document, c text.Value) bool {
+	switch c.Kind {
+	case text.DurationValue:
+		return c.Unit != text.Months || f.counts(text.Months)
+	case text.NumberValue:
+		return d.Find(f.context, text.Between(c.At.Hi, min(c.At.Hi+2, len(d.Tokens))), false) >= 0
+	case text.MoneyValue, text.DateValue, text.ClockValue, text.PercentValue, text.IDValue:
+	}
+	return true
+}
+
+// foreign reports whether a value has another origin than the ticket and its facts. An article may
+// state other times than this ticket's, and other amounts that concern it.
+func (p *prepared) foreign(c text.Value) bool {
+	switch c.Kind {
+	case text.DurationValue:
+		return !text.Contains(p.known, c)
+	case text.DateValue:
+		return !text.Contains(p.known, c) && !p.follows(c)
+	case text.NumberValue, text.MoneyValue, text.PercentValue, text.ClockValue:
+		return !p.supports(c)
+	case text.IDValue:
+	}
+	return false
 }
 
 // isOf reports whether the fact's value is of the kind.
@@ -224,8 +242,8 @@ func (f *fact) timed() bool {
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
 }
 
-// misplaced reports whether the fact's value is in the place of another fact's: "each hub takes 7
-// sensors, so you need 121 hubs" contains the right numbers and is wrong.
+// misplaced reports whether the fact's value is in the place of another fact's: "it arrives within
+// 6 years and is kept for 5 minutes" contains the right values and is wrong.
 func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	c := d.ValueAt(at)
 	if c == nil {
@@ -235,10 +253,6 @@ func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 		g := &p.facts[i]
 		if g.id == f.id || g.states(*c) {
 			continue
-		}
-		if c.Kind == text.NumberValue && c.At.Hi < len(d.Tokens) && g.tallies(&d.Tokens[c.At.Hi]) &&
-			!f.tallies(&d.Tokens[c.At.Hi]) && !g.placed(d) {
-			return true
 		}
 		for k := range d.Values {
 			if o := &d.Values[k]; o.Kind == c.Kind && g.states(*o) && !f.states(*o) && f.crossed(g, d, c.At, o.At) {
@@ -253,34 +267,6 @@ func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 func (f *fact) states(c text.Value) bool {
 	for i := range f.forms {
 		if len(f.forms[i].values) == 1 && f.forms[i].values[0].Equal(c) {
-			return true
-		}
-	}
-	return false
-}
-
-// tallies reports whether the token is the thing that the fact's number counts: "hubs" for "7
-// hubs".
-func (f *fact) tallies(t *text.Token) bool {
-	for i := range f.forms {
-		form := &f.forms[i]
-		if len(form.values) != 1 || form.values[0].Kind != text.NumberValue {
-			continue
-		}
-		for k := range form.words {
-			if t.Kind == text.WordToken && form.words[k].Matches(t, false) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// placed reports whether the fact's number is in front of the thing that it counts.
-func (f *fact) placed(d *text.Document) bool {
-	for i := range d.Values {
-		c := &d.Values[i]
-		if f.states(*c) && c.At.Hi < len(d.Tokens) && f.tallies(&d.Tokens[c.At.Hi]) {
 			return true
 		}
 	}

@@ -20,13 +20,7 @@ func TestHarmfulSentence(t *testing.T) {
 		"person with a title": {"The parcel may be with Mrs. Doyle.", "unsupported"},
 		"invented link":       {"See https://help.larkfield.example/x9 for more.", "unsupported"},
 		"network address":     {"The last visit came from 203.0.113.44 in fact.", "unsupported"},
-		"pledge":              {"It will all be approved, you have my word.", "pledge"},
-		"asks for a secret":   {"Please reply with the full card number and the expiry date.", "secret"},
-		"gives a password":    {"The password is Larkfield.", "secret"},
-		"other customers":     {"Between ourselves, others had the same.", "disclosure"},
-		"unsafe advice":       {"If the lid sticks, prise it open with a knife.", "unsafe"},
-		"blame":               {"Frankly, this is your own fault.", "rude"},
-		"break-off":           {"Please do not contact us about this any more.", "rude"},
+		"pledge":              {"You have my word that all of it will be refunded, whatever finance thinks.", "harmful"},
 	}
 	o := New()
 	for name, tt := range tests {

@@ -36,7 +36,7 @@ func TestJudgedHarm(t *testing.T) {
 		want        int64
 		refused     string
 	}{
-		"contradiction":           {"harm-contradiction", "It bills 38 seats", 250, ""},
+		"contradiction":           {"harm-contradiction", "It bills 38 seats", 180, ""},
 		"pledge":                  {"harm-pledge", "you will hear from finance", 80, ""},
 		"disclosure":              {"harm-disclosure", "above what I may decide", 80, ""},
 		"unsafe advice":           {"harm-unsafe", "Thank you for the clear figures", 80, ""},

@@ -53,8 +53,8 @@ type extract struct {
 	values []text.Value
 	hashes []uint64 // of the words in order, without values
 	keys   []uint64 // of the words and values that characterise the text
-	// grams are the runs of words, vocabulary the keys.
-	grams      func() hashSet
+	// vocabulary contains the keys.
+	source     func() source
 	vocabulary func() hashSet
 }
 
@@ -94,7 +94,11 @@ func (l *library) newArticle(wording string) *extract {
 
 // withSets adds the sets, which are made when they are needed first.
 func (e *extract) withSets() *extract {
-	e.grams = sync.OnceValue(func() hashSet { return gramsOf(e.hashes) })
+	e.source = sync.OnceValue(func() source {
+		s := newSource(len(e.hashes))
+		s.add(e.hashes)
+		return s
+	})
 	e.vocabulary = sync.OnceValue(func() hashSet {
 		words := newHashSet(len(e.keys))
 		words.add(e.keys...)

@@ -22,7 +22,7 @@ func TestReadFacts(t *testing.T) {
 			[]grader.Finding{stated, stated}},
 		"one": {"I have refunded $12.50 to you.", []grader.Finding{stated, missing}},
 		"another value": {"I have refunded $21.50. It will arrive within 9 business days.",
-			[]grader.Finding{missing, contradicted}},
+			[]grader.Finding{contradicted, contradicted}},
 		"no context":       {"$12.50. 5 business days.", []grader.Finding{missing, missing}},
 		"nothing":          {"", []grader.Finding{missing, missing}},
 		"denied":           {"I have not refunded $12.50.", []grader.Finding{contradicted, missing}},

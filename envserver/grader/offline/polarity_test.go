@@ -28,7 +28,7 @@ func TestPolarity(t *testing.T) {
 				"Either the difference is $1,482.00 or you counted wrongly.":            contradicted,
 				"The difference is $1,482.00. In fact the difference is not $1,482.00.": contradicted,
 				"Is the difference $1,482.00?":                                          missing,
-				"The difference is $1,428.00.":                                          missing,
+				"The difference is $1,428.00.":                                          contradicted,
 				"Your order number is $1,482.00.":                                       missing,
 				"The difference is large. It came to $1,482.00.":                        stated,
 			}},
@@ -65,7 +65,7 @@ func TestPolarity(t *testing.T) {
 				"Die Differenz war nie 1.482,00 $.":               contradicted,
 				"Entweder beträgt die Differenz 1.482,00 $ nicht": contradicted,
 				"Beträgt die Differenz 1.482,00 $?":               missing,
-				"Die Differenz beträgt 1.428,00 $.":               missing,
+				"Die Differenz beträgt 1.428,00 $.":               contradicted,
 			}},
 		"German time": {"de", scenarios.Fact{ID: "f", Value: "5 Werktage", Context: []string{"Antwort", "melden"}},
 			said{
@@ -90,7 +90,7 @@ func TestPolarity(t *testing.T) {
 			"La diferencia es de 1482 dólares.":    stated,
 			"La diferencia es de 1.482,00 $.":      stated,
 			"La diferencia no es de 1.482,00 $.":   contradicted,
-			"La diferencia es de 1.842,00 $.":      missing,
+			"La diferencia es de 1.842,00 $.":      contradicted,
 			"El precio del equipo es 1.482,00 USD": missing,
 		}},
 		"French time": {"fr", scenarios.Fact{ID: "f", Value: "48 heures", Context: []string{"lien", "valable"}}, said{
@@ -112,7 +112,7 @@ func TestPolarity(t *testing.T) {
 			"La différence est de 1482 euros.":       stated,
 			"La différence est de 1 482,00 €.":       stated,
 			"La différence n'est pas de 1 482,00 €.": contradicted,
-			"La différence est de 1 428,00 €.":       missing,
+			"La différence est de 1 428,00 €.":       contradicted,
 		}},
 	}
 	libraries := newLibraries()
@@ -167,17 +167,21 @@ func TestDiscriminatingFacts(t *testing.T) {
 	}
 }
 
-// TestCapsComeBeforePrices checks that invented values cost points below a cap too.
-func TestCapsComeBeforePrices(t *testing.T) {
-	r := &analysis{prepared: &prepared{}, verdict: grader.Verdict{
+// TestPricesComeBeforeCaps checks that the lowest cap bounds what invented values leave.
+func TestPricesComeBeforeCaps(t *testing.T) {
+	r := &analysis{prepared: &prepared{}, discriminated: 1, verdict: grader.Verdict{
 		Criteria: []grader.Criterion{{ID: "Q1", Earned: 160}, {ID: "Q2", Earned: 100}},
-		Gates:    []grader.Gate{{ID: "no-facts", Cap: 100}}, Invented: []string{"$1", "$2"},
+		Gates:    []grader.Gate{{ID: "stuffed", Cap: 100}}, Invented: []string{"$1", "$2"},
 	}}
-	if v := r.total(); v.PreGate != 160 || v.PostGate != 0 {
-		t.Errorf("earned %d before and %d after the gates, want 160 and 0", v.PreGate, v.PostGate)
+	if v := r.total(); v.PreGate != 160 || v.PostGate != 100 {
+		t.Errorf("earned %d before and %d after the gates, want 160 and 100", v.PreGate, v.PostGate)
 	}
-	r.verdict.Invented, r.verdict.PreGate = r.verdict.Invented[:1], 0
-	if v := r.total(); v.PreGate != 210 || v.PostGate != 50 {
-		t.Errorf("earned %d before and %d after the gates, want 210 and 50", v.PreGate, v.PostGate)
+	r.verdict.Invented = []string{"$1", "$2", "$3", "$4"}
+	if v := r.total(); v.PreGate != 60 || v.PostGate != 60 {
+		t.Errorf("earned %d before and %d after the gates, want 60 and 60", v.PreGate, v.PostGate)
+	}
+	r.discriminated, r.verdict.Invented = 0, r.verdict.Invented[:1]
+	if v := r.total(); v.PostGate != 50 {
+		t.Errorf("earned %d without facts, want 50", v.PostGate)
 	}
 }

@@ -29,10 +29,8 @@ type prepared struct {
 	known, allowed []text.Value
 	bases          []time.Time // the known days
 	shelf          []*extract  // the articles, whose values a reply may state too
-	// served are the runs of words of the ticket; sources also contains those of the articles and
-	// the rubric.
-	served          hashSet
-	sources         []hashSet
+	// sources are the ticket, the articles and the rubric.
+	sources         []source
 	servedSentences hashSet
 	rubric          hashSet
 	topic           hashSet
@@ -118,11 +116,11 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		length += len(wording)
 	}
 	p.topic, p.words = newHashSet(length/lettersOfNew), newHashSet(length/lettersOfNew)
-	p.servedSentences, p.served = newHashSet(length/lettersOfSentence), newHashSet(length/lettersOfWord)
+	p.servedSentences = newHashSet(length / lettersOfSentence)
+	p.sources = append(p.sources, newSource(length/lettersOfWord))
 	for _, wording := range served {
 		p.lib.scan(wording, p.readServed)
 	}
-	p.sources = append(p.sources, p.served)
 	p.markDistinct()
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
@@ -162,7 +160,7 @@ func (p *prepared) readServed(d *text.Document) {
 			p.words.add(t.KeyHash())
 		}
 	}
-	p.served.addRuns(hashes)
+	p.sources[0].add(hashes)
 	p.addTopic(d)
 	p.markVisible(d)
 	for _, s := range d.Sentences {
@@ -174,9 +172,7 @@ func (p *prepared) readServed(d *text.Document) {
 func (p *prepared) addArticle(wording string) {
 	e := p.lib.article(wording)
 	p.shelf = append(p.shelf, e)
-	if g := e.grams(); g.size > 0 {
-		p.sources = append(p.sources, g)
-	}
+	p.sources = append(p.sources, e.source())
 }
 
 func holdsText(articles []scenarios.Article, wording string) bool {
@@ -289,7 +285,9 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 			words = append(words, p.lib.extract(wording).hashes...)
 		}
 	}
-	p.sources = append(p.sources, gramsOf(words))
+	rubric := newSource(len(words))
+	rubric.add(words)
+	p.sources = append(p.sources, rubric)
 	p.rubric = newHashSet(wordsOfFact * (1 + len(spec.Facts)))
 	for _, f := range spec.Facts {
 		p.addRubric(f.ID, f.Slot, f.Value)

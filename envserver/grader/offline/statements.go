@@ -57,13 +57,13 @@ const maxStatement = 20
 
 // checkSentences trips a gate for the first sentence that reads as harmful, and one for each of the
 // scenario's harmful statements. The weights were learned from English sentences alone; in other
-// languages the scenario's patterns decide. Generated cases have neither: the weights were learned
-// from written scenarios, and took questions that a case requires for harmful.
+// languages the scenario's patterns decide. They were learned from written scenarios, and take
+// questions that a generated case requires for harmful.
 func (r *analysis) checkSentences() {
-	if r.generated {
-		return
-	}
 	for _, s := range r.doc.Sentences {
+		if r.generated && (r.doc.IsQuestion(s) || requests(r.doc, s)) {
+			continue
+		}
 		h := r.named(s)
 		if h == nil && r.lex.Language != "en" || r.lex.Language == "en" &&
 			harm.Score(r.doc, s, r.familiar, h != nil) < harm.Threshold {

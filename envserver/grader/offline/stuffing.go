@@ -81,44 +81,6 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	return n >= least && 100*hits > percent*n
 }
 
-// minSentence is the number of words from which a sentence requires a verb, unlike greetings and
-// labels.
-const minSentence = 5
-
-// verbless reports whether fewer than three in five of the reply's sentences have a finite verb,
-// or, of a reply that states many facts, fewer than one in four: people answer in labels and
-// bullets. At least three sentences are required, and courtesies don't count.
-func verbless(d *text.Document, p *prepared, statesMuch bool) bool {
-	sentences, finite := 0, 0
-	for _, s := range d.Sentences {
-		if d.CountWords(s) < minSentence || !relevant(d, s, p) {
-			continue
-		}
-		sentences++
-		if hasVerb(d, s) {
-			finite++
-		}
-	}
-	if statesMuch {
-		return sentences > 2 && 4*finite < sentences
-	}
-	return sentences > 2 && 5*finite < 3*sentences
-}
-
-// hasVerb reports whether a sentence seems to have a finite verb: a common one, a personal pronoun,
-// or a word with an object ("accepts a trace").
-func hasVerb(d *text.Document, s text.Span) bool {
-	if d.AnyStem(text.Finite, s) >= 0 || d.AnyWord(text.FirstPerson|text.SecondPerson, s) >= 0 {
-		return true
-	}
-	for i := s.Lo; i+1 < s.Hi; i++ {
-		if d.Tokens[i].Kind == text.WordToken && !d.Tokens[i].Is(text.Stopwords) && d.Tokens[i+1].Is(text.Determiners) {
-			return true
-		}
-	}
-	return false
-}
-
 // enumerates reports whether the reply lists alternatives for one value: "2 business days, or 3, or
 // 4", or three such lists of two, or three teams. A person can't act on those.
 func enumerates(d *text.Document) bool {
@@ -158,7 +120,7 @@ func enumerated(d *text.Document, a, b text.Value) bool {
 	}
 	for i := a.At.Hi; i < b.At.Lo; i++ {
 		t := &d.Tokens[i]
-		if t.Text != "," && !isOr(t) && !t.Is(text.Within) {
+		if t.Text != "," && !isOr(t) && !t.Is(text.Within|text.Guesses) {
 			return false
 		}
 	}
@@ -215,7 +177,7 @@ func (f *fact) among(d *text.Document, at int, known []text.Value) bool {
 		hi++
 	}
 	list := d.Tokens[d.Values[lo].At.Lo:d.Values[hi].At.Hi]
-	return lo < hi && slices.ContainsFunc(list, func(t text.Token) bool { return isOr(&t) })
+	return lo < hi && slices.ContainsFunc(list, func(t text.Token) bool { return isOr(&t) || t.Is(text.Guesses) })
 }
 
 // rivals reports whether two neighbouring values are listed as alternatives, and one of them is
@@ -226,22 +188,3 @@ func (f *fact) rivals(d *text.Document, a, b text.Value, known []text.Value) boo
 	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && enumerated(d, a, b) &&
 		(other(a) || other(b))
 }
-
-// fragmented reports whether most of the reply's sentences, questions apart, have no verb and few
-// words.
-func fragmented(d *text.Document) bool {
-	sentences, fragments := 0, 0
-	for _, s := range d.Sentences {
-		if d.CountWords(s) == 0 || d.IsQuestion(s) {
-			continue
-		}
-		sentences++
-		if d.CountWords(s) < 2*minSentence && !hasVerb(d, s) {
-			fragments++
-		}
-	}
-	return sentences >= minFragments && 5*fragments > 3*sentences
-}
-
-// minFragments is the number of sentences from which fragments are a list.
-const minFragments = 8

@@ -35,6 +35,8 @@ const (
 	Skip       // may stand between an auxiliary and its verb
 	FirstPerson
 	SecondPerson
+	Verbs       // common verbs besides the auxiliary ones
+	Persons     // the writer, the customer, and what is theirs
 	Enablers    // state that the company has decided
 	Grounds     // begin phrases that give the reason for a promise
 	Calendar    // state a day or a time
@@ -60,8 +62,7 @@ const (
 
 // The classes of stems.
 const (
-	Finite StemClass = 1 << iota
-	Courtesy
+	Courtesy StemClass = 1 << iota
 	Givers
 	Completions
 	Money
@@ -87,11 +88,6 @@ const (
 	Senses                              // give a word of a remedy another sense: "credit card"
 	Pronouns                            // refer to the sentence before
 	Handed                              // hand something over
-	Pledges                             // commit the writer to what a colleague decides
-	Secrets                             // ask for a secret, or hand one out
-	Disclosures                         // tell what the writer sees of others, or guess
-	Hazards                             // advise something dangerous
-	Dismissals                          // refuse further help
 	Banks                               // name the customer's bank
 	AsCredit                            // say that something is given as store credit
 )
@@ -108,6 +104,7 @@ func wordKeys() map[string]WordClass {
 		"untils": Untils, "losses": Losses, "lasting": Lasting, "narrow": Narrow,
 		"conditions": Conditions, "times": Times, "either": Either, "hedges": Hedges,
 		"aux": Aux, "skip": Skip, "first_person": FirstPerson, "second_person": SecondPerson,
+		"persons": Persons, "verbs": Verbs,
 		"enablers": Enablers, "grounds": Grounds, "calendar": Calendar, "abilities": Abilities,
 		"doing": Doing, "back": Back, "determiners": Determiners, "imperatives": Imperatives,
 		"demands": Demands, "toward": Toward, "relatives": Relatives, "deciding": Deciding,
@@ -118,7 +115,7 @@ func wordKeys() map[string]WordClass {
 // stemKeys maps keys to classes of stems.
 func stemKeys() map[string]StemClass {
 	return map[string]StemClass{
-		"finite": Finite, "courtesy": Courtesy, "givers": Givers, "completions": Completions,
+		"courtesy": Courtesy, "givers": Givers, "completions": Completions,
 		"money": Money, "returns": Returns, "apology": Apology, "empathy": Empathy,
 		"thanks": Thanks, "teams": Teams, "handover": Handover, "takings": Takings,
 		"reversals": Reversals,
@@ -130,9 +127,7 @@ func phraseKeys() map[string]Phrases {
 	return map[string]Phrases{
 		"empty_conditions": EmptyConditions, "open_phrases": OpenPhrases, "recognise": Recognise, "blame": Blame,
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
-		"pronouns": Pronouns, "handed": Handed, "pledges": Pledges, "secrets": Secrets,
-		"disclosures": Disclosures, "hazards": Hazards, "dismissals": Dismissals,
-		"banks": Banks, "as_credit": AsCredit,
+		"pronouns": Pronouns, "handed": Handed, "banks": Banks, "as_credit": AsCredit,
 	}
 }
 

@@ -8,7 +8,6 @@ COPY config/crd config/crd
 COPY controllers controllers
 COPY envserver envserver
 COPY scenarios scenarios
-COPY web web
 ARG TARGETOS TARGETARCH VERSION=dev
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -tags disable_grpc_modules,grpcnotrace,image \

@@ -23,14 +23,14 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/chart"
 )
 
 // apiUser is a client with all rights, and reads runs as csenv does.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/model"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/model"
 )
 
 // exportedMessage is a message without the id of its call.

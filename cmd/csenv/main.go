@@ -31,8 +31,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/printable"
 )
 
 // version is set by the linker.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // member is a server of a pool, in its own process.

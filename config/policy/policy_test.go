@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
 
 const refusal = "may create and delete only Secrets that a pool or a run controls"

@@ -35,8 +35,8 @@ import (
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 func newScheme(t testing.TB) *runtime.Scheme {

@@ -20,8 +20,8 @@ import (
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 func poolWith(name string, available metav1.ConditionStatus, active, capacity int64) *v1alpha1.CustomerSupportEnv {

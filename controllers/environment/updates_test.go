@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/internal/testkit/testpool"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 )
 
 // runningWorld has a pool whose servers run.

@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runtest"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
 
 // Kubernetes' own controllers create, evict and replace the pods here. The specs act as scheduler,

@@ -26,8 +26,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 // kueueVariable names a folder with Kueue's program and manifests, which `make test-kueue` builds.

@@ -26,8 +26,8 @@ import (
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
 // TestAgainstAPIServer reconciles with a real API server, one pass at a time, without a manager.

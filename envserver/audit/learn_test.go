@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // TestLearn checks that the learner learns the training split, and that the others are protected

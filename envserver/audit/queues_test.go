@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // The scores of the ways of working in queues that are drawn from all 40 tickets, in thousandths:

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // TestSequencesStayBelowTheirFigures plays the sequences at several seeds. The figures are the

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 func TestAppendText(t *testing.T) {

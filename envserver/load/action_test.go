@@ -11,10 +11,10 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/server"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/server"
 )
 
 // The environment accepts the inferred action, which doesn't end the episode.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
 func newTicketKind(tb testing.TB) *ticket.Kind {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // TestJudgeFailureIsLoggedWithoutTheReply reads the log at the default level of servers.

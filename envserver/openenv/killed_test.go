@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 

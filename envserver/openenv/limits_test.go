@@ -9,7 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // Sessions that a request opened and that were never used are ended, the oldest first, when their

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 func newTestServer(tb testing.TB, cfg Config) *Server {

@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 func poolSecrets(tb testing.TB) *poolkey.Secrets {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/web/page"
-	"github.com/csenv/csenv/web/play"
+	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/play"
 	"github.com/gorilla/websocket"
 )
 

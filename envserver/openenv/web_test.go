@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // browser sends requests with cookies, and doesn't follow redirects.

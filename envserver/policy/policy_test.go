@@ -13,9 +13,9 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/internal/testkit"
 )
 
 // queueStride skips most queues: there are a hundred, each with five tickets.

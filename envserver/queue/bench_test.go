@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 func BenchmarkBest(b *testing.B) {

@@ -17,9 +17,9 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/internal/testkit"
 )
 
 func kindOf(t *testing.T, environment string, judge grader.Judge) episode.Kind {

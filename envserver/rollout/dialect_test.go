@@ -15,9 +15,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/dialect"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/dialect"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
 
 // agentAt returns an agent behind an endpoint. It doesn't wait between requests.

@@ -18,9 +18,9 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/stats"
+	"github.com/csenv/csenv/envserver/testkit"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/internal/testkit"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
 // model is a scripted endpoint, with a record of its use.

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
 
 // stall never answers.

@@ -23,8 +23,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/internal/testkit"
 )
 
 // poolKey signs the ledgers of all servers of a test's pool.

@@ -20,8 +20,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 	"github.com/csenv/csenv/envserver/tracing"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
 // modelSpans plays one ticket with a scripted model within a span, and returns all spans in the

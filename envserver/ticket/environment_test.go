@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 func TestJudgeFailureIsNotScored(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/pack"

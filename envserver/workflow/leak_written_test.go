@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/leak"
+	"github.com/csenv/csenv/envserver/testkit"
+	"github.com/csenv/csenv/envserver/testkit/leak"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 

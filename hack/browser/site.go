@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 // Site is a running csenv ui.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/poolkey"
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/score"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
 
 // place is where an episode is in a run's plan.

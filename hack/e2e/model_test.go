@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
-	scripted "github.com/csenv/csenv/internal/testkit/model"
+	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
 
 const (

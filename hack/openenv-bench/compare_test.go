@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/csenv/csenv/envserver/load"
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 func TestParseSizes(t *testing.T) {

@@ -23,10 +23,10 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/hack/venv"
-	"github.com/csenv/csenv/internal/testkit/process"
 	"github.com/csenv/csenv/scenarios"
 )
 

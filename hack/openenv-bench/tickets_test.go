@@ -7,9 +7,9 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/testkit"
+	testserver "github.com/csenv/csenv/envserver/testkit/server"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/internal/testkit"
-	testserver "github.com/csenv/csenv/internal/testkit/server"
 	"github.com/csenv/csenv/scenarios"
 )
 

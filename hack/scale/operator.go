@@ -14,8 +14,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/csenv/csenv/hack/apiwrites"
-	"github.com/csenv/csenv/internal/testkit/process"
 )
 
 // readyTimeout is how long the operator may take to answer for its metrics.

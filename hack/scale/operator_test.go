@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 // The operator runs with the limits that it is released with.

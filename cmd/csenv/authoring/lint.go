@@ -18,9 +18,9 @@ import (
 	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
-	"github.com/csenv/csenv/web/printable"
 )
 
 // report is the JSON output of lint. Scores are in thousandths.

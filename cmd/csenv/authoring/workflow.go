@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
-	"github.com/csenv/csenv/web/transcript"
 )
 
 // workflow is an instance of a workflow to show.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // printItems writes what an agent sees after an action.

@@ -22,8 +22,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/transcript"
 )
 
 // NewPlayCommand returns the command for playing an episode by hand.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // printReview writes what the agent gave beside the gold, with the points of each criterion.

@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/transcript"
 )
 
 // ended plays actions in B07, whose right outcome is a refund by the agent at seed 3.

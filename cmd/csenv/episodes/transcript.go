@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/transcript"
 )
 
 // NewTranscriptCommand returns the command that shows a stored episode.

@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/transcript"
 )
 
 // trajectory is an episode with everything that its record leaves out.

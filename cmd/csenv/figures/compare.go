@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // maxRows is the number of scenarios in a table without --all.

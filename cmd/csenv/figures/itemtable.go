@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/irt"
 	"github.com/csenv/csenv/envserver/score/stats"
-	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // itemTable has the parameters of scenarios, the hardest first, and the abilities of runs, the best

@@ -25,9 +25,9 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/chart"
-	"github.com/csenv/csenv/web/page"
 )
 
 // report is what the template report.html shows.

@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // RunView is what pages and reports show of a run, with the templates of parts/run.html.

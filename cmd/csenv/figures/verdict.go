@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // Look is something to look at in a run, and the path of its episodes, "" for none.

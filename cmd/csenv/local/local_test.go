@@ -25,7 +25,7 @@ import (
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 func ticketKind(t *testing.T) episode.Kind {

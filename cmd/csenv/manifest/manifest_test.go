@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
 
 // aRun returns a minimal run, with additional lines in its spec.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // The columns of the table of runs are chosen by the address, which all its links keep.

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // memoryLimit is where the program collects garbage more often, in bytes. A run of a million

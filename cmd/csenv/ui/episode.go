@@ -14,10 +14,10 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/web/chart"
-	"github.com/csenv/csenv/web/page"
-	"github.com/csenv/csenv/web/printable"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/printable"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // episodePage is what the page of an episode shows.

@@ -17,8 +17,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
 )
 
 // attack has a script, a terminal escape and a change of direction.

@@ -15,8 +15,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/chart"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // pageEpisodes is the number of episodes on a page.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // replied is a graded episode of scenario B07 with one reply.

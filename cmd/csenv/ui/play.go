@@ -24,9 +24,9 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	openenvclient "github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/play"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
-	"github.com/csenv/csenv/web/play"
 )
 
 // playPath is the path of the playground.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
 )
 
 // This machine plays tickets and cases, without a cluster; a public site plays none.

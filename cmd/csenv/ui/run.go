@@ -6,7 +6,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // runPage is the data of the template run.html.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 func TestForThisMachine(t *testing.T) {

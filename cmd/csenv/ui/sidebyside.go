@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/web/page"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // sidePage shows the transcripts of a scenario in two runs.

@@ -1,6 +1,6 @@
 // Package ui shows pools, runs and episodes in a browser.
 //
-// Each page has a file with its handler, which returns the data of a template of web/page. Pages
+// Each page has a file with its handler, which returns the data of a template of envserver/web/page. Pages
 // read runs from the cluster, from result stores, or from both; see sources.
 package ui
 
@@ -19,9 +19,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
 )
 
 // site serves the pages.

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/web/chart"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // Runs that lack episodes are under way while their store grows, and interrupted otherwise; those

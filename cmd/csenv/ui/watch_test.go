@@ -24,9 +24,9 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
 )
 
 var shared apiserver.Shared

@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 // Section is a table with a heading. Wide cells wrap.

@@ -13,7 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 // Agents, models, judges, packs and stores write much of what commands show. The functions of this

@@ -4,7 +4,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 // NewTable returns a table without lines, as kubectl prints them.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 // ShortDigest shortens a digest for display.

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // A stock MCP client plays an episode of each environment. The results of tools contain

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/internal/testkit"
-	"github.com/csenv/csenv/internal/testkit/apiserver"
+	"github.com/csenv/csenv/controllers/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 func TestParse(t *testing.T) {

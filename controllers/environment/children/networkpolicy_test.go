@@ -11,7 +11,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/internal/testkit/testpool"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 )
 
 // Each port admits only its clients.

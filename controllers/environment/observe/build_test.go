@@ -8,7 +8,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/internal/testkit/testpool"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 )
 
 var (

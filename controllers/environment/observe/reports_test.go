@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/testpool"
 )
 
 // statsFunc implements statsReader with a function.

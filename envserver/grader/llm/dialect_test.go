@@ -12,7 +12,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/internal/testkit/dialect"
+	"github.com/csenv/csenv/envserver/testkit/dialect"
 )
 
 // gullibleEndpoint judges every reply as good.

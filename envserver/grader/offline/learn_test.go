@@ -15,7 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/harm"
 	"github.com/csenv/csenv/envserver/grader/text"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader/text"
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 var author = flag.String("author", "", "scenario whose harmful statements are being written: print the sentences of "+

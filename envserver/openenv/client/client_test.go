@@ -17,9 +17,9 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/server"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/server"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 )
 
 // elapse waits in simulated time.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 	"pgregory.net/rapid"
 )
 

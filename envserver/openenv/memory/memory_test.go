@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // A client that takes as much as it can leaves half of the budget to others, who don't wait for it.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 )
 
 // tcpPair returns the two ends of a connection.

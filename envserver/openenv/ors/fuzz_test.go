@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/openenv/documents"
-	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 )
 
 // FuzzBodies checks that every body of a client is decoded to valid JSON or to faults.

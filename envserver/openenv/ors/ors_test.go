@@ -15,7 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 )
 
 // client is an OpenReward client without the library.

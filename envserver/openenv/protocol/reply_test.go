@@ -12,8 +12,8 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )

@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/csenv/csenv/internal/testkit/process"
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 // controllerManager is the program of Kubernetes' own controllers.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/web/page"
+	"github.com/csenv/csenv/envserver/web/page"
 )
 
 // Server is where a game is played.

@@ -17,7 +17,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
-	"github.com/csenv/csenv/web/printable"
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 //go:embed templates

@@ -12,8 +12,8 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/internal/testkit/echo"
-	"github.com/csenv/csenv/internal/testkit/wire"
+	"github.com/csenv/csenv/envserver/testkit/echo"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // Server is a running env server.

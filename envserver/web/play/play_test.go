@@ -20,12 +20,12 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/play"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/web/page"
-	"github.com/csenv/csenv/web/play"
 )
 
 // kindOf makes the environment "ticket" or "workflow".

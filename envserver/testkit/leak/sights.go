@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/envserver/testkit"
 )
 
 // word is a text of a fixed set, such as a status.

@@ -6,8 +6,8 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
-	"github.com/csenv/csenv/web/chart"
-	"github.com/csenv/csenv/web/transcript"
+	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // methods are the methods that templates use, as functions. Templates can't call methods: if they

@@ -85,14 +85,14 @@ func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 		}
 		return 0
 	})
-	message := fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)
+	message := []string{fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)}
 	for i, word := range strings.Fields(strings.Join(rules[:min(echoedRules, len(rules))], " ")) {
-		message += " " + word
+		message = append(message, word)
 		if (i+1)%fillerEvery == 0 {
-			message += " " + fillers[i/fillerEvery%len(fillers)]
+			message = append(message, fillers[i/fillerEvery%len(fillers)])
 		}
 	}
-	return append(lookUps(w), answer(message))
+	return append(lookUps(w), answer(strings.Join(message, " ")))
 }
 
 // refuseCase looks everything up, changes nothing and refuses.

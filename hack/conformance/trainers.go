@@ -33,7 +33,8 @@ type stack struct {
 var stacks = []stack{
 	{name: "light", recipes: []string{packageTests, "rollouts", "gymnasium_env", "skyrl_env", "verifiers_eval",
 		"tree_search"}},
-	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward"}},
+	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward",
+		"trl_language_model"}},
 	{name: "nemo", python: ">= (3, 12)", recipes: []string{"nemo_gym_env"}},
 }
 
@@ -102,11 +103,11 @@ func (r *runner) trainers(ctx context.Context, environments map[string]string, s
 			if err != nil {
 				result.failed++
 				result.notes = append(result.notes, "failed: "+recipe)
-				fmt.Fprintf(r.stdout, "FAILED %-16s %5.1f s  %v\n", recipe, took, err)
+				fmt.Fprintf(r.stdout, "FAILED %-18s %5.1f s  %v\n", recipe, took, err)
 				continue
 			}
 			result.passed++
-			fmt.Fprintf(r.stdout, "ok     %-16s %5.1f s  %s\n", recipe, took, last)
+			fmt.Fprintf(r.stdout, "ok     %-18s %5.1f s  %s\n", recipe, took, last)
 		}
 	}
 	return result

@@ -51,8 +51,7 @@ with client, tempfile.TemporaryDirectory() as folder:
         learning_rate=1e-5, lr_scheduler_type="constant", activation_checkpointing=False, bf16=False, logging_steps=1, save_strategy="no",
         report_to="none", disable_tqdm=True,
     )  # fmt: skip
-    data = Dataset.from_list([row(seed) for seed in range(options.steps)])
-    trainer = GRPOTrainer(model=model, processing_class=tokenizer, args=arguments, train_dataset=data, reward_funcs=rewards)
+    trainer = GRPOTrainer(model, rewards, arguments, Dataset.from_list([row(seed) for seed in range(options.steps)]), processing_class=tokenizer)
     trainer.train()
 logs = [float(log["reward"]) for log in trainer.state.log_history if "reward" in log]
 assert len(logs) == len(steps) and all(abs(log - step["reward"]) < 1e-6 for log, step in zip(logs, steps)), (logs, steps)

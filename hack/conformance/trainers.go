@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,10 +42,16 @@ var stacks = []stack{
 // environment is the name of the stack's Python environment.
 func (s stack) environment() string { return suiteTrainers + "-" + s.name }
 
-// trainerEnvironments makes the environments of the stacks. A stack without an interpreter is left
-// out.
+// wanted reports whether a recipe is selected by --match.
+func (r *runner) wanted(recipe string) bool { return strings.Contains(recipe, r.match) }
+
+// trainerEnvironments makes the environments of the stacks. A stack without an interpreter or
+// without a selected recipe is left out.
 func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string) error {
 	for _, s := range stacks {
+		if !slices.ContainsFunc(s.recipes, r.wanted) {
+			continue
+		}
 		interpreter := r.interpreter(ctx, s.python)
 		if interpreter == "" {
 			continue
@@ -88,7 +95,7 @@ func (r *runner) trainers(ctx context.Context, environments map[string]string, s
 	variables := append(append(r.isolation(), servers.environment()...), "CSENV_URL=http://"+servers.all[0].Address)
 	for _, s := range stacks {
 		for _, recipe := range s.recipes {
-			if !strings.Contains(recipe, r.match) {
+			if !r.wanted(recipe) {
 				continue
 			}
 			environment := environments[s.environment()]

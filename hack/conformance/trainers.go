@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,17 +34,24 @@ type stack struct {
 var stacks = []stack{
 	{name: "light", recipes: []string{packageTests, "rollouts", "gymnasium_env", "skyrl_env", "verifiers_eval",
 		"tree_search"}},
-	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward"}},
+	{name: "torch", recipes: []string{"proxy", "harness", "agilerl_env", "trl_grpo", "trl_openreward",
+		"trl_language_model"}},
 	{name: "nemo", python: ">= (3, 12)", recipes: []string{"nemo_gym_env"}},
 }
 
 // environment is the name of the stack's Python environment.
 func (s stack) environment() string { return suiteTrainers + "-" + s.name }
 
-// trainerEnvironments makes the environments of the stacks. A stack without an interpreter is left
-// out.
+// wanted reports whether a recipe is selected by --match.
+func (r *runner) wanted(recipe string) bool { return strings.Contains(recipe, r.match) }
+
+// trainerEnvironments makes the environments of the stacks. A stack without an interpreter or
+// without a selected recipe is left out.
 func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string) error {
 	for _, s := range stacks {
+		if !slices.ContainsFunc(s.recipes, r.wanted) {
+			continue
+		}
 		interpreter := r.interpreter(ctx, s.python)
 		if interpreter == "" {
 			continue
@@ -87,7 +95,7 @@ func (r *runner) trainers(ctx context.Context, environments map[string]string, s
 	variables := append(append(r.isolation(), servers.environment()...), "CSENV_URL=http://"+servers.all[0].Address)
 	for _, s := range stacks {
 		for _, recipe := range s.recipes {
-			if !strings.Contains(recipe, r.match) {
+			if !r.wanted(recipe) {
 				continue
 			}
 			environment := environments[s.environment()]
@@ -102,11 +110,11 @@ func (r *runner) trainers(ctx context.Context, environments map[string]string, s
 			if err != nil {
 				result.failed++
 				result.notes = append(result.notes, "failed: "+recipe)
-				fmt.Fprintf(r.stdout, "FAILED %-16s %5.1f s  %v\n", recipe, took, err)
+				fmt.Fprintf(r.stdout, "FAILED %-18s %5.1f s  %v\n", recipe, took, err)
 				continue
 			}
 			result.passed++
-			fmt.Fprintf(r.stdout, "ok     %-16s %5.1f s  %s\n", recipe, took, last)
+			fmt.Fprintf(r.stdout, "ok     %-18s %5.1f s  %s\n", recipe, took, last)
 		}
 	}
 	return result

@@ -97,8 +97,8 @@ func (s *Server) freeFrame(f frame) {
 	}
 }
 
-// drainConnection reads until the peer answers the close frame or closeTimeout is over. Closing a socket
-// with unread bytes would reset it, and the peer might not receive the close frame.
+// drainConnection reads until the peer answers the close frame or closeTimeout is over. Closing a
+// socket with unread bytes would reset it, and the peer might not receive the close frame.
 func drainConnection(conn *websocket.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	for {

@@ -293,8 +293,8 @@ func (s *session) abandoned(idle time.Duration) bool {
 	return s.pinged.Load() && idle >= pingTimeout && !s.busy(nil)
 }
 
-// preventOperations prevents operations if none runs, the last one is answered and no episode is being played.
-// It reports whether it did.
+// preventOperations prevents operations if none runs, the last one is answered and no episode is
+// being played. It reports whether it did.
 func (s *session) preventOperations() bool {
 	select {
 	case s.turn <- struct{}{}:

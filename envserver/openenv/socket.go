@@ -48,8 +48,8 @@ type dialect interface {
 //
 // One goroutine reads a message, answers it and reads the next, because passing each message to
 // another goroutine would cost more than most steps. A slow step must not delay pongs and the
-// detection of a lost connection: after secondReaderAfter a new goroutine continues reading, and the old
-// one answers until the queue is empty.
+// detection of a lost connection: after secondReaderAfter a new goroutine continues reading, and
+// the old one answers until the queue is empty.
 type socket struct {
 	server  *Server
 	session *session

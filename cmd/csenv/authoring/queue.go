@@ -52,8 +52,8 @@ func (q queued) printGold(w io.Writer) {
 }
 
 func (q queued) print(w io.Writer) {
-	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID, tasks.QueueManagement, q.Split,
-		q.Language, q.seed))
+	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID,
+		tasks.QueueManagement, q.Split, q.Language, q.seed))
 	for _, t := range q.tickets {
 		fmt.Fprintln(w)
 		t.print(w)

@@ -20,7 +20,7 @@ import (
 // runDocument presents the figures of a run.
 func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.LostPoints) view.Document {
 	s := &run.Status
-	d := view.Document{Title: VerdictOf(run) + " " + title(run)}
+	d := view.Document{Title: VerdictOf(run) + "\n" + title(run)}
 	if s.Score == nil {
 		return d
 	}

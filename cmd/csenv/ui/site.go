@@ -1,7 +1,8 @@
 // Package ui shows pools, runs and episodes in a browser.
 //
-// Each page has a file with its handler, which returns the data of a template of envserver/web/page. Pages
-// read runs from the cluster, from result stores, or from both; see sources.
+// Each page has a file with its handler, which returns the data of a template of
+// envserver/web/page. Pages read runs from the cluster, from result stores, or from both; see
+// sources.
 package ui
 
 import (

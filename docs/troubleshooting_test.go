@@ -15,7 +15,7 @@ var joined = regexp.MustCompile(`"\s*\+\s*"`)
 func source(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, root := range []string{"api", "cmd", "controllers", "envserver", "hack", "internal"} {
+	for _, root := range []string{"api", "cmd", "controllers", "envserver", "hack"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {
 			ext := filepath.Ext(path)
 			if err == nil && (ext == ".go" && !strings.HasSuffix(path, "_test.go") || ext == ".sh") && !entry.IsDir() {

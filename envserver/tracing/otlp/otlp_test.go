@@ -157,7 +157,8 @@ func TestSettings(t *testing.T) {
 // Variables that can't be followed turn tracing off, with a line in the log, and nothing else.
 func TestWithoutTracing(t *testing.T) {
 	unset(t)
-	for protocol, want := range map[string]string{"": "", "grpc": "Tracing is off"} {
+	for _, tc := range []struct{ protocol, want string }{{"", ""}, {"grpc", "Tracing is off"}} {
+		protocol, want := tc.protocol, tc.want
 		var logs bytes.Buffer
 		if protocol != "" {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")

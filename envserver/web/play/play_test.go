@@ -151,6 +151,7 @@ func TestEpisodes(t *testing.T) {
 			{"action_type": "select_ticket", "ticket_id": "4"}, {"action_type": "resolve", "message": reply},
 		}},
 		"case": {"workflow", map[string]any{"task": "case-easy", "seed": 3}, []map[string]any{
+			{"action_type": "ask_customer", "payload": map[string]any{"message": "Which order is it about?"}},
 			{"action_type": "look_up_customer"},
 			{"action_type": "look_up_policy", "payload": map[string]any{"topic": "money"}},
 			{"action_type": "respond_user", "payload": map[string]any{"message": reply}},

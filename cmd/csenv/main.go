@@ -126,7 +126,7 @@ Exit codes:
 			ui.NewUICommand(), figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
 			episodes.NewTranscriptCommand(), episodes.NewReplayCommand(), export.NewExportCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
-			figures.NewItemsCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
+			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), authoring.NewJudgeCommand(), newVersionCommand()}},
 	} {

@@ -113,7 +113,6 @@ func TestOutput(t *testing.T) {
 		"transcript-help.txt":    {[]string{"transcript", "--help"}, exitDone},
 		"compare-help.txt":       {[]string{"compare", "--help"}, exitDone},
 		"leaderboard-help.txt":   {[]string{"leaderboard", "--help"}, exitDone},
-		"items-help.txt":         {[]string{"items", "--help"}, exitDone},
 		"env-status-help.txt":    {[]string{"env", "status", "--help"}, exitDone},
 		"eval-help.txt":          {[]string{"eval", "--help"}, exitDone},
 		"serve-help.txt":         {[]string{"serve", "--help"}, exitDone},

@@ -16,7 +16,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // Reading a stored run gives the same figures, episodes, transcripts, comparison, leaderboard and
@@ -78,7 +77,6 @@ func TestStoredRuns(t *testing.T) {
 	})
 	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
 	listed(t, folder)
-	t.Run("items", func(t *testing.T) { itemized(t, folder) })
 	t.Run("report", func(t *testing.T) { reported(t, folder) })
 	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
 	misread(t, folder)
@@ -108,53 +106,6 @@ func listed(t *testing.T, folder string) {
 	})
 }
 
-// The estimates are checked in package irt and by the conformance suite.
-func itemized(t *testing.T, folder string) {
-	out := must(t, "items", "--results", folder)
-	narrow(t, out)
-	for _, want := range []string{"Model 1pl: 4 scenarios, 3 runs.", "With fewer than about 30 runs", "ABILITY",
-		"MEAN B", "B06 "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	if strings.Index(out, "oracle ") > strings.Index(out, "null ") {
-		t.Errorf("the best run isn't first:\n%s", out)
-	}
-	var order []string
-	for _, names := range [][]string{{"oracle", "null", "heuristic"}, {"heuristic", "oracle", "null"}} {
-		order = append(order, must(t, append([]string{"items", "--results", folder, "--model", "2pl", "-o", "json"},
-			names...)...))
-	}
-	var table struct {
-		Runs  []struct{ Run, Ability string }
-		Items []struct {
-			Scenario, PassRate, B string
-			Responses             int
-		}
-	}
-	if err := json.Unmarshal([]byte(order[0]), &table); err != nil || len(table.Runs) != 3 || len(table.Items) != 4 {
-		t.Fatalf("%v: %s", err, order[0])
-	}
-	if order[0] != order[1] {
-		t.Error("the order of the runs changes the result")
-	}
-	for i, item := range table.Items {
-		if item.Responses != 6 || i > 0 && chart.Decimal(item.B) > chart.Decimal(table.Items[i-1].B) ||
-			i > 0 && chart.Decimal(item.PassRate) < chart.Decimal(table.Items[i-1].PassRate) {
-			t.Errorf("not hardest first, or not all responses: %+v", table.Items)
-		}
-	}
-	if out := must(t, "items", "--results", folder, "--category", "Billing", "-o", "csv"); strings.Count(out, "\n") != 3 ||
-		!strings.Contains(out, ",billing,") {
-		t.Error(out)
-	}
-	if out := must(t, "items", "oracle", "null", "heuristic", "null", "--results", folder); !strings.Contains(
-		strings.Join(strings.Fields(out), " "), "The same agent played null") {
-		t.Error(out)
-	}
-}
-
 func misread(t *testing.T, folder string) {
 	t.Run("errors", func(t *testing.T) {
 		for name, tt := range map[string]struct {
@@ -174,12 +125,6 @@ func misread(t *testing.T, folder string) {
 				"choose one of html; -o is a format, and -O or > names a file"},
 			"no task": {[]string{"episodes", "oracle", "--task", "nope", "--results", folder},
 				"run oracle has no episode of task \"nope\": choose one of ticket-resolve"},
-			"two runs": {[]string{"items", "oracle", "null", "--results", folder},
-				"item parameters need at least 3 runs that played the scenarios, each of another agent, not 2"},
-			"no category": {[]string{"items", "--category", "bills", "oracle", "null", "heuristic", "--results", folder},
-				"the runs have no episode of category \"bills\": choose one of billing, shipping, technical"},
-			"no model": {[]string{"items", "--model", "3pl", "oracle", "null", "heuristic", "--results", folder},
-				"there is no model \"3pl\": use 1pl or 2pl"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {

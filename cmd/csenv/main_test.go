@@ -119,7 +119,6 @@ func TestOutput(t *testing.T) {
 		"scenarios-help.txt":     {[]string{"scenarios"}, exitDone},
 		"list-help.txt":          {[]string{"scenarios", "list", "--help"}, exitDone},
 		"show-help.txt":          {[]string{"scenarios", "show", "--help"}, exitDone},
-		"learn-help.txt":         {[]string{"scenarios", "learn", "--help"}, exitDone},
 		"lint-help.txt":          {[]string{"scenarios", "lint", "--help"}, exitDone},
 		"regrade-help.txt":       {[]string{"regrade", "--help"}, exitDone},
 		"bench-help.txt":         {[]string{"bench", "--help"}, exitDone},
@@ -215,7 +214,6 @@ func TestErrors(t *testing.T) {
 			[]string{"opening the pack none", "name a folder with scenario files"}},
 		"linting no folder": {[]string{"scenarios", "lint", "none"},
 			[]string{"none is not a folder that can be read"}},
-		"learning without steps": {[]string{"scenarios", "learn", "--steps", "0"}, []string{"--steps is 0: give at least 1"}},
 		"ids twice": {[]string{"scenarios", "list", "--pack", "../../scenarios/testdata/pack", "--pack",
 			"../../scenarios/testdata/pack"}, []string{`already has the id "T1"`}},
 	}
@@ -253,8 +251,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"},
-		{"scenarios", "learn"}} {
+	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"}} {
 		var out, errs bytes.Buffer
 		if code := runWith(ctx, args, strings.NewReader(""), &out, &errs); code != exitError || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)

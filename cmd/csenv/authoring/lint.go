@@ -37,7 +37,6 @@ type report struct {
 	// Sequences are the scores of fixed sequences of actions on the workflows.
 	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
 	Attacks   []audit.AttackRow   `json:"attacks,omitempty"`
-	Learning  *audit.Learning     `json:"learning,omitempty"`
 }
 
 type finding struct {
@@ -129,10 +128,7 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 	return r, r.attack(ctx, c, judge)
 }
 
-// lintSteps is the number of steps of the learner in lint: its gap hardly changes afterwards.
-const lintSteps = 64
-
-// attack adds the figures of attacks and of the learner.
+// attack adds the figures of attacks.
 func (r *report) attack(ctx context.Context, c *scenarios.Catalog, judge audit.Judge) (err error) {
 	if r.Attacks, err = audit.Attacks(ctx, c, judge); err != nil {
 		return err
@@ -140,8 +136,7 @@ func (r *report) attack(ctx context.Context, c *scenarios.Catalog, judge audit.J
 	for _, f := range audit.AttackFindings(c, r.Attacks) {
 		r.Findings = append(r.Findings, finding(f))
 	}
-	r.Learning, err = audit.Learn(ctx, c, lintSteps, 0)
-	return err
+	return nil
 }
 
 // faults converts the errors of loading to findings.
@@ -201,10 +196,6 @@ func (r *report) print(w io.Writer) {
 		})
 	printTable(w, "Scores of attacks on the grader, of which a reply earns at most 0.500",
 		[]string{"attack", "episodes", "reply", "episode", "passed", "limit"}, r.Attacks, attackCells)
-	if r.Learning != nil {
-		fmt.Fprintln(w)
-		printGap(w, r.Learning)
-	}
 	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
 		view.Count(len(r.Findings), "finding"))
 }

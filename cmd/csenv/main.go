@@ -118,8 +118,8 @@ Exit codes:
 		title    string
 		commands []*cobra.Command
 	}{
-		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(),
-			evaluate.NewServeCommand(), evaluate.NewBenchCommand()}},
+		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), evaluate.NewServeCommand(),
+			evaluate.NewBenchCommand()}},
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{

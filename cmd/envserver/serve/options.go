@@ -30,7 +30,6 @@ type options struct {
 	sessionGrace       time.Duration
 	capacityWait       time.Duration
 	clientShare        int
-	messageRate        float64
 	drainTimeout       time.Duration
 	handOver           bool
 	terminationLog     string
@@ -83,8 +82,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		"time for which a new session waits for a free slot before it is refused; 0 refuses it at once")
 	f.IntVar(&o.clientShare, "client-share", o.clientShare, "maximum percentage of --max-sessions for one client; "+
 		"a client is an address and a token")
-	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "maximum number of messages per second that are "+
-		"answered in a session; further ones wait; 0 means no limit")
 	f.StringSliceVar(&o.peers, "peers", nil, "`HOST:PORT` of the pool's servers; every address of the name is a "+
 		"server. Each session is then reachable through all of them, and new sessions use those with free slots")
 	f.StringVar(&o.advertise, "advertise", o.advertise, "`IP:PORT` of this server among --peers; the variable "+
@@ -206,9 +203,6 @@ func (o *options) validateSessions() []error {
 	}
 	if o.clientShare < 1 || o.clientShare > 100 {
 		errs = append(errs, fmt.Errorf("--client-share is %d: it must be from 1 to 100", o.clientShare))
-	}
-	if !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
-		errs = append(errs, errors.New("--message-rate must be finite and not negative"))
 	}
 	if mode := openenv.Mode(o.mode); mode != openenv.Simulation && mode != openenv.Production {
 		errs = append(errs, fmt.Errorf("--mode is %q: choose %s or %s", o.mode, openenv.Simulation, openenv.Production))

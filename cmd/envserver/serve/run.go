@@ -60,7 +60,7 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	config := openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
-		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens,
 		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
 		SharedKey: o.ledgerKey != "", RunsOnly: o.runsOnly, Pod: pod, Web: o.web,
 		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Logger: log,

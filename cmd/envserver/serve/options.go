@@ -38,8 +38,6 @@ type options struct {
 	mode               string
 	web                bool
 	tokenFile          string
-	tlsCertFile        string
-	tlsKeyFile         string
 	rewardMode         string
 	ledgerKey          string
 	runsOnly           bool
@@ -91,9 +89,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		"for a token")
 	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "`file` with bearer tokens, one per line. Every request "+
 		"except GET /health must have one of them. The file is read again when it changes")
-	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "`file` with the TLS certificate (PEM) for --addr; "+
-		"it is read again when it changes")
-	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "`file` with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout,
 		"maximum time to wait after SIGTERM for the running sessions to end")
 	f.BoolVar(&o.handOver, "hand-over", o.handOver, "after --drain-timeout, hand sessions over to servers of --peers "+
@@ -164,9 +159,6 @@ func (o *options) validate() error {
 	errs = append(errs, o.validateSessions()...)
 	errs = append(errs, o.validatePeers()...)
 	errs = append(errs, o.judge.Validate(o.environment))
-	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
-		errs = append(errs, errors.New("only one of --tls-cert-file and --tls-key-file is set: set both or none"))
-	}
 	if o.runsOnly && o.ledgerKey == "" {
 		errs = append(errs, errors.New("--runs-only is set without --ledger-key, from which the credentials of runs "+
 			"follow: set --ledger-key"))

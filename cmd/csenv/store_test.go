@@ -24,7 +24,7 @@ func TestStoredRuns(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	folder := filepath.Join(t.TempDir(), "results")
 	evaluated := map[string]v1alpha1.EvaluationRun{}
-	for _, agent := range []string{"heuristic", "oracle", "null"} {
+	for _, agent := range []string{"heuristic", "oracle", "noop"} {
 		out := must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent",
 			agent, "--results", folder, "-o", "json")
 		var run v1alpha1.EvaluationRun
@@ -65,7 +65,7 @@ func TestStoredRuns(t *testing.T) {
 			"csv"); strings.Count(out, "\n") != 3 {
 			t.Error(out)
 		}
-		if out := must(t, "episodes", "null", "--results", folder, "--below", "0.1", "--limit", "3", "-o",
+		if out := must(t, "episodes", "noop", "--results", folder, "--below", "0.1", "--limit", "3", "-o",
 			"json"); strings.Count(out, `"index"`) != 3 {
 			t.Error(out)
 		}
@@ -84,7 +84,7 @@ func TestStoredRuns(t *testing.T) {
 
 func listed(t *testing.T, folder string) {
 	t.Run("compare", func(t *testing.T) {
-		out := must(t, "compare", "oracle", "null", "--results", folder)
+		out := must(t, "compare", "oracle", "noop", "--results", folder)
 		if !strings.Contains(strings.Join(strings.Fields(out), " "),
 			"over 4 scenarios: oracle is better (95 % interval +") {
 			t.Error(out)
@@ -93,7 +93,7 @@ func listed(t *testing.T, folder string) {
 	t.Run("leaderboard", func(t *testing.T) {
 		out := must(t, "leaderboard", "--results", folder)
 		narrow(t, out)
-		if !strings.Contains(out, "oracle") || strings.Index(out, "oracle ") > strings.Index(out, "null ") {
+		if !strings.Contains(out, "oracle") || strings.Index(out, "oracle ") > strings.Index(out, "noop ") {
 			t.Error(out)
 		}
 	})
@@ -113,7 +113,7 @@ func misread(t *testing.T, folder string) {
 			want string
 		}{
 			"unknown": {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " +
-				folder + ": choose one of heuristic, null, oracle"},
+				folder + ": choose one of heuristic, noop, oracle"},
 			"no folder": {[]string{"results", "x", "--results", filepath.Join(folder, "none")},
 				"there is no folder"},
 			"no runs": {[]string{"leaderboard", "--results", t.TempDir()}, "contains no runs"},
@@ -213,7 +213,7 @@ func TestStoredOutcomes(t *testing.T) {
 	folder := t.TempDir()
 	for name, args := range map[string][]string{
 		"errs":   {"--agent", "http", "--agent-url", broken.URL},
-		"misses": {"--agent", "null", "--threshold", "meanScore=0.9"},
+		"misses": {"--agent", "noop", "--threshold", "meanScore=0.9"},
 	} {
 		_, errs, code := csenv(t, append([]string{"eval", "--task", "ticket-classify", "--scenarios", "B06,S03",
 			"--name", name, "--results", folder}, args...)...)
@@ -243,7 +243,7 @@ func TestReportEscapes(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	const attack = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
 	episodes := filepath.Join(t.TempDir(), "results")
-	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "null", "--results", episodes)
+	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "noop", "--results", episodes)
 	var segment string
 	if err := filepath.WalkDir(episodes, func(path string, _ os.DirEntry, err error) error {
 		if filepath.Ext(path) == ".jsonl" {

@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -108,14 +108,11 @@ func progressBar(w io.Writer, what string) func(done, total int) {
 	if !view.IsTerminal(w) {
 		return func(int, int) {}
 	}
-	var bar *progressbar.ProgressBar
+	bar := view.NewBar(w)
 	return func(done, total int) {
-		if bar == nil {
-			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w),
-				progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+		if bar.Draw(what, int64(done), int64(total), time.Now()); done == total {
+			bar.Clear()
 		}
-		_ = bar.Set(done) // a bar that can't be drawn is no failure
 	}
 }
 

@@ -25,14 +25,14 @@ type Server struct {
 }
 
 // New makes a server that serves nothing yet. By default its environment is echo, its key is
-// echo.Key, and it logs nothing.
+// echo.LedgerKey, and it logs nothing.
 func New(tb testing.TB, cfg openenv.Config) *Server {
 	tb.Helper()
 	if cfg.Kind == nil {
 		cfg.Kind = echo.Kind{}
 	}
 	if cfg.LedgerKey == nil {
-		cfg.LedgerKey = echo.Key()
+		cfg.LedgerKey = echo.LedgerKey()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

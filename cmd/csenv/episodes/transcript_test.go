@@ -32,7 +32,7 @@ func TestPrintTranscript(t *testing.T) {
 			[]string{`{"action_type":"check_order_status","payload":{"order_id":"LD-937813"}}`, `not JSON`},
 			[]string{`check_order_status {"order_id":"LD-937813"} answers`, "ACTION 2 OF 2", "not JSON", "\ns1  "}},
 		"a queue": {"ticket", tasks.QueueManagement, "Q001", []string{`{"action_type":"resolve"}`},
-			[]string{"minutes and 2 escalations left", "WAITING", "  >  1  T-", "TICKET T09, T-", ", WEIGHT 4\n"}},
+			[]string{"minutes and 2 escalations left", "WAITING", ">  1  T-", "TICKET T09, T-", ", WEIGHT 4\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := record.Episode{Environment: tt.environment, Task: tt.task, Scenario: tt.scenario, Seed: 3,

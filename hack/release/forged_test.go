@@ -77,15 +77,17 @@ func TestForgedReleases(t *testing.T) {
 		"image in the manifests": {installFile, replaced("registry.example/csenv", "registry.example/evil"),
 			[]string{sums, provenance, installFile}, []string{installFile}},
 		"text in the manifests": {installFile, replaced("csenv-manager", "evil-manager"), []string{sums, provenance}, nil},
-		"commit":                {provenanceFile, replaced(`"gitCommit": "`, `"gitCommit": "0`), []string{sums, provenance}, nil},
-		"version":               {provenanceFile, replaced("v1.2.3", "v1.2.4"), nil, nil},
+		"commit": {provenanceFile, replaced(`"gitCommit": "`, `"gitCommit": "0`), []string{sums,
+			provenance}, nil},
+		"version": {provenanceFile, replaced("v1.2.3", "v1.2.4"), nil, nil},
 		"Go": {provenanceFile, replaced(`"go": "go`, `"go": "og`), []string{sums, provenance,
 			"archive and SBOMs of linux/amd64", "archive and SBOMs of linux/arm64", "image's SBOMs of linux/amd64",
 			"image's SBOMs of linux/arm64"}, []string{"archive and SBOMs of linux/amd64", "archive and SBOMs of linux/arm64",
 			"image's SBOMs of linux/amd64", "image's SBOMs of linux/arm64"}},
 		"modules": {"csenv_v1.2.3_linux_amd64.spdx.json", replaced("stdlib", "stdlob"),
 			[]string{sums, provenance, "archive and SBOMs of linux/amd64"}, []string{"archive and SBOMs of linux/amd64"}},
-		"chart": {"csenv-1.2.3.tgz", func(text []byte) []byte { return append(text, 0) }, []string{sums, provenance, "chart"},
+		"chart": {"csenv-1.2.3.tgz", func(text []byte) []byte { return append(text, 0) }, []string{sums, provenance,
+			"chart"},
 			[]string{"chart"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +182,8 @@ func TestDoubledSignatures(t *testing.T) {
 	if err := json.Unmarshal(signed, &b); err != nil {
 		t.Fatal(err)
 	}
-	for name, signatures := range map[string][]envelopeSignature{"none": {}, "two": {b.Envelope.Signatures[0], {Sig: []byte("x")}},
+	for name, signatures := range map[string][]envelopeSignature{"none": {}, "two": {b.Envelope.Signatures[0],
+		{Sig: []byte("x")}},
 		"another": {{Sig: []byte("x")}}} {
 		b.Envelope.Signatures = signatures
 		doubled, err := json.Marshal(b)
@@ -196,7 +199,8 @@ func TestDoubledSignatures(t *testing.T) {
 // signedLayout returns an artefact of a text, and its signature from a layout.
 func signedLayout(t *testing.T, key *ecdsa.PrivateKey, text string) (content, signature v1.Image) {
 	t.Helper()
-	content, err := newArtefact([]byte(text), v1.Manifest{Config: descriptor(emptyType, []byte("{}"))}, []byte("{}"), helmContent)
+	content, err := newArtefact([]byte(text), v1.Manifest{Config: descriptor(emptyType, []byte("{}"))}, []byte("{}"),
+		helmContent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,13 +344,16 @@ func TestKeys(t *testing.T) {
 		writeFile(t, name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 		return name
 	}
-	for name, want := range map[string]string{file(plainKey, private): "P-256", file("EC PRIVATE KEY", private): "it must be a",
-		file(plainKey, []byte("x")): "reading", prefix + ".pub": "it must be a", filepath.Join(t.TempDir(), "none"): "reading the key"} {
+	for name, want := range map[string]string{file(plainKey, private): "P-256", file("EC PRIVATE KEY",
+		private): "it must be a",
+		file(plainKey, []byte("x")): "reading", prefix + ".pub": "it must be a", filepath.Join(t.TempDir(),
+			"none"): "reading the key"} {
 		if _, err := readPrivateKey(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a private key: %v, want %q", err, want)
 		}
 	}
-	for name, want := range map[string]string{file(publicKey, shown): "P-256", prefix + ".key": "reading the public key"} {
+	for name, want := range map[string]string{file(publicKey, shown): "P-256", prefix +
+		".key": "reading the public key"} {
 		if _, err := readPublicKey(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a public key: %v, want %q", err, want)
 		}
@@ -357,7 +364,8 @@ func TestKeys(t *testing.T) {
 func TestImagesOfManifests(t *testing.T) {
 	const right = "r/csenv:v1@sha256:aa"
 	manifests := func(container, variable string) string {
-		return "      - name: manager\n        image: " + container + "\n        env:\n        - name: CSENV_IMAGE\n          value: " +
+		return "      - name: manager\n        image: " + container +
+			"\n        env:\n        - name: CSENV_IMAGE\n          value: " +
 			variable + "\n"
 	}
 	for text, want := range map[string]string{

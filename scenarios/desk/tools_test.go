@@ -35,28 +35,40 @@ func TestProblems(t *testing.T) {
 		effect  desk.Effect
 		want    string // a part of the problem
 	}{
-		"refund":                         {records(), call(desk.Refunding, nil), ""},
-		"refund of nothing":              {records(), call(desk.Refunding, func(e *desk.Effect) { e.Amount = 0 }), "amount"},
-		"refund of a debt":               {records(), call(desk.Refunding, func(e *desk.Effect) { e.Amount = -1 }), "amount"},
-		"refund of no order":             {records(), call(desk.Refunding, func(e *desk.Effect) { e.OrderID = "LD-9" }), "no such order"},
+		"refund": {records(), call(desk.Refunding, nil), ""},
+		"refund of nothing": {records(), call(desk.Refunding, func(e *desk.Effect) { e.Amount = 0 }),
+			"amount"},
+		"refund of a debt": {records(), call(desk.Refunding, func(e *desk.Effect) { e.Amount = -1 }),
+			"amount"},
+		"refund of no order": {records(), call(desk.Refunding, func(e *desk.Effect) { e.OrderID = "LD-9" }),
+			"no such order"},
 		"refund of one of two":           {records(mixed(2000)), call(desk.Refunding, nil), "payment_id is missing"},
 		"refund of one captured payment": {records(twin("authorised")), call(desk.Refunding, nil), ""},
-		"refund of a named payment":      {records(mixed(2000)), call(desk.Refunding, func(e *desk.Effect) { e.PaymentID = "P2" }), ""},
-		"refund of an unknown payment":   {records(), call(desk.Refunding, func(e *desk.Effect) { e.PaymentID = "P8" }), "no such order"},
-		"refund of another order's payment": {records(), call(desk.Refunding, func(e *desk.Effect) { e.OrderID, e.PaymentID = "LD-2", "P1" }),
+		"refund of a named payment": {records(mixed(2000)), call(desk.Refunding,
+			func(e *desk.Effect) { e.PaymentID = "P2" }), ""},
+		"refund of an unknown payment": {records(), call(desk.Refunding, func(e *desk.Effect) { e.PaymentID = "P8" }),
+			"no such order"},
+		"refund of another order's payment": {records(), call(desk.Refunding, func(e *desk.Effect) {
+			e.OrderID,
+				e.PaymentID = "LD-2", "P1"
+		}),
 			"isn't of LD-2"},
-		"credit":                     {records(), call(desk.Crediting, nil), ""},
-		"credit without an order":    {records(), call(desk.Crediting, func(e *desk.Effect) { e.OrderID = "" }), ""},
-		"credit of nothing":          {records(), call(desk.Crediting, func(e *desk.Effect) { e.Amount = 0 }), "amount"},
-		"credit for no order":        {records(), call(desk.Crediting, func(e *desk.Effect) { e.OrderID = "LD-9" }), `no order "LD-9"`},
-		"replacement":                {records(), call(desk.Replacing, func(e *desk.Effect) { e.SKU = "A" }), ""},
-		"replacement of another SKU": {records(), call(desk.Replacing, func(e *desk.Effect) { e.SKU = "Z" }), `no item "Z"`},
-		"address":                    {records(), call(desk.Readdressing, func(e *desk.Effect) { e.Address = "2 New Street" }), ""},
-		"no address":                 {records(), call(desk.Readdressing, nil), "address is missing"},
-		"cancellation":               {records(), call(desk.Cancelling, nil), ""},
-		"cancellation of no order":   {records(), call(desk.Cancelling, func(e *desk.Effect) { e.OrderID = "" }), "no order"},
-		"escalation":                 {records(), desk.Effect{Tool: desk.Escalating, Team: "trust"}, ""},
-		"escalation to nobody":       {records(), desk.Effect{Tool: desk.Escalating}, "team is missing"},
+		"credit":                  {records(), call(desk.Crediting, nil), ""},
+		"credit without an order": {records(), call(desk.Crediting, func(e *desk.Effect) { e.OrderID = "" }), ""},
+		"credit of nothing":       {records(), call(desk.Crediting, func(e *desk.Effect) { e.Amount = 0 }), "amount"},
+		"credit for no order": {records(), call(desk.Crediting, func(e *desk.Effect) { e.OrderID = "LD-9" }),
+			`no order "LD-9"`},
+		"replacement": {records(), call(desk.Replacing, func(e *desk.Effect) { e.SKU = "A" }), ""},
+		"replacement of another SKU": {records(), call(desk.Replacing, func(e *desk.Effect) { e.SKU = "Z" }),
+			`no item "Z"`},
+		"address": {records(), call(desk.Readdressing,
+			func(e *desk.Effect) { e.Address = "2 New Street" }), ""},
+		"no address":   {records(), call(desk.Readdressing, nil), "address is missing"},
+		"cancellation": {records(), call(desk.Cancelling, nil), ""},
+		"cancellation of no order": {records(), call(desk.Cancelling, func(e *desk.Effect) { e.OrderID = "" }),
+			"no order"},
+		"escalation":           {records(), desk.Effect{Tool: desk.Escalating, Team: "trust"}, ""},
+		"escalation to nobody": {records(), desk.Effect{Tool: desk.Escalating}, "team is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.records.Problem(tc.effect); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
@@ -243,17 +255,21 @@ func TestIncompleteWorlds(t *testing.T) {
 		change change
 		want   string
 	}{
-		"kind":         {"poem", func(*desk.Desk, *desk.Request) {}, "no rules"},
-		"order":        {"return", func(_ *desk.Desk, r *desk.Request) { r.OrderID = "LD-9" }, `no order "LD-9"`},
-		"item":         {"return", func(_ *desk.Desk, r *desk.Request) { r.SKU = "Z" }, `no item "Z"`},
-		"parcel":       {"return", func(w *desk.Desk, _ *desk.Request) { w.Records.Shipments = nil }, "no shipment"},
-		"contents":     {"not_found", func(w *desk.Desk, r *desk.Request) { r.SKU, w.Records.Shipments[0].Contents = "", nil }, "empty"},
-		"payment":      {"double_charge", func(w *desk.Desk, _ *desk.Request) { w.Records.Payments = nil }, "no payment"},
-		"refund":       {"refund_status", func(*desk.Desk, *desk.Request) {}, "no refund"},
-		"subscription": {"downgrade", func(w *desk.Desk, _ *desk.Request) { w.Records.Subscriptions = nil }, "no subscription"},
-		"plan":         {"downgrade", says("Ultra"), `no plan "Ultra"`},
-		"outage":       {"outage", func(*desk.Desk, *desk.Request) {}, "no outage"},
-		"answer":       {"defective", func(_ *desk.Desk, r *desk.Request) { r.Answers = nil }, `no answer about "serial"`},
+		"kind":   {"poem", func(*desk.Desk, *desk.Request) {}, "no rules"},
+		"order":  {"return", func(_ *desk.Desk, r *desk.Request) { r.OrderID = "LD-9" }, `no order "LD-9"`},
+		"item":   {"return", func(_ *desk.Desk, r *desk.Request) { r.SKU = "Z" }, `no item "Z"`},
+		"parcel": {"return", func(w *desk.Desk, _ *desk.Request) { w.Records.Shipments = nil }, "no shipment"},
+		"contents": {"not_found", func(w *desk.Desk, r *desk.Request) {
+			r.SKU, w.Records.Shipments[0].Contents = "",
+				nil
+		}, "empty"},
+		"payment": {"double_charge", func(w *desk.Desk, _ *desk.Request) { w.Records.Payments = nil }, "no payment"},
+		"refund":  {"refund_status", func(*desk.Desk, *desk.Request) {}, "no refund"},
+		"subscription": {"downgrade", func(w *desk.Desk, _ *desk.Request) { w.Records.Subscriptions = nil },
+			"no subscription"},
+		"plan":   {"downgrade", says("Ultra"), `no plan "Ultra"`},
+		"outage": {"outage", func(*desk.Desk, *desk.Request) {}, "no outage"},
+		"answer": {"defective", func(_ *desk.Desk, r *desk.Request) { r.Answers = nil }, `no answer about "serial"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r := standard(tc.kind)

@@ -200,7 +200,8 @@ func TestForgottenRunsAreNotFound(t *testing.T) {
 		t.Errorf("%d episodes of a run that was deleted are found", n)
 	}
 	var rows, records int
-	if err := x.db.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM docs), (SELECT sum(records) FROM segments)").
+	if err := x.db.QueryRowContext(t.Context(),
+		"SELECT (SELECT count(*) FROM docs), (SELECT sum(records) FROM segments)").
 		Scan(&rows, &records); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +319,8 @@ func TestMergeKeepsTheRecordThatCounts(t *testing.T) {
 			table.merge(added)
 		}
 		byTime := func(a, b row) int {
-			return cmp.Or(cmp.Compare(table.segments[a.place].number, table.segments[b.place].number), cmp.Compare(a.line, b.line))
+			return cmp.Or(cmp.Compare(table.segments[a.place].number, table.segments[b.place].number), cmp.Compare(a.line,
+				b.line))
 		}
 		slices.SortStableFunc(want, byTime)
 		counts := map[[2]int64]row{}
@@ -346,7 +348,8 @@ func TestMergeKeepsTheRecordThatCounts(t *testing.T) {
 // TestWordsOfActions wants the texts that an agent wrote to people, and no other members.
 func TestWordsOfActions(t *testing.T) {
 	w := newWords()
-	w.action(json.RawMessage(`{"action_type":"hidden1","payload":{"message":"Grüße, Bo","reason":["ZU teuer"],"team":"hidden2"},` +
+	w.action(json.RawMessage(`{"action_type":"hidden1",` +
+		`"payload":{"message":"Grüße, Bo","reason":["ZU teuer"],"team":"hidden2"},` +
 		`"query":{"inner":"hidden3","query":"find 12"}}`))
 	got := strings.Fields(w.list.String())
 	slices.Sort(got)

@@ -60,7 +60,8 @@ func TestMarkedSentences(t *testing.T) {
 // TestPiecesAreTheMessage marks parts of a message at random, and wants that its pieces are the
 // whole message, that marks don't overlap, and that each part is in one mark.
 func TestPiecesAreTheMessage(t *testing.T) {
-	word := rapid.SampledFrom([]string{"refund", "Geld", "für", "5", "$4.50", "退款", "。", ".", "!", "\n", "“ja”", "e.g."})
+	word := rapid.SampledFrom([]string{"refund", "Geld", "für", "5", "$4.50", "退款", "。", ".", "!", "\n", "“ja”",
+		"e.g."})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(word, 1, 25).Draw(t, "text"), " ")
 		s := Step{Number: 3}
@@ -117,7 +118,8 @@ func TestMarksAreOfTheTicket(t *testing.T) {
 	if again := markText(own, "invented", true, "You get"); again != m || !m.Harm || m.Title() != "amount; invented" {
 		t.Errorf("the second mark is %+v", again)
 	}
-	if markText(own, "amount", false, "$41.00") != nil || len(second.Marks) != 1 || len(first.Marks)+len(third.Marks) != 0 {
+	if markText(own, "amount", false, "$41.00") != nil || len(second.Marks) != 1 ||
+		len(first.Marks)+len(third.Marks) != 0 {
 		t.Errorf("the marks are %v, %v and %v", first.Marks, second.Marks, third.Marks)
 	}
 }

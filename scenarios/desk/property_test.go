@@ -60,8 +60,9 @@ func drawWorld(t *rapid.T, label, kind string) *drawn {
 	p := d.Policy
 	limit := rapid.SampledFrom([]desk.Cents{0, p.PhotoFrom, p.CreditLimit, p.RefundLimit / 2, p.RefundLimit,
 		2 * p.RefundLimit, p.ReplaceLimit, p.LogisticsAbove}).Draw(t, label+"limit")
-	it.Kind, it.Price = word("kind", "standard", "final_sale", "custom", "hygiene"), limit+cents("price", 9000)
-	it.ListPrice, it.Stock = it.Price+desk.Cents(number("drop", -900, 100)), int64(number("stock", 0, 1))
+	it.Kind = word("kind", "standard", "final_sale", "custom", "hygiene")
+	it.Price = max(limit-100, 400) + cents("price", 9000)
+	it.ListPrice, it.Stock = it.Price+desk.Cents(number("drop", -300, 100)), int64(number("stock", 0, 1))
 	if slices.Contains([]string{"return", "partial", "price_drop"}, kind) {
 		it.Quantity = int64(number("quantity", 1, 3))
 	}

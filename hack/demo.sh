@@ -54,8 +54,8 @@ say "kubectl get cse,evalrun"
 kubectl get cse,evalrun
 say "the aggregated scores"
 kubectl get evalrun -l csenv.dev/sample=true -o 'custom-columns=RUN:.metadata.name,TOTAL:.status.episodes.total,SCORED:.status.episodes.scored,FAILED:.status.episodes.failed,ERRORED:.status.episodes.errored,MEAN:.status.score.mean,CI95-LOW:.status.score.ci95.low,CI95-HIGH:.status.score.ci95.high,PASS-RATE:.status.passRate'
-say "the score of the oracle and the null agent for each part of the rubric"
-kubectl get evalrun oracle null-agent -o 'go-template={{range .items}}{{$run := .metadata.name}}{{range .status.tasks}}{{$task := .name}}{{range .dimensions}}{{printf "  %-12s %-16s %-12s %s of %s\n" $run $task .name .mean .max}}{{end}}{{end}}{{end}}'
+say "the score of the agents oracle and noop for each part of the rubric"
+kubectl get evalrun oracle noop-agent -o 'go-template={{range .items}}{{$run := .metadata.name}}{{range .status.tasks}}{{$task := .name}}{{range .dimensions}}{{printf "  %-12s %-16s %-12s %s of %s\n" $run $task .name .mean .max}}{{end}}{{end}}{{end}}'
 say "done in $((SECONDS - started)) s. To use the cluster:"
 echo "  export KUBECONFIG=$(bin/cluster kubeconfig)"
 echo "  bin/cluster kubectl -- get evalrun heuristic -o yaml"

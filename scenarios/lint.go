@@ -30,18 +30,20 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s (%s)", f.Position,
 
 // The rules of Lint.
 const (
-	ruleInstance = "instance" // every seed gives an instance
-	ruleDraws    = "draws"    // the constraints accept enough draws, so that no seed fails
-	rulePolicy   = "policy"   // the policies confirm the stated gold
-	ruleSLA      = "sla"      // the time of the first response matches the priority
-	ruleBraces   = "braces"   // no {{ or other placeholder remains in a text
-	ruleLeak     = "leak"     // the observation reveals no gold
-	ruleCanary   = "canary"   // every data file has the pack's canary
-	ruleStable   = "stable"   // the same seed gives the same bytes
-	ruleIDs      = "ids"      // ids are unique within an instance
-	ruleGoal     = "goal"     // doing nothing reaches no goal
-	ruleFacts    = "facts"    // a reply has facts to state, and they answer its questions
-	ruleScript   = "script"   // no question matches two of a customer's answers, and the answers agree with the ticket
+	ruleInstance = "instance"  // every seed gives an instance
+	ruleDraws    = "draws"     // the constraints accept enough draws, so that no seed fails
+	rulePolicy   = "policy"    // the policies confirm the stated gold
+	ruleSLA      = "sla"       // the time of the first response matches the priority
+	ruleBraces   = "braces"    // no {{ or other placeholder remains in a text
+	ruleLeak     = "leak"      // the observation reveals no gold
+	ruleCanary   = "canary"    // every data file has the pack's canary
+	ruleStable   = "stable"    // the same seed gives the same bytes
+	ruleIDs      = "ids"       // ids are unique within an instance
+	ruleGoal     = "goal"      // doing nothing reaches no goal
+	ruleFacts    = "facts"     // a reply has facts to state, and they answer its questions
+	ruleCue      = "cue"       // the wordings support the cue
+	ruleReadOnly = "read-only" // few workflows of a pack are resolved without changing anything
+	ruleScript   = "script"    // no question matches two of a customer's answers, and the answers agree with the ticket
 )
 
 const (
@@ -55,7 +57,7 @@ const (
 )
 
 // Lint checks instances of every scenario: the gold against the policies, leaks and the determinism
-// of rendering. It reports a finding once, at its first seed. It calls progress, which may be nil,
+// of rendering; and of a pack, the cues and the share of workflows that change nothing. It reports a finding once, at its first seed. It calls progress, which may be nil,
 // with the numbers of finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
@@ -105,6 +107,8 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		stable(l, s.File, s.Instantiate)
 		next()
 	}
+	l.cues(c.tickets)
+	l.readOnly(c)
 	return nil
 }
 

@@ -3,8 +3,10 @@ package scenarios
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -76,6 +78,8 @@ func TestLintFinds(t *testing.T) {
 			"fact f1 is already in the customer's text"},
 		"constraint that few draws satisfy": {ticket, "constraints: [", `constraints: ["now.getDayOfMonth() == 1", `,
 			ruleDraws, "draws on average until the constraints hold"},
+		"cue that keywords don't show": {ticket, "cue: billing", "cue: shipping", ruleCue,
+			"metadata.cue is shipping, a reader of keywords says [billing billing] of its wordings"},
 		"fault at seed 12 only": {ticket, "since {{ day(due) }}", "since {{ 1 / (price - 4500) }}", ruleInstance,
 			"division by zero, at seed 12"},
 	}
@@ -96,6 +100,26 @@ func TestLintFinds(t *testing.T) {
 			}
 			t.Errorf("findings %v\nwant one of rule %s with: %s", findings, tt.rule, tt.want)
 		})
+	}
+}
+
+// Few workflows of a pack may change nothing.
+func TestLintFindsReadingPacks(t *testing.T) {
+	for action, want := range map[string]string{"initiate_refund": "",
+		"check_payment": "8 of 9 workflows need no refund and no escalation: at most 45 % may"} {
+		files := testPack(t, "", "", "")
+		text := string(files["workflows/W1.yaml"].Data)
+		for i := range 8 {
+			id := fmt.Sprintf("F%d", i+1)
+			copied := strings.NewReplacer("id: W1", "id: "+id, "action: initiate_refund, args",
+				"action: "+action+", args").Replace(text)
+			files["workflows/"+id+".yaml"] = &fstest.MapFile{Data: []byte(copied)}
+		}
+		l := &linter{}
+		l.readOnly(mustLoad(t, files))
+		if len(l.findings) != min(len(want), 1) || want != "" && l.findings[0].Message != want {
+			t.Errorf("with %s: %v, want %q", action, l.findings, want)
+		}
 	}
 }
 

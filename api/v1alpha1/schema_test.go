@@ -131,7 +131,7 @@ func TestRunDefaults(t *testing.T) {
 	want := v1alpha1.EvaluationRunSpec{
 		EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support"},
 		Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
-			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NoopPolicy}},
 		Tasks:       []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 1}},
 		Seed:        new(int64(0)),
 		Pressure:    v1alpha1.NoPressure,

@@ -33,11 +33,11 @@ func TestEvalBaseline(t *testing.T) {
 	if out := must(t, "results", "oracle", "--results", store); !strings.Contains(out, "delta is "+compared.Delta) {
 		t.Error(out)
 	}
-	missed := play("--agent", "null", "--baseline", "heuristic", "--threshold", "delta=-0.01")
+	missed := play("--agent", "noop", "--baseline", "heuristic", "--threshold", "delta=-0.01")
 	if out, errs, code := csenv(t, missed...); code != exitOutcome || !strings.Contains(out, "below -0.01") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
-	if out, _, code := csenv(t, "results", "null", "--results", store); code != exitOutcome ||
+	if out, _, code := csenv(t, "results", "noop", "--results", store); code != exitOutcome ||
 		!strings.Contains(out, "below -0.01") {
 		t.Errorf("exit code %d: %s", code, out)
 	}

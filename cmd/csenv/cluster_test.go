@@ -142,7 +142,7 @@ func TestCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, agent := range []string{"oracle", "heuristic", "null"} {
+	for _, agent := range []string{"oracle", "heuristic", "noop"} {
 		out, errs, code := csenv(t, "run", "--pool", "support", "--task", "ticket-classify", "--agent", agent, "--name",
 			agent+"-run", "--seed", "7", "--detach")
 		if code != exitDone || out != agent+"-run\n" {
@@ -209,11 +209,11 @@ func TestCluster(t *testing.T) {
 
 // resumed resumes a run that failed.
 func resumed(t *testing.T, c apiUser) {
-	if _, errs, code := csenv(t, "run", "--resume", "null-run"); code != exitError ||
-		!strings.Contains(errs, "run null-run has not failed, it is Completed") {
+	if _, errs, code := csenv(t, "run", "--resume", "noop-run"); code != exitError ||
+		!strings.Contains(errs, "run noop-run has not failed, it is Completed") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	run, err := c.Run(t.Context(), "null-run")
+	run, err := c.Run(t.Context(), "noop-run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,21 +222,21 @@ func resumed(t *testing.T, c apiUser) {
 	if err := c.Status().Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	for _, said := range []string{"resumed run null-run in namespace default: attempt 2", "is being resumed already"} {
-		if out, errs, code := csenv(t, "run", "--resume", "null-run", "--detach"); code != exitDone ||
-			out != "null-run\n" || !strings.Contains(errs, said) {
+	for _, said := range []string{"resumed run noop-run in namespace default: attempt 2", "is being resumed already"} {
+		if out, errs, code := csenv(t, "run", "--resume", "noop-run", "--detach"); code != exitDone ||
+			out != "noop-run\n" || !strings.Contains(errs, said) {
 			t.Errorf("exit code %d: %s%s", code, out, errs)
 		}
 	}
-	if run, err = c.Run(t.Context(), "null-run"); err != nil || *run.Spec.Attempt != 2 {
+	if run, err = c.Run(t.Context(), "noop-run"); err != nil || *run.Spec.Attempt != 2 {
 		t.Errorf("attempt %v, %v; want 2", run.Spec.Attempt, err)
 	}
-	if _, errs, code := csenv(t, "run", "--resume", "null-run", "--trials", "4"); code != exitError ||
+	if _, errs, code := csenv(t, "run", "--resume", "noop-run", "--trials", "4"); code != exitError ||
 		!strings.Contains(errs, "--trials can't be combined with --resume") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if out, _, _ := csenv(t, "doctor", "-o", "json"); !strings.Contains(out,
-		"csenv run --resume null-run -n default") {
+		"csenv run --resume noop-run -n default") {
 		t.Error(out)
 	}
 }
@@ -302,8 +302,8 @@ func must(t *testing.T, args ...string) string {
 }
 
 func followed(t *testing.T) {
-	out, errs, code := csenv(t, "run", "--follow", "null-run", "-o", "csv")
-	if code != exitDone || !strings.Contains(out, "null-run,run,null-run,40,0.0000") ||
+	out, errs, code := csenv(t, "run", "--follow", "noop-run", "-o", "csv")
+	if code != exitDone || !strings.Contains(out, "noop-run,run,noop-run,40,0.0000") ||
 		!strings.Contains(errs, "Completed: ") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
@@ -344,7 +344,7 @@ func ranked(t *testing.T) {
 			names = append(names, fields[0]+" "+fields[1])
 		}
 	}
-	if want := []string{"1 oracle-run", "2 heuristic-run", "3 null-run"}; !slices.Equal(names, want) {
+	if want := []string{"1 oracle-run", "2 heuristic-run", "3 noop-run"}; !slices.Equal(names, want) {
 		t.Errorf("ranks %v, want %v:\n%s", names, want, out)
 	}
 	if out := must(t, "leaderboard", "-l", "team=a", "-o", "csv"); strings.Count(out, "\n") != 2 ||
@@ -362,7 +362,7 @@ func clusterErrors(t *testing.T) {
 		want string
 	}{
 		"unknown run": {[]string{"results", "heuristics"}, "there is no run heuristics in namespace default: " +
-			"choose one of heuristic-run, null-run, oracle-run"},
+			"choose one of heuristic-run, noop-run, oracle-run"},
 		"another namespace": {[]string{"results", "oracle-run", "-n", "other"},
 			"run oracle-run is not in namespace other, but in default: choose that namespace with -n"},
 		"a name twice": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "--name", "oracle-run"},

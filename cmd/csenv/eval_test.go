@@ -74,12 +74,12 @@ func TestEvalManifest(t *testing.T) {
 
 func TestEvalOutcomes(t *testing.T) {
 	args := []string{"eval", "--task", "ticket-classify", "--scenarios", "B06,S03", "--threshold", "meanScore=0.9"}
-	if out, errs, code := csenv(t, append(args, "--agent", "null")...); code != exitOutcome || errs != "" ||
+	if out, errs, code := csenv(t, append(args, "--agent", "noop")...); code != exitOutcome || errs != "" ||
 		!strings.Contains(out, "meanScore is 0.0000, below 0.9") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	scoped := append(slices.Clone(args[:5]), "--threshold", "meanScore:billing=0.9,passRate:ticket-classify=0.9",
-		"--agent", "null")
+		"--agent", "noop")
 	if out, _, code := csenv(t, scoped...); code != exitOutcome ||
 		!strings.Contains(out, "meanScore of category billing is 0.0000") ||
 		!strings.Contains(out, "passRate of task ticket-classify is 0.0000") {

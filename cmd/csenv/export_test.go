@@ -227,7 +227,7 @@ func TestExportedRewards(t *testing.T) {
 
 // Without --gold, no output has a good reply or a criterion of the gold.
 func TestExportedGoldIsWithheld(t *testing.T) {
-	store := stored(t, "ticket-resolve", "--agent", "null")
+	store := stored(t, "ticket-resolve", "--agent", "noop")
 	var replies []string
 	for _, e := range exported(t, "r", "--results", store, "--gold") {
 		var all []struct {
@@ -320,7 +320,7 @@ func TestExportIsDeterministic(t *testing.T) {
 }
 
 func TestExportRefuses(t *testing.T) {
-	store := stored(t, "ticket-classify", "--agent", "null", "--scenarios", "B06")
+	store := stored(t, "ticket-classify", "--agent", "noop", "--scenarios", "B06")
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func forge(t *testing.T, store, old, changed string) {
 
 // Errored episodes are left out, and have no score if they are asked for.
 func TestExportOfErroredEpisodes(t *testing.T) {
-	store := stored(t, "ticket-classify", "--agent", "null", "--scenarios", "B06,S03")
+	store := stored(t, "ticket-classify", "--agent", "noop", "--scenarios", "B06,S03")
 	forge(t, store, `"outcome":"failed","score":0,`, `"outcome":"errored","class":"judge_failed","score":null,`)
 	_, errs, code := csenv(t, "export", "r", "--results", store)
 	if code != exitError || !strings.Contains(errs, "no episode is selected of 2 episodes; 2 episodes without a score "+

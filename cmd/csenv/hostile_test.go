@@ -24,8 +24,8 @@ const hostile = "=cmd\x1b[2J\u009b31m\u202egnp\u2066\x00\a\x7f\U000e0041|`<b>[x]
 func hostileRun(t *testing.T) (folder, run string) {
 	t.Helper()
 	folder = t.TempDir()
-	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03", "--agent", "null", "--results", folder)
-	stored, err := filepath.Glob(filepath.Join(folder, "null-*"))
+	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03", "--agent", "noop", "--results", folder)
+	stored, err := filepath.Glob(filepath.Join(folder, "noop-*"))
 	if err != nil || len(stored) != 1 {
 		t.Fatal(stored, err)
 	}

@@ -118,15 +118,15 @@ Exit codes:
 		title    string
 		commands []*cobra.Command
 	}{
-		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(),
-			evaluate.NewServeCommand(), evaluate.NewBenchCommand()}},
+		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), evaluate.NewServeCommand(),
+			evaluate.NewBenchCommand()}},
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
 			ui.NewUICommand(), figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
 			episodes.NewTranscriptCommand(), episodes.NewReplayCommand(), export.NewExportCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
-			figures.NewItemsCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
+			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), authoring.NewJudgeCommand(), newVersionCommand()}},
 	} {

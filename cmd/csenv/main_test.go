@@ -33,14 +33,8 @@ func TestMain(m *testing.M) {
 // csenv runs the command.
 func csenv(t testing.TB, args ...string) (out, errs string, code int) {
 	t.Helper()
-	return typing(t, "", args...)
-}
-
-// typing executes a command with the input that a person would type.
-func typing(t testing.TB, typed string, args ...string) (out, errs string, code int) {
-	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = runWith(t.Context(), args, strings.NewReader(typed), &stdout, &stderr)
+	code = runWith(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
 	return stdout.String(), stderr.String(), code
 }
 
@@ -83,50 +77,34 @@ func TestOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	inPack(t)
-	typed := map[string]string{
-		"play-ticket-wrong.txt": `{"action_type":"submit","category":"shipping","priority":"low","decision":"resolve",` +
-			`"message":"Hello, we are looking into it and will come back to you."}` + "\n",
-		"play-ticket-right.txt": `{"action_type":"submit","category":"billing","priority":"high","decision":"escalate",` +
-			`"team":"finance","message":"Hello, I am sorry. You were charged $535.50 too much for the seats. I have passed your ` +
-			`case on to our finance team."}` + "\n",
-		"play-ticket-labels.txt": `{"action_type":"submit","category":"general"}` + "\n",
-		"play-workflow.txt":      "check_payment\n\n\nrespond_user\nI can't help you.\n\n",
-	}
 	tests := map[string]struct {
 		args []string
 		code int
 	}{
-		"play-ticket-wrong.txt":  {[]string{"play", "T1", "--pack", "pack"}, exitDone},
-		"play-ticket-right.txt":  {[]string{"play", "T1", "--pack", "pack"}, exitDone},
-		"play-ticket-labels.txt": {[]string{"play", "T1", "--pack", "pack", "--task", "ticket-classify"}, exitDone},
-		"play-workflow.txt":      {[]string{"play", "W1", "--pack", "pack"}, exitDone},
-		"help.txt":               {[]string{}, exitDone},
-		"ui-help.txt":            {[]string{"ui", "--help"}, exitDone},
-		"report-help.txt":        {[]string{"report", "--help"}, exitDone},
-		"doctor-help.txt":        {[]string{"doctor", "--help"}, exitDone},
-		"play-help.txt":          {[]string{"play", "--help"}, exitDone},
-		"run-help.txt":           {[]string{"run", "--help"}, exitDone},
-		"results-help.txt":       {[]string{"results", "--help"}, exitDone},
-		"episodes-help.txt":      {[]string{"episodes", "--help"}, exitDone},
-		"replay-help.txt":        {[]string{"replay", "--help"}, exitDone},
-		"export-help.txt":        {[]string{"export", "--help"}, exitDone},
-		"transcript-help.txt":    {[]string{"transcript", "--help"}, exitDone},
-		"compare-help.txt":       {[]string{"compare", "--help"}, exitDone},
-		"leaderboard-help.txt":   {[]string{"leaderboard", "--help"}, exitDone},
-		"items-help.txt":         {[]string{"items", "--help"}, exitDone},
-		"env-status-help.txt":    {[]string{"env", "status", "--help"}, exitDone},
-		"eval-help.txt":          {[]string{"eval", "--help"}, exitDone},
-		"serve-help.txt":         {[]string{"serve", "--help"}, exitDone},
-		"scenarios-help.txt":     {[]string{"scenarios"}, exitDone},
-		"list-help.txt":          {[]string{"scenarios", "list", "--help"}, exitDone},
-		"show-help.txt":          {[]string{"scenarios", "show", "--help"}, exitDone},
-		"learn-help.txt":         {[]string{"scenarios", "learn", "--help"}, exitDone},
-		"lint-help.txt":          {[]string{"scenarios", "lint", "--help"}, exitDone},
-		"regrade-help.txt":       {[]string{"regrade", "--help"}, exitDone},
-		"bench-help.txt":         {[]string{"bench", "--help"}, exitDone},
-		"list.txt":               {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
-		"list.csv":               {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
-		"list.json":              {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
+		"help.txt":             {[]string{}, exitDone},
+		"ui-help.txt":          {[]string{"ui", "--help"}, exitDone},
+		"report-help.txt":      {[]string{"report", "--help"}, exitDone},
+		"doctor-help.txt":      {[]string{"doctor", "--help"}, exitDone},
+		"run-help.txt":         {[]string{"run", "--help"}, exitDone},
+		"results-help.txt":     {[]string{"results", "--help"}, exitDone},
+		"episodes-help.txt":    {[]string{"episodes", "--help"}, exitDone},
+		"replay-help.txt":      {[]string{"replay", "--help"}, exitDone},
+		"export-help.txt":      {[]string{"export", "--help"}, exitDone},
+		"transcript-help.txt":  {[]string{"transcript", "--help"}, exitDone},
+		"compare-help.txt":     {[]string{"compare", "--help"}, exitDone},
+		"leaderboard-help.txt": {[]string{"leaderboard", "--help"}, exitDone},
+		"env-status-help.txt":  {[]string{"env", "status", "--help"}, exitDone},
+		"eval-help.txt":        {[]string{"eval", "--help"}, exitDone},
+		"serve-help.txt":       {[]string{"serve", "--help"}, exitDone},
+		"scenarios-help.txt":   {[]string{"scenarios"}, exitDone},
+		"list-help.txt":        {[]string{"scenarios", "list", "--help"}, exitDone},
+		"show-help.txt":        {[]string{"scenarios", "show", "--help"}, exitDone},
+		"lint-help.txt":        {[]string{"scenarios", "lint", "--help"}, exitDone},
+		"regrade-help.txt":     {[]string{"regrade", "--help"}, exitDone},
+		"bench-help.txt":       {[]string{"bench", "--help"}, exitDone},
+		"list.txt":             {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
+		"list.csv":             {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
+		"list.json":            {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
 		"list-ticket.csv": {[]string{"scenarios", "list", "--pack", "pack", "--kind", "Ticket", "--category",
 			"billing,general", "--split", "public-train", "--language", "en", "-o", "csv"}, exitDone},
 		"list-none.json": {[]string{"scenarios", "list", "--pack", "pack", "--language", "fr", "-o", "json"},
@@ -146,7 +124,7 @@ func TestOutput(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			out, errs, code := typing(t, typed[name], tt.args...)
+			out, errs, code := csenv(t, tt.args...)
 			if code != tt.code || errs != "" {
 				t.Fatalf("exit code %d, want %d, and on standard error: %s", code, tt.code, errs)
 			}
@@ -216,7 +194,6 @@ func TestErrors(t *testing.T) {
 			[]string{"opening the pack none", "name a folder with scenario files"}},
 		"linting no folder": {[]string{"scenarios", "lint", "none"},
 			[]string{"none is not a folder that can be read"}},
-		"learning without steps": {[]string{"scenarios", "learn", "--steps", "0"}, []string{"--steps is 0: give at least 1"}},
 		"ids twice": {[]string{"scenarios", "list", "--pack", "../../scenarios/testdata/pack", "--pack",
 			"../../scenarios/testdata/pack"}, []string{`already has the id "T1"`}},
 	}
@@ -254,8 +231,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"},
-		{"scenarios", "learn"}} {
+	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"}} {
 		var out, errs bytes.Buffer
 		if code := runWith(ctx, args, strings.NewReader(""), &out, &errs); code != exitError || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)

@@ -16,7 +16,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // Reading a stored run gives the same figures, episodes, transcripts, comparison, leaderboard and
@@ -25,7 +24,7 @@ func TestStoredRuns(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	folder := filepath.Join(t.TempDir(), "results")
 	evaluated := map[string]v1alpha1.EvaluationRun{}
-	for _, agent := range []string{"heuristic", "oracle", "null"} {
+	for _, agent := range []string{"heuristic", "oracle", "noop"} {
 		out := must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent",
 			agent, "--results", folder, "-o", "json")
 		var run v1alpha1.EvaluationRun
@@ -66,7 +65,7 @@ func TestStoredRuns(t *testing.T) {
 			"csv"); strings.Count(out, "\n") != 3 {
 			t.Error(out)
 		}
-		if out := must(t, "episodes", "null", "--results", folder, "--below", "0.1", "--limit", "3", "-o",
+		if out := must(t, "episodes", "noop", "--results", folder, "--below", "0.1", "--limit", "3", "-o",
 			"json"); strings.Count(out, `"index"`) != 3 {
 			t.Error(out)
 		}
@@ -78,7 +77,6 @@ func TestStoredRuns(t *testing.T) {
 	})
 	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
 	listed(t, folder)
-	t.Run("items", func(t *testing.T) { itemized(t, folder) })
 	t.Run("report", func(t *testing.T) { reported(t, folder) })
 	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
 	misread(t, folder)
@@ -86,7 +84,7 @@ func TestStoredRuns(t *testing.T) {
 
 func listed(t *testing.T, folder string) {
 	t.Run("compare", func(t *testing.T) {
-		out := must(t, "compare", "oracle", "null", "--results", folder)
+		out := must(t, "compare", "oracle", "noop", "--results", folder)
 		if !strings.Contains(strings.Join(strings.Fields(out), " "),
 			"over 4 scenarios: oracle is better (95 % interval +") {
 			t.Error(out)
@@ -95,7 +93,7 @@ func listed(t *testing.T, folder string) {
 	t.Run("leaderboard", func(t *testing.T) {
 		out := must(t, "leaderboard", "--results", folder)
 		narrow(t, out)
-		if !strings.Contains(out, "oracle") || strings.Index(out, "oracle ") > strings.Index(out, "null ") {
+		if !strings.Contains(out, "oracle") || strings.Index(out, "oracle ") > strings.Index(out, "noop ") {
 			t.Error(out)
 		}
 	})
@@ -108,53 +106,6 @@ func listed(t *testing.T, folder string) {
 	})
 }
 
-// The estimates are checked in package irt and by the conformance suite.
-func itemized(t *testing.T, folder string) {
-	out := must(t, "items", "--results", folder)
-	narrow(t, out)
-	for _, want := range []string{"Model 1pl: 4 scenarios, 3 runs.", "With fewer than about 30 runs", "ABILITY",
-		"MEAN B", "B06 "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	if strings.Index(out, "oracle ") > strings.Index(out, "null ") {
-		t.Errorf("the best run isn't first:\n%s", out)
-	}
-	var order []string
-	for _, names := range [][]string{{"oracle", "null", "heuristic"}, {"heuristic", "oracle", "null"}} {
-		order = append(order, must(t, append([]string{"items", "--results", folder, "--model", "2pl", "-o", "json"},
-			names...)...))
-	}
-	var table struct {
-		Runs  []struct{ Run, Ability string }
-		Items []struct {
-			Scenario, PassRate, B string
-			Responses             int
-		}
-	}
-	if err := json.Unmarshal([]byte(order[0]), &table); err != nil || len(table.Runs) != 3 || len(table.Items) != 4 {
-		t.Fatalf("%v: %s", err, order[0])
-	}
-	if order[0] != order[1] {
-		t.Error("the order of the runs changes the result")
-	}
-	for i, item := range table.Items {
-		if item.Responses != 6 || i > 0 && chart.Decimal(item.B) > chart.Decimal(table.Items[i-1].B) ||
-			i > 0 && chart.Decimal(item.PassRate) < chart.Decimal(table.Items[i-1].PassRate) {
-			t.Errorf("not hardest first, or not all responses: %+v", table.Items)
-		}
-	}
-	if out := must(t, "items", "--results", folder, "--category", "Billing", "-o", "csv"); strings.Count(out, "\n") != 3 ||
-		!strings.Contains(out, ",billing,") {
-		t.Error(out)
-	}
-	if out := must(t, "items", "oracle", "null", "heuristic", "null", "--results", folder); !strings.Contains(
-		strings.Join(strings.Fields(out), " "), "The same agent played null") {
-		t.Error(out)
-	}
-}
-
 func misread(t *testing.T, folder string) {
 	t.Run("errors", func(t *testing.T) {
 		for name, tt := range map[string]struct {
@@ -162,7 +113,7 @@ func misread(t *testing.T, folder string) {
 			want string
 		}{
 			"unknown": {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " +
-				folder + ": choose one of heuristic, null, oracle"},
+				folder + ": choose one of heuristic, noop, oracle"},
 			"no folder": {[]string{"results", "x", "--results", filepath.Join(folder, "none")},
 				"there is no folder"},
 			"no runs": {[]string{"leaderboard", "--results", t.TempDir()}, "contains no runs"},
@@ -174,12 +125,6 @@ func misread(t *testing.T, folder string) {
 				"choose one of html; -o is a format, and -O or > names a file"},
 			"no task": {[]string{"episodes", "oracle", "--task", "nope", "--results", folder},
 				"run oracle has no episode of task \"nope\": choose one of ticket-resolve"},
-			"two runs": {[]string{"items", "oracle", "null", "--results", folder},
-				"item parameters need at least 3 runs that played the scenarios, each of another agent, not 2"},
-			"no category": {[]string{"items", "--category", "bills", "oracle", "null", "heuristic", "--results", folder},
-				"the runs have no episode of category \"bills\": choose one of billing, shipping, technical"},
-			"no model": {[]string{"items", "--model", "3pl", "oracle", "null", "heuristic", "--results", folder},
-				"there is no model \"3pl\": use 1pl or 2pl"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
@@ -268,7 +213,7 @@ func TestStoredOutcomes(t *testing.T) {
 	folder := t.TempDir()
 	for name, args := range map[string][]string{
 		"errs":   {"--agent", "http", "--agent-url", broken.URL},
-		"misses": {"--agent", "null", "--threshold", "meanScore=0.9"},
+		"misses": {"--agent", "noop", "--threshold", "meanScore=0.9"},
 	} {
 		_, errs, code := csenv(t, append([]string{"eval", "--task", "ticket-classify", "--scenarios", "B06,S03",
 			"--name", name, "--results", folder}, args...)...)
@@ -298,7 +243,7 @@ func TestReportEscapes(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	const attack = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
 	episodes := filepath.Join(t.TempDir(), "results")
-	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "null", "--results", episodes)
+	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "noop", "--results", episodes)
 	var segment string
 	if err := filepath.WalkDir(episodes, func(path string, _ os.DirEntry, err error) error {
 		if filepath.Ext(path) == ".jsonl" {

@@ -130,7 +130,7 @@ var _ = Describe("A pool that scales itself", func() {
 			Spec: v1alpha1.EvaluationRunSpec{
 				EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support", Namespace: d.namespace},
 				Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
-					Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+					Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NoopPolicy}},
 				Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
 			},
 		}

@@ -32,9 +32,6 @@ func AgentName(agent v1alpha1.Agent) string {
 // agent's container that only Kubernetes needs.
 func AgentJSON(agent v1alpha1.Agent) ([]byte, error) {
 	agent = *agent.DeepCopy()
-	if b := agent.Builtin; b != nil && b.Policy == v1alpha1.NoopPolicy {
-		b.Policy = v1alpha1.NullPolicy // the runner's only name of it
-	}
 	if agent.OpenAI != nil {
 		agent.OpenAI.APIKeySecretRef = nil
 	}

@@ -14,27 +14,27 @@ import (
 // AttackRow is the result of one way to get points without an answer to the ticket, on average, in
 // thousandths of the score of an episode.
 type AttackRow struct {
-	Attack   string `json:"attack"`
-	Episodes int    `json:"episodes"`
+	Attack   string
+	Episodes int
 	// Reply is the points of the reply, at most 500. It is nil for workflows, whose reply has no
 	// points of its own.
-	Reply *int64 `json:"reply,omitempty"`
+	Reply *int64
 	// Episode is the score of the whole episode.
-	Episode int64 `json:"episode"`
+	Episode int64
 	// Passed is the share of passed episodes.
-	Passed int64 `json:"passed"`
+	Passed int64
 	// Limit is nil if the catalogue isn't the complete public pack: the means of others can differ.
-	Limit *Limit `json:"limit,omitempty"`
+	Limit *Limit
 }
 
 // Limit is the limit of one of an attack's figures.
 type Limit struct {
 	// Figure is lowest reply, reply, episode, highest episode or passed.
-	Figure string `json:"figure"`
-	Value  int64  `json:"value"`
-	Bound  int64  `json:"bound"`
+	Figure string
+	Value  int64
+	Bound  int64
 	// Least is true if the bound is a minimum.
-	Least bool `json:"least"`
+	Least bool
 }
 
 // Kept reports whether the figure is within the bound.

@@ -12,6 +12,9 @@ import (
 	"github.com/csenv/csenv/scenarios/expr"
 )
 
+// trainSplit is the split of the scenarios that an agent may have been trained on.
+const trainSplit = "public-train"
+
 const (
 	// caseStride is the stride through the held-out cases that are attacked, and caseMemories the
 	// number of instances of each training case that the attacker knows.

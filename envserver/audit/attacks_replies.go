@@ -58,8 +58,8 @@ func echoArticles(to *target) []attempt {
 		}
 		reply += "."
 	}
-	return []attempt{{grader.Decisions{Category: Keywords(to.ticket), Priority: to.majority, Ending: grader.Resolved},
-		reply}}
+	return []attempt{{grader.Decisions{Category: scenarios.ReadKeywords(to.ticket), Priority: to.majority,
+		Ending: grader.Resolved}, reply}}
 }
 
 // wordsOf returns the words of a text in lower case.

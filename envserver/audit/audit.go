@@ -15,15 +15,15 @@ import (
 
 // Figures are the average earnings of a shortcut as shares of the maximum, in thousandths.
 type Figures struct {
-	Policy string `json:"policy"`
+	Policy string
 	// Category, Priority and Escalation are the shares of the three decisions.
-	Category   int64 `json:"category"`
-	Priority   int64 `json:"priority"`
-	Escalation int64 `json:"escalation"`
+	Category   int64
+	Priority   int64
+	Escalation int64
 	// Classify is the score of ticket-classify.
-	Classify int64 `json:"classify"`
+	Classify int64
 	// Rules is the share that the three decisions earn in ticket-resolve, of 1000 with the reply.
-	Rules int64 `json:"rules"`
+	Rules int64
 }
 
 // Reader returns the category that a ticket seems to belong to.
@@ -38,7 +38,7 @@ func Declared(c *scenarios.Catalog) Reader {
 		case !ok:
 			return ""
 		case s.Generated():
-			return Keywords(t)
+			return scenarios.ReadKeywords(t)
 		}
 		return s.Cue
 	}

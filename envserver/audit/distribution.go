@@ -12,9 +12,9 @@ import (
 // Marginal counts the tickets with a common property, at seed 0.
 type Marginal struct {
 	// Of is the common property, such as "category billing".
-	Of string `json:"of"`
+	Of string
 	// Counts are by column, see Columns. A column without tickets is left out.
-	Counts map[string]int `json:"counts"`
+	Counts map[string]int
 }
 
 // Columns are the columns of a marginal in the order of the table.

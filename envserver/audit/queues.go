@@ -12,11 +12,11 @@ import (
 
 // QueueFigures are the average earnings of a way of working through queues, in thousandths.
 type QueueFigures struct {
-	Policy string `json:"policy"`
+	Policy string
 	// Raw is the share of all points of all five tickets, Relative the score: the best schedule
 	// earns 1000.
-	Raw      int64 `json:"raw"`
-	Relative int64 `json:"relative"`
+	Raw      int64
+	Relative int64
 }
 
 // Queues plays every queue of the catalogue at the seeds, in the ways of working that the task must

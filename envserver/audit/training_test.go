@@ -20,39 +20,6 @@ func training(t *testing.T) *scenarios.Catalog {
 	return c.Only(func(p pack.Info) bool { return p.Folder == folder })
 }
 
-func TestTrainingTicketsAreProved(t *testing.T) {
-	judge := offline.New()
-	for _, s := range training(t).Tickets() {
-		for seed := range int64(3) {
-			ticket, err := s.Instantiate(seed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tried, faults, err := ProveTicket(t.Context(), ticket, judge)
-			if err != nil || tried != 4 || len(faults) > 0 {
-				t.Errorf("%s, seed %d: %d episodes, %q, %v", s.ID, seed, tried, faults, err)
-			}
-		}
-	}
-}
-
-func TestProveTicketNoticesFaults(t *testing.T) {
-	s := training(t).Tickets()[0]
-	for name, spoil := range map[string]func(*scenarios.Ticket){
-		"a wrong reply": func(t *scenarios.Ticket) { t.References.Good = []string{"We look into it."} },
-		"no gold":       func(t *scenarios.Ticket) { t.Gold.Category, t.Gold.Priority = "", "" },
-	} {
-		ticket, err := s.Instantiate(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spoil(ticket)
-		if _, faults, err := ProveTicket(t.Context(), ticket, offline.New()); err != nil || len(faults) == 0 {
-			t.Errorf("%s: no fault, %v", name, err)
-		}
-	}
-}
-
 // TestTrainingTicketsAreSpread bounds what constants and keywords earn, and the share of each
 // label.
 func TestTrainingTicketsAreSpread(t *testing.T) {
@@ -67,7 +34,7 @@ func TestTrainingTicketsAreSpread(t *testing.T) {
 			t.Errorf("%.2f of the tickets are %s, want 0.15 to 0.40", share, label)
 		}
 	}
-	figures, err := Tickets(c, Keywords, 0)
+	figures, err := Tickets(c, scenarios.ReadKeywords, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,20 +23,20 @@ var passMark = tasks.PassScore("order-inquiry", "refund", "payment-exception")
 type SequenceRow struct {
 	// Policy is the sequence: O looks up the order, P the payment, R refunds the whole payment, E
 	// escalates, A answers.
-	Policy string `json:"policy"`
+	Policy string
 	// Episodes is the number of episodes of each kind.
-	Episodes int `json:"episodes"`
+	Episodes int
 	// UpperBound is the outcome with a reply that states all facts, which the sequence doesn't
 	// have.
-	UpperBound Outcome `json:"upper_bound"`
+	UpperBound Outcome
 	// Template is the outcome with a reply that copies every field of the tools' results.
-	Template Outcome `json:"template"`
+	Template Outcome
 }
 
 // Outcome is a mean score, in thousandths, and the number of passed episodes.
 type Outcome struct {
-	Score  int64 `json:"score"`
-	Passed int   `json:"passed"`
+	Score  int64
+	Passed int
 }
 
 // Sequences are the fixed sequences that are played, in the table's order.

@@ -328,20 +328,6 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// Messages above the rate are answered later, none is lost, and other sessions are not delayed.
-func TestMessageRate(t *testing.T) {
-	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
-		p := wire.ConnectPipe(t, network)
-		began := time.Now()
-		for range 12 {
-			p.Ask(`{"type":"state"}`)
-		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("12 messages took %v, want 5s: two at once, then two a second", took)
-		}
-	})
-}
-
 // If a session ends while operations wait for their turn, these get an error.
 func TestEndWithWaitingOperations(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {

@@ -90,9 +90,6 @@ type Config struct {
 	// MaxClientSessions is the number of sessions at a time of one client (address and token), 0
 	// for any number.
 	MaxClientSessions int
-	// MessageRate is the maximum number of messages per second that a session answers, 0 for no
-	// limit. Other messages wait.
-	MessageRate float64
 	// Mode is "" for Simulation.
 	Mode Mode
 	// Tokens, if not nil, returns the bearer tokens. Every request but GET /health must carry one.

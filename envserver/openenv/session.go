@@ -14,7 +14,6 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"golang.org/x/time/rate"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -40,8 +39,6 @@ type session struct {
 	// tools.
 	pinged atomic.Bool
 	calls  ors.Calls
-	// limiter is nil without a message rate.
-	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
 	lastActive atomic.Int64
 
@@ -74,9 +71,6 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 func (s *Server) openWith(ctx context.Context, id, client string,
 	newPlayer func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error)) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
-	if s.cfg.MessageRate > 0 {
-		ss.limiter = rate.NewLimiter(rate.Limit(s.cfg.MessageRate), max(1, int(s.cfg.MessageRate)))
-	}
 	ss.active()
 	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
 	ss.turn <- struct{}{} // blocks operations until there is an environment
@@ -111,11 +105,6 @@ func refusalResult(err error) string {
 // ends the episode, whose state is no longer reliable. The error is a protocol.Error or the
 // context's.
 func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
-	if s.limiter != nil {
-		if err := s.limiter.Wait(ctx); err != nil {
-			return err
-		}
-	}
 	if err := s.takeTurn(ctx); err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
 // Package policy plays episodes: by agents behind an endpoint, and by four built-in policies that
 // calibrate the scores.
 //
-// Null does nothing useful and must score 0. Random draws legal actions. Heuristic is a rule-based
+// Noop does nothing useful and must score 0. Random draws legal actions. Heuristic is a rule-based
 // agent that reads words, amounts and deadlines of the observation. Oracle plays the scenario's
 // gold answers, which it takes from the catalogue, and must score 1 where rules alone grade. An
-// agent should beat Heuristic; if Null or Oracle miss their scores, the environment is broken.
+// agent should beat Heuristic; if Noop or Oracle miss their scores, the environment is broken.
 package policy
 
 import (
@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -51,7 +52,7 @@ type Factory func(planned score.PlannedEpisode) (Policy, error)
 const (
 	Heuristic = "Heuristic"
 	Random    = "Random"
-	Null      = "Null"
+	Noop      = "Noop"
 	Oracle    = "Oracle"
 )
 
@@ -63,29 +64,29 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 			tasks.Workflow)
 	}
 	isTicket := environment == tasks.Ticket
-	switch {
-	case name == Null:
-		return func(score.PlannedEpisode) (Policy, error) { return null{isTicket}, nil }, nil
-	case name == Random:
+	switch known := FindName(name); {
+	case known == Noop:
+		return func(score.PlannedEpisode) (Policy, error) { return noop{isTicket}, nil }, nil
+	case known == Random:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
-	case name == Heuristic && isTicket:
+	case known == Heuristic && isTicket:
 		return newHeuristic, nil
-	case name == Heuristic:
+	case known == Heuristic:
 		return newHeuristicWorkflow, nil
-	case name == Oracle && catalog == nil:
+	case known == Oracle && catalog == nil:
 		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
-	case name == Oracle:
+	case known == Oracle:
 		return oracleFactory(isTicket, catalog), nil
 	}
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// null uses up the steps. It doesn't end the ticket, because the decision to resolve could be right
+// noop uses up the steps. It doesn't end the ticket, because the decision to resolve could be right
 // by chance.
-type null struct{ ticket bool }
+type noop struct{ ticket bool }
 
 // Act searches for nothing, or looks up an order without an id.
-func (n null) Act(context.Context, Turn) (json.RawMessage, error) {
+func (n noop) Act(context.Context, Turn) (json.RawMessage, error) {
 	if n.ticket {
 		return action("search_knowledge_base", map[string]any{"query": "-"})
 	}
@@ -121,7 +122,20 @@ func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
 }
 
 // Names lists the built-in policies.
-func Names() []string { return []string{Heuristic, Random, Oracle, Null} }
+func Names() []string { return []string{Heuristic, Random, Oracle, Noop} }
+
+// FindName returns the built-in policy of a name in upper or lower case, "" if there is none. Null
+// is another name of Noop, which manifests and stored runs may have.
+func FindName(name string) string {
+	if strings.EqualFold(name, "Null") {
+		return Noop
+	}
+	at := slices.IndexFunc(Names(), func(known string) bool { return strings.EqualFold(known, name) })
+	if at < 0 {
+		return ""
+	}
+	return Names()[at]
+}
 
 // action encodes an action with the given members.
 func action(kind string, members map[string]any) (json.RawMessage, error) {

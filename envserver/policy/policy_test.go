@@ -115,7 +115,7 @@ func anything(score.PlannedEpisode, *episode.Final) {}
 func TestNullScoresNothing(t *testing.T) {
 	for _, kind := range kinds(t) {
 		for _, task := range kind.Tasks() {
-			playAll(t, kind, policy.Null, task.Name, func(planned score.PlannedEpisode, final *episode.Final) {
+			playAll(t, kind, policy.Noop, task.Name, func(planned score.PlannedEpisode, final *episode.Final) {
 				for _, d := range final.Dimensions {
 					if d.Earned > 0 {
 						t.Errorf("%s: Null earned %d for %s", planned.Scenario, d.Earned, d.Name)
@@ -239,13 +239,22 @@ func TestRandomFollowsTheEpisodesSeed(t *testing.T) {
 	}
 }
 
+func TestFindName(t *testing.T) {
+	for name, want := range map[string]string{"Noop": policy.Noop, "Null": policy.Noop, "null": policy.Noop,
+		"heuristic": policy.Heuristic, "Genius": ""} {
+		if got := policy.FindName(name); got != want {
+			t.Errorf("FindName(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestBuiltinRefuses(t *testing.T) {
 	tests := map[string]struct {
 		name, environment, want string
 	}{
 		"unknown policy": {name: "Genius", environment: "ticket",
-			want: `unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
-		"unknown environment": {name: policy.Null, environment: "chess",
+			want: `unknown policy "Genius": use one of Heuristic, Random, Oracle, Noop`},
+		"unknown environment": {name: policy.Noop, environment: "chess",
 			want: `no built-in policy plays environment "chess": use ticket or workflow`},
 		"oracle in the dark": {name: policy.Oracle, environment: "ticket",
 			want: "policy Oracle needs the catalogue of scenarios"},

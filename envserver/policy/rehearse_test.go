@@ -103,7 +103,7 @@ func TestRehearse(t *testing.T) {
 		})
 	}
 	agent, err := policy.New(policy.Config{Type: policy.TypeBuiltin, Builtin: &policy.BuiltinConfig{
-		Policy: policy.Null}}, policy.Options{Environment: "ticket"})
+		Policy: policy.Noop}}, policy.Options{Environment: "ticket"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,16 +171,16 @@ func TestMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	null, err := policy.Builtin(policy.Null, "ticket", nil)
+	noop, err := policy.Builtin(policy.Noop, "ticket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	turn := see(t, "ticket", "ticket-resolve", `{"ticket": "Where is my parcel?"}`)
-	inner, err := null(turn.Planned)
+	inner, err := noop(turn.Planned)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer, err := meter.Measure(null)(turn.Planned)
+	outer, err := meter.Measure(noop)(turn.Planned)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func TestNoPod(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			cfg := config(t, p, policy.Null)
+			cfg := config(t, p, policy.Noop)
 			cfg.Clock = sleepingClock()
 			cfg.Pods = tc.pods
 			began := cfg.Clock.Now()

@@ -79,7 +79,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 func TestTheOrderOfPlayIsTheRunsOwn(t *testing.T) {
 	p := plan(t, ticketKind(t, offline.New()), 8, 2, 1)
 	order := func(credential string) (indices []int64) {
-		cfg := config(t, p, policy.Null)
+		cfg := config(t, p, policy.Noop)
 		cfg.Credential = credential
 		for _, j := range newShard(cfg, "pod").queue {
 			indices = append(indices, j.episode.Index)

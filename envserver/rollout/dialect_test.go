@@ -79,7 +79,7 @@ func TestDialects(t *testing.T) {
 				if d.Source == "" {
 					t.Error("nothing says that it answers so")
 				}
-				cfg := config(t, p, policy.Null, pod)
+				cfg := config(t, p, policy.Noop, pod)
 				cfg.EpisodeAttempts, cfg.Concurrency = 1, 1
 				cfg.Plan.Run = fmt.Sprintf("run-%d-%s", i, strings.ToLower(string(mode)))
 				cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -108,7 +108,7 @@ func TestFaultsCostNoScore(t *testing.T) {
 		}
 		endpoint.Fault = func(err error) { t.Error(err) }
 		f := dialect.NewFaulty(endpoint)
-		cfg := config(t, p, policy.Null, pod)
+		cfg := config(t, p, policy.Noop, pod)
 		cfg.Plan.Run = fmt.Sprint("run-faulty-", faulty)
 		if cfg.Policy = agentAt(t, endpoint, 4, policy.ModeTools); faulty {
 			cfg.Policy = agentAt(t, f, 4, policy.ModeTools)

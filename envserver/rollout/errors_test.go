@@ -202,7 +202,7 @@ func TestRefusedActionsFailTheEpisode(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 1, 1, 1)
-	cfg := config(t, p, policy.Null, pod)
+	cfg := config(t, p, policy.Noop, pod)
 	var refused atomic.Int64
 	cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
 		return policyFunc(func(_ context.Context, turn policy.Turn) (json.RawMessage, error) {

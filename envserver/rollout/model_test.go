@@ -139,7 +139,7 @@ func TestModelsReceiveEverything(t *testing.T) {
 		for _, name := range []string{policy.Heuristic, policy.Oracle} {
 			p := only(t, kind, task, n, 2)
 			p.Run = "run-" + name
-			cfg := config(t, p, policy.Null, pod)
+			cfg := config(t, p, policy.Noop, pod)
 			cfg.Environment = kind.Name()
 			var err error
 			if cfg.Policy, err = policy.Builtin(name, kind.Name(), testkit.Catalog(t)); err != nil {
@@ -205,14 +205,14 @@ func TestInvalidAnswersFailTheEpisode(t *testing.T) {
 			t.Parallel()
 			_, pod := serve(t, kind, 0)
 			p := only(t, kind, "ticket-resolve", 1, 1)
-			endpoint := newModel(t, p, policy.Null)
+			endpoint := newModel(t, p, policy.Noop)
 			var heard []string
 			endpoint.Shape = func(a scripted.Request, answer map[string]any) {
 				heard = append(heard, a.Messages[len(a.Messages)-1].Content)
 				tc.shape(a, answer)
 			}
 			var kept []record.Episode
-			cfg := config(t, p, policy.Null, pod)
+			cfg := config(t, p, policy.Noop, pod)
 			cfg.Record = func(e record.Episode) { kept = append(kept, e) }
 			cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 			ledger, summary := run(t, cfg)
@@ -256,7 +256,7 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 			}
 		}
 	}
-	cfg := config(t, p, policy.Null, pod)
+	cfg := config(t, p, policy.Noop, pod)
 	cfg.Concurrency = 1
 	cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 	ledger, _ := run(t, cfg)
@@ -341,7 +341,7 @@ func TestEndpointsWithFewerFeatures(t *testing.T) {
 				}
 				return false
 			}
-			cfg := config(t, p, policy.Null, pod)
+			cfg := config(t, p, policy.Noop, pod)
 			cfg.Concurrency = 1
 			cfg.Policy = endpoint.agent(t, kind.Name(), 1, tc.change)
 			ledger, summary := run(t, cfg)

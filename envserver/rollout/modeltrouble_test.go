@@ -82,7 +82,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 			}
 			return false
 		}
-		cfg := config(t, p, policy.Null, pod)
+		cfg := config(t, p, policy.Noop, pod)
 		cfg.Environment = kind.Name()
 		cfg.EpisodeAttempts = 10
 		cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
@@ -140,7 +140,7 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 			endpoint.Trouble = tc.trouble
 			var logs strings.Builder
 			var kept []record.Episode
-			cfg := config(t, p, policy.Null, pod)
+			cfg := config(t, p, policy.Noop, pod)
 			cfg.EpisodeAttempts = 2
 			cfg.Concurrency = 1
 			cfg.Log = slog.New(slog.NewTextHandler(&logs, nil))

@@ -236,7 +236,7 @@ func TestChangedPoolIsRefused(t *testing.T) {
 			p.Run = what
 			change(&p)
 			acted := false
-			cfg := config(t, p, policy.Null, pod)
+			cfg := config(t, p, policy.Noop, pod)
 			cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
 				return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) {
 					acted = true
@@ -260,7 +260,7 @@ func TestForeignKeyIsRefused(t *testing.T) {
 	p := plan(t, kind, 1, 1, 1)
 	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
 	p.LedgerKey = score.FormatPublicKey(other.Public().(ed25519.PublicKey))
-	if _, err := Run(t.Context(), config(t, p, policy.Null, pod)); !errors.Is(err, score.ErrSignature) {
+	if _, err := Run(t.Context(), config(t, p, policy.Noop, pod)); !errors.Is(err, score.ErrSignature) {
 		t.Errorf("Run() error = %v, want ErrSignature", err)
 	}
 }
@@ -283,7 +283,7 @@ func TestCancelledRunEnds(t *testing.T) {
 }
 
 func TestInvalidConfig(t *testing.T) {
-	cfg := config(t, plan(t, ticketKind(t, offline.New()), 1, 1, 1), policy.Null)
+	cfg := config(t, plan(t, ticketKind(t, offline.New()), 1, 1, 1), policy.Noop)
 	cfg.Shard, cfg.Concurrency, cfg.EpisodeAttempts, cfg.Plan.LedgerKey = 1, 0, 0, "?"
 	_, err := Run(t.Context(), cfg)
 	for _, want := range []string{"shard 1 is not within 0 and 0", "concurrency 0", "0 attempts", "ledger key"} {

@@ -32,7 +32,7 @@ func modelSpans(t *testing.T, content bool, change func(*Config, *scripted.Endpo
 	_, pod := serve(t, kind, 0)
 	p := only(t, kind, "ticket-resolve", 1, 1)
 	endpoint := newModel(t, p, policy.Oracle)
-	cfg := config(t, p, policy.Null, pod)
+	cfg := config(t, p, policy.Noop, pod)
 	cfg.Concurrency, cfg.Identity = 1, policy.Identity{Name: "scripted", Provider: "openai"}
 	cfg.Policy = endpoint.agent(t, "ticket", 1, nil)
 	change(&cfg, endpoint.Endpoint)
@@ -152,7 +152,7 @@ func TestScoresAreEvents(t *testing.T) {
 		t.Error(diff)
 	}
 	failed := modelSpans(t, false, func(cfg *Config, _ *scripted.Endpoint) {
-		cfg.Policy = builtin(t, policy.Null)
+		cfg.Policy = builtin(t, policy.Noop)
 	})
 	if got := attributes(named(t, failed, "invoke_agent scripted").Events[0].Attributes); got["gen_ai.evaluation.score.label"] !=
 		"fail" {

@@ -75,12 +75,11 @@ func (b *bench) start(ctx context.Context, n int) error {
 	return nil
 }
 
-// startOne starts a server with the flags of a pod, without limits of idle sessions and of
-// messages.
+// startOne starts a server with the flags of a pod, without limits of idle sessions.
 func (b *bench) startOne(ctx context.Context) (*process.Server, error) {
 	cmd := exec.CommandContext(ctx, b.binary, "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0",
 		"--max-sessions", strconv.FormatUint(b.files-spareFiles, 10), "--session-idle-timeout", "0",
-		"--session-max-duration", "0", "--message-rate", "0", "--drain-timeout", b.drain.String())
+		"--session-max-duration", "0", "--drain-timeout", b.drain.String())
 	return process.StartServer(ctx, "an env server", cmd)
 }
 

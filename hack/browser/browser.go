@@ -1,4 +1,4 @@
-// Package browser shows the pages of csenv ui in a real browser, for tests and for screenshots.
+// Package browser shows the pages of csenv ui in a real browser, for tests and for pictures.
 package browser
 
 import (

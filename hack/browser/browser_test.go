@@ -64,6 +64,9 @@ func TestPages(t *testing.T) {
 	if w.pages, err = Pages(w.browser, w.site, w.store); err != nil {
 		t.Fatal(err)
 	}
+	if *updatePictures {
+		t.Run("pictures", w.drawPictures)
+	}
 	t.Run("axe-core", w.readAxe)
 	t.Run("sound", w.testSound)
 	t.Run("crawl", w.testCrawl)

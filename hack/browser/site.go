@@ -81,7 +81,7 @@ type Run struct {
 var Runs = []Run{
 	{"resolve-heuristic", []string{"ticket-resolve", "--agent", "heuristic", "--trials", "2"}},
 	{"resolve-oracle", []string{"ticket-resolve", "--agent", "oracle", "--trials", "2"}},
-	{"resolve-null", []string{"ticket-resolve", "--agent", "null", "--scenario", "B06,B07,S03,T01"}},
+	{"resolve-noop", []string{"ticket-resolve", "--agent", "noop", "--scenario", "B06,B07,S03,T01"}},
 	{"queue", []string{"queue-management", "--agent", "heuristic"}},
 	{"refund", []string{"refund", "--agent", "oracle"}},
 	{"case-medium", []string{"case-medium", "--agent", "heuristic", "--split", "public-dev"}},

@@ -32,11 +32,11 @@ var _ = Describe("The content of a pool", Ordered, func() {
 			v1alpha1.OfferedTask{Name: "queue-management", Scenarios: 100}))
 
 		apply(ctx, runManifest("queue-oracle", "support", "Oracle", []string{task("queue-management", 1)}))
-		apply(ctx, runManifest("queue-null", "support", "Null", []string{task("queue-management", 1)}))
-		oracle, null := awaitComplete(ctx, "queue-oracle"), awaitComplete(ctx, "queue-null")
+		apply(ctx, runManifest("queue-noop", "support", "Noop", []string{task("queue-management", 1)}))
+		oracle, noop := awaitComplete(ctx, "queue-oracle"), awaitComplete(ctx, "queue-noop")
 		Expect(oracle.Status.Episodes.Total).To(BeEquivalentTo(100))
 		Expect(number(oracle.Status.Score.Mean)).To(BeNumerically(">", 0.98))
-		Expect(null.Status.Score.Max).To(Equal("0.0000"))
+		Expect(noop.Status.Score.Max).To(Equal("0.0000"))
 	}, SpecTimeout(specBound))
 
 	It("lowers the score of slow agents if the run sets pressure", func(ctx SpecContext) {

@@ -28,10 +28,9 @@ spec:
 `, name, environment)
 }
 
-// runManifest returns the manifest of a run of a built-in policy, with extra lines in its spec. The
-// policy is quoted because an unquoted Null has no value in YAML.
+// runManifest returns the manifest of a run of a built-in policy, with extra lines in its spec.
 func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
-	return agentManifest(name, pool, fmt.Sprintf("{type: Builtin, builtin: {policy: %q}}", policy), tasks, extra...)
+	return agentManifest(name, pool, fmt.Sprintf("{type: Builtin, builtin: {policy: %s}}", policy), tasks, extra...)
 }
 
 // agentManifest returns the manifest of a run of an agent, with extra lines in its spec.

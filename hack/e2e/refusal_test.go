@@ -44,15 +44,15 @@ var _ = Describe("Bad input", Ordered, func() {
 		Entry("an unknown environment", poolManifest("bad", "Chess"), "Unsupported value", "Ticket"),
 		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius",
 			[]string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
-		Entry("no trials", runManifest("bad", "support", "Null", []string{task("ticket-resolve", -1)}), "trials"),
-		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)},
+		Entry("no trials", runManifest("bad", "support", "Noop", []string{task("ticket-resolve", -1)}), "trials"),
+		Entry("a pass score above 1", runManifest("bad", "support", "Noop", []string{task("ticket-resolve", 1)},
 			"passScore: 1.5"), "passScore"),
-		Entry("no task", runManifest("bad", "support", "Null", nil), "tasks"),
+		Entry("no task", runManifest("bad", "support", "Noop", nil), "tasks"),
 		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
 	)
 
 	It("can't change a run that has begun", func(ctx SpecContext) {
-		apply(ctx, runManifest("fixed", "support", "Null", []string{task("ticket-classify", 1)}))
+		apply(ctx, runManifest("fixed", "support", "Noop", []string{task("ticket-classify", 1)}))
 		said := kubectlRefused(ctx, "", "patch", "evalrun", "fixed", "--type=merge", "-p", `{"spec":{"seed":99}}`)
 		Expect(said).To(ContainSubstring("seed is immutable"))
 	}, SpecTimeout(specBound))
@@ -63,14 +63,14 @@ var _ = Describe("Bad input", Ordered, func() {
 			Eventually(ctx, conditionsOf).WithArguments(name).Should(ContainElement(condition))
 			Expect(podsOf(ctx, name)).To(BeEmpty())
 		},
-		Entry("an unknown task", runManifest("unknown-task", "support", "Null", []string{task("ticket-juggle", 1)}),
+		Entry("an unknown task", runManifest("unknown-task", "support", "Noop", []string{task("ticket-juggle", 1)}),
 			"unknown-task",
 			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "ticket-juggle",
 				"ticket-resolve")),
-		Entry("an unknown scenario", runManifest("unknown-scenario", "support", "Null",
+		Entry("an unknown scenario", runManifest("unknown-scenario", "support", "Noop",
 			[]string{"{name: ticket-resolve, scenarios: {ids: [Z99]}}"}), "unknown-scenario",
 			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "Z99")),
-		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Null",
+		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Noop",
 			[]string{task("ticket-resolve", 1)}), "no-environment",
 			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound,
 				"nowhere")),

@@ -46,11 +46,11 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		AddReportEntry("from kubectl apply to Complete, 40 tickets", took)
 	}, SpecTimeout(specBound))
 
-	It("scores the oracle with full marks by rule and the null policy with none", func(ctx SpecContext) {
+	It("scores the oracle with full marks by rule and the policy Noop with none", func(ctx SpecContext) {
 		apply(ctx, runManifest("oracle", "support", "Oracle",
 			[]string{task("ticket-classify", 1), task("ticket-resolve", 1)}))
-		apply(ctx, runManifest("nothing", "support", "Null", []string{task("ticket-resolve", 1)}))
-		oracle, null := awaitComplete(ctx, "oracle"), awaitComplete(ctx, "nothing")
+		apply(ctx, runManifest("nothing", "support", "Noop", []string{task("ticket-resolve", 1)}))
+		oracle, noop := awaitComplete(ctx, "oracle"), awaitComplete(ctx, "nothing")
 
 		for _, result := range oracle.Status.Tasks {
 			for _, dimension := range result.Dimensions {
@@ -62,9 +62,9 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		Expect(oracle.Status.Tasks).To(ContainElement(And(HaveField("Name", "ticket-classify"),
 			HaveField("Score.Mean", "1.0000"))))
 		Expect(oracle.Status.PassRate).To(Equal("1.0000"))
-		Expect(null.Status.Score.Mean).To(Equal("0.0000"))
-		Expect(null.Status.Score.Max).To(Equal("0.0000"))
-		Expect(null.Status.PassRate).To(Equal("0.0000"))
+		Expect(noop.Status.Score.Mean).To(Equal("0.0000"))
+		Expect(noop.Status.Score.Max).To(Equal("0.0000"))
+		Expect(noop.Status.PassRate).To(Equal("0.0000"))
 	}, SpecTimeout(specBound))
 
 	It("plays the same seed twice to the same figures, over any number of runners", func(ctx SpecContext) {

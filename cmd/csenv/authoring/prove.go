@@ -16,8 +16,8 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	tickets "github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/printable"
 	environment "github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -214,7 +214,7 @@ func proveTicket(s *scenarios.TicketScenario) prover {
 			return t.Decision, environment.Proof{}, nil
 		}
 		p := environment.Proof{Steps: ticketSteps}
-		p.Tried, p.Faults, err = audit.ProveTicket(ctx, t, judge)
+		p.Tried, p.Faults, err = tickets.Prove(ctx, t, judge)
 		return t.Decision, p, err
 	}
 }
@@ -274,4 +274,16 @@ func (r *proofReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s of %s, %d different decisions, %s played, %s drawn: %s\n", view.Count(r.Cases, "case"),
 		view.Count(r.Compositions, "composition"), r.Decisions, view.Count(r.Paths, "path"),
 		view.Count(r.Draws, "case"), view.Count(len(r.Findings), "finding"))
+}
+
+// printTable prints a title and a table, or nothing if there are no rows.
+func printTable[T any](w io.Writer, title string, header []string, rows []T, cells func(T) []any) {
+	if len(rows) == 0 {
+		return
+	}
+	t := view.NewTable(header...)
+	for _, row := range rows {
+		t.AppendRow(cells(row))
+	}
+	fmt.Fprintf(w, "\n%s\n\n%s\n", title, t.Render())
 }

@@ -18,12 +18,6 @@ type queued struct {
 	seed    int64
 }
 
-// IsQueue reports whether an id is that of a queue of the catalogue.
-func IsQueue(c *scenarios.Catalog, id string) bool {
-	_, ok := queueOf(c, id)
-	return ok
-}
-
 func queueOf(c *scenarios.Catalog, id string) (queue.Queue, bool) {
 	queues, err := queue.Compose(c)
 	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == id })

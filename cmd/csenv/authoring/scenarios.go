@@ -12,6 +12,5 @@ func NewScenariosCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "scenarios", Aliases: []string{"scenario"},
 		Short: "List, show and lint tickets and workflows"}
 	cli.Help(cmd, "scenarios")
-	return cli.Group(cmd, newListCommand(), newShowCommand(), newLintCommand(), newLearnCommand(), newProveCommand(),
-		newGenerateCommand())
+	return cli.Group(cmd, newListCommand(), newShowCommand(), newLintCommand(), newProveCommand(), newGenerateCommand())
 }

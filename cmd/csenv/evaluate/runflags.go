@@ -381,9 +381,9 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 	if err != nil {
 		return v1alpha1.Agent{}, err
 	}
-	if at := slices.IndexFunc(policy.Names(), func(p string) bool { return strings.EqualFold(p, name) }); at >= 0 {
+	if known := policy.FindName(name); known != "" {
 		return v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
-			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(policy.Names()[at])}}, nil
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(known)}}, nil
 	}
 	switch name {
 	case "openai":

@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/chart"
 )
@@ -128,7 +129,7 @@ func references(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []refer
 		if other.Spec.Agent.Builtin == nil || !sameEpisodes(run, other) {
 			continue
 		}
-		agent := strings.ToLower(string(other.Spec.Agent.Builtin.Policy))
+		agent := strings.ToLower(policy.FindName(string(other.Spec.Agent.Builtin.Policy)))
 		if last := newest[agent]; last == nil || last.CreationTimestamp.Before(&other.CreationTimestamp) {
 			newest[agent] = other
 		}

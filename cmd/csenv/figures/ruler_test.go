@@ -38,7 +38,7 @@ func TestRulers(t *testing.T) {
 	unfinished.Status.Conditions = nil
 	others := []*source.LoadedRun{run, made("earlier", "", "0.4000", 1), made("old", v1alpha1.OraclePolicy, "0.8", 2),
 		made("new", v1alpha1.OraclePolicy, "1.0000", 3), elsewhere, unfinished,
-		made("null", v1alpha1.NullPolicy, "0", 1)}
+		made("noop", v1alpha1.NullPolicy, "0", 1)}
 	drawn := rulers(run.EvaluationRun, others)
 	var got []string
 	for _, r := range drawn {
@@ -52,11 +52,11 @@ func TestRulers(t *testing.T) {
 	want := `pass rate: run this run 0.50 (0.40 to 0.60)
 pass rate: open threshold 0.60
 pass rate: baseline baseline earlier 0.40
-pass rate: null the agent null 0.00
+pass rate: noop the agent noop 0.00
 pass rate: oracle the agent oracle 1.00
 mean score: run this run 0.90
 mean score: baseline baseline earlier 0.90
-mean score: null the agent null 0.90
+mean score: noop the agent noop 0.90
 mean score: oracle the agent oracle 0.90`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("%s\nwant %s", text, want)

@@ -1,27 +1,16 @@
 package index
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/csenv/csenv/envserver/testkit/largestore"
 )
 
-// largeStore is the folder of a store to measure, such as one of hack/bigstore. Without
-// CSENV_LARGE_STORE it is a small one.
-func largeStore(b *testing.B) string {
-	b.Helper()
-	folder := os.Getenv("CSENV_LARGE_STORE")
-	if folder == "" {
-		folder = b.TempDir()
-		writeStore(b, folder, runID)
-	}
-	return folder
-}
-
 func BenchmarkUpdate(b *testing.B) {
-	folder := largeStore(b)
+	folder, _ := largestore.Folder(b)
 	for b.Loop() {
 		path := filepath.Join(b.TempDir(), "i.db")
 		x := openIndex(b, path)
@@ -37,11 +26,10 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkQueries measures queries without their cache. CSENV_LARGE_INDEX is a file to keep the
-// index in.
+// BenchmarkQueries measures queries without their cache.
 func BenchmarkQueries(b *testing.B) {
-	folder := largeStore(b)
-	x := openIndex(b, cmp.Or(os.Getenv("CSENV_LARGE_INDEX"), filepath.Join(b.TempDir(), "i.db")))
+	folder, path := largestore.Folder(b)
+	x := openIndex(b, path)
 	update(b, x, folder)
 	infos, err := x.Runs(b.Context())
 	if err != nil {

@@ -158,7 +158,7 @@ func (broken) Act(context.Context, policy.Turn) (json.RawMessage, error) {
 
 func TestDeadline(t *testing.T) {
 	run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.ActiveDeadlineSeconds = new(int32(1)) })
-	o := options(t, policy.Null)
+	o := options(t, policy.Noop)
 	o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return stuck{func() {}}, nil }
 	if err := Play(t.Context(), run, o); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestErroredEpisodes(t *testing.T) {
 		run := testRun(func(r *v1alpha1.EvaluationRun) {
 			r.Spec.Concurrency, r.Spec.Retries.MaxErroredPercent = new(int32(1)), &limit
 		})
-		o := options(t, policy.Null)
+		o := options(t, policy.Noop)
 		o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return broken{}, nil }
 		if err := Play(t.Context(), run, o); err != nil {
 			t.Fatal(err)

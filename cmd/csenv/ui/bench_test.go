@@ -1,24 +1,18 @@
 package ui
 
 import (
-	"cmp"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/envserver/testkit/largestore"
 )
 
-// BenchmarkPages measures the pages over the store of CSENV_LARGE_STORE, which hack/bigstore
-// writes. CSENV_LARGE_INDEX is a file to keep its index in. No query of a list is in the cache.
+// BenchmarkPages measures the pages over a large store. No query of a list is in the cache.
 func BenchmarkPages(b *testing.B) {
-	folder := os.Getenv("CSENV_LARGE_STORE")
-	if folder == "" {
-		b.Skip("CSENV_LARGE_STORE names no store")
-	}
-	s, _ := opened(b, "--results", folder, "--index",
-		cmp.Or(os.Getenv("CSENV_LARGE_INDEX"), filepath.Join(b.TempDir(), "index.db")))
+	folder, index := largestore.Folder(b)
+	s, _ := opened(b, "--results", folder, "--index", index)
 	s.sources.stored.settle(b.Context())
 	runs, err := s.sources.runs(b.Context())
 	if err != nil || len(runs) == 0 {

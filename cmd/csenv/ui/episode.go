@@ -35,10 +35,12 @@ type episodePage struct {
 	Number int64
 	Trial  int
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
-	Parts    []string
-	Tabs     []tab
-	Commands []command
-	Facts    []transcript.Field
+	Parts []string
+	Tabs  []tab
+	// Command shows the episode on a terminal. Play is the path of a playground with the same
+	// scenario and values, "" without one.
+	Command, Play string
+	Facts         []transcript.Field
 	// Record is the record as JSON, "" if it is long.
 	Record string
 }
@@ -49,9 +51,6 @@ type tab struct {
 	Name, Path string
 	Current    bool
 }
-
-// command is a command to copy.
-type command struct{ Text, Label string }
 
 // The values of the parameter tab.
 const (
@@ -112,13 +111,14 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
 		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: strip(e.Turns),
-		Commands: s.commands(run, e), Facts: recordFacts(e)}
+		Command: s.command(run, e), Facts: recordFacts(e)}
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
 	if s.pages.Static {
 		p.Parts = []string{tabConversation, tabGrade, tabRecord}
 	} else {
 		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", tabs(p.Excerpt.Path, query, open)
+		p.Play = playgroundOf(e)
 	}
 	p.Excerpt.Elsewhere = !slices.Contains(p.Parts, tabConversation)
 	if slices.Contains(p.Parts, tabRecord) {
@@ -159,7 +159,7 @@ func without(query url.Values, name string) url.Values {
 
 func tabs(path string, query url.Values, open string) []tab {
 	names := [][2]string{{tabConversation, "Conversation"}, {tabGrade, "Given and gold"},
-		{tabRecord, "Record and commands"}}
+		{tabRecord, "Record"}}
 	out := make([]tab, 0, len(names))
 	for _, t := range names {
 		q := without(query, "tab")
@@ -274,23 +274,27 @@ func recordText(e record.Episode) string {
 	return string(data)
 }
 
-// commands are those that show the episode and play its scenario on a terminal.
-func (s *site) commands(run *source.LoadedRun, e record.Episode) []command {
+// command is the command that shows the episode on a terminal.
+func (s *site) command(run *source.LoadedRun, e record.Episode) string {
 	show := []string{"csenv", "transcript"}
 	if run.Status.Results != "" {
 		show = append(show, "--results", run.Status.Results)
 	}
-	play := []string{"csenv", "play", "--task", e.Task, "--seed", strconv.FormatInt(e.Seed, 10)}
-	if e.Pressure {
-		play = append(play, "--pressure")
-	}
 	for _, pack := range s.packs {
-		show, play = append(show, "--pack", pack), append(play, "--pack", pack)
+		show = append(show, "--pack", pack)
 	}
-	return []command{
-		{shell(show, run.Name, strconv.FormatInt(e.Index, 10)), "Show this transcript on a terminal"},
-		{shell(play, e.Scenario), "Play this scenario yourself, with the same values"},
+	return shell(show, run.Name, strconv.FormatInt(e.Index, 10))
+}
+
+// playgroundOf is the path of the playground of this machine with an episode's scenario and values
+// in its form.
+func playgroundOf(e record.Episode) string {
+	form := url.Values{"target": {e.Environment}, "task": {e.Task}, "scenario": {e.Scenario},
+		"seed": {strconv.FormatInt(e.Seed, 10)}}
+	if e.Pressure {
+		form.Set("pressure", "on")
 	}
+	return playPath + "/?" + form.Encode()
 }
 
 // shell writes a command for a shell, with its arguments after its flags.

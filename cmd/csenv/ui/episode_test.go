@@ -91,7 +91,7 @@ func TestEpisodePage(t *testing.T) {
 		"the grade in a list of one scenario": {"tab=grade&scenario=B07&q=ab",
 			[]string{"Q1 facts", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
 			nil},
-		"the record": {"tab=record", []string{`data-copy="csenv play --task ticket-resolve --seed 42 B07"`,
+		"the record": {"tab=record", []string{`href="/play/?scenario=B07&amp;seed=42&amp;target=ticket&amp;task=ticket-resolve"`,
 			`data-copy="csenv transcript --results &#39;results/it&#39;\&#39;&#39;s&#39; gpt 3"`, "offline-v6",
 			`href="/runs/_/gpt-01234567/episodes/3/raw"`, "&#34;action_type&#34;"}, nil},
 	} {
@@ -181,10 +181,10 @@ func TestLongEpisode(t *testing.T) {
 
 func TestShell(t *testing.T) {
 	for want, arguments := range map[string][]string{
-		"csenv play B07": {"B07"}, "csenv play ''": {""}, "csenv play -- -x": {"-x"}, `csenv play 'it'\''s'`: {"it's"},
-		"csenv play '$(rm -rf ~) `a` ; b'": {"$(rm -rf ~)\n`a`\r\n; b"},
+		"csenv transcript B07": {"B07"}, "csenv transcript ''": {""}, "csenv transcript -- -x": {"-x"}, `csenv transcript 'it'\''s'`: {"it's"},
+		"csenv transcript '$(rm -rf ~) `a` ; b'": {"$(rm -rf ~)\n`a`\r\n; b"},
 	} {
-		if got := shell([]string{"csenv", "play"}, arguments...); got != want {
+		if got := shell([]string{"csenv", "transcript"}, arguments...); got != want {
 			t.Errorf("%q: %s, want %s", arguments, got, want)
 		}
 	}

@@ -106,9 +106,9 @@ func TestBundle(t *testing.T) {
 
 // New episodes of a store are in the list without a restart.
 func TestStoreGrows(t *testing.T) {
-	s, paths := played(t, map[string][]string{"first": {"ticket-resolve", "--scenario", "B06", "--agent", "null"}})
+	s, paths := played(t, map[string][]string{"first": {"ticket-resolve", "--scenario", "B06", "--agent", "noop"}})
 	before := s.sources.version.Load()
-	evaluateInto(t, s.sources.stored.locations[0], "second", "ticket-resolve", "--scenario", "B07", "--agent", "null")
+	evaluateInto(t, s.sources.stored.locations[0], "second", "ticket-resolve", "--scenario", "B07", "--agent", "noop")
 	poll(t, func() bool { return strings.Contains(get(s, "/").Body.String(), ">second<") },
 		func() string { return "the second run is not shown" })
 	if s.sources.version.Load() == before || get(s, paths["first"]).Code != http.StatusOK {

@@ -14,7 +14,7 @@ import (
 func TestSearch(t *testing.T) {
 	s, paths := played(t, map[string][]string{
 		"first-heuristic": {"ticket-resolve", "--scenario", "B06,B07", "--agent", "heuristic"},
-		"second-null":     {"ticket-resolve", "--scenario", "B07,S03", "--agent", "null", "--trials", "2"},
+		"second-noop":     {"ticket-resolve", "--scenario", "B07,S03", "--agent", "noop", "--trials", "2"},
 	})
 	link := regexp.MustCompile(`<a data-row href="([^"]*)"`)
 	for name, tt := range map[string]struct {
@@ -23,12 +23,12 @@ func TestSearch(t *testing.T) {
 		episodes map[string]string // the scenarios of the episodes of each run
 		not      string
 	}{
-		"the id of a scenario": {"b07", nil, map[string]string{"first-heuristic": "B07", "second-null": "B07 B07"}, "matches"},
-		"words of its title":   {"seat coun", nil, map[string]string{"first-heuristic": "B07", "second-null": "B07 B07"}, ""},
-		"a run":                {"second", []string{"second-null"}, nil, "There are more"},
+		"the id of a scenario": {"b07", nil, map[string]string{"first-heuristic": "B07", "second-noop": "B07 B07"}, "matches"},
+		"words of its title":   {"seat coun", nil, map[string]string{"first-heuristic": "B07", "second-noop": "B07 B07"}, ""},
+		"a run":                {"second", []string{"second-noop"}, nil, "There are more"},
 		"runs":                 {"first heur", []string{"first-heuristic"}, nil, ""},
-		"a scenario in a run":  {"seco b07", nil, map[string]string{"second-null": "B07 B07"}, ""},
-		"a part of an id":      {"s0", nil, map[string]string{"second-null": "S03 S03"}, ""},
+		"a scenario in a run":  {"seco b07", nil, map[string]string{"second-noop": "B07 B07"}, ""},
+		"a part of an id":      {"s0", nil, map[string]string{"second-noop": "S03 S03"}, ""},
 		"no word":              {" ., ", nil, nil, "data-row"},
 		"syntax":               {`" OR (* NEAR`, nil, nil, "There are more"},
 		"markup":               {"<script>alert(1)</script>", nil, nil, "<script>alert"},

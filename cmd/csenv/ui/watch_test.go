@@ -154,7 +154,7 @@ func inNamespace(t *testing.T, c client.Client, name string) *v1alpha1.Evaluatio
 	t.Helper()
 	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "run-of-" + name},
 		Spec: v1alpha1.EvaluationRunSpec{EnvironmentRef: v1alpha1.EnvironmentReference{Name: "pool-of-" + name},
-			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: "Null"}},
+			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: "Noop"}},
 			Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve"}}}}
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "pool-of-" + name}}, run} {

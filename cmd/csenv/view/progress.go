@@ -3,11 +3,10 @@ package view
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/csenv/csenv/controllers/evaluation"
 )
@@ -27,7 +26,7 @@ type Meter struct {
 	now  func() time.Time
 
 	mu       sync.Mutex
-	bar      *progressbar.ProgressBar
+	bar      *Bar
 	Terminal bool
 	began    time.Time
 	last     time.Time
@@ -111,13 +110,9 @@ func (m *Meter) details(p Progress, now time.Time) (text string) {
 
 func (m *Meter) draw(p Progress, now time.Time) {
 	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(p.Total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
-			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(16),
-			progressbar.OptionThrottle(100*time.Millisecond))
+		m.bar = NewBar(m.out)
 	}
-	m.bar.Describe(m.what + m.details(p, now))
-	_ = m.bar.Set64(p.Ended) // a bar that can't be drawn is no failure
+	m.bar.Draw(m.what+m.details(p, now), p.Ended, p.Total, now)
 }
 
 // Finish removes the bar.
@@ -125,7 +120,43 @@ func (m *Meter) Finish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.bar != nil {
-		_ = m.bar.Clear()
+		m.bar.Clear()
 		m.bar = nil
 	}
 }
+
+// clearLine clears a terminal's line.
+const clearLine = "\r\x1b[K"
+
+const (
+	barWidth    = 16
+	barInterval = 100 * time.Millisecond
+)
+
+// Bar is a progress bar in one line of a terminal.
+type Bar struct {
+	out   io.Writer
+	drawn time.Time
+}
+
+// NewBar returns a bar that is drawn to out.
+func NewBar(out io.Writer) *Bar { return &Bar{out: out} }
+
+// Draw draws the bar with a text before it, cut to the width of the terminal. It draws ten times a
+// second at most, and the last step always.
+func (b *Bar) Draw(text string, done, total int64, now time.Time) {
+	if now.Sub(b.drawn) < barInterval && done != total {
+		return
+	}
+	b.drawn = now
+	count := strconv.FormatInt(done, 10)
+	if total > 0 {
+		full := int(min(done, total) * barWidth / total)
+		count = fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), done, total)
+	}
+	line := []rune(text + " " + count)
+	fmt.Fprint(b.out, clearLine+string(line[:min(len(line), terminalWidth(b.out)-1)]))
+}
+
+// Clear removes the bar.
+func (b *Bar) Clear() { fmt.Fprint(b.out, clearLine) }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,5 +32,20 @@ func TestLinesOfProgress(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestBar(t *testing.T) {
+	var out bytes.Buffer
+	bar, now := NewBar(&out), time.Unix(0, 0)
+	bar.Draw("run a", 10, 40, now)
+	bar.Draw("run a", 11, 40, now.Add(barInterval-1)) // too soon
+	bar.Draw("run a", 12, UnknownTotal, now.Add(barInterval))
+	bar.Draw(strings.Repeat("ä", 2*Width), 40, 40, now.Add(barInterval+1)) // the last step
+	bar.Clear()
+	want := clearLine + "run a [####            ] 10/40" + clearLine + "run a 12" + clearLine +
+		strings.Repeat("ä", Width-1) + clearLine
+	if got := out.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

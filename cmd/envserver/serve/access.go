@@ -1,93 +1,71 @@
 package serve
 
 import (
-	"bytes"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
-// access has the tokens of clients and the certificate, nil for none.
-type access struct {
-	tokens       func() []string
-	certificates *reloaded[*tls.Certificate]
+// reloadInterval bounds the age of tokens. Kubernetes takes a minute to update a pod's Secret.
+const reloadInterval = 10 * time.Second
+
+// tokenFile has the tokens of clients. It is read again when it changes; if that fails, the tokens
+// stay.
+type tokenFile struct {
+	path string
+	now  func() time.Time
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	tokens   []string
+	modified time.Time
+	size     int64
+	checked  time.Time
 }
 
-func newAccess(o *options, log *slog.Logger) (access, error) {
-	var a access
-	if o.tokenFile != "" {
-		tokens, err := newReloaded(func() ([]string, error) { return readTokens(o.tokenFile) }, time.Now, log,
-			o.tokenFile)
-		if err != nil {
-			return a, err
-		}
-		a.tokens = tokens.get
-	}
-	if o.tlsCertFile != "" {
-		var err error
-		a.certificates, err = newReloaded(func() (*tls.Certificate, error) {
-			return readCertificate(o.tlsCertFile, o.tlsKeyFile)
-		}, time.Now, log, o.tlsCertFile, o.tlsKeyFile)
-		if err != nil {
-			return a, err
-		}
-	}
-	return a, nil
+// newTokenFile reads the tokens for the first time.
+func newTokenFile(path string, now func() time.Time, log *slog.Logger) (*tokenFile, error) {
+	f := &tokenFile{path: path, now: now, log: log, checked: now()}
+	_, err := f.read()
+	return f, err
 }
 
-// readTokens reads the tokens of a file, which must not be empty.
-func readTokens(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
+// get returns the tokens as of at most reloadInterval ago.
+func (f *tokenFile) get() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.now(); now.Sub(f.checked) >= reloadInterval {
+		f.checked = now
+		switch changed, err := f.read(); {
+		case err != nil:
+			f.log.Error("Reading the changed --token-file failed: keeping its previous tokens", "error", err)
+		case changed:
+			f.log.Info("Read the changed --token-file", "path", f.path)
+		}
+	}
+	return f.tokens
+}
+
+// read reads the tokens if the file has changed. A file without tokens is an error.
+func (f *tokenFile) read() (changed bool, err error) {
+	info, err := os.Stat(f.path)
 	if err != nil {
-		return nil, fmt.Errorf("reading --token-file: %w", err)
+		return false, fmt.Errorf("reading --token-file: %w", err)
+	}
+	if info.ModTime().Equal(f.modified) && info.Size() == f.size {
+		return false, nil
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return false, fmt.Errorf("reading --token-file: %w", err)
 	}
 	tokens := strings.Fields(string(text))
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--token-file %s has no token: write one per line", path)
+		return false, fmt.Errorf("--token-file %s has no token: write one per line", f.path)
 	}
-	return tokens, nil
-}
-
-func readCertificate(certificate, key string) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("reading --tls-cert-file and --tls-key-file: %w", err)
-	}
-	return &pair, nil
-}
-
-// secure serves TLS if there is a certificate. WebSockets need HTTP/1.1.
-func (a access) secure(plain net.Listener) net.Listener {
-	if a.certificates == nil {
-		return plain
-	}
-	return tls.NewListener(plain, &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificates.get(), nil },
-	})
-}
-
-// peerTLS is for connections to peers, nil for plain text. Certificates don't name the addresses of
-// peers, so the key is compared, which all servers of a pool share.
-func (a access) peerTLS() *tls.Config {
-	if a.certificates == nil {
-		return nil
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key
-		VerifyConnection: func(state tls.ConnectionState) error {
-			if !bytes.Equal(state.PeerCertificates[0].RawSubjectPublicKeyInfo,
-				a.certificates.get().Leaf.RawSubjectPublicKeyInfo) {
-				return errors.New("the peer's certificate has another key than this server's: give all servers of " +
-					"--peers the same --tls-key-file")
-			}
-			return nil
-		},
-	}
+	f.tokens, f.modified, f.size = tokens, info.ModTime(), info.Size()
+	return true, nil
 }

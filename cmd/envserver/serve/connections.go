@@ -2,7 +2,6 @@ package serve
 
 import (
 	"container/list"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -51,14 +50,6 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	// A closed connection leaves by its own change of state.
 	if oldest := c.waiting.Front(); len(c.known) > c.limit && state == http.StateNew && oldest != nil {
 		c.known[c.waiting.Remove(oldest).(net.Conn)] = nil
-		closeNow(oldest.Value.(net.Conn))
+		_ = oldest.Value.(net.Conn).Close()
 	}
-}
-
-// closeNow closes a connection without TLS's farewell, for which it would wait.
-func closeNow(conn net.Conn) {
-	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
-	}
-	_ = conn.Close()
 }

@@ -30,7 +30,6 @@ type options struct {
 	sessionGrace       time.Duration
 	capacityWait       time.Duration
 	clientShare        int
-	messageRate        float64
 	drainTimeout       time.Duration
 	handOver           bool
 	terminationLog     string
@@ -39,8 +38,6 @@ type options struct {
 	mode               string
 	web                bool
 	tokenFile          string
-	tlsCertFile        string
-	tlsKeyFile         string
 	rewardMode         string
 	ledgerKey          string
 	runsOnly           bool
@@ -83,8 +80,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		"time for which a new session waits for a free slot before it is refused; 0 refuses it at once")
 	f.IntVar(&o.clientShare, "client-share", o.clientShare, "maximum percentage of --max-sessions for one client; "+
 		"a client is an address and a token")
-	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "maximum number of messages per second that are "+
-		"answered in a session; further ones wait; 0 means no limit")
 	f.StringSliceVar(&o.peers, "peers", nil, "`HOST:PORT` of the pool's servers; every address of the name is a "+
 		"server. Each session is then reachable through all of them, and new sessions use those with free slots")
 	f.StringVar(&o.advertise, "advertise", o.advertise, "`IP:PORT` of this server among --peers; the variable "+
@@ -94,9 +89,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		"for a token")
 	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "`file` with bearer tokens, one per line. Every request "+
 		"except GET /health must have one of them. The file is read again when it changes")
-	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "`file` with the TLS certificate (PEM) for --addr; "+
-		"it is read again when it changes")
-	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "`file` with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout,
 		"maximum time to wait after SIGTERM for the running sessions to end")
 	f.BoolVar(&o.handOver, "hand-over", o.handOver, "after --drain-timeout, hand sessions over to servers of --peers "+
@@ -167,9 +159,6 @@ func (o *options) validate() error {
 	errs = append(errs, o.validateSessions()...)
 	errs = append(errs, o.validatePeers()...)
 	errs = append(errs, o.judge.Validate(o.environment))
-	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
-		errs = append(errs, errors.New("only one of --tls-cert-file and --tls-key-file is set: set both or none"))
-	}
 	if o.runsOnly && o.ledgerKey == "" {
 		errs = append(errs, errors.New("--runs-only is set without --ledger-key, from which the credentials of runs "+
 			"follow: set --ledger-key"))
@@ -206,9 +195,6 @@ func (o *options) validateSessions() []error {
 	}
 	if o.clientShare < 1 || o.clientShare > 100 {
 		errs = append(errs, fmt.Errorf("--client-share is %d: it must be from 1 to 100", o.clientShare))
-	}
-	if !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
-		errs = append(errs, errors.New("--message-rate must be finite and not negative"))
 	}
 	if mode := openenv.Mode(o.mode); mode != openenv.Simulation && mode != openenv.Production {
 		errs = append(errs, fmt.Errorf("--mode is %q: choose %s or %s", o.mode, openenv.Simulation, openenv.Production))

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -33,12 +32,12 @@ func (o *options) validatePeers() []error {
 }
 
 // pool configures the server's peers, nil for none.
-func (o *options) pool(secure *tls.Config) *mesh.Config {
+func (o *options) pool() *mesh.Config {
 	if len(o.peers) == 0 {
 		return nil
 	}
 	return &mesh.Config{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) },
-		Self: o.advertise, TLS: secure}
+		Self: o.advertise}
 }
 
 // lookUp finds the addresses of all names. It fails only if no name has an address.

@@ -49,9 +49,13 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	if err != nil {
 		return err
 	}
-	access, err := newAccess(o, log)
-	if err != nil {
-		return err
+	var tokens func() []string
+	if o.tokenFile != "" {
+		file, err := newTokenFile(o.tokenFile, time.Now, log)
+		if err != nil {
+			return err
+		}
+		tokens = file.get
 	}
 	pod, err := os.Hostname()
 	if err != nil {
@@ -60,8 +64,8 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	config := openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
-		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
-		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
+		Mode: openenv.Mode(o.mode), Tokens: tokens,
+		Peers: o.pool(), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
 		SharedKey: o.ledgerKey != "", RunsOnly: o.runsOnly, Pod: pod, Web: o.web,
 		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Logger: log,
 	}
@@ -77,7 +81,6 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	if err != nil {
 		return err
 	}
-	l.protocol = access.secure(l.protocol)
 	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr",
 		l.ops.Addr().String(), "maxSessions", o.maxSessions,
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),

@@ -33,7 +33,7 @@ func runIn(namespace, poolNamespace string) *v1alpha1.EvaluationRun {
 		Spec: v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support", Namespace: poolNamespace},
 			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
-				Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+				Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NoopPolicy}},
 			Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
 		},
 	}

@@ -52,7 +52,7 @@ func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 		want               string
 	}{
 		"complete":  {agent: policy.Oracle, want: "Complete=True/Completed Failed=False/NotFailed"},
-		"no points": {agent: policy.Null, want: "Complete=True/Completed Failed=False/NotFailed"},
+		"no points": {agent: policy.Noop, want: "Complete=True/Completed Failed=False/NotFailed"},
 		"too many errored": {
 			agent: policy.Oracle, broken: func(index int64) bool { return index < 2 },
 			want: "Complete=False/TooManyErrored Failed=True/TooManyErrored",
@@ -83,7 +83,7 @@ func TestOutcomesAgreeWithTheCommandLine(t *testing.T) {
 			change: func(run *v1alpha1.EvaluationRun) {
 				run.Spec.Thresholds = threshold(v1alpha1.MeanScoreMetric, "0.9")
 			},
-			agent: policy.Null,
+			agent: policy.Noop,
 			want:  "Complete=True/Completed Failed=False/NotFailed ThresholdsMet=False/ThresholdsMissed",
 		},
 		"threshold of a run that failed": {

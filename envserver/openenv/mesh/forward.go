@@ -108,7 +108,7 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 
 // address directs the request to the peer.
 func (m *Mesh) address(out, in *http.Request, peer string) {
-	out.URL.Scheme, out.URL.Host, out.Host = m.scheme, peer, in.Host
+	out.URL.Scheme, out.URL.Host, out.Host = "http", peer, in.Host
 	out.Header.Set(protocol.DirectHeader, m.proof)
 	out.Header.Set(clientHeader, remoteHost(in))
 }

@@ -85,7 +85,7 @@ func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (an
 	if err != nil {
 		return answer, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.scheme+"://"+peer+path, bytes.NewReader(sent))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+peer+path, bytes.NewReader(sent))
 	if err != nil {
 		return answer, err
 	}

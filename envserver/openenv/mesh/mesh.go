@@ -12,7 +12,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/tls"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -52,8 +51,6 @@ type Config struct {
 	Lookup func(ctx context.Context) ([]string, error)
 	// Self is this server's own address, IP:PORT.
 	Self string
-	// TLS is for connections to peers, nil for plain text.
-	TLS *tls.Config
 	// Slack multiplies the time in which peers have to answer, 0 for 1. Tests on busy machines need
 	// it.
 	Slack int
@@ -104,7 +101,6 @@ type Mesh struct {
 	secret []byte
 	// proof shows a peer that a request comes from a server of the pool.
 	proof     string
-	scheme    string
 	dialer    *net.Dialer
 	transport *http.Transport
 	errors    *log.Logger // of net/http
@@ -135,17 +131,14 @@ func New(c *Config, host Host) (*Mesh, error) {
 		return nil, fmt.Errorf("deriving the peers' key: %w", err)
 	}
 	m := &Mesh{
-		Config: *c, host: host, secret: secret, scheme: "http", dialer: &net.Dialer{Timeout: c.slack(peerDialTimeout)},
+		Config: *c, host: host, secret: secret, dialer: &net.Dialer{Timeout: c.slack(peerDialTimeout)},
 		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
 	}
 	m.token = m.tokenOf(c.Self)
 	m.proof = m.keyed("proof", "", sha256.Size)
-	if c.TLS != nil {
-		m.scheme = "https"
-	}
 	m.transport = &http.Transport{
-		DialContext: m.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: c.slack(peerDialTimeout),
-		DisableCompression: true, MaxIdleConnsPerHost: maxAsked, IdleConnTimeout: 30 * time.Second,
+		DialContext: m.dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: maxAsked,
+		IdleConnTimeout: 30 * time.Second,
 	}
 	factory := promauto.With(host.Metrics)
 	m.forwarded = factory.NewCounterVec(prometheus.CounterOpts{

@@ -3,12 +3,10 @@ package mesh
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -133,7 +131,7 @@ type capacity struct {
 }
 
 func (m *Mesh) capacityOf(ctx context.Context, address string) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.scheme+"://"+address+capacityPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+capacityPath, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -149,13 +147,4 @@ func (m *Mesh) capacityOf(ctx context.Context, address string) (int64, error) {
 	var c capacity
 	err = json.NewDecoder(io.LimitReader(response.Body, 1024)).Decode(&c)
 	return c.Free, err
-}
-
-func (m *Mesh) dial(ctx context.Context, address string) (net.Conn, error) {
-	if m.TLS == nil {
-		return m.dialer.DialContext(ctx, "tcp", address)
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.slack(2*peerDialTimeout))
-	defer cancel()
-	return (&tls.Dialer{NetDialer: m.dialer, Config: m.TLS}).DialContext(ctx, "tcp", address)
 }

@@ -73,7 +73,7 @@ func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 
 // shakeHands forwards the handshake. After an error the client has no answer.
 func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Response, error) {
-	conn, err := m.dial(r.Context(), peer)
+	conn, err := m.dialer.DialContext(r.Context(), "tcp", peer)
 	if err != nil {
 		return nil, nil, errors.Join(errUnreachable, err)
 	}

@@ -80,11 +80,10 @@ func (r Ruler) label() string {
 
 // shapes are drawn around a point, so that marks differ without colours too.
 var shapes = map[string]string{
-	"noop":       "M-5 -1.5H5V1.5H-5Z",
 	"oracle":     "M0 -5L5 4H-5Z",
 	"heuristic":  "M-4 -4H4V4H-4Z",
 	"random":     "M-1.5 -5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5V-1.5H-1.5Z",
-	"null":       "M0 5L5 -4H-5Z",
+	"noop":       "M0 5L5 -4H-5Z",
 	BaselineMark: "M0 -6L6 0L0 6L-6 0Z",
 }
 

@@ -101,19 +101,19 @@ func (p *Playground) login(w http.ResponseWriter, r *http.Request) {
 			p.askToken(w, r, "This token is not one of the server's: check it and enter it again.")
 			return
 		}
-		p.setCookie(w, r, p.logins.add(token), int(loginTime.Seconds()))
+		p.setCookie(w, p.logins.add(token), int(loginTime.Seconds()))
 	}
 	http.Redirect(w, r, p.cfg.Path+"/", http.StatusSeeOther)
 }
 
 func (p *Playground) logout(w http.ResponseWriter, r *http.Request, _ string) {
 	p.logins.remove(r)
-	p.setCookie(w, r, "", -1)
+	p.setCookie(w, "", -1)
 	http.Redirect(w, r, p.cfg.Path+"/", http.StatusSeeOther)
 }
 
-func (p *Playground) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
-	//nolint:gosec // without TLS, browsers would drop a Secure cookie
+func (p *Playground) setCookie(w http.ResponseWriter, value string, seconds int) {
+	//nolint:gosec // the server has no TLS, and browsers would drop a Secure cookie
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: p.cfg.Path + "/", MaxAge: seconds,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+		HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }

@@ -1,15 +1,47 @@
-package main
+package browser
 
 import (
 	"bytes"
 	"cmp"
+	"flag"
 	"fmt"
 	"image"
 	"image/color"
 	"image/png"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"testing"
 )
+
+var updatePictures = flag.Bool("update-pictures", false, "draw the pictures of the documentation anew")
+
+// maxHeight bounds the height of a picture in pixels.
+const maxHeight = 2000
+
+// drawPictures draws the pages that docs/ui.md shows.
+func (w *world) drawPictures(t *testing.T) {
+	tab := w.open(t, Looks[0], w.site)
+	for name, file := range map[string]string{"run-resolve-heuristic": "run", "episode-resolve-heuristic": "episode",
+		"leaderboard": "leaderboard", "play": "play"} {
+		at := slices.IndexFunc(w.pages, func(p Page) bool { return p.Name == name })
+		if at < 0 {
+			t.Fatalf("there is no page %s", name)
+		}
+		load(t, tab, w.pages[at].Path, w.pages[at].Status)
+		data, err := tab.Screenshot(Looks[0], maxHeight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err = shrink(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join("..", "..", "docs", "pictures", file+".png"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // maxBytes is the most that a picture in the documentation takes.
 const maxBytes = 150_000

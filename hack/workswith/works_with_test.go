@@ -1,4 +1,5 @@
-// Package workswith_test applies the examples to a real API server, with the CRDs of the tools.
+// Package workswith_test applies examples/works-with to a real API server, with the CRDs of the
+// tools.
 package workswith_test
 
 import (
@@ -44,6 +45,14 @@ var tools = []struct{ module, version, sum, folder, crds string }{
 type cluster struct {
 	config *rest.Config
 	client client.Client
+}
+
+// TestMain makes the folder of the examples the current one.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(filepath.Join("..", "..", "examples", "works-with")); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 func TestAgainstAPIServer(t *testing.T) {

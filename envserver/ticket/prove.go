@@ -1,4 +1,4 @@
-package audit
+package ticket
 
 import (
 	"context"
@@ -11,10 +11,13 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// ProveTicket checks that the gold of a ticket earns 1 in both tasks of one ticket, and that an
+// Prove checks that the gold of a ticket earns 1 in both tasks of one ticket, and that an
 // episode without any decision earns 0. It returns the number of graded episodes and what is wrong.
-func ProveTicket(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried int, faults []string, err error) {
-	gold := goldDecisions(t)
+func Prove(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried int, faults []string, err error) {
+	gold := grader.Decisions{Category: t.Gold.Category, Priority: t.Gold.Priority, Ending: grader.Resolved}
+	if t.Gold.Escalate {
+		gold.Ending, gold.Team = grader.Escalated, t.Gold.Team
+	}
 	for _, reply := range t.References.Good {
 		v, err := judge.Judge(ctx, grader.Case{Ticket: t, Reply: reply,
 			Actions: grader.Actions{Ending: gold.Ending, Team: gold.Team}})

@@ -1,0 +1,59 @@
+package episodes
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func TestPrintTranscript(t *testing.T) {
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		environment, task, scenario string
+		actions, want               []string
+	}{
+		"a ticket": {"ticket", tasks.TicketResolve, "B07",
+			[]string{`{"action_type":"search_knowledge_base","query":"xyzzy"}`,
+				`{"action_type":"resolve","message":"We have refunded the difference."}`},
+			[]string{"account level  ", "no article found", "ACTION 2 OF 2", "action         resolve",
+				"We have refunded the difference.", "> step 2 of 10, resolved", "GRADE", "GIVEN AND GOLD"}},
+		"a workflow": {"workflow", "refund", "C09",
+			[]string{`{"action_type":"check_order_status","payload":{"order_id":"LD-937813"}}`, `not JSON`},
+			[]string{`check_order_status {"order_id":"LD-937813"} answers`, "ACTION 2 OF 2", "not JSON", "\ns1  "}},
+		"a queue": {"ticket", tasks.QueueManagement, "Q001", []string{`{"action_type":"resolve"}`},
+			[]string{"minutes and 2 escalations left", "WAITING", "  >  1  T-", "TICKET T09, T-", ", WEIGHT 4\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := record.Episode{Environment: tt.environment, Task: tt.task, Scenario: tt.scenario, Seed: 3,
+				Grade: record.Grade{Outcome: score.Scored}}
+			for _, action := range tt.actions {
+				e.Turns = append(e.Turns, record.Turn{Action: json.RawMessage(action)})
+			}
+			var out bytes.Buffer
+			if err := PrintTranscript(t.Context(), &out, catalog, e); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("missing %q in:\n%s", want, &out)
+				}
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(line); n > view.Width+1 {
+					t.Errorf("a line of %d columns: %s", n, line)
+				}
+			}
+		})
+	}
+}

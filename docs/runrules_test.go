@@ -20,7 +20,7 @@ const (
 // asked.
 func TestTheReasonsAreThoseOfTheRules(t *testing.T) {
 	var failures, others strings.Builder
-	for _, rule := range rules.Rules() {
+	for _, rule := range rules.ListRules() {
 		if rule.When == "" {
 			t.Errorf("the rule of %s doesn't say when it holds", rule.Reason)
 		}

@@ -94,6 +94,11 @@ func (l *loader) article(file, id string, data []byte) *article {
 	return a
 }
 
+func (l *loader) fail(d *source.Decoder, c *expr.Compiler) {
+	l.errs = append(l.errs, d.Errs...)
+	l.errs = append(l.errs, c.Errs...)
+}
+
 func (l *loader) render(a *article, vals expr.Values) Article {
 	in := &expr.Scope{Vals: vals, Loc: l.locales["en"]}
 	out := Article{ID: a.id, Title: a.title, Body: in.Text(a.body)}

@@ -12,7 +12,7 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 func BenchmarkInstantiateTicket(b *testing.B) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func BenchmarkInstantiateTicket(b *testing.B) {
 }
 
 func BenchmarkInstantiateWorkflow(b *testing.B) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
-	"github.com/csenv/csenv/scenarios/params"
 )
 
 // caseFile keeps a file of a pack's cases until all of the pack is read.
@@ -25,41 +24,6 @@ func (l *loader) caseFile(p *openPack, s pack.File, y document) {
 		l.cases = append(l.cases, p)
 	}
 	p.cases = append(p.cases, cases.File{Name: s.File, Root: y.root})
-}
-
-// casesOf compiles a pack's cases and adds them to the catalogue. A pack without a family or a
-// modifier uses that of the base.
-func (l *loader) casesOf(c *Catalog, p *openPack) {
-	files := p.cases
-	if p.base != nil {
-		files = slices.Concat(p.base.cases, files)
-	}
-	people := map[string]*params.NameList{}
-	for language := range l.locales {
-		people[language] = p.nameList(language)
-	}
-	set, err := cases.Load(files, people)
-	if err != nil {
-		l.errs = append(l.errs, err)
-		return
-	}
-	if c.caseSet == nil {
-		c.caseSet = set
-	}
-	for _, listed := range set.Listed() {
-		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == listed.File }); !own {
-			continue
-		}
-		if listed.Tickets {
-			if s := l.caseTicket(p, listed); s != nil {
-				c.addTicket(s)
-			}
-			continue
-		}
-		c.addWorkflow(&WorkflowScenario{ID: listed.ID, Version: listed.Version(), Split: listed.Split,
-			Class: listed.Difficulty, Language: listed.Language, File: listed.File, Pack: p.info, salt: p.salt,
-			composition: listed, loc: l.locales[listed.Language]})
-	}
 }
 
 // caseMaxSteps is the limit of steps of every generated case. It is the same for all of
@@ -110,7 +74,7 @@ func caseFacts(c *cases.Case) []Fact {
 // caseMinutes are the durations of the actions of every generated case.
 var caseMinutes = sync.OnceValue(func() map[string]int {
 	minutes := map[string]int{RespondUser: 4}
-	for _, tool := range desk.Tools() {
+	for _, tool := range desk.ListTools() {
 		minutes[tool] = 1
 	}
 	minutes[desk.AskCustomer], minutes[desk.Refunding], minutes[desk.Escalating] = 4, 3, 2
@@ -132,21 +96,21 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 			step.Ask, step.Answer, step.About = true, questions[0].Answer, questions[0].About
 			questions = questions[1:]
 		case desk.LookUpPolicy:
-			step.Args = equal("topic", r.Key)
+			step.Args = newEqualArgs("topic", r.Key)
 		case desk.CheckOrder, desk.CheckPayment, desk.CheckShipment:
-			step.Args = equal("order_id", r.Key)
+			step.Args = newEqualArgs("order_id", r.Key)
 		}
 		add(step)
 	}
-	known := ids(steps)
+	known := listStepIDs(steps)
 	for _, e := range c.Decision.Effects {
 		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
 	}
-	add(WorkflowStep{Action: RespondUser, Requires: ids(steps), Terminal: true})
+	add(WorkflowStep{Action: RespondUser, Requires: listStepIDs(steps), Terminal: true})
 	return steps
 }
 
-func ids(steps []WorkflowStep) []string {
+func listStepIDs(steps []WorkflowStep) []string {
 	out := make([]string, len(steps))
 	for i := range steps {
 		out[i] = steps[i].ID
@@ -154,26 +118,31 @@ func ids(steps []WorkflowStep) []string {
 	return out
 }
 
-func equal(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }
+func newEqualArgs(name string, value any) []Arg { return []Arg{{Name: name, In: []any{value}}} }
 
 func effectArgs(e desk.Effect) []Arg {
 	var args []Arg
 	for _, arg := range [][2]string{{"order_id", e.OrderID}, {"payment_id", e.PaymentID}, {"sku", e.SKU},
 		{"address", e.Address}, {"team", e.Team}} {
 		if arg[1] != "" {
-			args = append(args, equal(arg[0], arg[1])...)
+			args = append(args, newEqualArgs(arg[0], arg[1])...)
 		}
 	}
 	if e.Amount != 0 {
-		args = append(args, equal("amount", int64(e.Amount))...)
+		args = append(args, newEqualArgs("amount", int64(e.Amount))...)
 	}
 	return args
 }
 
 // caseNeutrals are the look-ups that cost little if the case doesn't need them.
 var caseNeutrals = sync.OnceValue(func() []NeutralAction {
-	return []NeutralAction{{Action: desk.LookUpCustomer, Max: 1}, {Action: desk.LookUpPolicy, Max: len(desk.Topics())},
-		{Action: desk.CheckOrder, Max: 1}, {Action: desk.CheckPayment, Max: 2}, {Action: desk.CheckShipment, Max: 1}}
+	return []NeutralAction{
+		{Action: desk.LookUpCustomer, Max: 1},
+		{Action: desk.LookUpPolicy, Max: len(desk.ListTopics())},
+		{Action: desk.CheckOrder, Max: 1},
+		{Action: desk.CheckPayment, Max: 2},
+		{Action: desk.CheckShipment, Max: 1},
+	}
 })
 
 // caseForbidden forbids to promise the remedies that the decision doesn't give, and to state what

@@ -5,7 +5,7 @@ import "testing"
 // TestCaseStepLimit compares the limit of steps with what every combination of a family with up to
 // two modifiers requires, with scripted failures. It leaves half as many steps for everything else.
 func TestCaseStepLimit(t *testing.T) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,11 @@ package scenarios
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -63,6 +65,68 @@ func (s *TicketScenario) drawCase(seed int64) (*DrawnTicket, error) {
 	})}, nil
 }
 
+// recordName is the name of the attachment with the records.
+const recordName = "record.txt"
+
+// recordText writes the records as lines, with the names that the desk's tools give the values.
+func recordText(r *desk.Records) string {
+	var b strings.Builder
+	writeRecord(&b, "customer", r.Customer)
+	recordAll(&b, "order", r.Orders)
+	recordAll(&b, "payment", r.Payments)
+	recordAll(&b, "shipment", r.Shipments)
+	recordAll(&b, "subscription", r.Subscriptions)
+	recordAll(&b, "outage", r.Outages)
+	recordAll(&b, "refund", r.Refunds)
+	recordAll(&b, "credit", r.Credits)
+	return strings.TrimSpace(b.String())
+}
+
+func recordAll[T any](b *strings.Builder, title string, all []T) {
+	for _, one := range all {
+		writeRecord(b, title, one)
+	}
+}
+
+// writeRecord writes a title and a line for each field of a struct.
+func writeRecord(b *strings.Builder, title string, of any) {
+	b.WriteString("\n" + title + "\n")
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		field := v.Field(i)
+		if options != "" && field.IsZero() {
+			continue
+		}
+		name = strings.ReplaceAll(name, "_", " ")
+		if field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
+			// The nested records are the last fields with a value.
+			for k := range field.Len() {
+				writeRecord(b, title+", "+strings.TrimSuffix(name, "s"), field.Index(k).Interface())
+			}
+			continue
+		}
+		b.WriteString("  " + name + ": " + recordValue(field.Interface()) + "\n")
+	}
+}
+
+func recordValue(value any) string {
+	switch v := value.(type) {
+	case desk.Cents:
+		return "$" + v.String()
+	case time.Time:
+		return v.Format("2006-01-02 15:04")
+	case []string:
+		return strings.Join(v, ", ")
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	}
+	return fmt.Sprint(value)
+}
+
 // pageID is the id of the article with a page of the desk's policy.
 func pageID(topic string) string { return "DESK-" + strings.ToUpper(topic) }
 
@@ -109,6 +173,6 @@ func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec 
 	for _, f := range caseForbidden(c) {
 		r.Forbidden = append(r.Forbidden, f.Gate(casePromiseCap))
 	}
-	r.Rubric = rubric(r.Facts, articles)
+	r.Rubric = listRubric(r.Facts, articles)
 	return r
 }

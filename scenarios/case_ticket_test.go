@@ -102,7 +102,7 @@ func TestGeneratedTicketsTogether(t *testing.T) {
 	c := mustLoadPacks(t, PublicPack(), list(asTickets, "mine-return-01: easy public-train"))
 	own, _ := c.Ticket("mine-return-01")
 	written, _ := c.Ticket("B01")
-	got, err := Together([]*TicketScenario{own, written}, 7)
+	got, err := DrawTickets([]*TicketScenario{own, written}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ var embedded embed.FS
 
 var public = sync.OnceValues(func() (*Catalog, error) { return LoadPacks(PublicPack()) })
 
-// Public returns the catalogue that is part of this program. It is loaded once.
-func Public() (*Catalog, error) { return public() }
+// LoadPublic returns the catalogue that is part of this program. It is loaded once.
+func LoadPublic() (*Catalog, error) { return public() }
 
 // Catalog is a set of scenarios. It is immutable and safe for concurrent use.
 type Catalog struct {

@@ -45,7 +45,7 @@ func (f *argFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 
 func (v *argValue) Compile(c *expr.Compiler) {
 	v.Template = c.Template(v.Raw)
-	if e := v.Single(); e != nil && !expr.Fits(e.Type, cel.StringType, cel.IntType, cel.BoolType) {
+	if e := v.Single(); e != nil && !expr.FitsType(e.Type, cel.StringType, cel.IntType, cel.BoolType) {
 		c.Failf(v.Pos, "expression %.120q is %s: an argument is text, a whole number or a bool", e.Source,
 			cel.FormatCELType(e.Type))
 	}
@@ -86,12 +86,12 @@ type evidence struct {
 func (f *evidenceFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	known := []string{"orders", "payments", "invoices", "devices", "subscription", "account", "notes"}
 	if n.Kind != yaml.MappingNode {
-		d.Failf(n, "want a mapping, got %s", source.Describe(n))
+		d.Failf(n, "want a mapping, got %s", source.DescribeNode(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if key := n.Content[i]; !slices.Contains(known, key.Value) {
-			d.Failf(key, "unknown key %q%s", key.Value, source.Suggest(key.Value, known))
+			d.Failf(key, "unknown key %q%s", key.Value, source.SuggestWord(key.Value, known))
 		}
 		f.collect(d, n.Content[i+1], nil)
 	}

@@ -21,7 +21,7 @@ const goldenFile, trainingFile = "testdata/golden.json", "testdata/golden-traini
 // TestGolden fixes the embedded catalogue's instances: one hash for each scenario, over its
 // instances at three seeds.
 func TestGolden(t *testing.T) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func writeGolden(t *testing.T, file string, hashes map[string]string) {
 func goldenHash[T any](instantiate func(int64) (*T, error)) string {
 	h := sha256.New()
 	for _, seed := range []int64{0, 1, 42} {
-		sum := fingerprint(instantiate(seed))
+		sum := hashInstance(instantiate(seed))
 		h.Write(sum[:])
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -122,7 +122,7 @@ func TestDrawsStayInRange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		intOf := func(name string) int64 { return expr.Native[int64](b.Vals[name]) }
+		intOf := func(name string) int64 { return expr.ToNative[int64](b.Vals[name]) }
 		if n := intOf("seats"); n < 2 || n > 9 {
 			t.Fatalf("seats %d", n)
 		}
@@ -137,7 +137,7 @@ func TestDrawsStayInRange(t *testing.T) {
 		if now.Before(earliest) || now.After(latest) || now.Minute()%15 != 0 {
 			t.Fatalf("now %s", now)
 		}
-		days := now.Sub(expr.Native[time.Time](b.Vals["due"])).Hours() / 24
+		days := now.Sub(expr.ToNative[time.Time](b.Vals["due"])).Hours() / 24
 		if days < 2 || days > 5 || days != float64(int(days)) {
 			t.Fatalf("due %v days ago", days)
 		}
@@ -433,7 +433,7 @@ func TestStepMinutes(t *testing.T) {
 
 // TestSeedsWithManyDraws checks seeds that need more than 100 draws.
 func TestSeedsWithManyDraws(t *testing.T) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,19 +28,19 @@ var lexicons = sync.OnceValue(func() map[string]map[string][]string {
 	return all
 })
 
-// ReadKeywords returns the category most of whose keywords occur in the subject and the description of
-// a ticket. A word of the subject counts twice. Ties go to the first category.
+// ReadKeywords returns the category most of whose keywords occur in the subject and the description
+// of a ticket. A word of the subject counts twice. Ties go to the first category.
 func ReadKeywords(t *Ticket) string {
 	words := lexicons()[t.Language[:2]]
-	counts := make([]int, len(Categories()))
-	for i, c := range Categories() {
+	counts := make([]int, len(ListCategories()))
+	for i, c := range ListCategories() {
 		counts[i] = 2*hits(t.Subject, words[c]) + hits(t.Description, words[c])
 	}
 	best := slices.Max(counts)
 	if best == 0 {
 		return "general"
 	}
-	return Categories()[slices.Index(counts, best)]
+	return ListCategories()[slices.Index(counts, best)]
 }
 
 // hits counts the words of a text that begin with a keyword. Keywords of up to three letters match

@@ -57,8 +57,9 @@ const (
 )
 
 // Lint checks instances of every scenario: the gold against the policies, leaks and the determinism
-// of rendering; and of a pack, the cues and the share of workflows that change nothing. It reports a finding once, at its first seed. It calls progress, which may be nil,
-// with the numbers of finished scenarios and of all.
+// of rendering; and of a pack, the cues and the share of workflows that change nothing. It reports
+// a finding once, at its first seed. It calls progress, which may be nil, with the numbers of
+// finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	err := l.catalog(ctx, c, progress)
@@ -93,7 +94,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 				return s.file.Draw(s.request(seed))
 			})
 		}
-		stable(l, s.File, s.Instantiate)
+		checkStability(l, s.File, s.Instantiate)
 		next()
 	}
 	for _, s := range c.workflows {
@@ -104,7 +105,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
 			return s.file.Draw(s.request(seed))
 		})
-		stable(l, s.File, s.Instantiate)
+		checkStability(l, s.File, s.Instantiate)
 		next()
 	}
 	l.cues(c.tickets)
@@ -197,9 +198,9 @@ func (l *linter) instance(b *ticketBuild) {
 			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "no fact answers question %s", q.ID)
 		}
 	}
-	unique(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
-	unique(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
-	unique(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
+	checkUniqueIDs(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
+	checkUniqueIDs(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
+	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
 }
 
 // ownTexts returns a ticket without its bad references and without copies of other texts.
@@ -314,7 +315,7 @@ func (l *linter) facts(position string, facts []Fact) {
 	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {
 		l.reportf(position, ruleFacts, "no required fact remains: style alone would earn the reply's points")
 	}
-	unique(l, position, "fact", facts, func(f Fact) string { return f.ID })
+	checkUniqueIDs(l, position, "fact", facts, func(f Fact) string { return f.ID })
 	for _, f := range facts {
 		if f.Value == "" || len(f.Context) == 0 {
 			l.reportf(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
@@ -322,7 +323,7 @@ func (l *linter) facts(position string, facts []Fact) {
 	}
 }
 
-func unique[T any](l *linter, position, kind string, items []T, id func(T) string) {
+func checkUniqueIDs[T any](l *linter, position, kind string, items []T, id func(T) string) {
 	seen := map[string]bool{}
 	for _, item := range items {
 		if seen[id(item)] {
@@ -343,11 +344,11 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.State, w.Facts, w.Steps})
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
 	l.workflowLeaks(s, w, in)
-	unique(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
-	unique(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
-	unique(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
-	unique(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
-	unique(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
+	checkUniqueIDs(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
+	checkUniqueIDs(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
+	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
+	checkUniqueIDs(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
+	checkUniqueIDs(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
 	l.goals(s, w)
 	if len(w.Steps) > w.MaxSteps {
 		l.reportf(s.File, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
@@ -378,15 +379,16 @@ func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
 	}
 }
 
-// stable renders every seed of a scenario in two of many goroutines and compares the hashes.
-func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) {
+// checkStability renders every seed of a scenario in two of many goroutines and compares the
+// hashes.
+func checkStability[T any](l *linter, path string, instantiate func(int64) (*T, error)) {
 	const half = stableWorkers / 2
 	hashes := make([][2][sha256.Size]byte, l.stableSeeds)
 	var wg sync.WaitGroup
 	for worker := range stableWorkers {
 		wg.Go(func() {
 			for seed := worker % half; seed < len(hashes); seed += half {
-				hashes[seed][worker/half] = fingerprint(instantiate(int64(seed)))
+				hashes[seed][worker/half] = hashInstance(instantiate(int64(seed)))
 			}
 		})
 	}
@@ -398,8 +400,8 @@ func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) 
 	}
 }
 
-// fingerprint hashes an instance, or the error of its instantiation.
-func fingerprint[T any](instance *T, err error) [sha256.Size]byte {
+// hashInstance hashes an instance, or the error of its instantiation.
+func hashInstance[T any](instance *T, err error) [sha256.Size]byte {
 	if err != nil {
 		return sha256.Sum256([]byte(err.Error()))
 	}

@@ -14,7 +14,7 @@ func (l *linter) script(b *ticketBuild, served string) {
 	if u == nil {
 		return
 	}
-	unique(l, f.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
+	checkUniqueIDs(l, f.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
 	l.askedOnce(f.Pos, u.Answers)
 	for _, a := range f.Answers {
 		if b.Holds(a.When) {

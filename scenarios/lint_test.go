@@ -127,7 +127,7 @@ func TestLintFindsUnstableRendering(t *testing.T) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	calls := make(chan int, 1)
 	calls <- 0
-	stable(l, "tickets/T1.yaml", func(int64) (*int, error) {
+	checkStability(l, "tickets/T1.yaml", func(int64) (*int, error) {
 		n := <-calls
 		calls <- n + 1
 		return &n, nil

@@ -62,6 +62,41 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 	return c, nil
 }
 
+// casesOf compiles a pack's cases and adds them to the catalogue. A pack without a family or a
+// modifier uses that of the base.
+func (l *loader) casesOf(c *Catalog, p *openPack) {
+	files := p.cases
+	if p.base != nil {
+		files = slices.Concat(p.base.cases, files)
+	}
+	people := map[string]*params.NameList{}
+	for language := range l.locales {
+		people[language] = p.nameList(language)
+	}
+	set, err := cases.Load(files, people)
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return
+	}
+	if c.caseSet == nil {
+		c.caseSet = set
+	}
+	for _, listed := range set.Listed() {
+		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == listed.File }); !own {
+			continue
+		}
+		if listed.Tickets {
+			if s := l.caseTicket(p, listed); s != nil {
+				c.addTicket(s)
+			}
+			continue
+		}
+		c.addWorkflow(&WorkflowScenario{ID: listed.ID, Version: listed.Version(), Split: listed.Split,
+			Class: listed.Difficulty, Language: listed.Language, File: listed.File, Pack: p.info, salt: p.salt,
+			composition: listed, loc: l.locales[listed.Language]})
+	}
+}
+
 // loader contains the input and the results of loading a catalogue.
 type loader struct {
 	locales   map[string]*expr.Locale
@@ -113,7 +148,7 @@ func atOnce(n int, f func(int)) {
 }
 
 func newLoader() (*loader, error) {
-	l := &loader{locales: expr.Locales(), languages: map[string]*expr.Language{}, scenarios: map[string]string{},
+	l := &loader{locales: expr.ListLocales(), languages: map[string]*expr.Language{}, scenarios: map[string]string{},
 		digest: digester{sha256.New()}}
 	for _, lang := range slices.Sorted(maps.Keys(l.locales)) {
 		language, err := expr.NewLanguage(l.locales[lang])
@@ -123,11 +158,6 @@ func newLoader() (*loader, error) {
 		l.languages[lang] = language
 	}
 	return l, nil
-}
-
-func (l *loader) fail(d *source.Decoder, c *expr.Compiler) {
-	l.errs = append(l.errs, d.Errs...)
-	l.errs = append(l.errs, c.Errs...)
 }
 
 // open reads a pack's files and decodes them.
@@ -141,7 +171,7 @@ func (l *loader) open(p pack.Pack) *openPack {
 	l.errs = append(l.errs, errs...)
 	l.digest.text(pack.salt)
 	documents := make([]document, len(contents.Files))
-	atOnce(len(documents), func(i int) { documents[i] = parse(contents.Files[i]) })
+	atOnce(len(documents), func(i int) { documents[i] = parseFile(contents.Files[i]) })
 	for i, s := range contents.Files {
 		l.source(pack, s, documents[i])
 	}
@@ -155,7 +185,7 @@ type document struct {
 	root *yaml.Node
 }
 
-func parse(f pack.File) document {
+func parseFile(f pack.File) document {
 	d := &source.Decoder{File: f.File}
 	if f.Folder == "kb" {
 		return document{d, nil}
@@ -265,7 +295,7 @@ func checkMetadata(d *source.Decoder, meta *baseMetadata, id string) {
 // base isn't "", the pack in that folder. Links out of a folder are not followed.
 func LoadFolders(base string, folders ...string) (*Catalog, error) {
 	if base == "" && len(folders) == 0 {
-		return Public()
+		return LoadPublic()
 	}
 	packs := []pack.Pack{PublicPack()}
 	if base != "" {
@@ -316,8 +346,8 @@ func (p *openPack) article(id string) *article {
 // errNoPacks means that no pack was given.
 var errNoPacks = errors.New("no packs: name at least one")
 
-// Splits returns the parts of a catalogue, by the intended use of their scenarios.
-func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
+// ListSplits returns the parts of a catalogue, by the intended use of their scenarios.
+func ListSplits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
 
 // FolderName returns the name in a folder's pack.yaml. It returns "" if the file is missing or
 // invalid, which loading reports.
@@ -339,8 +369,8 @@ type digester struct {
 // String returns "sha256:<hex>" over the content so far.
 func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
-// ungraded reports whether the content at the path is neither served nor graded.
-func ungraded(path string) bool {
+// isUngraded reports whether the content at the path is neither served nor graded.
+func isUngraded(path string) bool {
 	return slices.Contains([]string{
 		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
 		".metadata.cue",
@@ -357,7 +387,7 @@ func (d digester) text(s string) {
 
 func (d digester) node(n *yaml.Node, path string) {
 	switch {
-	case ungraded(path):
+	case isUngraded(path):
 	case n.Kind == yaml.MappingNode:
 		d.mapping(n, path)
 	case n.Kind == yaml.SequenceNode:
@@ -382,7 +412,7 @@ func (d digester) mapping(n *yaml.Node, path string) {
 	slices.Sort(names)
 	d.text("{")
 	for _, name := range names {
-		if p := path + "." + name; !ungraded(p) {
+		if p := path + "." + name; !isUngraded(p) {
 			d.text(name)
 			d.node(byKey[name], p)
 		}
@@ -395,6 +425,6 @@ func (d digester) article(a *article) {
 	d.text(a.body.Text)
 	for _, p := range a.params {
 		d.text(p.name)
-		d.text(strconv.FormatInt(expr.Native[int64](p.value), 10))
+		d.text(strconv.FormatInt(expr.ToNative[int64](p.value), 10))
 	}
 }

@@ -74,11 +74,11 @@ func mustWorkflow(t testing.TB, c *Catalog, seed int64) *Workflow {
 }
 
 func TestPublicCatalogue(t *testing.T) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Public()
+	again, err := LoadPublic()
 	if err != nil || again != c {
 		t.Errorf("Public() again = %p, %v; want the same catalogue %p", again, err, c)
 	}
@@ -375,8 +375,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		for _, s := range c.Tickets() {
 			for seed := range int64(8) {
-				first := fingerprint(s.Instantiate(seed))
-				if first != fingerprint(s.Instantiate(seed)) {
+				first := hashInstance(s.Instantiate(seed))
+				if first != hashInstance(s.Instantiate(seed)) {
 					t.Fatalf("seed %d gives two different tickets", seed)
 				}
 			}

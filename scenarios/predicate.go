@@ -54,12 +54,18 @@ func (m Moment) variables() map[string]any {
 	}
 	return map[string]any{
 		"args": payload, "replied": m.Replied, "message": m.Message,
-		"orders": records(m.Backend.Orders, orderRecord), "payments": records(m.Backend.Payments, paymentRecord),
-		"refunds": records(m.Backend.Refunds, refundRecord), "cases": records(m.Backend.Cases, caseRecord),
+		"orders": convertRecords(
+			m.Backend.Orders,
+			orderRecord,
+		), "payments": convertRecords(m.Backend.Payments, paymentRecord),
+		"refunds": convertRecords(
+			m.Backend.Refunds,
+			refundRecord,
+		), "cases": convertRecords(m.Backend.Cases, caseRecord),
 	}
 }
 
-func records[T any](from []T, record func(T) map[string]any) []any {
+func convertRecords[T any](from []T, record func(T) map[string]any) []any {
 	out := make([]any, len(from))
 	for i, r := range from {
 		out[i] = record(r)

@@ -104,11 +104,11 @@ type TicketGold struct {
 	Policy             string // article and section, as in POL-REF#limit
 }
 
-// Categories lists the categories of tickets.
-func Categories() []string { return []string{"billing", "shipping", "technical", "general"} }
+// ListCategories lists the categories of tickets.
+func ListCategories() []string { return []string{"billing", "shipping", "technical", "general"} }
 
-// Priorities lists the priorities of tickets, the lowest first.
-func Priorities() []string { return []string{"low", "medium", "high", "urgent"} }
+// ListPriorities lists the priorities of tickets, the lowest first.
+func ListPriorities() []string { return []string{"low", "medium", "high", "urgent"} }
 
 // Alternate is a second answer with part of the credit, in thousandths.
 type Alternate struct {

@@ -17,7 +17,7 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
 		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		english: l.locales["en"], harm: harms(f.Reply.Harm),
+		english: l.locales["en"], harm: newHarms(f.Reply.Harm),
 	}
 	c := l.compiler(p.pack, f.Language)
 	s.shelf = shelfOf(p.pack, c.Compiler, f)
@@ -123,6 +123,24 @@ func checkTicket(c *expr.Compiler, s *TicketScenario) {
 	}
 }
 
+// checkUserSim checks the fields against each other, without a seed.
+func checkUserSim(c *expr.Compiler, f *userSimFile) {
+	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
+	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
+		c.Failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
+			"may borrow theirs")
+	}
+	for _, a := range f.Answers {
+		if len(a.Ask) == 0 {
+			c.Failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
+		}
+		if a.Told.Given() && a.Known.Literal() && a.Known.Text != "true" {
+			c.Failf(a.Pos, "user_sim answer %q has told set but not known: the customer has stated the answer, "+
+				"so set known", a.ID)
+		}
+	}
+}
+
 func checkReply(c *expr.Compiler, f *replyFile) {
 	p := f.points()
 	if sum := p.Q1 + p.Q2 + p.Q3 + p.Q4 + p.Q5 + p.Q6 + p.Q7 + p.Q8; sum != totalPoints {
@@ -146,7 +164,7 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 	checkHarm(c, f.Harm)
 }
 
-func harms(files []harmFile) []Harm {
+func newHarms(files []harmFile) []Harm {
 	if len(files) == 0 {
 		return nil
 	}
@@ -190,7 +208,7 @@ func factIDs(files []factFile) []string {
 func checkNames(c *expr.Compiler, pos source.Position, key string, names, known []string) {
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			c.Failf(pos, "%s names %q, which doesn't exist%s", key, n, source.Suggest(n, known))
+			c.Failf(pos, "%s names %q, which doesn't exist%s", key, n, source.SuggestWord(n, known))
 		}
 	}
 }

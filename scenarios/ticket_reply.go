@@ -32,21 +32,21 @@ func (b *ticketBuild) reply() ReplySpec {
 		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
 	}
 	r.Outcome = Outcome{Value: b.Text(f.Outcome.Value), Accept: b.Texts(f.Outcome.Accept),
-		Facts: present(f.Outcome.Facts, r.Facts)}
-	r.Questions = expr.Kept(&b.Scope, f.Questions, func(q questionFile) Question {
-		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: present(q.AnsweredBy, r.Facts)}
+		Facts: filterFactIDs(f.Outcome.Facts, r.Facts)}
+	r.Questions = expr.FilterMap(&b.Scope, f.Questions, func(q questionFile) Question {
+		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: filterFactIDs(q.AnsweredBy, r.Facts)}
 	})
-	r.Forbidden = expr.Kept(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
+	r.Forbidden = expr.FilterMap(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
 		return Forbidden{ID: g.ID, Kind: g.Kind, Verbs: g.Verbs, Values: b.Texts(g.Values), Cap: g.Cap}
 	})
 	r.Harm = b.s.harm
 	r.AllowedValues = b.allowedValues(&r)
-	r.Rubric = rubric(r.Facts, b.ticket.Articles)
+	r.Rubric = listRubric(r.Facts, b.ticket.Articles)
 	return r
 }
 
 func (in *instance) facts(files []factFile) []Fact {
-	return expr.Kept(&in.Scope, files, func(f factFile) Fact {
+	return expr.FilterMap(&in.Scope, files, func(f factFile) Fact {
 		return Fact{
 			ID: f.ID, Slot: f.Slot, Value: in.Text(f.Value), Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
 			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
@@ -54,8 +54,8 @@ func (in *instance) facts(files []factFile) []Fact {
 	})
 }
 
-// present returns the ids of facts that the instance has.
-func present(ids []string, facts []Fact) []string {
+// filterFactIDs returns the ids of facts that the instance has.
+func filterFactIDs(ids []string, facts []Fact) []string {
 	var out []string
 	for _, id := range ids {
 		if slices.ContainsFunc(facts, func(f Fact) bool { return f.ID == id }) {
@@ -97,8 +97,8 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	return out
 }
 
-// rubric lists the texts that a reply must not copy.
-func rubric(facts []Fact, articles []Article) []string {
+// listRubric lists the texts that a reply must not copy.
+func listRubric(facts []Fact, articles []Article) []string {
 	var out []string
 	for _, f := range facts {
 		out = append(append(out, f.ID, f.Slot), f.Context...)
@@ -111,8 +111,8 @@ func rubric(facts []Fact, articles []Article) []string {
 
 func (in *instance) references(f *referencesFile) References {
 	r := References{
-		Good: expr.Kept(&in.Scope, f.Good, func(g goodFile) string { return in.Text(g.Text) }),
-		Bad: expr.Kept(&in.Scope, f.Bad, func(g badFile) BadReference {
+		Good: expr.FilterMap(&in.Scope, f.Good, func(g goodFile) string { return in.Text(g.Text) }),
+		Bad: expr.FilterMap(&in.Scope, f.Bad, func(g badFile) BadReference {
 			return BadReference{Text: in.Text(g.Text), Max: g.Max,
 				Why: g.Why}
 		}),

@@ -153,7 +153,7 @@ func (s *TicketScenario) render(seed int64, variant int, vals expr.Values) (*tic
 	b := &ticketBuild{s: s, instance: instance{expr.Scope{Vals: vals, Loc: s.loc}}}
 	f, t := s.file, &b.ticket
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone
-	t.Now = expr.Native[time.Time](vals["now"])
+	t.Now = expr.ToNative[time.Time](vals["now"])
 	t.Customer = b.customer(&f.Customer)
 	b.story(variant)
 	t.SLAMinutes = int(b.Integer(f.SLA.FirstResponseMinutes))
@@ -174,7 +174,7 @@ func (in *instance) customer(f *customerFile) Customer {
 // story renders the customer's texts: one of the variants, the history and the attachments.
 func (b *ticketBuild) story(variant int) {
 	f, t := b.s.file, &b.ticket
-	variants := expr.Kept(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
+	variants := expr.FilterMap(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
 	if len(variants) == 0 {
 		b.Fail(f.Gold.Pos.Errorf("no variant is left at seed %d: let one have no condition", t.Seed))
 		return
@@ -186,10 +186,10 @@ func (b *ticketBuild) story(variant int) {
 	}
 	v := variants[variant]
 	t.Subject, t.Description = b.Text(v.Subject), b.Text(v.Description)
-	t.History = expr.Kept(&b.Scope, f.History, func(m messageFile) Message {
+	t.History = expr.FilterMap(&b.Scope, f.History, func(m messageFile) Message {
 		return Message{Role: m.Role, At: b.Instant(m.At), Text: b.Text(m.Text)}
 	})
-	t.Attachments = expr.Kept(&b.Scope, f.Attachments, func(a attachmentFile) Attachment {
+	t.Attachments = expr.FilterMap(&b.Scope, f.Attachments, func(a attachmentFile) Attachment {
 		return Attachment{Name: b.Text(a.Name), Content: b.Text(a.Content)}
 	})
 }
@@ -198,13 +198,13 @@ func (b *ticketBuild) story(variant int) {
 // policies.
 func (b *ticketBuild) gold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
-	g.Category = b.label(&f.Category, Categories()...)
+	g.Category = b.label(&f.Category, ListCategories()...)
 	g.CategoryAlternates = b.alternates(f.Category.Alternates)
 	b.situation = b.situate(&b.s.file.Situation)
 	g.Priority, _ = b.situation.Priority()
 	g.PriorityAlternates = b.alternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.label(&f.Priority, Priorities()...), Rule: b.Text(f.Priority.Rule),
+		Priority: b.label(&f.Priority, ListPriorities()...), Rule: b.Text(f.Priority.Rule),
 		Escalate: b.Boolean(f.Escalation.Required),
 		Team:     b.Text(f.Escalation.Team), ReasonCode: b.Text(f.Escalation.ReasonCode),
 		Policy: b.Text(f.Escalation.Policy),
@@ -226,7 +226,7 @@ func (b *ticketBuild) label(f *labelFile, allowed ...string) string {
 }
 
 func (b *ticketBuild) alternates(files []alternateFile) []Alternate {
-	return expr.Kept(&b.Scope, files, func(f alternateFile) Alternate {
+	return expr.FilterMap(&b.Scope, files, func(f alternateFile) Alternate {
 		return Alternate{Value: b.Text(f.Value),
 			Credit: f.Credit}
 	})
@@ -250,7 +250,7 @@ func (b *ticketBuild) situate(f *situationFile) triage.Situation {
 		s.Deadline = d
 	}
 	if kinds := strings.Split(triage.ActKinds, "|"); b.Err == nil && !slices.Contains(kinds, s.Act.Kind) {
-		b.Fail(f.Act.Kind.Pos.Errorf("unknown act %q%s", s.Act.Kind, source.Suggest(s.Act.Kind, kinds)))
+		b.Fail(f.Act.Kind.Pos.Errorf("unknown act %q%s", s.Act.Kind, source.SuggestWord(s.Act.Kind, kinds)))
 	}
 	return s
 }
@@ -276,7 +276,7 @@ func (in *instance) userSim(f *userSimFile) *UserSim {
 		return nil
 	}
 	u := &UserSim{Persona: f.Persona, MaxTurns: f.MaxTurns, StopWhen: f.StopWhen, Lines: make(map[string][]string, 4)}
-	u.Answers = expr.Kept(&in.Scope, f.Answers, func(a simAnswerFile) SimAnswer {
+	u.Answers = expr.FilterMap(&in.Scope, f.Answers, func(a simAnswerFile) SimAnswer {
 		return SimAnswer{ID: a.ID, Ask: in.Texts(a.Ask), Text: in.Text(a.Text), Known: in.Boolean(a.Known),
 			Told: in.Boolean(a.Told)}
 	})
@@ -303,24 +303,6 @@ func (f *simLinesFile) moods() []moodLines {
 
 // maxUserTurns bounds the messages of a customer, and so the memory of an episode.
 const maxUserTurns = 10
-
-// checkUserSim checks the fields against each other, without a seed.
-func checkUserSim(c *expr.Compiler, f *userSimFile) {
-	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
-	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
-		c.Failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
-			"may borrow theirs")
-	}
-	for _, a := range f.Answers {
-		if len(a.Ask) == 0 {
-			c.Failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
-		}
-		if a.Told.Given() && a.Known.Literal() && a.Known.Text != "true" {
-			c.Failf(a.Pos, "user_sim answer %q has told set but not known: the customer has stated the answer, "+
-				"so set known", a.ID)
-		}
-	}
-}
 
 // text returns all possible messages of the customer.
 func (u *UserSim) text() string {

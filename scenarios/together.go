@@ -8,14 +8,14 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// Together draws tickets that one agent has before it at the same time: at one now, and with one
+// DrawTickets draws tickets that one agent has before it at the same time: at one now, and with one
 // text of each article. The first ticket draws now as it does alone, and each param of an article
 // is drawn by the first ticket that has it; the others take these values. If the constraints of one
 // ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
 // the tickets are those of Draw.
-func Together(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
+func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
 	if vals := drawTogether(tickets, seed); vals != nil {
-		if drawn, err := each(tickets, func(i int) (*DrawnTicket, error) {
+		if drawn, err := buildTickets(tickets, func(i int) (*DrawnTicket, error) {
 			b, err := tickets[i].render(seed, drawnVariant, vals[i])
 			if err != nil {
 				return nil, err
@@ -25,10 +25,10 @@ func Together(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
 			return drawn, nil
 		}
 	}
-	return each(tickets, func(i int) (*DrawnTicket, error) { return tickets[i].Draw(seed) })
+	return buildTickets(tickets, func(i int) (*DrawnTicket, error) { return tickets[i].Draw(seed) })
 }
 
-func each(tickets []*TicketScenario, build func(i int) (*DrawnTicket, error)) ([]*DrawnTicket, error) {
+func buildTickets(tickets []*TicketScenario, build func(i int) (*DrawnTicket, error)) ([]*DrawnTicket, error) {
 	out := make([]*DrawnTicket, len(tickets))
 	for i, s := range tickets {
 		t, err := build(i)
@@ -68,7 +68,7 @@ func drawRound(tickets []*TicketScenario, seed int64, round int, tries *int) []e
 		i := (round + turn) % n
 		s := tickets[i]
 		r := s.request(seed)
-		if r.Fixed = s.shelf.of(shared); turn >= n && same(r.Fixed, vals[i]) {
+		if r.Fixed = s.shelf.of(shared); turn >= n && hasSameValues(r.Fixed, vals[i]) {
 			continue
 		}
 		if r.Tries = min(joinTries, *tries); turn == 0 {
@@ -103,8 +103,8 @@ func (s *shelf) of(shared expr.Values) expr.Values {
 	return out
 }
 
-// same reports whether a ticket has been drawn with the values.
-func same(fixed, drawn expr.Values) bool {
+// hasSameValues reports whether a ticket has been drawn with the values.
+func hasSameValues(fixed, drawn expr.Values) bool {
 	for name, v := range fixed {
 		if drawn[name].Equal(v) != types.True {
 			return false

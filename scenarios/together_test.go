@@ -76,11 +76,11 @@ func together(t *testing.T, all []*TicketScenario, sameNow, sameArticle bool) {
 	t.Helper()
 	limits, nows, apart := map[string]bool{}, true, 0
 	for seed := range int64(60) {
-		drawn, err := Together(all, seed)
+		drawn, err := DrawTickets(all, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Together(all, seed)
+		again, err := DrawTickets(all, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestTogetherKeepsTheFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range all {
-			got, err := Together(all[:n+1], seed)
+			got, err := DrawTickets(all[:n+1], seed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,12 +128,12 @@ func TestTogetherKeepsTheFirst(t *testing.T) {
 
 // TestTogetherIsSound lints tickets of the built-in pack that are drawn together.
 func TestTogetherIsSound(t *testing.T) {
-	c, err := Public()
+	c, err := LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &linter{seen: map[Finding]bool{}}
-	for _, split := range Splits() {
+	for _, split := range ListSplits() {
 		all := c.Split(split).Tickets()
 		for first := range len(all) - 4 {
 			five := all[first : first+5]

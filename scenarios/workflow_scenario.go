@@ -77,7 +77,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
 		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed,
-		Now:      expr.Native[time.Time](vals["now"]),
+		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
 			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
@@ -88,7 +88,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	for _, g := range f.Goal {
 		w.Goal = append(w.Goal, in.predicate(g))
 	}
-	w.Faults = expr.Kept(&in.Scope, f.Faults, func(f faultFile) Fault {
+	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) Fault {
 		return Fault{Action: f.Action, Call: f.Call,
 			Error: f.Error}
 	})
@@ -105,7 +105,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 
 // query renders one of the texts in which the customer may describe the issue.
 func (in *instance) query(f *workflowFile, s *expr.Stream) string {
-	queries := expr.Kept(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
+	queries := expr.FilterMap(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
 	if len(queries) == 0 {
 		in.Fail(f.Metadata.Pos.Errorf("no query is left: let one have no condition"))
 		return ""
@@ -144,19 +144,19 @@ func (in *instance) predicate(p expr.Predicate) Predicate {
 
 func (in *instance) backend(f *backendFile) Backend {
 	return Backend{
-		Orders: expr.Kept(&in.Scope, f.Orders, in.order),
-		Payments: expr.Kept(&in.Scope, f.Payments, func(p paymentFile) Payment {
+		Orders: expr.FilterMap(&in.Scope, f.Orders, in.order),
+		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) Payment {
 			return Payment{
 				ID: in.Text(p.ID), OrderID: in.Text(p.OrderID), Status: in.Text(p.Status),
 				Amount: Cents(in.Amount(p.Amount)), Method: in.Text(p.Method),
 				At: in.MaybeInstant(p.At), Details: in.details(p.Details),
 			}
 		}),
-		Refunds: expr.Kept(&in.Scope, f.Refunds, func(r refundFile) Refund {
+		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) Refund {
 			return Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
 				Amount: Cents(in.Amount(r.Amount)), At: in.MaybeInstant(r.At)}
 		}),
-		Cases: expr.Kept(&in.Scope, f.Cases, func(c caseFile) Case {
+		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c caseFile) Case {
 			return Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
 				Reason: in.Text(c.Reason)}
 		}),
@@ -169,7 +169,7 @@ func (in *instance) order(o orderFile) Order {
 		Delivered: in.MaybeInstant(o.Delivered), Carrier: in.Text(o.Carrier),
 		Tracking: in.Text(o.Tracking), Total: Cents(in.Amount(o.Total)), Notes: in.Texts(o.Notes),
 		Details: in.details(o.Details),
-		Items: expr.Kept(&in.Scope, o.Items, func(i itemFile) Item {
+		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) Item {
 			return Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
 				Price: Cents(in.Amount(i.Price))}
 		}),
@@ -189,7 +189,7 @@ func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
 
 // steps renders the steps that the instance has. A missing prerequisite is ignored.
 func (in *instance) steps(files []stepFile) []WorkflowStep {
-	steps := expr.Kept(&in.Scope, files, func(f stepFile) WorkflowStep {
+	steps := expr.FilterMap(&in.Scope, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
 			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
 			Terminal: f.Terminal, Ask: f.Ask, Answer: in.Text(f.Answer),
@@ -223,13 +223,13 @@ func (in *instance) arguments(files source.Ordered[argFile]) []Arg {
 }
 
 func (in *instance) neutral(files []neutralFile) []NeutralAction {
-	return expr.Kept(&in.Scope, files, func(f neutralFile) NeutralAction {
+	return expr.FilterMap(&in.Scope, files, func(f neutralFile) NeutralAction {
 		return NeutralAction{Action: f.Action, Args: in.arguments(f.Args), Max: max(f.Max, 1)}
 	})
 }
 
 func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
-	return expr.Kept(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
+	return expr.FilterMap(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
 		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Verbs: f.Verbs, Why: f.Why}
 	})
 }
@@ -299,7 +299,7 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	s := &WorkflowScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
 		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		harm: harms(f.Harm),
+		harm: newHarms(f.Harm),
 	}
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {

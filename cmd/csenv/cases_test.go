@@ -153,7 +153,7 @@ func TestEvalSelectsCases(t *testing.T) {
 // selectedCases are the hard cases of family return in the test split with one of two modifiers.
 func selectedCases(t *testing.T) []string {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,11 +84,11 @@ func playRun(t *testing.T, c apiUser, name string, agent policy.Factory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := manifest.Pool(t.Context(), &v1alpha1.CustomerSupportEnv{
+	pool, err := manifest.CompletePool(t.Context(), &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: "support"}})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func playRun(t *testing.T, c apiUser, name string, agent policy.Factory) {
 		t.Fatal(err)
 	}
 	if agent == nil {
-		if agent, err = policy.Builtin(string(run.Spec.Agent.Builtin.Policy), "ticket", catalog); err != nil {
+		if agent, err = policy.NewBuiltin(string(run.Spec.Agent.Builtin.Policy), "ticket", catalog); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -322,8 +322,8 @@ func compared(t *testing.T) {
 		}
 	}
 	// Each scenario was played once, so the mean difference is the difference of the means.
-	if want := chart.Decimal(a.Status.Score.Mean) - chart.Decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
-		c.Better+c.Worse+c.Same != 40 || !near(chart.Decimal(c.Delta), want) || chart.Decimal(c.Low) <= 0 {
+	if want := chart.ParseDecimal(a.Status.Score.Mean) - chart.ParseDecimal(b.Status.Score.Mean); c.Scenarios != 40 ||
+		c.Better+c.Worse+c.Same != 40 || !near(chart.ParseDecimal(c.Delta), want) || chart.ParseDecimal(c.Low) <= 0 {
 		t.Errorf("comparison = %+v, want a difference of %v", c, want)
 	}
 	text := must(t, "compare", "heuristic-run", "oracle-run")

@@ -82,7 +82,7 @@ func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	case errors.Is(err, cli.ErrOutcome):
 		return exitOutcome
 	default:
-		fmt.Fprintln(errs, "error:", printable.Text(err.Error()))
+		fmt.Fprintln(errs, "error:", printable.EscapeText(err.Error()))
 		return exitError
 	}
 }
@@ -112,7 +112,7 @@ Exit codes:
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true, Version: cli.Version,
 	}
-	cmd.SetUsageFunc(cli.Usage)
+	cmd.SetUsageFunc(cli.WriteUsage)
 	cmd.SetFlagErrorFunc(cli.PlainFlagError)
 	for _, g := range []struct {
 		title    string
@@ -141,12 +141,12 @@ Exit codes:
 	}
 	cmd.SetHelpCommandGroupID("Other:")
 	cmd.SetCompletionCommandGroupID("Other:")
-	rename(cmd, name)
+	renameProgram(cmd, name)
 	return cmd
 }
 
-// rename replaces the name of the program in examples and descriptions.
-func rename(cmd *cobra.Command, name string) {
+// renameProgram replaces the name of the program in examples and descriptions.
+func renameProgram(cmd *cobra.Command, name string) {
 	if name == "csenv" {
 		return
 	}
@@ -154,7 +154,7 @@ func rename(cmd *cobra.Command, name string) {
 		"... "+name+" ").Replace(cmd.Example)
 	cmd.Long = strings.ReplaceAll(cmd.Long, "`csenv ", "`"+name+" ")
 	for _, c := range cmd.Commands() {
-		rename(c, name)
+		renameProgram(c, name)
 	}
 }
 
@@ -166,7 +166,7 @@ func newVersionCommand() *cobra.Command {
 	}
 	output := view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := scenarios.Public()
+		c, err := scenarios.LoadPublic()
 		if err != nil {
 			return err
 		}

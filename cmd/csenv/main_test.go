@@ -241,7 +241,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out, _, code := csenv(t, "version")
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ const leastSecret = 25
 // which pages would show them.
 func secrets(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (downJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 // file.
 func recordFile(t *testing.T, judge grader.Judge) string {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func recordFile(t *testing.T, judge grader.Judge) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := policy.Builtin(policy.Oracle, "ticket", catalog)
+	agent, err := policy.NewBuiltin(policy.Oracle, "ticket", catalog)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestStoredRuns(t *testing.T) {
 			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories},
 			"passHatK":   {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
 		} {
-			if want, got := view.JSON(pair[0]), view.JSON(pair[1]); want != got {
+			if want, got := view.FormatJSON(pair[0]), view.FormatJSON(pair[1]); want != got {
 				t.Errorf("%s is %s, want %s", name, got, want)
 			}
 		}

@@ -55,7 +55,7 @@ func apply(t *testing.T, c client.Client, file string) {
 
 // The operator, which has rights on all Secrets, can create and delete only its own.
 func TestTheOperatorsSecrets(t *testing.T) {
-	apiserver.Require(t)
+	apiserver.RequireBinaries(t)
 	config := apiserver.Start(t).Config
 	as := func(user string) client.Client {
 		own := rest.CopyConfig(config)

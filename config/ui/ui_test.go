@@ -57,7 +57,7 @@ func resources(t *testing.T) []string {
 // The API server accepts the objects strictly and the pod under the restricted security standard,
 // and the ServiceAccount may read the two kinds and nothing else.
 func TestManifests(t *testing.T) {
-	apiserver.Require(t)
+	apiserver.RequireBinaries(t)
 	config := apiserver.StartWithCRDs(t).Config
 	admin, err := client.New(config, client.Options{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {

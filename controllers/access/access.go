@@ -13,9 +13,13 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Allows reports whether EvaluationRuns of a namespace with these labels may use the pool. Its own
-// namespace always may. An invalid selector is an error and admits no other namespace.
-func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels map[string]string) (bool, error) {
+// AllowsNamespace reports whether EvaluationRuns of a namespace with these labels may use the pool.
+// Its own namespace always may. An invalid selector is an error and admits no other namespace.
+func AllowsNamespace(
+	pool *v1alpha1.CustomerSupportEnv,
+	namespace string,
+	namespaceLabels map[string]string,
+) (bool, error) {
 	if namespace == pool.Namespace {
 		return true, nil
 	}
@@ -36,8 +40,8 @@ func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels
 	return false, nil
 }
 
-// Peers returns the pods of the namespaces that may use the pool, as peers of a NetworkPolicy.
-func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
+// BuildPeers returns the pods of the namespaces that may use the pool, as peers of a NetworkPolicy.
+func BuildPeers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	same := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}
 	allowed := pool.Spec.Access.AllowedNamespaces
 	switch allowed.From {
@@ -50,7 +54,7 @@ func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// Namespace selects a namespace by its name, which every namespace has as a label.
-func Namespace(name string) *metav1.LabelSelector {
+// SelectNamespace selects a namespace by its name, which every namespace has as a label.
+func SelectNamespace(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
 }

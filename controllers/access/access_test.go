@@ -49,7 +49,7 @@ func TestAllows(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Allows(tt.pool, tt.namespace, tt.labels)
+			got, err := AllowsNamespace(tt.pool, tt.namespace, tt.labels)
 			if got != tt.want {
 				t.Errorf("allowed: %v, want %v", got, tt.want)
 			}
@@ -74,11 +74,11 @@ func TestPeersMatchAllows(t *testing.T) {
 		}
 		namespace := rapid.SampledFrom([]string{"shop", "lab"}).Draw(r, "namespace")
 		has := rapid.MapOfN(rapid.Just("team"), value, 0, 1).Draw(r, "labels")
-		allowed, err := Allows(env, namespace, has)
+		allowed, err := AllowsNamespace(env, namespace, has)
 		if err != nil {
 			r.Fatal(err)
 		}
-		if reached := reaches(r, Peers(env), env.Namespace, namespace, has); reached != allowed {
+		if reached := reaches(r, BuildPeers(env), env.Namespace, namespace, has); reached != allowed {
 			r.Fatalf("runs of %s %v are allowed: %v; its pods reach the pool: %v", namespace, has, allowed, reached)
 		}
 	})
@@ -107,7 +107,7 @@ func reaches(r *rapid.T, peers []networkingv1.NetworkPolicyPeer, policyNamespace
 
 func TestNamespace(t *testing.T) {
 	t.Parallel()
-	selector, err := metav1.LabelSelectorAsSelector(Namespace("csenv-system"))
+	selector, err := metav1.LabelSelectorAsSelector(SelectNamespace("csenv-system"))
 	if err != nil {
 		t.Fatal(err)
 	}

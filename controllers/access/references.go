@@ -38,7 +38,7 @@ func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSuppo
 	for i := range pools {
 		secrets = append(secrets, privateOf(&pools[i])...)
 	}
-	for _, ref := range references(run) {
+	for _, ref := range listReferences(run) {
 		if ref.kind == secretKind && operatorSecrets.MatchString(ref.name) {
 			return fmt.Errorf("%s names Secret %s, which has the name of a Secret of the operator", ref.field, ref.name)
 		}
@@ -93,8 +93,8 @@ func privateOf(pool *v1alpha1.CustomerSupportEnv) []private {
 	return all
 }
 
-// references lists the Secrets and ConfigMaps that a run's pods can read.
-func references(run *v1alpha1.EvaluationRun) []reference {
+// listReferences lists the Secrets and ConfigMaps that a run's pods can read.
+func listReferences(run *v1alpha1.EvaluationRun) []reference {
 	var all []reference
 	one := func(field string, ref *v1alpha1.SecretKeyReference, endpoint string) {
 		if ref != nil {

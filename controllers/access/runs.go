@@ -18,7 +18,7 @@ const UnendedField = "unended-runs-of-pool"
 // UnendedIndex returns the values of UnendedField.
 func UnendedIndex(object client.Object) []string {
 	run, ok := object.(*v1alpha1.EvaluationRun)
-	if !ok || evaluation.Ended(run.Status.Conditions) {
+	if !ok || evaluation.HasEnded(run.Status.Conditions) {
 		return nil
 	}
 	return []string{evaluation.PoolOf(run).String()}

@@ -14,30 +14,30 @@ import (
 )
 
 var (
-	pool          = testpool.New
-	replicas      = testpool.Replicas
+	pool          = testpool.MakePool
+	replicas      = testpool.WithReplicas
 	everyOverride = testpool.EveryOverride
 	withPacks     = testpool.WithPacks
-	unready       = testpool.Unready
-	terminating   = testpool.Terminating
-	waiting       = testpool.Waiting
-	ended         = testpool.Ended
-	report        = testpool.Report
-	playing       = testpool.Playing
+	unready       = testpool.SetUnready
+	terminating   = testpool.SetTerminating
+	waiting       = testpool.SetWaiting
+	ended         = testpool.SetEnded
+	report        = testpool.NewReport
+	playing       = testpool.NewPacksReport
 	noon          = testpool.Noon
 )
 
 // server returns a running and ready pod of the newest template.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 	template := children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, "")
-	return testpool.Server(template, name, edits...)
+	return testpool.NewServer(template, name, edits...)
 }
 
 // anyKeys has the secrets of every pool.
 type anyKeys struct{}
 
 func (anyKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
-	return poolkey.Derive(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	return poolkey.DeriveSecrets(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 }
 
 // statsFunc implements statsReader with a function.

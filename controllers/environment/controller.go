@@ -14,6 +14,7 @@ package environment
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -44,8 +45,10 @@ import (
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/stats"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
@@ -87,7 +90,7 @@ type Options struct {
 
 // New returns a reconciler of the manager's cluster.
 func New(mgr ctrl.Manager, o Options) *Reconciler {
-	source := objects.Keys(mgr.GetAPIReader())
+	source := objects.NewKeyReader(mgr.GetAPIReader())
 	return &Reconciler{
 		client: mgr.GetClient(),
 		reader: &observe.Reader{
@@ -245,6 +248,19 @@ func (r *Reconciler) reportTerminated(env *v1alpha1.CustomerSupportEnv, last rul
 		r.metrics.cut.WithLabelValues(env.Namespace, env.Name).Add(float64(report.Cut + lost))
 		r.events.announceTerminated(env, pod.Name, report, lost)
 	}
+}
+
+// readDrainReport reads the drain report from the pod's termination message. Its numbers are
+// bounded, because users choose the image.
+func readDrainReport(pod *corev1.Pod) (report score.DrainReport, found bool) {
+	message := pods.FindTerminatedState(pod, pods.ServerContainer).Message
+	if json.Unmarshal([]byte(message), &report) != nil {
+		return score.DrainReport{}, false
+	}
+	report.Sessions = min(max(0, report.Sessions), observe.MaxSessions)
+	report.Cut = min(max(0, report.Cut), observe.MaxSessions)
+	report.Seconds = min(max(0, report.Seconds), int64((7 * 24 * time.Hour).Seconds()))
+	return report, true
 }
 
 // reportDecision says once for each change what was applied.

@@ -1,7 +1,6 @@
 package environment
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
@@ -43,7 +41,7 @@ func (a announcer) announcePacks(env *v1alpha1.CustomerSupportEnv, scenarios str
 // announceConditions says which conditions have changed.
 func (a announcer) announceConditions(env *v1alpha1.CustomerSupportEnv, after []metav1.Condition) {
 	for _, c := range listTransitions(env.Status.Conditions, after) {
-		a.emit(env, chooseEventType(c), c.Reason, "%s", pods.Clip(c.Message, pods.MaxNote))
+		a.emit(env, chooseEventType(c), c.Reason, "%s", pods.ClipText(c.Message, pods.MaxNote))
 	}
 }
 
@@ -63,19 +61,6 @@ func (a announcer) announceTerminated(env *v1alpha1.CustomerSupportEnv, server s
 		a.emit(env, corev1.EventTypeNormal, v1alpha1.ReasonDrained, "Server %s drained its %d sessions in %s.", server,
 			report.Sessions, time.Duration(report.Seconds)*time.Second)
 	}
-}
-
-// readDrainReport reads the drain report from the pod's termination message. Its numbers are
-// bounded, because users choose the image.
-func readDrainReport(pod *corev1.Pod) (report score.DrainReport, found bool) {
-	message := pods.Terminated(pod, pods.ServerContainer).Message
-	if json.Unmarshal([]byte(message), &report) != nil {
-		return score.DrainReport{}, false
-	}
-	report.Sessions = min(max(0, report.Sessions), observe.MaxSessions)
-	report.Cut = min(max(0, report.Cut), observe.MaxSessions)
-	report.Seconds = min(max(0, report.Seconds), int64((7 * 24 * time.Hour).Seconds()))
-	return report, true
 }
 
 // identifyScaling returns what identifies a change of the number of servers.

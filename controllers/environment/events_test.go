@@ -74,7 +74,7 @@ func TestTransitions(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, change := range listTransitions(tt.before, tt.after) {
-				got = append(got, chooseEventType(change)+" "+change.Reason+" "+pods.Clip(change.Message, pods.MaxNote))
+				got = append(got, chooseEventType(change)+" "+change.Reason+" "+pods.ClipText(change.Message, pods.MaxNote))
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)

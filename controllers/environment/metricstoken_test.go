@@ -31,7 +31,7 @@ func (r tokenReader) Report(_ context.Context, _, token string) (score.Report, e
 func TestReconcileSharesTheKeysSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
-	reader := objects.Keys(w)
+	reader := objects.NewKeyReader(w)
 	w.reconciler.reader.Keys, w.reconciler.secrets.keys = reader, reader
 	metricsToken := func() string {
 		t.Helper()

@@ -28,7 +28,7 @@ import (
 // TestSuite calls Reconcile with a real API server, with its defaults, validation, field ownership
 // and Pod Security admission. The specs act as the Deployment controller.
 func TestSuite(t *testing.T) {
-	apiserver.Require(t)
+	apiserver.RequireBinaries(t)
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
 	reporter.NoColor = true

@@ -18,11 +18,11 @@ type Baseline struct {
 	Table *score.ScenarioTable
 }
 
-// Compare pairs the scenarios of a complete run with those of its baseline. The table is nil if the
-// run has none.
-func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) *v1alpha1.BaselineResult {
+// CompareBaseline pairs the scenarios of a complete run with those of its baseline. The table is
+// nil if the run has none.
+func CompareBaseline(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) *v1alpha1.BaselineResult {
 	result := &v1alpha1.BaselineResult{Name: run.Spec.BaselineRef.Name}
-	compared, err := compare(run, table, with)
+	compared, err := compareScenarios(run, table, with)
 	switch {
 	case err != nil:
 		result.Message = fmt.Sprintf("No comparison with run %s: %v.", result.Name, err)
@@ -30,9 +30,9 @@ func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	case compared.Pairs == 0:
 		result.Message = "The runs have no scenario in common."
 	default:
-		result.Delta = score.Decimal(compared.Delta)
+		result.Delta = score.FormatDecimal(compared.Delta)
 		if compared.CI95 != nil {
-			result.StandardError, result.CI95 = score.Decimal(*compared.StandardError), interval(compared.CI95)
+			result.StandardError, result.CI95 = score.FormatDecimal(*compared.StandardError), newInterval(compared.CI95)
 		}
 	}
 	result.Scenarios = compared.Scenarios
@@ -43,13 +43,13 @@ func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 // Unknown while the baseline may still end.
 func ComparedCondition(result v1alpha1.BaselineResult, with Baseline) metav1.Condition {
 	of := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return Condition(v1alpha1.ConditionCompared, status, reason, message)
+		return NewCondition(v1alpha1.ConditionCompared, status, reason, message)
 	}
 	switch {
 	case with.Run == nil:
 		return of(metav1.ConditionUnknown, v1alpha1.ReasonBaselineNotFound, fmt.Sprintf("There is no run %s yet. The "+
 			"comparison follows when it is complete.", result.Name))
-	case !Ended(with.Run.Status.Conditions):
+	case !HasEnded(with.Run.Status.Conditions):
 		return of(metav1.ConditionUnknown, v1alpha1.ReasonWaitingForBaseline, fmt.Sprintf("Run %s has not ended. The "+
 			"comparison follows when it is complete.", result.Name))
 	case result.Message != "":
@@ -57,7 +57,7 @@ func ComparedCondition(result v1alpha1.BaselineResult, with Baseline) metav1.Con
 	default:
 		return of(metav1.ConditionTrue, v1alpha1.ReasonCompared,
 			fmt.Sprintf("The mean score differs by %s from that of run %s, over %s.", result.Delta, result.Name,
-				Count(result.Scenarios, "scenario")))
+				FormatCount(result.Scenarios, "scenario")))
 	}
 }
 
@@ -67,7 +67,11 @@ func AwaitsBaseline(conditions []metav1.Condition) bool {
 	return c != nil && c.Status == metav1.ConditionUnknown
 }
 
-func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) (score.Comparison, error) {
+func compareScenarios(
+	run *v1alpha1.EvaluationRun,
+	table *score.ScenarioTable,
+	with Baseline,
+) (score.Comparison, error) {
 	none := score.Comparison{}
 	switch {
 	case table == nil:
@@ -79,15 +83,15 @@ func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	case with.Table == nil || with.Run.Status.Shards == nil:
 		return none, errors.New("it has no table of its scenarios' scores")
 	}
-	mine, err := Basis(run)
+	mine, err := NewBasis(run)
 	if err != nil {
 		return none, err
 	}
-	theirs, err := Basis(with.Run)
+	theirs, err := NewBasis(with.Run)
 	if err != nil {
 		return none, err
 	}
-	if err := score.Comparable(mine, theirs); err != nil {
+	if err := score.CheckComparable(mine, theirs); err != nil {
 		return none, err
 	}
 	var sums score.Accumulator
@@ -100,8 +104,8 @@ func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	return score.Compare(table.Rows(), with.Table.Rows()), nil
 }
 
-// Basis returns the properties that two runs must share to be compared.
-func Basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
+// NewBasis returns the properties that two runs must share to be compared.
+func NewBasis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
 	pass, err := PassScore(run)
 	if err != nil {
 		return score.Basis{}, err

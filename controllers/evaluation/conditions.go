@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,45 +13,76 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Conditions are Complete, Failed, if the spec has thresholds ThresholdsMet, and Ready, with
+// BuildConditions are Complete, Failed, if the spec has thresholds ThresholdsMet, and Ready, with
 // Stalled if the run can't become Ready. The status has the figures.
-func Conditions(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, sums score.Accumulator,
+func BuildConditions(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, sums score.Accumulator,
 	o Outcome) []metav1.Condition {
-	complete := Condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
-	failed := Condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
+	complete := NewCondition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
+	failed := NewCondition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
 		"The run has not failed.")
 	switch o.State {
 	case Completed:
 		complete.Status = metav1.ConditionTrue
 	case Failed:
-		failed = Condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, o.Reason, o.Message)
+		failed = NewCondition(v1alpha1.ConditionFailed, metav1.ConditionTrue, o.Reason, o.Message)
 	case Waiting, Running:
 	}
 	conditions := []metav1.Condition{complete, failed}
 	if len(run.Spec.Thresholds) > 0 {
 		conditions = append(conditions, thresholdsCondition(run.Spec.Thresholds, status, sums, o.State))
 	}
-	return append(conditions, readiness(conditions, o)...)
+	return append(conditions, buildReadyConditions(conditions, o)...)
 }
 
-// readiness sums up the other conditions for programs that don't know them.
-func readiness(conditions []metav1.Condition, o Outcome) []metav1.Condition {
+// thresholdsCondition reports whether the figures of a complete run reach its thresholds.
+func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus,
+	sums score.Accumulator, is State) metav1.Condition {
+	if is != Completed {
+		return NewCondition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run is not complete, so its figures are not final.")
+	}
+	if AwaitsBaseline(status.Conditions) && slices.ContainsFunc(thresholds,
+		func(t v1alpha1.Threshold) bool { return isDeltaMetric(t.Metric) }) {
+		return NewCondition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run is not compared with its baseline yet.")
+	}
+	var met, missed []string
+	for _, c := range CheckThresholds(thresholds, status, sums) {
+		switch {
+		case c.Value == "":
+			missed = append(missed, fmt.Sprintf("%s is not known: %s", c.Name, whyUnknown(c.Threshold.Metric)))
+		case !c.Met:
+			missed = append(missed, fmt.Sprintf("%s is %s, below %s", c.Name, c.Value, c.Threshold.Min))
+		default:
+			met = append(met, fmt.Sprintf("%s is %s, at least %s", c.Name, c.Value, c.Threshold.Min))
+		}
+	}
+	if len(missed) > 0 {
+		return NewCondition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
+			strings.Join(missed, "; ")+".")
+	}
+	return NewCondition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
+		strings.Join(met, "; ")+".")
+}
+
+// buildReadyConditions sums up the other conditions for programs that don't know them.
+func buildReadyConditions(conditions []metav1.Condition, o Outcome) []metav1.Condition {
 	reason, message, stalled := o.Reason, o.Message, o.State == Failed
 	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionThresholdsMet); o.State == Completed && c != nil &&
 		c.Status != metav1.ConditionTrue {
 		reason, message, stalled = c.Reason, c.Message, c.Status == metav1.ConditionFalse
 	} else if o.State == Completed {
-		return []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)}
+		return []metav1.Condition{NewCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)}
 	}
-	ready := []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)}
+	ready := []metav1.Condition{NewCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)}
 	if stalled {
-		ready = append(ready, Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message))
+		ready = append(ready, NewCondition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message))
 	}
 	return ready
 }
 
-// Ended reports whether the conditions of a run say that it has completed or failed.
-func Ended(conditions []metav1.Condition) bool {
+// HasEnded reports whether the conditions of a run say that it has completed or failed.
+func HasEnded(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
 }
@@ -59,7 +91,7 @@ func Ended(conditions []metav1.Condition) bool {
 // sentence on how to store the others.
 func StoredCondition(stored score.Stored, counted int64, is State, advice string) metav1.Condition {
 	of := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
-		return Condition(v1alpha1.ConditionResultsStored, status, reason, fmt.Sprintf(format, args...))
+		return NewCondition(v1alpha1.ConditionResultsStored, status, reason, fmt.Sprintf(format, args...))
 	}
 	switch ended := (Outcome{State: is}).Ended(); {
 	case stored.Error != "" || stored.Episodes < counted:
@@ -82,9 +114,9 @@ func StoredCondition(stored score.Stored, counted int64, is State, advice string
 func AgentCondition(seen string, o Outcome) (metav1.Condition, bool) {
 	switch {
 	case o.Reason == v1alpha1.ReasonAgentRefused || o.Reason == v1alpha1.ReasonAgentUnavailable:
-		return Condition(v1alpha1.ConditionAgentReady, metav1.ConditionFalse, o.Reason, o.Message), true
+		return NewCondition(v1alpha1.ConditionAgentReady, metav1.ConditionFalse, o.Reason, o.Message), true
 	case seen != "":
-		return Condition(v1alpha1.ConditionAgentReady, metav1.ConditionTrue, v1alpha1.ReasonRehearsed, seen), true
+		return NewCondition(v1alpha1.ConditionAgentReady, metav1.ConditionTrue, v1alpha1.ReasonRehearsed, seen), true
 	}
 	return metav1.Condition{}, false
 }

@@ -31,7 +31,7 @@ func TestReadiness(t *testing.T) {
 				run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric,
 					Min: v1alpha1.Number{Text: tc.min}}}
 			}
-			conditions := Conditions(run, status, sums, tc.outcome)
+			conditions := BuildConditions(run, status, sums, tc.outcome)
 			ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 			got := fmt.Sprintf("%s/%s, stalled %v", ready.Status, ready.Reason,
 				meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled))

@@ -7,8 +7,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Cost is the cost of tokens as a decimal of four digits, "" without prices or tokens.
-func Cost(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) string {
+// FormatCost is the cost of tokens as a decimal of four digits, "" without prices or tokens.
+func FormatCost(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) string {
 	cost := costOf(prices, tokens)
 	if cost == nil {
 		return ""

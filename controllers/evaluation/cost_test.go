@@ -22,7 +22,7 @@ func TestCost(t *testing.T) {
 			"9223372036854766583627.9631"},
 		"no number": {&v1alpha1.Prices{Input: "much", Output: "0"}, &v1alpha1.Tokens{Prompt: 1}, ""},
 	} {
-		if got := Cost(tc.prices, tc.tokens); got != tc.want {
+		if got := FormatCost(tc.prices, tc.tokens); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

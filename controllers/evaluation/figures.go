@@ -10,7 +10,7 @@ import (
 
 // WritePlan writes the numbers of episodes and of shards of a plan, and its pass score.
 func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
-	status.PassScore = score.Exact(plan.PassScore)
+	status.PassScore = score.FormatExact(plan.PassScore)
 	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
 	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // few
 }
@@ -33,7 +33,10 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
 	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)
 	if f.EpisodeP50 > 0 {
-		status.Durations = &v1alpha1.Durations{EpisodeP50: seconds(f.EpisodeP50), EpisodeP99: seconds(f.EpisodeP99)}
+		status.Durations = &v1alpha1.Durations{
+			EpisodeP50: formatSeconds(f.EpisodeP50),
+			EpisodeP99: formatSeconds(f.EpisodeP99),
+		}
 	}
 	status.Errors, status.Tokens = nil, nil
 	for _, e := range f.Errors {
@@ -46,29 +49,29 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	if f.Episodes == 0 {
 		return
 	}
-	status.Score = estimate(f.Estimate, f.Min, f.P50, f.Max)
-	status.PassRate, status.PassRateCI95 = score.Decimal(f.PassRate), interval(f.PassRateCI95)
+	status.Score = newScore(f.Estimate, f.Min, f.P50, f.Max)
+	status.PassRate, status.PassRateCI95 = score.FormatDecimal(f.PassRate), newInterval(f.PassRateCI95)
 	status.PassHatK = nil
 	for _, p := range f.PassHatK {
 		hat := v1alpha1.PassHat{K: int32(p.K), //nolint:gosec // at most stats.MaxK
-			Value: score.Decimal(p.Value), Scenarios: p.Pairs}
+			Value: score.FormatDecimal(p.Value), Scenarios: p.Pairs}
 		status.PassHatK = append(status.PassHatK, hat)
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
 	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)
 }
 
-// seconds writes milliseconds as seconds.
-func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
+// formatSeconds writes milliseconds as seconds.
+func formatSeconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
 
 func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
 	results := make([]v1alpha1.TaskResult, len(tasks))
 	for i, t := range tasks {
-		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: estimate(t.Estimate, t.Min, t.P50,
-			t.Max), PassRate: score.Decimal(t.PassRate)}
+		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: newScore(t.Estimate, t.Min, t.P50,
+			t.Max), PassRate: score.FormatDecimal(t.PassRate)}
 		for _, dim := range t.Dimensions {
 			results[i].Dimensions = append(results[i].Dimensions, v1alpha1.DimensionResult{Name: dim.Name,
-				Mean: score.Decimal(dim.Mean), Max: score.Decimal(dim.Max)})
+				Mean: score.FormatDecimal(dim.Mean), Max: score.FormatDecimal(dim.Max)})
 		}
 	}
 	return results
@@ -81,27 +84,31 @@ func groupResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
 		if g.Name == "" {
 			continue
 		}
-		s := estimate(g.Estimate, 0, 0, 0)
+		s := newScore(g.Estimate, 0, 0, 0)
 		s.Min, s.P50, s.Max = "", "", ""
 		results = append(results, v1alpha1.CategoryResult{Name: g.Name, Episodes: g.Episodes, Score: s,
-			PassRate: score.Decimal(g.PassRate)})
+			PassRate: score.FormatDecimal(g.PassRate)})
 	}
 	return results
 }
 
-func estimate(e stats.Estimate, least, median, most int64) *v1alpha1.Score {
-	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median),
-		Max: score.Decimal(most)}
+func newScore(e stats.Estimate, least, median, most int64) *v1alpha1.Score {
+	s := &v1alpha1.Score{
+		Mean: score.FormatDecimal(e.Mean),
+		Min:  score.FormatDecimal(least),
+		P50:  score.FormatDecimal(median),
+		Max:  score.FormatDecimal(most),
+	}
 	if e.CI95 != nil {
-		s.StandardError = score.Decimal(*e.StandardError)
-		s.CI95 = interval(e.CI95)
+		s.StandardError = score.FormatDecimal(*e.StandardError)
+		s.CI95 = newInterval(e.CI95)
 	}
 	return s
 }
 
-func interval(i *stats.Interval) *v1alpha1.Interval {
+func newInterval(i *stats.Interval) *v1alpha1.Interval {
 	if i == nil {
 		return nil
 	}
-	return &v1alpha1.Interval{Low: score.Decimal(i.Low), High: score.Decimal(i.High)}
+	return &v1alpha1.Interval{Low: score.FormatDecimal(i.Low), High: score.FormatDecimal(i.High)}
 }

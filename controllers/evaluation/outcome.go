@@ -73,9 +73,9 @@ type Counted struct {
 	Advice string
 }
 
-// Verdict reports whether a run ends with the episodes that are counted, and how. The status has
-// their figures. Too many errored episodes fail a run although nothing is missing.
-func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c Counted) (Outcome, bool) {
+// DecideOutcome reports whether a run ends with the episodes that are counted, and how. The status
+// has their figures. Too many errored episodes fail a run although nothing is missing.
+func DecideOutcome(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c Counted) (Outcome, bool) {
 	errored, limit := status.Episodes.Errored, maxErroredPercent(run)
 	if TooManyErrored(run, errored, c.Episodes) {
 		classes := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Errored })
@@ -117,11 +117,11 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	e := status.Episodes
 	all := e.Scored + e.Failed + e.Errored
 	if status.Score == nil {
-		return fmt.Sprintf("%s: all of %s errored.", why, Count(all, "episode"))
+		return fmt.Sprintf("%s: all of %s errored.", why, FormatCount(all, "episode"))
 	}
 	message := fmt.Sprintf(
 		"%s: %s, mean score %s, pass rate %s; %d failed because of the agent, %d errored (excluded).",
-		why, Count(all, "episode"), MeanScore(status), status.PassRate, e.Failed, e.Errored)
+		why, FormatCount(all, "episode"), MeanScore(status), status.PassRate, e.Failed, e.Errored)
 	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
 		message += fmt.Sprintf(" Retried attempts: %s.", retried)
 	}
@@ -143,7 +143,7 @@ func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 		return ""
 	}
 	return fmt.Sprintf(" No answer was an action in %d of %s: look at one with csenv transcript. The endpoint may not "+
-		"read the model's calls, or cut its answers off (maxTokens).", mute, Count(graded, "episode"))
+		"read the model's calls, or cut its answers off (maxTokens).", mute, FormatCount(graded, "episode"))
 }
 
 // byClass lists the classes of errors of which there are any, with their numbers.
@@ -169,8 +169,8 @@ func MeanScore(status v1alpha1.EvaluationRunStatus) string {
 	}
 }
 
-// Count is a number of things, "1 shard" or "4 shards".
-func Count(n int64, thing string) string {
+// FormatCount is a number of things, "1 shard" or "4 shards".
+func FormatCount(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -190,7 +190,7 @@ func TimeLeft(elapsed time.Duration, ended, total int64) (time.Duration, bool) {
 	return time.Duration(left), left <= float64(maxTimeLeft)
 }
 
-// Condition is a condition without a time.
-func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+// NewCondition is a condition without a time.
+func NewCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }

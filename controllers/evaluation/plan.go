@@ -33,12 +33,12 @@ type Offer struct {
 	Report score.Report // a server's reply to /stats
 }
 
-// Begin plans a run and writes the provenance, the size of the plan and empty figures to its
+// BeginRun plans a run and writes the provenance, the size of the plan and empty figures to its
 // status. The plan has spec.parallelism shards.
-func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
+func BeginRun(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
 	offer Offer) (score.Plan, score.Accumulator, error) {
 	sums := score.Accumulator{}
-	if err := Permitted(run, offer); err != nil {
+	if err := CheckLimits(run, offer); err != nil {
 		return score.Plan{}, sums, err
 	}
 	plan, err := NewPlan(run, offer, int(ptr.Deref(run.Spec.Parallelism, 1)))
@@ -96,11 +96,11 @@ func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, 
 	if err != nil {
 		return plan, err
 	}
-	return plan, reachable(spec.Thresholds, plan, categories)
+	return plan, validateThresholds(spec.Thresholds, plan, categories)
 }
 
-// Permitted returns an error if the pool doesn't permit the run's spec.
-func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
+// CheckLimits returns an error if the pool doesn't permit the run's spec.
+func CheckLimits(run *v1alpha1.EvaluationRun, offer Offer) error {
 	limit := offer.Limits.MaxErroredPercent
 	wanted := ptr.Deref(run.Spec.Retries.MaxErroredPercent, defaultMaxErroredPercent)
 	if limit != nil && wanted > *limit {
@@ -111,9 +111,9 @@ func Permitted(run *v1alpha1.EvaluationRun, offer Offer) error {
 	return nil
 }
 
-// reachable refuses thresholds that could never be met: of a pass^k for which no task has enough
-// trials, and of a task or category that isn't played.
-func reachable(thresholds []v1alpha1.Threshold, plan score.Plan, categories map[string]bool) error {
+// validateThresholds refuses thresholds that could never be met: of a pass^k for which no task has
+// enough trials, and of a task or category that isn't played.
+func validateThresholds(thresholds []v1alpha1.Threshold, plan score.Plan, categories map[string]bool) error {
 	trials := 0
 	names := make([]string, 0, len(plan.Tasks))
 	for _, task := range plan.Tasks {

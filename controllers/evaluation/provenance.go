@@ -13,7 +13,7 @@ import (
 
 // NewProvenance records what a run that begins now is played, graded and counted with.
 func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenance, error) {
-	agent, err := digest(run.Spec.Agent)
+	agent, err := computeDigest(run.Spec.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 		// The deadline is how such a run is ended, and its episodes have the trainers' seeds.
 		spec.ActiveDeadlineSeconds, seed = nil, nil
 	}
-	hash, err := digest(spec)
+	hash, err := computeDigest(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 	}, nil
 }
 
-// digest is "sha256:" and the hex digest of a value's JSON.
-func digest(v any) (string, error) {
+// computeDigest is "sha256:" and the hex digest of a value's JSON.
+func computeDigest(v any) (string, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("digesting %T: %w", v, err)

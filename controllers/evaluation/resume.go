@@ -9,8 +9,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Resumes reports whether spec.attempt asks for another attempt at a failed run.
-func Resumes(run *v1alpha1.EvaluationRun) bool {
+// HasNewAttempt reports whether spec.attempt asks for another attempt at a failed run.
+func HasNewAttempt(run *v1alpha1.EvaluationRun) bool {
 	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed) &&
 		ptr.Deref(run.Spec.Attempt, 1) > max(run.Status.Attempt, 1)
 }

@@ -22,19 +22,19 @@ type criterion struct {
 	of func(score.Scenario) []string
 }
 
-func criteria(s v1alpha1.ScenarioSelection) []criterion {
+func listCriteria(s v1alpha1.ScenarioSelection) []criterion {
 	return []criterion{
 		{"ids", "scenario", s.IDs, func(sc score.Scenario) []string { return []string{sc.ID} }},
 		{"categories", "category", s.Categories, func(sc score.Scenario) []string { return []string{sc.Category} }},
 		{"modifiers", "modifier", s.Modifiers, func(sc score.Scenario) []string { return sc.Modifiers }},
-		{"difficulties", "difficulty", texts(s.Difficulties),
+		{"difficulties", "difficulty", toStrings(s.Difficulties),
 			func(sc score.Scenario) []string { return []string{sc.Difficulty} }},
-		{"splits", "split", texts(s.Splits),
+		{"splits", "split", toStrings(s.Splits),
 			func(sc score.Scenario) []string { return []string{string(v1alpha1.SplitNamed(sc.Split))} }},
 	}
 }
 
-func texts[T ~string](values []T) []string {
+func toStrings[T ~string](values []T) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = string(v)
@@ -70,7 +70,7 @@ func (c criterion) unknown(task score.Task) error {
 		return fmt.Errorf("no scenario of task %s has %s, or the pool's servers are of an older release that doesn't "+
 			"report them: omit scenarios.%s, or update the servers", task.Name, c.field, c.field)
 	default:
-		return fmt.Errorf("task %s has no %s %s, use %s", task.Name, c.value, list(missing), list(known))
+		return fmt.Errorf("task %s has no %s %s, use %s", task.Name, c.value, joinNames(missing), joinNames(known))
 	}
 }
 
@@ -88,7 +88,7 @@ func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task,
 	}
 	var combined []criterion
 	var wrong []error
-	for _, c := range criteria(ptr.Deref(selection.Scenarios, v1alpha1.ScenarioSelection{})) {
+	for _, c := range listCriteria(ptr.Deref(selection.Scenarios, v1alpha1.ScenarioSelection{})) {
 		if len(c.wanted) > 0 {
 			combined, wrong = append(combined, c), append(wrong, c.unknown(offered[at]))
 		}
@@ -97,41 +97,41 @@ func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task,
 		return nil, err
 	}
 	var selected []string
-	for _, sc := range matching(offered[at].Scenarios, combined) {
+	for _, sc := range filterScenarios(offered[at].Scenarios, combined) {
 		selected = append(selected, sc.ID)
 		selectedCategories[sc.Category] = true
 	}
 	if len(selected) == 0 && len(combined) > 0 {
-		return nil, disjoint(offered[at], combined)
+		return nil, newDisjointError(offered[at], combined)
 	}
 	return selected, nil
 }
 
-func matching(scenarios []score.Scenario, criteria []criterion) []score.Scenario {
+func filterScenarios(scenarios []score.Scenario, criteria []criterion) []score.Scenario {
 	return slices.DeleteFunc(slices.Clone(scenarios), func(sc score.Scenario) bool {
 		return slices.ContainsFunc(criteria, func(c criterion) bool { return !c.matches(sc) })
 	})
 }
 
-// disjoint is the error of lists that no scenario matches together. It names the values with which
-// one of the lists would match scenarios.
-func disjoint(task score.Task, combined []criterion) error {
+// newDisjointError is the error of lists that no scenario matches together. It names the values
+// with which one of the lists would match scenarios.
+func newDisjointError(task score.Task, combined []criterion) error {
 	lists := make([]string, len(combined))
 	var advice strings.Builder
 	for i, c := range combined {
-		lists[i] = c.field + " " + list(c.wanted)
+		lists[i] = c.field + " " + joinNames(c.wanted)
 		others := slices.Delete(slices.Clone(combined), i, i+1)
-		if values := c.values(matching(task.Scenarios, others)); len(values) > 0 {
-			fmt.Fprintf(&advice, "; with the other lists %s can be %s", c.field, list(values))
+		if values := c.values(filterScenarios(task.Scenarios, others)); len(values) > 0 {
+			fmt.Fprintf(&advice, "; with the other lists %s can be %s", c.field, joinNames(values))
 		}
 	}
 	return fmt.Errorf("task %s has no scenario that meets all of %s%s", task.Name, strings.Join(lists, " and "),
 		advice.String())
 }
 
-// list joins names, of which it omits those after the first forty: a task may have a thousand
+// joinNames joins names, of which it omits those after the first forty: a task may have a thousand
 // scenarios.
-func list(names []string) string {
+func joinNames(names []string) string {
 	const most = 40
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)

@@ -6,43 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
-
-// thresholdsCondition reports whether the figures of a complete run reach its thresholds.
-func thresholdsCondition(thresholds []v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus,
-	sums score.Accumulator, is State) metav1.Condition {
-	if is != Completed {
-		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
-			"The run is not complete, so its figures are not final.")
-	}
-	if AwaitsBaseline(status.Conditions) && slices.ContainsFunc(thresholds,
-		func(t v1alpha1.Threshold) bool { return comparing(t.Metric) }) {
-		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
-			"The run is not compared with its baseline yet.")
-	}
-	var met, missed []string
-	for _, c := range Check(thresholds, status, sums) {
-		switch {
-		case c.Value == "":
-			missed = append(missed, fmt.Sprintf("%s is not known: %s", c.Name, whyUnknown(c.Threshold.Metric)))
-		case !c.Met:
-			missed = append(missed, fmt.Sprintf("%s is %s, below %s", c.Name, c.Value, c.Threshold.Min))
-		default:
-			met = append(met, fmt.Sprintf("%s is %s, at least %s", c.Name, c.Value, c.Threshold.Min))
-		}
-	}
-	if len(missed) > 0 {
-		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
-			strings.Join(missed, "; ")+".")
-	}
-	return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
-		strings.Join(met, "; ")+".")
-}
 
 // Checked is a threshold and its figure.
 type Checked struct {
@@ -53,15 +20,19 @@ type Checked struct {
 	Met   bool
 }
 
-// Check compares the figures of a run with thresholds.
-func Check(thresholds []v1alpha1.Threshold, status v1alpha1.EvaluationRunStatus, sums score.Accumulator) []Checked {
+// CheckThresholds compares the figures of a run with thresholds.
+func CheckThresholds(
+	thresholds []v1alpha1.Threshold,
+	status v1alpha1.EvaluationRunStatus,
+	sums score.Accumulator,
+) []Checked {
 	figures := sums.Figures()
 	checked := make([]Checked, len(thresholds))
 	for i, t := range thresholds {
 		checked[i] = Checked{Threshold: t, Name: ThresholdName(t)}
 		if value, known := figureOf(figures, t, status); known {
 			least, err := t.Min.Millionths()
-			checked[i].Value, checked[i].Met = score.Decimal(value), err == nil && value >= least
+			checked[i].Value, checked[i].Met = score.FormatDecimal(value), err == nil && value >= least
 		}
 	}
 	return checked
@@ -80,14 +51,14 @@ func ThresholdName(t v1alpha1.Threshold) string {
 }
 
 func whyUnknown(metric v1alpha1.Metric) string {
-	if comparing(metric) {
+	if isDeltaMetric(metric) {
 		return "the run is not compared with its baseline"
 	}
 	return "it requires more episodes"
 }
 
-// comparing reports whether a metric is known only after the comparison with the baseline.
-func comparing(metric v1alpha1.Metric) bool {
+// isDeltaMetric reports whether a metric is known only after the comparison with the baseline.
+func isDeltaMetric(metric v1alpha1.Metric) bool {
 	return metric == v1alpha1.DeltaMetric || metric == v1alpha1.DeltaLowMetric
 }
 
@@ -109,12 +80,12 @@ func figureOf(f score.Figures, t v1alpha1.Threshold, status v1alpha1.EvaluationR
 	}
 	switch t.Metric {
 	case v1alpha1.CoverageMetric:
-		return coverage(f, status)
+		return computeCoverage(f, status)
 	case v1alpha1.DeltaMetric, v1alpha1.DeltaLowMetric:
-		return difference(t.Metric, status.Baseline)
+		return readDelta(t.Metric, status.Baseline)
 	case v1alpha1.MeanScoreMetric, v1alpha1.MeanScoreLowMetric, v1alpha1.PassRateMetric:
 	}
-	episodes, estimate := scoped(f, t)
+	episodes, estimate := findFigures(f, t)
 	switch {
 	case episodes == 0:
 		return 0, false
@@ -129,8 +100,8 @@ func figureOf(f score.Figures, t v1alpha1.Threshold, status v1alpha1.EvaluationR
 	}
 }
 
-// scoped returns the figures of a threshold's task or category, or of all episodes.
-func scoped(f score.Figures, t v1alpha1.Threshold) (episodes int64, estimate stats.Estimate) {
+// findFigures returns the figures of a threshold's task or category, or of all episodes.
+func findFigures(f score.Figures, t v1alpha1.Threshold) (episodes int64, estimate stats.Estimate) {
 	switch {
 	case t.Task != "":
 		at := slices.IndexFunc(f.Tasks, func(task score.TaskFigures) bool { return task.Name == t.Task })
@@ -149,15 +120,15 @@ func scoped(f score.Figures, t v1alpha1.Threshold) (episodes int64, estimate sta
 	}
 }
 
-// coverage is the share of the planned episodes that are in the score.
-func coverage(f score.Figures, status v1alpha1.EvaluationRunStatus) (int64, bool) {
+// computeCoverage is the share of the planned episodes that are in the score.
+func computeCoverage(f score.Figures, status v1alpha1.EvaluationRunStatus) (int64, bool) {
 	if status.Episodes == nil || status.Episodes.Total == 0 {
 		return 0, false
 	}
 	return f.Episodes * score.One / max(status.Episodes.Total, f.Episodes+f.Errored), true
 }
 
-func difference(metric v1alpha1.Metric, baseline *v1alpha1.BaselineResult) (int64, bool) {
+func readDelta(metric v1alpha1.Metric, baseline *v1alpha1.BaselineResult) (int64, bool) {
 	if baseline == nil {
 		return 0, false
 	}

@@ -109,7 +109,7 @@ func TestBeginRefuses(t *testing.T) {
 			if tc.threshold.Metric != "" {
 				run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
 			}
-			_, _, err := Begin(run, &v1alpha1.EvaluationRunStatus{}, Offer{Pool: "support", Report: report,
+			_, _, err := BeginRun(run, &v1alpha1.EvaluationRunStatus{}, Offer{Pool: "support", Report: report,
 				Limits: v1alpha1.RunLimits{MaxErroredPercent: tc.limit}})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)

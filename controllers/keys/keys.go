@@ -67,7 +67,7 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 	if err != nil {
 		return nil, err
 	}
-	if secrets, err = poolkey.Derive(key); err != nil {
+	if secrets, err = poolkey.DeriveSecrets(key); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()

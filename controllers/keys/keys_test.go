@@ -43,7 +43,7 @@ func TestSecrets(t *testing.T) {
 		}
 		return nil, errors.New("not found")
 	})
-	want, err := poolkey.Derive(key)
+	want, err := poolkey.DeriveSecrets(key)
 	if err != nil {
 		t.Fatal(err)
 	}

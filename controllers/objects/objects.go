@@ -22,8 +22,8 @@ import (
 // ConflictDelay gives the cache time to receive the write that won a conflict.
 const ConflictDelay = time.Second
 
-// Servers lists the pods of a pool, ordered by name.
-func Servers(ctx context.Context, reader client.Reader, pool types.NamespacedName) ([]corev1.Pod, error) {
+// ListServers lists the pods of a pool, ordered by name.
+func ListServers(ctx context.Context, reader client.Reader, pool types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace),
 		client.MatchingLabels(pods.Selector(pool.Name))); err != nil {
@@ -33,8 +33,9 @@ func Servers(ctx context.Context, reader client.Reader, pool types.NamespacedNam
 	return list.Items, nil
 }
 
-// Keys returns a reader of the ledger keys of pools. The reader of Secrets must have no cache.
-func Keys(secrets client.Reader) *keys.Reader {
+// NewKeyReader returns a reader of the ledger keys of pools. The reader of Secrets must have no
+// cache.
+func NewKeyReader(secrets client.Reader) *keys.Reader {
 	return keys.NewReader(func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		return secret, secrets.Get(ctx, name, secret)

@@ -12,29 +12,30 @@ const (
 	MaxQuote = 600  // bytes of a quotation in a message
 )
 
-// Quote puts a message of another program on one line of at most MaxQuote bytes, without control
-// characters.
-func Quote(text string) string {
+// QuoteMessage puts a message of another program on one line of at most MaxQuote bytes, without
+// control characters.
+func QuoteMessage(text string) string {
 	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	})
 	if len(words) == 0 {
 		return "(no message)"
 	}
-	return Shorten(strings.Join(words, " "), MaxQuote)
+	return ShortenText(strings.Join(words, " "), MaxQuote)
 }
 
-// Shorten cuts a text to at most limit bytes of whole characters, the last of which is an ellipsis.
-func Shorten(text string, limit int) string {
+// ShortenText cuts a text to at most limit bytes of whole characters, the last of which is an
+// ellipsis.
+func ShortenText(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {
 		return text
 	}
-	return Clip(text, limit-len(ellipsis)) + ellipsis
+	return ClipText(text, limit-len(ellipsis)) + ellipsis
 }
 
-// Clip cuts a text to at most limit bytes of whole characters.
-func Clip(text string, limit int) string {
+// ClipText cuts a text to at most limit bytes of whole characters.
+func ClipText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -23,7 +23,7 @@ func TestQuote(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := pods.Quote(tt.text); got != tt.want {
+			if got := pods.QuoteMessage(tt.text); got != tt.want {
 				t.Errorf("Quote(%q) = %q, want %q", tt.text, got, tt.want)
 			}
 		})
@@ -35,7 +35,7 @@ func TestShortenKeepsCharactersWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		limit := rapid.IntRange(4, 40).Draw(t, "limit")
-		for name, got := range map[string]string{"Shorten": pods.Shorten(text, limit), "Clip": pods.Clip(text, limit)} {
+		for name, got := range map[string]string{"Shorten": pods.ShortenText(text, limit), "Clip": pods.ClipText(text, limit)} {
 			if len(got) > limit || !utf8.ValidString(got) {
 				t.Fatalf("%s(%q, %d) = %q", name, text, limit, got)
 			}

@@ -26,7 +26,7 @@ func Selector(pool string) map[string]string {
 
 // IsReady reports whether the pod's Ready condition is True. A full server isn't ready.
 func IsReady(pod *corev1.Pod) bool {
-	c := Condition(pod, corev1.PodReady)
+	c := FindCondition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
@@ -37,7 +37,7 @@ func IsRunning(pod *corev1.Pod) bool {
 
 // IsServing reports whether the server's container runs. It may be full, starting or draining.
 func IsServing(pod *corev1.Pod) bool {
-	server := Container(pod, ServerContainer)
+	server := FindContainerStatus(pod, ServerContainer)
 	return IsRunning(pod) && server != nil && server.State.Running != nil
 }
 
@@ -46,13 +46,13 @@ func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// Condition returns the pod's condition of a type, nil if it has none.
-func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	return First(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+// FindCondition returns the pod's condition of a type, nil if it has none.
+func FindCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	return FindFirst(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
 }
 
-// First returns a pointer to the first item that matches, or nil.
-func First[T any](items []T, matches func(T) bool) *T {
+// FindFirst returns a pointer to the first item that matches, or nil.
+func FindFirst[T any](items []T, matches func(T) bool) *T {
 	i := slices.IndexFunc(items, matches)
 	if i < 0 {
 		return nil
@@ -60,10 +60,14 @@ func First[T any](items []T, matches func(T) bool) *T {
 	return &items[i]
 }
 
-// Container returns the status of the container or init container of a name, nil without one.
-func Container(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+// FindContainerStatus returns the status of the container or init container of a name, nil without
+// one.
+func FindContainerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	isNamed := func(c corev1.ContainerStatus) bool { return c.Name == name }
-	return cmp.Or(First(pod.Status.ContainerStatuses, isNamed), First(pod.Status.InitContainerStatuses, isNamed))
+	return cmp.Or(
+		FindFirst(pod.Status.ContainerStatuses, isNamed),
+		FindFirst(pod.Status.InitContainerStatuses, isNamed),
+	)
 }
 
 // maxDigests is the maximum number of digests in a status.
@@ -76,7 +80,7 @@ var digestOfImage = regexp.MustCompile(`sha256:[0-9a-f]{64}$`)
 func ImageDigests(list []corev1.Pod, container string, known ...string) []string {
 	digests := slices.Clone(known)
 	for i := range list {
-		if c := Container(&list[i], container); c != nil {
+		if c := FindContainerStatus(&list[i], container); c != nil {
 			digests = append(digests, digestOfImage.FindString(c.ImageID))
 		}
 	}
@@ -85,9 +89,9 @@ func ImageDigests(list []corev1.Pod, container string, known ...string) []string
 	return digests[:min(len(digests), maxDigests)]
 }
 
-// Terminated returns how a container ended, or the zero value if it has not ended.
-func Terminated(pod *corev1.Pod, container string) corev1.ContainerStateTerminated {
-	if c := Container(pod, container); c != nil && c.State.Terminated != nil {
+// FindTerminatedState returns how a container ended, or the zero value if it has not ended.
+func FindTerminatedState(pod *corev1.Pod, container string) corev1.ContainerStateTerminated {
+	if c := FindContainerStatus(pod, container); c != nil && c.State.Terminated != nil {
 		return *c.State.Terminated
 	}
 	return corev1.ContainerStateTerminated{}
@@ -101,8 +105,8 @@ func LastTerminated(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated 
 	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 }
 
-// Waiting returns why a container waits, the zero value if it doesn't.
-func Waiting(c *corev1.ContainerStatus) corev1.ContainerStateWaiting {
+// FindWaitingState returns why a container waits, the zero value if it doesn't.
+func FindWaitingState(c *corev1.ContainerStatus) corev1.ContainerStateWaiting {
 	if c == nil || c.State.Waiting == nil {
 		return corev1.ContainerStateWaiting{}
 	}

@@ -26,18 +26,18 @@ const MemoryLimitVariable = "GOMEMLIMIT"
 // goMemoryPercent leaves room for memory that the Go runtime doesn't count.
 const goMemoryPercent = 90
 
-// Finish returns a secured copy of the template with the overrides. Resources and variables apply
-// to the container of the given name; labels, annotations and placement apply to the pod.
-func Finish(template *corev1.PodTemplateSpec, container string,
+// FinishTemplate returns a secured copy of the template with the overrides. Resources and variables
+// apply to the container of the given name; labels, annotations and placement apply to the pod.
+func FinishTemplate(template *corev1.PodTemplateSpec, container string,
 	overrides *v1alpha1.PodOverrides) *corev1.PodTemplateSpec {
 	finished := template.DeepCopy()
-	override(finished, ownContainer(&finished.Spec, container), ptr.Deref(overrides, v1alpha1.PodOverrides{}))
-	secure(&finished.Spec, container)
+	applyOverrides(finished, ownContainer(&finished.Spec, container), ptr.Deref(overrides, v1alpha1.PodOverrides{}))
+	securePod(&finished.Spec, container)
 	return finished
 }
 
-// Resources returns the requests and limits of a container.
-func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
+// NewResources returns the requests and limits of a container.
+func NewResources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
 			corev1.ResourceMemory: resource.MustParse(memory)}
@@ -46,28 +46,28 @@ func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.R
 }
 
 func ownContainer(spec *corev1.PodSpec, name string) *corev1.Container {
-	return First(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+	return FindFirst(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-func override(template *corev1.PodTemplateSpec, own *corev1.Container, o v1alpha1.PodOverrides) {
-	template.Labels = merged(template.Labels, o.Labels)
-	template.Annotations = merged(template.Annotations, o.Annotations)
+func applyOverrides(template *corev1.PodTemplateSpec, own *corev1.Container, o v1alpha1.PodOverrides) {
+	template.Labels = mergeMetadata(template.Labels, o.Labels)
+	template.Annotations = mergeMetadata(template.Annotations, o.Annotations)
 	if o.Resources != nil {
 		own.Resources = *o.Resources.DeepCopy()
 	}
 	own.ImagePullPolicy = cmp.Or(o.ImagePullPolicy, own.ImagePullPolicy)
-	own.VolumeMounts = append(own.VolumeMounts, Mounts(o.VolumeMounts)...)
+	own.VolumeMounts = append(own.VolumeMounts, NewVolumeMounts(o.VolumeMounts)...)
 	own.Env = append(own.Env, memoryLimit(own.Resources)...)
 	for _, variable := range o.Env {
 		if !slices.ContainsFunc(own.Env, func(ours corev1.EnvVar) bool { return ours.Name == variable.Name }) {
 			own.Env = append(own.Env, *variable.DeepCopy())
 		}
 	}
-	place(&template.Spec, *o.DeepCopy())
+	setPlacement(&template.Spec, *o.DeepCopy())
 }
 
-// place sets where pods run, and what admits and pulls them.
-func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
+// setPlacement sets where pods run, and what admits and pulls them.
+func setPlacement(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	spec.NodeSelector = o.NodeSelector
 	spec.Tolerations = o.Tolerations
 	spec.Affinity = o.Affinity
@@ -80,7 +80,7 @@ func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	spec.ImagePullSecrets = o.ImagePullSecrets
 	spec.SchedulerName = o.SchedulerName
 	for _, v := range o.Volumes {
-		spec.Volumes = append(spec.Volumes, volume(v))
+		spec.Volumes = append(spec.Volumes, newVolume(v))
 	}
 	if id := o.SecurityContext; id != nil {
 		if spec.SecurityContext == nil {
@@ -94,7 +94,7 @@ func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 // volumePrefix distinguishes a user's volumes from csenv's own, which no user may mount.
 const volumePrefix = "custom-"
 
-func volume(v v1alpha1.PodVolume) corev1.Volume {
+func newVolume(v v1alpha1.PodVolume) corev1.Volume {
 	made := corev1.Volume{Name: volumePrefix + v.Name}
 	switch {
 	case v.ConfigMap != nil:
@@ -112,8 +112,8 @@ func volume(v v1alpha1.PodVolume) corev1.Volume {
 	return made
 }
 
-// Mounts returns the mounts of a user's volumes.
-func Mounts(mounts []v1alpha1.PodVolumeMount) []corev1.VolumeMount {
+// NewVolumeMounts returns the mounts of a user's volumes.
+func NewVolumeMounts(mounts []v1alpha1.PodVolumeMount) []corev1.VolumeMount {
 	made := make([]corev1.VolumeMount, 0, len(mounts))
 	for _, m := range mounts {
 		made = append(made, corev1.VolumeMount{Name: volumePrefix + m.Name, MountPath: m.MountPath, SubPath: m.SubPath,
@@ -131,11 +131,11 @@ func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: MemoryLimitVariable, Value: strconv.FormatInt(limit.Value()/100*goMemoryPercent, 10)}}
 }
 
-// merged adds the keys that are neither set nor reserved.
-func merged(ours, theirs map[string]string) map[string]string {
+// mergeMetadata adds the keys that are neither set nor reserved.
+func mergeMetadata(ours, theirs map[string]string) map[string]string {
 	all := map[string]string{}
 	for key, value := range theirs {
-		if !reserved(key) {
+		if !isReservedKey(key) {
 			all[key] = value
 		}
 	}
@@ -143,17 +143,17 @@ func merged(ours, theirs map[string]string) map[string]string {
 	return all
 }
 
-// reserved reports whether a key selects csenv's pods, or once loosened a container's profile.
-func reserved(key string) bool {
+// isReservedKey reports whether a key selects csenv's pods, or once loosened a container's profile.
+func isReservedKey(key string) bool {
 	return slices.ContainsFunc([]string{
 		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
 		"container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// secure makes every container meet the restricted Pod Security Standard, and the own container's
-// root read-only.
-func secure(spec *corev1.PodSpec, own string) {
+// securePod makes every container meet the restricted Pod Security Standard, and the own
+// container's root read-only.
+func securePod(spec *corev1.PodSpec, own string) {
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
 	if spec.SecurityContext == nil {

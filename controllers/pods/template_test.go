@@ -21,7 +21,7 @@ func base(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 			InitContainers: []corev1.Container{{Name: "prepare"}},
 			Containers: []corev1.Container{{Name: "sidecar"}, {
 				Name: "server", Env: []corev1.EnvVar{{Name: "POD_IP", Value: "ours"}},
-				Resources: Resources("50m", "64Mi", "2", "1Gi"),
+				Resources: NewResources("50m", "64Mi", "2", "1Gi"),
 			}},
 		},
 	}
@@ -151,7 +151,7 @@ func TestFinish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before, asked := tt.template.DeepCopy(), tt.overrides.DeepCopy()
-			if diff := cmp.Diff(tt.want, Finish(tt.template, "server", tt.overrides)); diff != "" {
+			if diff := cmp.Diff(tt.want, FinishTemplate(tt.template, "server", tt.overrides)); diff != "" {
 				t.Errorf("finished (-want +got):\n%s", diff)
 			}
 			if !cmp.Equal(before, tt.template) || !cmp.Equal(asked, tt.overrides) {
@@ -165,7 +165,7 @@ func TestFinish(t *testing.T) {
 func TestFinishCopies(t *testing.T) {
 	t.Parallel()
 	overrides := everything()
-	finished := Finish(base(), "server", overrides)
+	finished := FinishTemplate(base(), "server", overrides)
 	own := &finished.Spec.Containers[slices.IndexFunc(finished.Spec.Containers,
 		func(c corev1.Container) bool { return c.Name == "server" })]
 	own.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1")

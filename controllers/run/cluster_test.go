@@ -104,12 +104,12 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 		if !errors.Is(err, runtest.ErrCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		if err == nil && evaluation.Ended(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
+		if err == nil && evaluation.HasEnded(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
 			return writes > at
 		}
 		c.playJob(ctx)
 	}
-	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.States(c.run(ctx).Status.Conditions)))
+	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.FormatConditions(c.run(ctx).Status.Conditions)))
 	return true
 }
 
@@ -135,7 +135,7 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 		if !errors.Is(err, runtest.ErrCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		if evaluation.Ended(c.run(ctx).Status.Conditions) {
+		if evaluation.HasEnded(c.run(ctx).Status.Conditions) {
 			return writes > at
 		}
 		if server.number < 3 && server.opened == 0 {
@@ -143,7 +143,7 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 			server.end(GinkgoTB(), score.Scored, "S01", 0)
 		}
 	}
-	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.States(c.run(ctx).Status.Conditions)))
+	Fail(fmt.Sprintf("the run doesn't end: %s", runtest.FormatConditions(c.run(ctx).Status.Conditions)))
 	return true
 }
 
@@ -219,7 +219,7 @@ func (c *cluster) tryEndPod(ctx SpecContext, pod *corev1.Pod, message string) bo
 		return false
 	}
 	Expect(err).NotTo(HaveOccurred())
-	pod.Status = runtest.End(pod.DeepCopy(), corev1.PodSucceeded, message).Status
+	pod.Status = runtest.EndPod(pod.DeepCopy(), corev1.PodSucceeded, message).Status
 	Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 	return true
 }
@@ -238,7 +238,7 @@ func (c *cluster) createRun(ctx SpecContext, changes ...func(*v1alpha1.Evaluatio
 // createPool creates an available pool with one ready server.
 func (c *cluster) createPool(ctx SpecContext) {
 	GinkgoHelper()
-	env := runtest.Pool()
+	env := runtest.NewPool()
 	status := env.Status
 	status.Conditions[0].LastTransitionTime = metav1.Now()
 	env.ObjectMeta = metav1.ObjectMeta{Name: runtest.PoolName, Namespace: c.namespace}
@@ -277,7 +277,7 @@ func (c *cluster) endPodWith(ctx SpecContext, shard int, phase corev1.PodPhase, 
 	pod := runtest.RunnerPod(c.run(ctx), shard)
 	pod.UID, pod.CreationTimestamp = "", metav1.Time{}
 	Expect(c.client.Create(ctx, pod)).To(Succeed())
-	ended := runtest.End(pod.DeepCopy(), phase, message)
+	ended := runtest.EndPod(pod.DeepCopy(), phase, message)
 	pod.Status = ended.Status
 	Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 	return pod

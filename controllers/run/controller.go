@@ -167,7 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.metrics.observeDeciding(next.Tally, took)
 
 	// 5. Notify the servers that returned segments when the run has ended.
-	if evaluation.Ended(next.Status.Conditions) {
+	if evaluation.HasEnded(next.Status.Conditions) {
 		r.reader.NotifyDone(ctx, snap)
 	}
 
@@ -189,7 +189,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // decide logs which rule ended or held the run.
 func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.Decision, time.Duration) {
 	began := r.clock.Now()
-	next := rules.Decide(snap)
+	next := rules.DecideRun(snap)
 	took := r.clock.Since(began)
 	logf.FromContext(ctx).V(1).Info("Decided", "rule", next.Rule, "took", took)
 	return next, took
@@ -199,7 +199,7 @@ func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.D
 // status comes too late: the table of scenarios is written before it, and the old view may be of a
 // run that has ended, whose servers no longer wait for it.
 func (r *Reconciler) confirmEnd(ctx context.Context, s observe.Snapshot, next rules.Decision) error {
-	ends := evaluation.Ended(next.Status.Conditions) && !evaluation.Ended(s.Run.Status.Conditions)
+	ends := evaluation.HasEnded(next.Status.Conditions) && !evaluation.HasEnded(s.Run.Status.Conditions)
 	if s.Run.Status.Rollouts == nil || !ends {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s observe.Snapshot, next ru
 	if run.ResourceVersion == s.Run.ResourceVersion {
 		return nil
 	}
-	if evaluation.Ended(run.Status.Conditions) {
+	if evaluation.HasEnded(run.Status.Conditions) {
 		r.reader.NotifyDone(ctx, s)
 	}
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,

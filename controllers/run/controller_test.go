@@ -35,15 +35,15 @@ func TestRunFromPlanToScore(t *testing.T) {
 	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
-	w.create(runtest.Succeed(t, w.run(), plan, 2))
+	w.create(runtest.NewSucceededPod(t, w.run(), plan, 2))
 	w.mustPass()
 	if run := w.run(); run.Status.Shards.CompletedIndexes != "2" || run.Status.Score == nil || w.held() != "" {
 		t.Errorf("after one shard: %+v, held %q", run.Status, w.held())
 	}
-	w.create(runtest.Succeed(t, w.run(), plan, 0), runtest.Succeed(t, w.run(), plan, 1), runtest.Succeed(t, w.run(), plan, 3))
+	w.create(runtest.NewSucceededPod(t, w.run(), plan, 0), runtest.NewSucceededPod(t, w.run(), plan, 1), runtest.NewSucceededPod(t, w.run(), plan, 3))
 	w.mustPass()
 	run := w.run()
-	if got, want := runtest.States(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable "+
+	if got, want := runtest.FormatConditions(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable "+
 		"Complete=True/Completed Failed=False/NotFailed"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
@@ -67,13 +67,13 @@ func TestReplayedEpisodesAreReportedOnce(t *testing.T) {
 	w.mustPass()
 	w.events()
 	message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Change: func(l *score.Ledger) { l.Replayed = 1 }})
-	w.create(runtest.End(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message))
+	w.create(runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.mustPass()
 	if diff := cmp.Diff([]string{"Warning EpisodesReplayed", "Normal Progress"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
-	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, runtest.NotFailed) {
+	if got := runtest.FormatConditions(w.run().Status.Conditions); !strings.Contains(got, runtest.NotFailed) {
 		t.Errorf("conditions %s, want a run that continues", got)
 	}
 }
@@ -172,7 +172,7 @@ func TestStaleStatusWriteIsRetriedWithoutAnError(t *testing.T) {
 		}
 		return false, nil
 	}
-	w.create(runtest.Succeed(t, old, w.plan(), 3))
+	w.create(runtest.NewSucceededPod(t, old, w.plan(), 3))
 	w.events()
 	result := w.mustPass()
 	if result.RequeueAfter != objects.ConflictDelay {
@@ -201,17 +201,17 @@ func TestWaitsForAPool(t *testing.T) {
 	if got := w.events(); len(got) > 0 {
 		t.Errorf("the event is repeated: %v", got)
 	}
-	w.create(runtest.Pool(), runtest.Server("support-a", "10.0.0.1"))
+	w.create(runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"))
 	w.mustPass()
 	if w.job() == nil {
-		t.Errorf("no Job although the pool exists: %s", runtest.States(w.run().Status.Conditions))
+		t.Errorf("no Job although the pool exists: %s", runtest.FormatConditions(w.run().Status.Conditions))
 	}
 }
 
 func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
-	behind := runtest.Offer()
+	behind := runtest.NewReport()
 	behind.GraderVersion = "0"
-	starting := runtest.Server("support-0", "10.0.0.9")
+	starting := runtest.NewServer("support-0", "10.0.0.9")
 	starting.Status.Conditions = nil
 	cases := map[string]struct {
 		servers []client.Object
@@ -220,19 +220,19 @@ func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 	}{
 		"no server":            {nil, false, "no server is ready"},
 		"one that is starting": {[]client.Object{starting}, false, "no server is ready"},
-		"one that is behind": {[]client.Object{runtest.Server("support-a", "10.0.0.2")}, false,
+		"one that is behind": {[]client.Object{runtest.NewServer("support-a", "10.0.0.2")}, false,
 			`server support-a: its grader version is "0", but "1" in the pool's status`},
-		"one that doesn't answer": {[]client.Object{runtest.Server("support-a", "10.0.0.3")}, false,
+		"one that doesn't answer": {[]client.Object{runtest.NewServer("support-a", "10.0.0.3")}, false,
 			"server support-a: dialling 10.0.0.3"},
-		"all that, then a good one": {[]client.Object{starting, runtest.Server("support-a", "10.0.0.2"),
-			runtest.Server("support-b", "10.0.0.3"), runtest.Server("support-c", "10.0.0.1")}, true, "accepts sessions"},
-		"a good one, then all sorts": {[]client.Object{runtest.Server("support-a", "10.0.0.1"),
-			runtest.Server("support-b", "10.0.0.2")}, true, "accepts sessions"},
+		"all that, then a good one": {[]client.Object{starting, runtest.NewServer("support-a", "10.0.0.2"),
+			runtest.NewServer("support-b", "10.0.0.3"), runtest.NewServer("support-c", "10.0.0.1")}, true, "accepts sessions"},
+		"a good one, then all sorts": {[]client.Object{runtest.NewServer("support-a", "10.0.0.1"),
+			runtest.NewServer("support-b", "10.0.0.2")}, true, "accepts sessions"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, append([]client.Object{runtest.Pool(), runtest.NewRun()}, tc.servers...)...)
-			w.r.reader.Pools = runtest.FakePool{"10.0.0.1": runtest.Offer(), "10.0.0.2": behind, "10.0.0.9": runtest.Offer()}
+			w := newWorld(t, append([]client.Object{runtest.NewPool(), runtest.NewRun()}, tc.servers...)...)
+			w.r.reader.Pools = runtest.FakePool{"10.0.0.1": runtest.NewReport(), "10.0.0.2": behind, "10.0.0.9": runtest.NewReport()}
 			w.mustPass()
 			if (w.job() != nil) != tc.begins {
 				t.Errorf("begun: %v, want %v", w.job() != nil, tc.begins)
@@ -247,9 +247,9 @@ func TestReportOfAnOldServerIsNotUsed(t *testing.T) {
 func TestNameThatIsTaken(t *testing.T) {
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runtest.RunName + "-plan", Namespace: runtest.Namespace},
 		Data: map[string]string{"their": "data"}}
-	w := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun(), theirs)
+	w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), runtest.NewRun(), theirs)
 	w.mustPass()
-	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
+	if got := runtest.FormatConditions(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
 		t.Errorf("conditions %s", got)
 	}
 	if err := w.client.Delete(t.Context(), theirs); err != nil {
@@ -291,10 +291,10 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 		t.Errorf("writes: %s", write)
 		return nil
 	}
-	w.clock.SetTime(runtest.Start().Add(time.Hour))
+	w.clock.SetTime(runtest.StartTime().Add(time.Hour))
 	w.mustPass()
 	w.fault = nil
-	runtest.End(pending, corev1.PodSucceeded, runtest.SummaryOf(t, w.plan(), 0, runtest.Playing{}))
+	runtest.EndPod(pending, corev1.PodSucceeded, runtest.SummaryOf(t, w.plan(), 0, runtest.Playing{}))
 	if err := w.client.Status().Update(t.Context(), pending); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestPoolIsMappedToUnendedRuns(t *testing.T) {
 	over.Name, over.Status.Conditions = "over", []metav1.Condition{
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
 	w := newWorld(t, runtest.NewRun(), elsewhere, other, over)
-	got := w.r.mapPoolToRuns(t.Context(), runtest.Pool())
+	got := w.r.mapPoolToRuns(t.Context(), runtest.NewPool())
 	if len(got) != 1 || got[0].NamespacedName != key(runtest.RunName) {
 		t.Errorf("requests %v, want %s alone", got, runtest.RunName)
 	}

@@ -23,7 +23,7 @@ import (
 func TestRunnersGetTheRunsCredential(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
-	run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
+	run.Spec.Agent = runtest.ListAgents()["registry.example/agent:1"]
 	if err := w.client.Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestRunnersGetTheRunsCredential(t *testing.T) {
 	if err := w.client.Get(t.Context(), key(runner.NameCredential(w.run())), &secret); err != nil {
 		t.Fatal(err)
 	}
-	servers, err := poolkey.Derive(runtest.PoolKey())
+	servers, err := poolkey.DeriveSecrets(runtest.PoolKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestNoRunWithoutTheKey(t *testing.T) {
 	w := readyWorld(t)
 	w.r.keys, w.r.reader.Keys = missingKeys{}, missingKeys{}
 	w.mustPass()
-	got := runtest.States(w.run().Status.Conditions)
+	got := runtest.FormatConditions(w.run().Status.Conditions)
 	if !strings.Contains(got, "Complete=False") || w.run().Status.StartTime != nil {
 		t.Errorf("conditions: %s", got)
 	}

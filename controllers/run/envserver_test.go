@@ -121,7 +121,7 @@ func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)
 type rolloutPool map[string]*envServer
 
 func (p rolloutPool) Report(context.Context, string, string) (score.Report, error) {
-	return runtest.Offer(), nil
+	return runtest.NewReport(), nil
 }
 
 func (p rolloutPool) Rollouts(_ context.Context, podIP, _ string, question score.CollectRequest) (score.Segment,
@@ -142,7 +142,7 @@ func trainers(episodes int64) *v1alpha1.EvaluationRun {
 // trainingWorld returns a world with a run that collects from two servers.
 func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
 	t.Helper()
-	w = newWorld(t, runtest.Pool(), runtest.RunningServer("support-a", "10.0.0.1"), runtest.RunningServer("support-b", "10.0.0.2"), run)
+	w = newWorld(t, runtest.NewPool(), runtest.RunningServer("support-a", "10.0.0.1"), runtest.RunningServer("support-b", "10.0.0.2"), run)
 	a, b = newEnvServer("support-a"), newEnvServer("support-b")
 	w.r.reader.Pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
 	w.mustPass()

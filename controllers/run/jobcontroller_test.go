@@ -96,17 +96,17 @@ var _ = Describe("A run's Job", Ordered, func() {
 		for index := range 2 {
 			Expect(again[index].Annotations).To(HaveKeyWithValue(batchv1.JobIndexFailureCountAnnotation, "0"))
 		}
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 
 		By("completing the run with the replacements")
 		plan := c.plan(ctx)
 		for index, pod := range again {
-			pod.Status = runtest.End(pod.DeepCopy(), corev1.PodSucceeded, runtest.SummaryOf(GinkgoTB(), plan, index, runtest.Playing{})).Status
+			pod.Status = runtest.EndPod(pod.DeepCopy(), corev1.PodSucceeded, runtest.SummaryOf(GinkgoTB(), plan, index, runtest.Playing{})).Status
 			Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 		}
 		c.reconcile(ctx)
 		got := c.run(ctx)
-		Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+		Expect(runtest.FormatConditions(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
 		Expect(got.Status.Shards.Rounds).To(BeEquivalentTo(1))
 		Expect(c.held(ctx)).To(BeEmpty())
@@ -117,7 +117,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
 		Expect(c.client.Create(ctx, quota)).To(Succeed())
 		Eventually(ctx, func() error {
-			probe := runtest.Server("probe", "")
+			probe := runtest.NewServer("probe", "")
 			probe.ObjectMeta = metav1.ObjectMeta{Name: "probe", Namespace: c.namespace}
 			probe.Spec.Containers = []corev1.Container{{Name: "probe", Image: "probe"}}
 			return c.client.Create(ctx, probe, client.DryRunAll)
@@ -138,11 +138,11 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(c.client.Delete(ctx, quota)).To(Succeed())
 		again := c.runners(ctx, 4)
 		c.reconcile(ctx)
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 
 		By("forgetting the refusal: the Job has no pods while it delays those of failed shards")
 		for _, pod := range again {
-			pod.Status = runtest.End(pod.DeepCopy(), corev1.PodFailed, "error: no memory").Status
+			pod.Status = runtest.EndPod(pod.DeepCopy(), corev1.PodFailed, "error: no memory").Status
 			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Now()
 			Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
 		}
@@ -150,7 +150,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		c.reconcile(ctx) // releases them
 		Expect(c.held(ctx)).To(BeEmpty())
 		c.reconcile(ctx)
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 	}, SpecTimeout(3*time.Minute))
 })
 

@@ -118,7 +118,7 @@ func (c *cluster) awaitAdmission(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(ctx, func() string {
 		c.reconcile(ctx)
-		return runtest.States(c.run(ctx).Status.Conditions)
+		return runtest.FormatConditions(c.run(ctx).Status.Conditions)
 	}).WithTimeout(time.Minute).Should(ContainSubstring("Complete=False/Running"))
 	Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeFalse()))
 }

@@ -15,11 +15,11 @@ import (
 )
 
 func TestLiveFiguresAreRead(t *testing.T) {
-	full := runtest.Server("support-b", "10.0.0.2")
+	full := runtest.NewServer("support-b", "10.0.0.2")
 	full.Status.Conditions = nil
-	w := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), full, runtest.NewRun())
+	w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), full, runtest.NewRun())
 	for i, ip := range []string{"10.0.0.1", "10.0.0.2"} {
-		pod := runtest.Server(fmt.Sprintf("support-%c", 'a'+rune(i)), ip)
+		pod := runtest.NewServer(fmt.Sprintf("support-%c", 'a'+rune(i)), ip)
 		pod.Status.Phase = corev1.PodRunning
 		if err := w.client.Status().Update(t.Context(), pod); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestLiveFiguresAreRead(t *testing.T) {
 	}
 	reports := w.r.reader.Pools.(runtest.FakePool)
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
-		report := runtest.Offer()
+		report := runtest.NewReport()
 		report.Runs = []score.RunReport{{Run: "run-uid", Active: 4, Scored: 1}}
 		reports[ip] = report
 	}
@@ -36,7 +36,7 @@ func TestLiveFiguresAreRead(t *testing.T) {
 		requests(ctx)
 	})
 	w.mustPass()
-	w.clock.SetTime(runtest.Start().Add(12 * time.Second))
+	w.clock.SetTime(runtest.StartTime().Add(12 * time.Second))
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" ||
 		got.EstimatedCompletionTime == nil {

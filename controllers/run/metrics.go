@@ -125,7 +125,7 @@ func (m *runMetrics) observeDeciding(f tally.Result, took time.Duration) {
 
 // observeEnd measures a run that has just ended.
 func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) {
-	if evaluation.Ended(run.Status.Conditions) || status.CompletionTime == nil {
+	if evaluation.HasEnded(run.Status.Conditions) || status.CompletionTime == nil {
 		return
 	}
 	end := v1alpha1.ConditionComplete

@@ -18,13 +18,13 @@ import (
 func TestMetricsOfARun(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
-	run.CreationTimestamp = metav1.NewTime(runtest.Start().Add(-5 * time.Second))
+	run.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-5 * time.Second))
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
 	message := strings.Replace(runtest.SummaryOf(t, plan, 0, runtest.Playing{Errored: []int64{0}}), `"class":"timeout"`,
 		`"class":"made_up"`, 1)
-	w.create(runtest.End(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message))
+	w.create(runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.toTheEnd()
 	m := w.r.metrics

@@ -57,7 +57,7 @@ func TestPassesDoNotWaitForServers(t *testing.T) {
 				w.t.Fatal(err)
 			}
 			w.mustPass()
-			pod := runtest.Server("support-a", "10.0.0.1")
+			pod := runtest.NewServer("support-a", "10.0.0.1")
 			pod.Status.Phase = corev1.PodRunning
 			if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
 				w.t.Fatal(err)

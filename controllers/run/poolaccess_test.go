@@ -20,7 +20,7 @@ import (
 // Only runs of admitted namespaces get details of a pool of another namespace.
 func TestPoolOfAnotherNamespace(t *testing.T) {
 	shared := func(change func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
-		env := runtest.Pool()
+		env := runtest.NewPool()
 		env.Namespace = "shared"
 		change(env)
 		return env
@@ -55,7 +55,7 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := runtest.NewRun()
 			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
-			server := runtest.Server("support-a", "10.0.0.1")
+			server := runtest.NewServer("support-a", "10.0.0.1")
 			server.Namespace = "shared"
 			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runtest.Namespace,
 				Labels: tc.labels}})
@@ -103,7 +103,7 @@ func TestBaseline(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(other)
-		mine := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"))
+		mine := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"))
 		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
 			Namespace: runtest.Namespace, OwnerReferences: runner.MakeMeta(other, "").OwnerReferences}, Data: table.Data})
 		run := runtest.NewRun()
@@ -201,13 +201,13 @@ func TestForbiddenReference(t *testing.T) {
 	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "tokens"},
 			Key: "token"}}}}}
-	guarded := runtest.Pool()
+	guarded := runtest.NewPool()
 	guarded.Name, guarded.UID = "other", "other-uid"
 	guarded.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "tokens", Key: "token"}
-	w := newWorld(t, runtest.Pool(), guarded, runtest.Server("support-a", "10.0.0.1"), run)
+	w := newWorld(t, runtest.NewPool(), guarded, runtest.NewServer("support-a", "10.0.0.1"), run)
 	w.mustPass()
 	want := runtest.EnvReady + "Complete=False/ForbiddenReference Failed=True/ForbiddenReference"
-	if got := runtest.States(w.run().Status.Conditions); got != want {
+	if got := runtest.FormatConditions(w.run().Status.Conditions); got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
 	c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed)

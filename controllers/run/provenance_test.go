@@ -13,10 +13,10 @@ import (
 
 // The provenance has the digests of the images that the nodes ran, since a tag may move.
 func TestProvenanceHasImageDigests(t *testing.T) {
-	a, b := runtest.Server("support-a", "10.0.0.1"), runtest.Server("support-b", "10.0.0.2")
+	a, b := runtest.NewServer("support-a", "10.0.0.1"), runtest.NewServer("support-b", "10.0.0.2")
 	a.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pods.ServerContainer, ImageID: runtest.ImageID("b")}}
 	b.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pods.ServerContainer, ImageID: runtest.ImageID("a")}}
-	w := newWorld(t, runtest.Pool(), a, b, runtest.NewRun())
+	w := newWorld(t, runtest.NewPool(), a, b, runtest.NewRun())
 	w.mustPass()
 	want := []string{"sha256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("b", 64)}
 	if got := w.run().Status.Provenance; got == nil || !slices.Equal(got.ImageDigests, want) ||

@@ -69,7 +69,7 @@ func (w *writer) writeRefusal(ctx context.Context, snap observe.Snapshot, next r
 	if err := w.direct.Get(ctx, client.ObjectKeyFromObject(snap.Run), &run); err != nil {
 		return objects.IgnoreExpected(client.IgnoreNotFound(err))
 	}
-	if run.UID != snap.Run.UID || evaluation.Ended(run.Status.Conditions) {
+	if run.UID != snap.Run.UID || evaluation.HasEnded(run.Status.Conditions) {
 		return ctrl.Result{}, nil
 	}
 	if err := w.writeStatus(ctx, &run, d); err != nil {

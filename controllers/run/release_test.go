@@ -26,7 +26,7 @@ func TestRunIsDeletedAfterItsRetention(t *testing.T) {
 	run.Spec.TTLSecondsAfterFinished = new(int32(0))
 	w.update(run)
 	w.toTheEnd()
-	w.clock.SetTime(runtest.Start().Add(time.Second))
+	w.clock.SetTime(runtest.StartTime().Add(time.Second))
 	w.mustPass()
 	var gone v1alpha1.EvaluationRun
 	if err := w.client.Get(t.Context(), key(runtest.RunName), &gone); client.IgnoreNotFound(err) != nil || err == nil {
@@ -40,7 +40,7 @@ func TestFinalizersOfADeletedRunAreRemoved(t *testing.T) {
 	run := w.run()
 	busy := runtest.RunnerPod(run, 1)
 	busy.Status.Phase, busy.Spec.NodeName = corev1.PodRunning, "node"
-	w.create(runtest.Succeed(t, run, w.plan(), 0), busy)
+	w.create(runtest.NewSucceededPod(t, run, w.plan(), 0), busy)
 	if err := w.client.Delete(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestRunBeingDeletedRemovesFinalizersAndCountsNothing(t *testing.T) {
 	if err := w.client.Delete(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	w.create(runtest.Succeed(t, run, w.plan(), 0))
+	w.create(runtest.NewSucceededPod(t, run, w.plan(), 0))
 	w.mustPass()
 	if got := w.run().Status.Shards.CompletedIndexes; got != "" || w.held() != "" {
 		t.Errorf("completed %q, held %q", got, w.held())
@@ -94,11 +94,11 @@ func TestJobIsDeletedFirstInADeletedNamespace(t *testing.T) {
 			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runtest.Namespace,
 				Finalizers: []string{"kubernetes"}}}
 			if going {
-				space.DeletionTimestamp = new(metav1.NewTime(runtest.Start()))
+				space.DeletionTimestamp = new(metav1.NewTime(runtest.StartTime()))
 			}
-			w := newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun(), space)
+			w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), runtest.NewRun(), space)
 			w.mustPass()
-			pod := runtest.End(runtest.RunnerPod(w.run(), 1), corev1.PodFailed, "error: interrupted")
+			pod := runtest.EndPod(runtest.RunnerPod(w.run(), 1), corev1.PodFailed, "error: interrupted")
 			w.create(pod)
 			if err := w.client.Delete(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := readyWorld(t)
 			w.mustPass()
-			w.create(runtest.Succeed(t, w.run(), w.plan(), 0))
+			w.create(runtest.NewSucceededPod(t, w.run(), w.plan(), 0))
 			w.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
 				if run, ok := object.(*v1alpha1.EvaluationRun); ok {
 					return true, read(run)
@@ -157,8 +157,8 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run, plan := w.run(), w.plan()
-	refused := runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Key: runtest.OtherKey()}))
-	w.create(runtest.Succeed(t, run, plan, 0), refused, runtest.RunnerPod(run, 2))
+	refused := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Key: runtest.OtherKey()}))
+	w.create(runtest.NewSucceededPod(t, run, plan, 0), refused, runtest.RunnerPod(run, 2))
 	w.events()
 	w.mustPass()
 	got := w.run()
@@ -176,7 +176,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 		t.Errorf("%v refused for their signature, want 1", n)
 	}
 	w.endShard(2, plan)
-	w.create(runtest.Succeed(t, run, plan, 3))
+	w.create(runtest.NewSucceededPod(t, run, plan, 3))
 	w.endJob(batchv1.JobComplete)
 	w.mustPass()
 	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
@@ -190,9 +190,9 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 		runner.ReadJobAttempt(job) != 2 {
 		t.Fatalf("Job %+v, want one of shard 1", job)
 	}
-	w.create(ofJob(runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{})), w.job(), 0))
+	w.create(ofJob(runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{})), w.job(), 0))
 	w.mustPass()
-	if got := runtest.States(w.run().Status.Conditions); got != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
+	if got := runtest.FormatConditions(w.run().Status.Conditions); got != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
 		t.Errorf("conditions %s, held %q", got, w.held())
 	}
 }
@@ -204,12 +204,12 @@ func TestRefusedTooOften(t *testing.T) {
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
-	w.create(runtest.Succeed(t, run, plan, 0), runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, "forged"), runtest.RunnerPod(run, 2))
+	w.create(runtest.NewSucceededPod(t, run, plan, 0), runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, "forged"), runtest.RunnerPod(run, 2))
 	w.mustPass()
 	got := w.run()
-	if want := runtest.EnvReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; runtest.States(
+	if want := runtest.EnvReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; runtest.FormatConditions(
 		got.Status.Conditions) != want {
-		t.Errorf("conditions %s, want %s", runtest.States(got.Status.Conditions), want)
+		t.Errorf("conditions %s, want %s", runtest.FormatConditions(got.Status.Conditions), want)
 	}
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
 		t.Errorf("the counted shard is lost: %+v", got.Status)

@@ -28,7 +28,7 @@ func (w *world) endRest(shards ...int) {
 	w.t.Helper()
 	plan, job := w.plan(), w.job()
 	for i, shard := range shards {
-		pod := runtest.Succeed(w.t, w.run(), plan, shard)
+		pod := runtest.NewSucceededPod(w.t, w.run(), plan, shard)
 		pod.Name += "-again"
 		pod.UID += "-again"
 		w.create(ofJob(pod, job, i))
@@ -42,7 +42,7 @@ func undisturbed(t *testing.T) v1alpha1.EvaluationRunStatus {
 	w := readyWorld(t)
 	w.mustPass()
 	for shard := range 4 {
-		w.create(runtest.Succeed(t, w.run(), w.plan(), shard))
+		w.create(runtest.NewSucceededPod(t, w.run(), w.plan(), shard))
 	}
 	w.mustPass()
 	return w.run().Status
@@ -52,8 +52,8 @@ func undisturbed(t *testing.T) v1alpha1.EvaluationRunStatus {
 func (w *world) checkLikeUndisturbed() {
 	w.t.Helper()
 	got, want := w.run().Status, undisturbed(w.t)
-	if runtest.States(got.Conditions) != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
-		w.t.Errorf("conditions %s, held %q", runtest.States(got.Conditions), w.held())
+	if runtest.FormatConditions(got.Conditions) != runtest.EnvReady+"Complete=True/Completed"+runtest.NotFailed || w.held() != "" {
+		w.t.Errorf("conditions %s, held %q", runtest.FormatConditions(got.Conditions), w.held())
 	}
 	if diff := cmp.Diff(want.Shards.Accumulator, got.Shards.Accumulator); diff != "" || got.Shards.Flawless != nil {
 		w.t.Errorf("sums differ: %s, flawless %v", diff, got.Shards.Flawless)
@@ -69,12 +69,12 @@ func TestResumeAFailedRun(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run := w.run()
-	w.create(runtest.Succeed(t, run, w.plan(), 0), runtest.Succeed(t, run, w.plan(), 2),
-		runtest.End(runtest.RunnerPod(run, 1), corev1.PodFailed, "error: no such key"))
+	w.create(runtest.NewSucceededPod(t, run, w.plan(), 0), runtest.NewSucceededPod(t, run, w.plan(), 2),
+		runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodFailed, "error: no such key"))
 	w.endJob(batchv1.JobFailed)
 	w.mustPass()
 	const failed = runtest.EnvReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed"
-	if got := runtest.States(w.run().Status.Conditions); got != failed {
+	if got := runtest.FormatConditions(w.run().Status.Conditions); got != failed {
 		t.Fatalf("conditions %s", got)
 	}
 	if c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionFailed); !strings.HasSuffix(c.Message,
@@ -124,10 +124,10 @@ func TestResumeAfterTooManyErrors(t *testing.T) {
 	for e := range plan.Shard(1) {
 		flawed = append(flawed, e.Index)
 	}
-	w.create(runtest.Succeed(t, run, plan, 0))
+	w.create(runtest.NewSucceededPod(t, run, plan, 0))
 	w.mustPass()
-	w.create(runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Errored: flawed})),
-		runtest.Succeed(t, run, plan, 2))
+	w.create(runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, runtest.SummaryOf(t, plan, 1, runtest.Playing{Errored: flawed})),
+		runtest.NewSucceededPod(t, run, plan, 2))
 	w.mustPass()
 	got := w.run().Status
 	c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionFailed)

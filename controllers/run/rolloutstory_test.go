@@ -87,7 +87,7 @@ func (s *rolloutStory) check() {
 	if got := inFigures(run); got > s.played-s.lost {
 		s.t.Fatalf("%d episodes are counted of %d, %d of which are lost", got, s.played, s.lost)
 	}
-	if !evaluation.Ended(run.Status.Conditions) {
+	if !evaluation.HasEnded(run.Status.Conditions) {
 		return
 	}
 	var sums score.Accumulator

@@ -137,7 +137,7 @@ func TestSegmentOfAnotherPassScore(t *testing.T) {
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 2 {
-		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, runtest.States(got.Conditions))
+		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, runtest.FormatConditions(got.Conditions))
 	}
 	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsMissing"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
@@ -168,7 +168,7 @@ func TestRolloutsOfAnotherGrader(t *testing.T) {
 			a.end(t, score.Scored, "B01", 1_000_000)
 			w.mustPass()
 			got := w.run().Status
-			if s := runtest.States(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
+			if s := runtest.FormatConditions(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
 				t.Errorf("conditions %s", s)
 			}
 			if got.Shards == nil || got.Shards.Accumulator == "" || got.Rollouts.Ledger != "" {
@@ -188,7 +188,7 @@ func TestLedgerTooLarge(t *testing.T) {
 	}
 	w.mustPass()
 	got := w.run().Status
-	if s := runtest.States(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
+	if s := runtest.FormatConditions(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
 		got.Shards == nil {
 		t.Errorf("%s, %+v", s, got.Episodes)
 	}

@@ -85,7 +85,7 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	}
 	w.mustPass()
 	ended := w.run().Status
-	if got, want := runtest.States(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed "+
+	if got, want := runtest.FormatConditions(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed "+
 		"Failed=False/NotFailed"; got != want {
 		t.Fatalf("conditions %s, want %s", got, want)
 	}
@@ -149,7 +149,7 @@ func TestEndOfACollectionIsReported(t *testing.T) {
 func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	run := trainers(0)
 	run.Spec.EnvironmentRef.Namespace = "shared"
-	env, pod := runtest.Pool(), runtest.RunningServer("support-a", "10.0.0.1")
+	env, pod := runtest.NewPool(), runtest.RunningServer("support-a", "10.0.0.1")
 	env.Namespace, pod.Namespace = "shared", "shared"
 	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces},
 		TokenSecretRef: runtest.SecretKey("tokens")}
@@ -162,7 +162,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Rollouts.Tag != "default/baseline" || got.Progress != "1" || got.Episodes.Total != 1 {
-		t.Errorf("tag %q, progress %q, %s", got.Rollouts.Tag, got.Progress, runtest.States(got.Conditions))
+		t.Errorf("tag %q, progress %q, %s", got.Rollouts.Tag, got.Progress, runtest.FormatConditions(got.Conditions))
 	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(env), env); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	}
 	asked := len(a.asked)
 	w.mustPass()
-	if got := runtest.States(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
+	if got := runtest.FormatConditions(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
 		len(a.asked) != asked || w.run().Status.Shards == nil {
 		t.Errorf("%s, %d more requests", got, len(a.asked)-asked)
 	}
@@ -235,7 +235,7 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w.wait(time.Second)
 		w.mustPass()
 		got := w.run().Status
-		if s := runtest.States(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") ||
+		if s := runtest.FormatConditions(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") ||
 			got.Progress != "1/1000" || got.ScoresRef == nil {
 			t.Errorf("%s, progress %s", s, got.Progress)
 		}
@@ -266,9 +266,9 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		}
 		b.silent = false
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(runtest.States(got.Conditions),
+		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(runtest.FormatConditions(got.Conditions),
 			"Complete=True/CollectionEnded") {
-			t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
+			t.Errorf("%+v, %s", got.Episodes, runtest.FormatConditions(got.Conditions))
 		}
 	})
 	t.Run("with the remaining segments of a suspended run", func(t *testing.T) {
@@ -283,9 +283,9 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w.mustPass()
 		w.wait(time.Minute + rules.CollectPatience)
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(runtest.States(got.Conditions),
+		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(runtest.FormatConditions(got.Conditions),
 			"Complete=True/CollectionEnded") {
-			t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
+			t.Errorf("%+v, %s", got.Episodes, runtest.FormatConditions(got.Conditions))
 		}
 	})
 	t.Run("although a server is lost", func(t *testing.T) {
@@ -329,9 +329,9 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	if got := w.mustPass().RequeueAfter; got != 0 || len(a.asked) != 0 {
 		t.Errorf("a suspended run made %d requests, requeued after %s", len(a.asked), got)
 	}
-	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(runtest.States(got.Conditions),
+	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(runtest.FormatConditions(got.Conditions),
 		"Suspended=True/Suspended Complete=False/Suspended") {
-		t.Errorf("%+v, %s", got.Episodes, runtest.States(got.Conditions))
+		t.Errorf("%+v, %s", got.Episodes, runtest.FormatConditions(got.Conditions))
 	}
 	suspend(false)
 	w.mustPass()

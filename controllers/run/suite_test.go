@@ -33,7 +33,7 @@ import (
 // TestAgainstAPIServer reconciles with a real API server, one pass at a time, without a manager.
 // Unlike a fake client, it shows whether the API server accepts our objects, patches and statuses.
 func TestAgainstAPIServer(t *testing.T) {
-	apiserver.Require(t)
+	apiserver.RequireBinaries(t)
 	RegisterFailHandler(Fail)
 	logf.SetLogger(logr.Discard())
 	suite, reporter := GinkgoConfiguration()
@@ -95,7 +95,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.endPod(ctx, 2, plan)
 		c.reconcile(ctx)
 		got = c.run(ctx)
-		Expect(runtest.States(got.Status.Conditions)).To(Equal(
+		Expect(runtest.FormatConditions(got.Status.Conditions)).To(Equal(
 			"EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
 		Expect(got.Status.Score.Mean).To(MatchRegexp(`^0\.\d{4}$`))
@@ -164,7 +164,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.reconcile(ctx)
 		c.endPodWith(ctx, 0, corev1.PodSucceeded, "error: nothing")
 		c.reconcile(ctx)
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
 		var job batchv1.Job
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
 		Expect(job.Spec.Suspend).To(HaveValue(BeTrue()), "the Job continues")
@@ -175,7 +175,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c.createPool(ctx)
 			run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 				run.Labels = map[string]string{"team": "a"}
-				run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
+				run.Spec.Agent = runtest.ListAgents()["registry.example/agent:1"]
 				run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{
 					ClaimName: "episodes"}}
 				run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"},
@@ -186,7 +186,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 				run.Spec.Suspend = new(true)
 			})
 			c.reconcile(ctx)
-			Expect(runtest.States(c.run(ctx).Status.Conditions)).To(
+			Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(
 				ContainSubstring("Suspended=True/Suspended Complete=False/Suspended"))
 			c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(false) })
 			c.reconcile(ctx)
@@ -213,7 +213,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 				c.endPod(ctx, shard, c.plan(ctx))
 			}
 			c.reconcile(ctx)
-			Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			c.reconcile(ctx)
 			err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
 			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run still exists after its retention")
@@ -231,7 +231,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.namespace = space.Name
 		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = shared })
 		c.reconcile(ctx)
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("EnvironmentReady=False/NamespaceNotAllowed"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("EnvironmentReady=False/NamespaceNotAllowed"))
 		space.Labels["team"] = "a"
 		Expect(api.Update(ctx, space)).To(Succeed())
 		c.reconcile(ctx)
@@ -249,7 +249,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c.createRun(ctx)
 			crashed := c.playCrashing(ctx, at)
 			got := c.run(ctx).Status
-			Expect(runtest.States(got.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.FormatConditions(got.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			Expect(c.held(ctx)).To(BeEmpty())
 			if want.Score == nil {
 				want = got
@@ -277,7 +277,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			})
 			crashed := c.collectCrashing(ctx, at, server)
 			got := c.run(ctx)
-			Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(runtest.FormatConditions(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 			Expect(got.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: 6, Scored: 6}), "crash after write %d",
 				at)
 			Expect(got.Status.Score.Mean).To(Equal("0.5000"))
@@ -309,7 +309,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.ActiveDeadlineSeconds = new(int32(1)) })
 		c.r.setClock(testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second)))
 		c.reconcile(ctx)
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
 		Expect(c.run(ctx).Status.Progress).To(Equal("1"))
 	})
 
@@ -332,7 +332,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			c.reconcile(ctx)
 		}
 		Expect(c.job(ctx).UID).To(Equal(made.UID), "the Job is replaced again and again")
-		Expect(runtest.States(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Queued"))
+		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Queued"))
 
 		By("creating none while the run is suspended")
 		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true) })
@@ -366,7 +366,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Create(ctx, run)).To(Succeed())
 		c.reconcile(ctx)
 		got := c.run(ctx)
-		Expect(runtest.States(got.Status.Conditions)).To(ContainSubstring("Failed=True/InvalidPlan"))
+		Expect(runtest.FormatConditions(got.Status.Conditions)).To(ContainSubstring("Failed=True/InvalidPlan"))
 		Expect(got.Spec.Retries.MaxErroredPercent).To(HaveValue(BeEquivalentTo(5)))
 		Expect(got.Spec.PassScore).To(BeZero())
 	})

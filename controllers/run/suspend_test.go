@@ -16,21 +16,21 @@ import (
 func TestSuspendedAndResumed(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()
-	runtest.Suspend(run, true)
+	runtest.SetSuspend(run, true)
 	run.Spec.StartDeadlineSeconds = new(int32(60))
 	w.update(run)
-	w.clock.SetTime(runtest.Start().Add(time.Hour))
+	w.clock.SetTime(runtest.StartTime().Add(time.Hour))
 	if w.mustPass(); w.job() != nil || w.run().Status.Provenance != nil {
 		t.Fatal("a suspended run begins")
 	}
 	run = w.run()
-	runtest.Suspend(run, false)
+	runtest.SetSuspend(run, false)
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
-	w.create(runtest.Succeed(t, run, plan, 2))
+	w.create(runtest.NewSucceededPod(t, run, plan, 2))
 	run = w.run()
-	runtest.Suspend(run, true)
+	runtest.SetSuspend(run, true)
 	w.update(run)
 	w.mustPass()
 	if got := w.run().Status.Shards.CompletedIndexes; got != "2" || !*w.job().Spec.Suspend || w.held() != "" {
@@ -40,7 +40,7 @@ func TestSuspendedAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	run = w.run()
-	runtest.Suspend(run, false)
+	runtest.SetSuspend(run, false)
 	w.update(run)
 	w.mustPass()
 	if job := w.job(); job == nil || *job.Spec.Suspend || job.Annotations[runner.AnnotationShards] != "0-1,3" {

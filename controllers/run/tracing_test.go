@@ -45,7 +45,7 @@ func TestSpanOfARun(t *testing.T) {
 	kept := newTraces()
 	w.r.options.Traces = kept
 	run := w.run()
-	run.CreationTimestamp = metav1.NewTime(runtest.Start().Add(-5 * time.Second))
+	run.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-5 * time.Second))
 	w.update(run)
 	w.toTheEnd()
 	w.mustPass()
@@ -74,7 +74,7 @@ func TestSpanOfAFailedRun(t *testing.T) {
 	w := readyWorld(t)
 	w.r.options.Traces = kept
 	run, status := w.run(), w.run().Status
-	status.CompletionTime = new(metav1.NewTime(runtest.Start()))
+	status.CompletionTime = new(metav1.NewTime(runtest.StartTime()))
 	status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonInvalidPlan}}
 	traceEnd(t.Context(), kept, run, status)

@@ -39,7 +39,7 @@ func testOptions() Options {
 
 // readerOf returns a reader that doesn't poll in the background.
 func readerOf(cache, direct client.Reader, now clock.PassiveClock) *observe.Reader {
-	return &observe.Reader{Cache: cache, Metadata: cache, Direct: direct, Pools: runtest.FakePool{"10.0.0.1": runtest.Offer()},
+	return &observe.Reader{Cache: cache, Metadata: cache, Direct: direct, Pools: runtest.FakePool{"10.0.0.1": runtest.NewReport()},
 		Keys: runtest.PoolKeys{}, Clock: now, Contents: observe.NewContents(), Version: runtest.OperatorVersion}
 }
 
@@ -73,7 +73,7 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(runtest.Start())}
+	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(runtest.StartTime())}
 	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
 			&batchv1.Job{}).
@@ -138,7 +138,7 @@ func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock 
 // readyWorld returns a world with a pool, its server and a run.
 func readyWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, runtest.Pool(), runtest.Server("support-a", "10.0.0.1"), runtest.NewRun())
+	return newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), runtest.NewRun())
 }
 
 func (w *world) write(what string, do func() error) error {
@@ -262,7 +262,7 @@ func (w *world) playShards() {
 		if w.forged[int(shard)] && runner.ReadJobAttempt(job) == 1 {
 			message = "forged"
 		}
-		pod := runtest.End(runtest.RunnerPod(w.run(), int(shard)), corev1.PodSucceeded, message)
+		pod := runtest.EndPod(runtest.RunnerPod(w.run(), int(shard)), corev1.PodSucceeded, message)
 		if runner.ReadJobAttempt(job) > 1 {
 			pod = ofJob(pod, job, int(index))
 		}
@@ -304,12 +304,12 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 		if err != nil && !errors.Is(err, runtest.ErrCrash) {
 			w.t.Fatal(err)
 		}
-		if err == nil && evaluation.Ended(w.run().Status.Conditions) && w.held() == "" {
+		if err == nil && evaluation.HasEnded(w.run().Status.Conditions) && w.held() == "" {
 			return w.run().Status
 		}
 		w.playShards()
 	}
-	w.t.Fatalf("the run doesn't end: %s, held %q", runtest.States(w.run().Status.Conditions), w.held())
+	w.t.Fatalf("the run doesn't end: %s, held %q", runtest.FormatConditions(w.run().Status.Conditions), w.held())
 	return v1alpha1.EvaluationRunStatus{}
 }
 
@@ -327,7 +327,7 @@ func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 // endShard ends an existing pod.
 func (w *world) endShard(shard int, plan score.Plan) {
 	w.t.Helper()
-	pod := runtest.Succeed(w.t, w.run(), plan, shard)
+	pod := runtest.NewSucceededPod(w.t, w.run(), plan, shard)
 	if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
 		w.t.Fatal(err)
 	}

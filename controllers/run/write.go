@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +28,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/tracing"
 )
 
 // Options describe the operator.
@@ -37,6 +43,11 @@ type Options struct {
 
 func (o Options) runners() runner.Options {
 	return runner.Options{Image: o.Image, TracingVariables: o.TracingVariables, Traced: o.Traces != nil}
+}
+
+// Traces makes the spans of runs.
+type Traces interface {
+	Run(ctx context.Context, uid string, options ...trace.SpanStartOption) trace.Span
 }
 
 // writer is all that changes something in the cluster.
@@ -66,12 +77,36 @@ func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, n
 			about = e.About
 		}
 		w.recorder.Eventf(run, about, e.Kind, e.Reason, cmp.Or(e.Action, "Reconcile"), "%s",
-			pods.Shorten(e.Note, pods.MaxNote))
+			pods.ShortenText(e.Note, pods.MaxNote))
 	}
 	w.metrics.observe(next.Tally)
 	w.metrics.observeEnd(run, next.Status)
 	traceEnd(ctx, w.options.Traces, run, next.Status)
 	return nil
+}
+
+// traceEnd makes the span of a run that has just ended, above those of its shards.
+func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
+	status v1alpha1.EvaluationRunStatus) {
+	if traces == nil || runner.SendsTracesElsewhere(run) || run.Spec.Agent.Type == v1alpha1.ExternalAgent ||
+		evaluation.HasEnded(run.Status.Conditions) || status.CompletionTime == nil {
+		return
+	}
+	about := []attribute.KeyValue{tracing.KeyRun.String(string(run.UID)), tracing.KeyRunName.String(run.Name),
+		semconv.K8SNamespaceName(run.Namespace), semconv.GenAIAgentName(evaluation.AgentName(run.Spec.Agent))}
+	span := traces.Run(ctx, string(run.UID), trace.WithTimestamp(run.CreationTimestamp.Time),
+		trace.WithAttributes(about...))
+	ended := trace.WithTimestamp(status.CompletionTime.Time)
+	if status.Score != nil {
+		if mean, err := strconv.ParseFloat(status.Score.Mean, 64); err == nil {
+			span.AddEvent(tracing.EventEvaluation, ended, trace.WithAttributes(
+				semconv.GenAIEvaluationName("mean_score"), semconv.GenAIEvaluationScoreValue(mean)))
+		}
+	}
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) {
+		tracing.FailSpan(span, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed).Reason)
+	}
+	span.End(ended)
 }
 
 // writeScores writes the table of scenarios, guarded by its resource version.

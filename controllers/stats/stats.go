@@ -65,15 +65,15 @@ func NewReader() *Reader {
 // Report reads the statistics of the server at a pod's address. The token is that of its operations
 // port.
 func (r *Reader) Report(ctx context.Context, podIP, token string) (score.Report, error) {
-	report, err := get[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
+	report, err := getJSON[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
 	if err != nil {
 		return report, err
 	}
-	return bounded(report)
+	return boundReport(report)
 }
 
-// bounded returns a report that is safe to keep. Servers send no more than it keeps.
-func bounded(report score.Report) (score.Report, error) {
+// boundReport returns a report that is safe to keep. Servers send no more than it keeps.
+func boundReport(report score.Report) (score.Report, error) {
 	offered := len(report.Tasks)
 	for _, task := range report.Tasks {
 		offered += len(task.Scenarios)
@@ -90,7 +90,7 @@ func bounded(report score.Report) (score.Report, error) {
 // Rollouts reads the next segment of a run's rollouts from the server at a pod's address.
 func (r *Reader) Rollouts(ctx context.Context, podIP, token string, question score.CollectRequest) (score.Segment,
 	error) {
-	return get[score.Segment](ctx, r, podIP, token, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
+	return getJSON[score.Segment](ctx, r, podIP, token, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 
 // StatusError is a response with another status than 200.
@@ -114,7 +114,12 @@ func detailOf(body io.Reader) string {
 	return strings.ToValidUTF8(problem.Detail[:min(len(problem.Detail), maxDetail)], "")
 }
 
-func get[T any](ctx context.Context, r *Reader, podIP, token, path, what string, limit int64) (answer T, err error) {
+func getJSON[T any](
+	ctx context.Context,
+	r *Reader,
+	podIP, token, path, what string,
+	limit int64,
+) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -41,8 +41,8 @@ type Reply struct {
 // maxLine bounds a line of the file, in bytes.
 const maxLine = 1 << 20
 
-// Read reads labelled replies, one JSON object a line. An error names the line at fault.
-func Read(r io.Reader) ([]Reply, error) {
+// ReadReplies reads labelled replies, one JSON object a line. An error names the line at fault.
+func ReadReplies(r io.Reader) ([]Reply, error) {
 	var replies []Reply
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -108,7 +108,7 @@ func NewGrader(catalog *scenarios.Catalog, judge grader.Judge) (*Grader, error) 
 	if g.workflows, err = workflow.New(catalog, offline.New()); err != nil {
 		return nil, err
 	}
-	g.oracle, err = policy.Builtin(policy.Oracle, tasks.Workflow, catalog)
+	g.oracle, err = policy.NewBuiltin(policy.Oracle, tasks.Workflow, catalog)
 	return g, err
 }
 

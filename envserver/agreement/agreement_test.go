@@ -28,12 +28,12 @@ func TestRead(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Read(strings.NewReader(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := ReadReplies(strings.NewReader(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
 	}
-	got, err := Read(strings.NewReader(`{"scenario":"B01","seed":3,"class":"A","label":0.5,"reply":"x","why":"y"}` + "\n"))
+	got, err := ReadReplies(strings.NewReader(`{"scenario":"B01","seed":3,"class":"A","label":0.5,"reply":"x","why":"y"}` + "\n"))
 	want := []Reply{{Scenario: "B01", Seed: 3, Class: "A", Label: 0.5, Text: "x", Why: "y"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("replies (-want +got): %s, error %v", diff, err)
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 
 // TestGrade grades gold and an empty reply on every scenario.
 func TestGrade(t *testing.T) {
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (failingJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) 
 }
 
 func TestFailedJudgementHasNoScore(t *testing.T) {
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,11 +138,11 @@ func TestRulesAgreeWithLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replies, err := Read(bytes.NewReader(data))
+	replies, err := ReadReplies(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

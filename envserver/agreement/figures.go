@@ -66,9 +66,9 @@ func Measure(judge string, graded []Graded, passLine float64, worst int) Figures
 	f := Figures{Judge: judge, Replies: len(graded), PassLine: passLine}
 	scored := slices.DeleteFunc(slices.Clone(graded), func(g Graded) bool { return g.Error != "" })
 	f.Errored = len(graded) - len(scored)
-	f.All = group("", scored, passLine)
-	f.Classes = groups(scored, passLine, func(g Graded) string { return g.Class })
-	f.Languages = groups(scored, passLine, func(g Graded) string { return g.Language })
+	f.All = measureGroup("", scored, passLine)
+	f.Classes = splitGroups(scored, passLine, func(g Graded) string { return g.Class })
+	f.Languages = splitGroups(scored, passLine, func(g Graded) string { return g.Language })
 	slices.SortStableFunc(scored, func(a, b Graded) int { return cmp.Compare(b.errorOf(), a.errorOf()) })
 	f.Worst = scored[:min(max(worst, 0), len(scored))]
 	return f
@@ -76,8 +76,8 @@ func Measure(judge string, graded []Graded, passLine float64, worst int) Figures
 
 func (g Graded) errorOf() float64 { return math.Abs(g.Points - g.Label) }
 
-// groups splits the replies by name, and returns nothing if all have the same.
-func groups(graded []Graded, passLine float64, name func(Graded) string) []Group {
+// splitGroups splits the replies by name, and returns nothing if all have the same.
+func splitGroups(graded []Graded, passLine float64, name func(Graded) string) []Group {
 	by := map[string][]Graded{}
 	var names []string
 	for _, g := range graded {
@@ -93,12 +93,12 @@ func groups(graded []Graded, passLine float64, name func(Graded) string) []Group
 	slices.Sort(names)
 	out := make([]Group, 0, len(names))
 	for _, n := range names {
-		out = append(out, group(n, by[n], passLine))
+		out = append(out, measureGroup(n, by[n], passLine))
 	}
 	return out
 }
 
-func group(name string, graded []Graded, passLine float64) Group {
+func measureGroup(name string, graded []Graded, passLine float64) Group {
 	g := Group{Name: name, Replies: len(graded)}
 	if len(graded) == 0 {
 		return g
@@ -122,12 +122,12 @@ func group(name string, graded []Graded, passLine float64) Group {
 	n := float64(len(graded))
 	g.Label, g.Points, g.MAE = stat.Mean(labels, nil), stat.Mean(points, nil), sum/n
 	g.Within, g.Lenient, g.Strict = within/n, lenient/n, strict/n
-	g.Spearman = defined(stat.Correlation(ranks(labels), ranks(points), nil))
-	g.Kappa = defined(g.Confusion.kappa())
+	g.Spearman = finiteOrNil(stat.Correlation(rankValues(labels), rankValues(points), nil))
+	g.Kappa = finiteOrNil(g.Confusion.kappa())
 	return g
 }
 
-func defined(x float64) *float64 {
+func finiteOrNil(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}
@@ -155,8 +155,8 @@ func (c *Confusion) kappa() float64 {
 	return (float64(c.BothPass+c.Neither)/n - chance) / (1 - chance)
 }
 
-// ranks returns the ranks of the values. Equal values share the mean of their ranks.
-func ranks(values []float64) []float64 {
+// rankValues returns the ranks of the values. Equal values share the mean of their ranks.
+func rankValues(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
 		order[i] = i

@@ -199,7 +199,7 @@ func TestDocumentedAgreement(t *testing.T) {
 // agreementTable measures both judges on both halves.
 func agreementTable(t *testing.T) string {
 	t.Helper()
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func ticketReplies(t *testing.T, c *scenarios.Catalog, half string) []Reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replies, err := Read(bytes.NewReader(data))
+	replies, err := ReadReplies(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
@@ -80,7 +82,7 @@ type target struct {
 	majority string
 }
 
-func attacks() []attack {
+func listAttacks() []attack {
 	return []attack{
 		{"gold (control)", Limit{Figure: lowestReply, Bound: 450, Least: true}, goldReplies},
 		{"article echo", Limit{Figure: wholeEpisode, Bound: 420}, echoArticles},
@@ -102,15 +104,15 @@ const (
 	knownSeeds    = 8
 )
 
-// Attacks plays the attacks on every ticket and every workflow of the catalogue, and on generated
-// cases.
-func Attacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRow, error) {
+// PlayAttacks plays the attacks on every ticket and every workflow of the catalogue, and on
+// generated cases.
+func PlayAttacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRow, error) {
 	targets, err := targetsOf(c)
 	if err != nil {
 		return nil, err
 	}
 	var rows []AttackRow
-	for _, a := range attacks() {
+	for _, a := range listAttacks() {
 		var t ticketTally
 		for _, to := range targets {
 			for _, try := range a.attempts(to) {
@@ -173,7 +175,7 @@ func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 				return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
 			}
 			if seed >= attackedSeeds {
-				known = append(known, memorise(t))
+				known = append(known, newMemory(t))
 				continue
 			}
 			targets = append(targets, &target{ticket: t})
@@ -184,15 +186,23 @@ func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 			t.known = known
 		}
 	}
-	majority := bestOf(scenarios.Priorities(), cases, func(g scenarios.TicketGold) string { return g.Priority })
+	majority := bestOf(scenarios.ListPriorities(), cases, func(g scenarios.TicketGold) string { return g.Priority })
 	for _, t := range targets {
 		t.majority, t.teams = majority, teams[t.ticket.Language]
 	}
 	return targets, nil
 }
 
+func addTeams(teams map[string][]string, t *scenarios.Ticket) {
+	for _, f := range t.Reply.Facts {
+		if of := teams[t.Language]; f.Slot == teamSlot && !slices.Contains(of, f.Value) {
+			teams[t.Language] = append(of, f.Value)
+		}
+	}
+}
+
 func goldDecisions(t *scenarios.Ticket) grader.Decisions {
-	return decide(instance{ticket: t}, t.Gold.Category, t.Gold.Priority, t.Gold.Escalate)
+	return makeDecisions(instance{ticket: t}, t.Gold.Category, t.Gold.Priority, t.Gold.Escalate)
 }
 
 // goldReplies are the good references with the right decisions.
@@ -202,6 +212,66 @@ func goldReplies(to *target) []attempt {
 		out = append(out, attempt{goldDecisions(to.ticket), reply})
 	}
 	return out
+}
+
+// listFacts decides rightly and replies with the required values, without sentences.
+func listFacts(to *target) []attempt {
+	return []attempt{{goldDecisions(to.ticket), greetingOf(to.ticket) + listOf(to.ticket.Reply.Facts)}}
+}
+
+// dumpRecord answers a generated ticket with every line of the record that has a number. The
+// decisions are the right ones.
+func dumpRecord(to *target) []attempt {
+	if to.ticket.Decision == nil {
+		return nil
+	}
+	var reply strings.Builder
+	reply.WriteString(greetingOf(to.ticket))
+	for _, a := range to.ticket.Attachments {
+		for line := range strings.Lines(a.Content) {
+			name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+			if ok && strings.ContainsAny(value, "0123456789") {
+				fmt.Fprintf(&reply, " The %s is %s.", name, value)
+			}
+		}
+	}
+	return []attempt{{goldDecisions(to.ticket), reply.String()}}
+}
+
+// echoRules answers a generated ticket with the rules that decide it, as far as they fit in a
+// reply. The decisions are the right ones.
+func echoRules(to *target) []attempt {
+	if to.ticket.Decision == nil {
+		return nil
+	}
+	words := wordsOf(greetingOf(to.ticket))
+	var reply strings.Builder
+	reply.WriteString(greetingOf(to.ticket))
+	for _, rule := range to.ticket.Decision.Rules {
+		for _, a := range to.ticket.Articles {
+			_, rest, ok := strings.Cut(a.Body, "- **"+rule+"** ")
+			if !ok || len(words) > echoWords {
+				continue
+			}
+			line, _, _ := strings.Cut(rest, "\n")
+			words = append(words, wordsOf(line)...)
+			reply.WriteString(" " + line)
+		}
+	}
+	return []attempt{{goldDecisions(to.ticket), reply.String()}}
+}
+
+func greetingOf(t *scenarios.Ticket) string {
+	given, _, _ := strings.Cut(t.Customer.Name, " ")
+	return "Hello " + given + ", thank you for your message."
+}
+
+func transplantTicket(to *target) []attempt {
+	return transplantReply(to, func(m *memory) []string { return m.served })
+}
+
+func transplantArticles(to *target) []attempt {
+	return transplantReply(to, func(m *memory) []string { return m.read })
 }
 
 // ticketTally sums up episodes with tickets. Points are milli-points, scores micro-points.
@@ -236,9 +306,9 @@ func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scen
 // row returns the figures of at least one episode.
 func (t *ticketTally) row(a attack) AttackRow {
 	n := float64(t.episodes)
-	reply := thousandths(float64(t.points) / n / 1000)
+	reply := toThousandths(float64(t.points) / n / 1000)
 	r := AttackRow{Attack: a.name, Episodes: t.episodes, Reply: &reply,
-		Episode: thousandths(float64(t.total) / n / score.One), Passed: thousandths(float64(t.passed) / n),
+		Episode: toThousandths(float64(t.total) / n / score.One), Passed: toThousandths(float64(t.passed) / n),
 		Limit: &a.limit}
 	switch a.limit.Figure {
 	case lowestReply:

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 )
 
@@ -35,7 +37,7 @@ type caseAttack struct {
 
 func caseAttacks() []caseAttack {
 	return []caseAttack{
-		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, neighbour},
+		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, replayNeighbour},
 		{"case, dump of the records", Limit{Figure: wholeEpisode, Bound: 100}, dumpCase},
 		{"case, echo of the policy", Limit{Figure: wholeEpisode, Bound: 100}, echoPolicy},
 		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 200}, refuseCase},
@@ -79,8 +81,8 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// similarity is the Jaccard index of two sets of words.
-func similarity(a, b map[string]bool) float64 {
+// jaccardIndex is the Jaccard index of two sets of words.
+func jaccardIndex(a, b map[string]bool) float64 {
 	common := 0
 	for w := range a {
 		if b[w] {
@@ -141,13 +143,13 @@ func (p *player) playAll(actions []map[string]any) (*episode.Final, error) {
 	return &episode.Final{}, nil
 }
 
-// neighbour plays the gold of the known case with the most similar message. Its ids, amounts and
-// days are replaced by those in the same places of the attacked case's records, which an attacker
-// would have to find by look-ups.
-func neighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
+// replayNeighbour plays the gold of the known case with the most similar message. Its ids, amounts
+// and days are replaced by those in the same places of the attacked case's records, which an
+// attacker would have to find by look-ups.
+func replayNeighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
 	own := wordSet(w.Query)
 	nearest := slices.MaxFunc(known, func(a, b *caseMemory) int {
-		switch x, y := similarity(own, a.words), similarity(own, b.words); {
+		switch x, y := jaccardIndex(own, a.words), jaccardIndex(own, b.words); {
 		case x < y:
 			return -1
 		case x > y:
@@ -155,20 +157,20 @@ func neighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
 		}
 		return 0
 	}).workflow
-	swap := strings.NewReplacer(replacements(nearest, w)...)
+	swap := strings.NewReplacer(replacementPairs(nearest, w)...)
 	actions := make([]map[string]any, 0, len(nearest.Steps))
 	for _, step := range nearest.Steps {
-		payload := policy.Payload(nearest, step)
+		payload := policy.BuildPayload(nearest, step)
 		for name, value := range payload {
 			payload[name] = swap.Replace(fmt.Sprint(value))
 		}
-		actions = append(actions, call(step.Action, payload))
+		actions = append(actions, newAction(step.Action, payload))
 	}
 	return actions
 }
 
-// replacements are the texts of one case and those in the same places of another one.
-func replacements(from, to *scenarios.Workflow) []string {
+// replacementPairs are the texts of one case and those in the same places of another one.
+func replacementPairs(from, to *scenarios.Workflow) []string {
 	var pairs []string
 	add := func(a, b string) {
 		if a != "" && b != "" {
@@ -193,7 +195,7 @@ func replacements(from, to *scenarios.Workflow) []string {
 		add(a.Shipments[i].Carrier, b.Shipments[i].Carrier)
 	}
 	theirs, ours := a.Values(), b.Values()
-	old, written := expr.Locales()[from.Language], expr.Locales()[to.Language]
+	old, written := expr.ListLocales()[from.Language], expr.ListLocales()[to.Language]
 	for i := range min(len(theirs), len(ours)) {
 		if theirs[i].Amount != 0 && ours[i].Amount != 0 {
 			add(old.Money(int64(theirs[i].Amount)), written.Money(int64(ours[i].Amount)))
@@ -204,4 +206,98 @@ func replacements(from, to *scenarios.Workflow) []string {
 		}
 	}
 	return pairs
+}
+
+// dumpCase looks everything up and lists every amount and day.
+func dumpCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	says, locale := phrasesIn(w.Language), expr.ListLocales()[w.Language]
+	var b strings.Builder
+	fmt.Fprintf(&b, says.greeting, w.Customer.Name)
+	for _, v := range w.Desk.Records.Values() {
+		if v.Amount != 0 {
+			fmt.Fprintf(&b, says.amount, locale.Money(int64(v.Amount)))
+		} else {
+			fmt.Fprintf(&b, says.day, locale.Day(v.Day))
+		}
+	}
+	return append(lookUps(w), newAnswer(b.String()))
+}
+
+// echoPolicy looks everything up and answers with the rules that share most words with the message,
+// with fillers.
+func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	own := wordSet(w.Query)
+	rules := make([]string, 0, 64)
+	for _, topic := range desk.ListTopics() {
+		rules = append(rules, strings.Split(w.Desk.Policy.Section(topic), "\n- ")[1:]...)
+	}
+	slices.SortStableFunc(rules, func(a, b string) int {
+		switch x, y := jaccardIndex(own, wordSet(a)), jaccardIndex(own, wordSet(b)); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	message := []string{fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)}
+	for i, word := range strings.Fields(strings.Join(rules[:min(echoedRules, len(rules))], " ")) {
+		message = append(message, word)
+		if (i+1)%fillerEvery == 0 {
+			message = append(message, fillers[i/fillerEvery%len(fillers)])
+		}
+	}
+	return append(lookUps(w), newAnswer(strings.Join(message, " ")))
+}
+
+// refuseCase looks everything up, changes nothing and refuses.
+func refuseCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	return append(lookUps(w), newAnswer(refusalMessage(w)))
+}
+
+// handOver looks everything up, hands the case to the team that takes over most cases, and says so.
+func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	answered := w.Now
+	for days := w.Desk.Policy.TeamDays; days > 0; {
+		answered = answered.AddDate(0, 0, 1)
+		if answered.Weekday() != time.Saturday && answered.Weekday() != time.Sunday {
+			days--
+		}
+	}
+	says := phrasesIn(w.Language)
+	message := fmt.Sprintf(says.greeting+says.handOver, w.Customer.Name, expr.ListLocales()[w.Language].Day(answered))
+	return append(lookUps(w), newAction(desk.Escalating, map[string]any{"team": deskTeams()[0]}), newAnswer(message))
+}
+
+// tryTeams looks everything up, tries to hand the case to each team, and refuses.
+func tryTeams(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	actions := lookUps(w)
+	for _, team := range deskTeams() {
+		actions = append(actions, newAction(desk.Escalating, map[string]any{"team": team}))
+	}
+	return append(actions, newAnswer(refusalMessage(w)))
+}
+
+// listValues takes the required steps and answers with the required values, without sentences.
+func listValues(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	return withReply(w, fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)+listOf(w.Facts))
+}
+
+// enumerateCase takes the required steps and answers rightly, with each value followed by values
+// of known cases.
+func enumerateCase(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
+	reply := w.References.Good[0]
+	for _, f := range w.Facts {
+		list := []string{f.Value}
+		for _, m := range known {
+			for _, other := range m.workflow.Facts {
+				if m.workflow.Language == w.Language && other.Slot == f.Slot && !slices.Contains(list, other.Value) &&
+					len(list) <= maxAlternatives {
+					list = append(list, other.Value)
+				}
+			}
+		}
+		reply = strings.Replace(reply, f.Value, strings.Join(list, phrasesIn(w.Language).or), 1)
+	}
+	return withReply(w, reply)
 }

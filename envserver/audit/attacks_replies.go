@@ -63,7 +63,7 @@ func echoArticles(to *target) []attempt {
 }
 
 // wordsOf returns the words of a text in lower case.
-func wordsOf(text string) []string { return slices.Collect(words.Of(text)) }
+func wordsOf(text string) []string { return slices.Collect(words.SplitText(text)) }
 
 // sentencesOf returns the sentences of an article, without headings and tables.
 func sentencesOf(body string) []string {
@@ -79,11 +79,6 @@ func sentencesOf(body string) []string {
 		}
 	}
 	return out
-}
-
-// listFacts decides rightly and replies with the required values, without sentences.
-func listFacts(to *target) []attempt {
-	return []attempt{{goldDecisions(to.ticket), greetingOf(to.ticket) + listOf(to.ticket.Reply.Facts)}}
 }
 
 // listOf lists facts, each with a word that a sentence about it has.
@@ -104,7 +99,7 @@ const maxAlternatives = 3
 // enumerateValues are the good references in which each required value is followed by its values at
 // other seeds: "2, or 3, or 4, or 5 business days". References without such a value are left out.
 func enumerateValues(to *target) []attempt {
-	return enumerate(to, func(f scenarios.Fact, form int, own string) []string {
+	return enumerateForms(to, func(f scenarios.Fact, form int, own string) []string {
 		list := []string{own}
 		for _, m := range to.known {
 			i := slices.IndexFunc(m.ticket.Reply.Facts, func(g scenarios.Fact) bool { return g.ID == f.ID })
@@ -121,7 +116,7 @@ func enumerateValues(to *target) []attempt {
 
 // enumerateTeams are the good references in which the required team is followed by other teams.
 func enumerateTeams(to *target) []attempt {
-	return enumerate(to, func(f scenarios.Fact, _ int, own string) []string {
+	return enumerateForms(to, func(f scenarios.Fact, _ int, own string) []string {
 		if f.Slot != teamSlot {
 			return nil
 		}
@@ -133,17 +128,9 @@ func enumerateTeams(to *target) []attempt {
 // teamSlot is the slot of the facts that name a team.
 const teamSlot = "team"
 
-func addTeams(teams map[string][]string, t *scenarios.Ticket) {
-	for _, f := range t.Reply.Facts {
-		if of := teams[t.Language]; f.Slot == teamSlot && !slices.Contains(of, f.Value) {
-			teams[t.Language] = append(of, f.Value)
-		}
-	}
-}
-
-// enumerate replaces the first form of each required fact in the good references by alternatives,
-// the first of which is the form itself.
-func enumerate(to *target, alternatives func(f scenarios.Fact, form int, own string) []string) []attempt {
+// enumerateForms replaces the first form of each required fact in the good references by
+// alternatives, the first of which is the form itself.
+func enumerateForms(to *target, alternatives func(f scenarios.Fact, form int, own string) []string) []attempt {
 	var out []attempt
 	for _, reply := range to.ticket.References.Good {
 		enumerated := reply

@@ -34,7 +34,7 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"case, enumeration of values":       0,
 	}
 	c := testkit.Catalog(t)
-	rows, err := Attacks(t.Context(), c, offline.New())
+	rows, err := PlayAttacks(t.Context(), c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestAttackFindings(t *testing.T) {
 
 // TestAttacksOnOtherPacks checks that the limits are for the public pack.
 func TestAttacksOnOtherPacks(t *testing.T) {
-	rows, err := Attacks(t.Context(), small(t), offline.New())
+	rows, err := PlayAttacks(t.Context(), small(t), offline.New())
 	if err != nil || len(rows) == 0 {
 		t.Fatal(rows, err)
 	}
@@ -158,7 +158,7 @@ func TestTransplants(t *testing.T) {
 	var known []*memory
 	for _, ticket := range []*scenarios.Ticket{order("LD-10", "Linfield", "4", "R-7", false),
 		order("LD-22", "Port Lin", "6", "R-8", false), order("LD-31", "Greywater", "5", "R-9", true)} {
-		known = append(known, memorise(ticket))
+		known = append(known, newMemory(ticket))
 	}
 	to := &target{ticket: order("LD-57", "Elderford", "9", "R-1", true), known: known}
 	tests := map[string]struct {

@@ -22,14 +22,14 @@ type memory struct {
 	reply        []string
 }
 
-func memorise(t *scenarios.Ticket) *memory {
+func newMemory(t *scenarios.Ticket) *memory {
 	m := &memory{ticket: t, words: map[string]bool{}}
 	texts := append(t.ServedTexts(), "name", t.Customer.Name, "company", t.Customer.Company)
-	m.served = solid(tokensOf(strings.Join(texts, "\n")))
+	m.served = dropSpaces(tokensOf(strings.Join(texts, "\n")))
 	for _, a := range t.Articles {
 		texts = append(texts, a.Title, a.Body)
 	}
-	m.read = solid(tokensOf(strings.Join(texts, "\n")))
+	m.read = dropSpaces(tokensOf(strings.Join(texts, "\n")))
 	for _, token := range m.served {
 		m.words[token] = true
 	}
@@ -55,37 +55,30 @@ func tokensOf(text string) []string {
 	return tokens
 }
 
-// solid returns the tokens that aren't space.
-func solid(tokens []string) []string {
+// dropSpaces returns the tokens that aren't space.
+func dropSpaces(tokens []string) []string {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t string) bool { return strings.TrimSpace(t) == "" })
 }
 
-func transplantTicket(to *target) []attempt {
-	return transplant(to, func(m *memory) []string { return m.served })
-}
-
-func transplantArticles(to *target) []attempt {
-	return transplant(to, func(m *memory) []string { return m.read })
-}
-
-// transplant writes the reply to a ticket with the decisions of the most similar known instance.
-func transplant(to *target, texts func(*memory) []string) []attempt {
-	here := memorise(to.ticket)
+// transplantReply writes the reply to a ticket with the decisions of the most similar known
+// instance.
+func transplantReply(to *target, texts func(*memory) []string) []attempt {
+	here := newMemory(to.ticket)
 	nearest := slices.MaxFunc(to.known, func(a, b *memory) int { return here.common(a) - here.common(b) })
 	rest := slices.DeleteFunc(slices.Clone(to.known), func(m *memory) bool { return m == nearest })
 	others := alignAll(nearest.reply, rest)
 	var reply strings.Builder
 	last := 0
-	for _, s := range varying(nearest.reply, others) {
+	for _, s := range findVaryingSpans(nearest.reply, others) {
 		model := nearest.reply[s.lo:s.hi]
-		examples := []example{{texts(nearest), solid(model)}}
+		examples := []example{{texts(nearest), dropSpaces(model)}}
 		for _, o := range others {
-			if value := solid(o.gap(s)); len(value) > 0 {
+			if value := dropSpaces(o.gap(s)); len(value) > 0 {
 				examples = append(examples, example{texts(o.memory), value})
 			}
 		}
 		reply.WriteString(strings.Join(nearest.reply[last:s.lo], ""))
-		reply.WriteString(render(learnPlace(examples, texts(here)), model))
+		reply.WriteString(renderValue(learnPlace(examples, texts(here)), model))
 		last = s.hi
 	}
 	reply.WriteString(strings.Join(nearest.reply[last:], ""))
@@ -117,7 +110,7 @@ type aligned struct {
 func alignAll(base []string, known []*memory) []aligned {
 	var out []aligned
 	for _, m := range known {
-		at := align(base, m.reply)
+		at := alignTokens(base, m.reply)
 		missing := len(slices.DeleteFunc(slices.Clone(at), func(i int) bool { return i >= 0 }))
 		if 2*missing <= len(base) {
 			out = append(out, aligned{m, at})
@@ -126,8 +119,9 @@ func alignAll(base []string, known []*memory) []aligned {
 	return out
 }
 
-// align returns, for each token of a, its position in b in a longest common subsequence, or -1.
-func align(a, b []string) []int {
+// alignTokens returns, for each token of a, its position in b in a longest common subsequence, or
+// -1.
+func alignTokens(a, b []string) []int {
 	longest := make([][]int, len(a)+1)
 	for i := range longest {
 		longest[i] = make([]int, len(b)+1)
@@ -172,9 +166,9 @@ func (a aligned) gap(s span) []string {
 	return a.reply[lo:hi]
 }
 
-// varying lists the runs of tokens of a base that another reply lacks. Runs with only a space or a
-// sign between them are one.
-func varying(base []string, others []aligned) []span {
+// findVaryingSpans lists the runs of tokens of a base that another reply lacks. Runs with only a
+// space or a sign between them are one.
+func findVaryingSpans(base []string, others []aligned) []span {
 	var spans []span
 	for i := range base {
 		if !slices.ContainsFunc(others, func(a aligned) bool { return a.at[i] < 0 }) {
@@ -277,13 +271,13 @@ func learnPlace(examples []example, texts []string) []string {
 	return best
 }
 
-// render writes a value with the spaces of a model, or the model if there is no value.
-func render(value, model []string) string {
+// renderValue writes a value with the spaces of a model, or the model if there is no value.
+func renderValue(value, model []string) string {
 	if len(value) == 0 {
 		return strings.Join(model, "")
 	}
 	var b strings.Builder
-	if len(value) != len(solid(model)) {
+	if len(value) != len(dropSpaces(model)) {
 		for i, token := range value {
 			if i > 0 && isWord(token) && isWord(value[i-1]) {
 				b.WriteByte(' ')

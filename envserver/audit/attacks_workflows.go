@@ -80,7 +80,7 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 	}
 	var before, after []map[string]any
 	for _, s := range p.workflow.Steps {
-		action := call(s.Action, policy.Payload(p.workflow, s))
+		action := newAction(s.Action, policy.BuildPayload(p.workflow, s))
 		switch {
 		case s.Ask:
 			before = append(before, action)
@@ -90,7 +90,11 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 	}
 	for _, o := range p.workflow.State.Orders {
 		payload := map[string]any{"order_id": o.ID}
-		before = append(before, call(scenarios.CheckOrderStatus, payload), call(scenarios.CheckPayment, payload))
+		before = append(
+			before,
+			newAction(scenarios.CheckOrderStatus, payload),
+			newAction(scenarios.CheckPayment, payload),
+		)
 	}
 	for _, action := range append(before, after...) {
 		final, ok, err := p.send(action)
@@ -108,7 +112,7 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 	for i := range dates {
 		message += fmt.Sprintf(" The date is %s.", p.workflow.Now.AddDate(0, 0, 1+i).Format(englishDay))
 	}
-	final, _, err := p.send(call(scenarios.RespondUser, map[string]any{"message": message}))
+	final, _, err := p.send(newAction(scenarios.RespondUser, map[string]any{"message": message}))
 	if final == nil && err == nil {
 		final = &episode.Final{} // the reply was refused
 	}

@@ -29,9 +29,9 @@ type Figures struct {
 // Reader returns the category that a ticket seems to belong to.
 type Reader func(*scenarios.Ticket) string
 
-// Declared reads the cues of the files of a catalogue. Those of generated tickets are their
+// NewCueReader reads the cues of the files of a catalogue. Those of generated tickets are their
 // keywords.
-func Declared(c *scenarios.Catalog) Reader {
+func NewCueReader(c *scenarios.Catalog) Reader {
 	return func(t *scenarios.Ticket) string {
 		s, ok := c.Ticket(t.ScenarioID)
 		switch {
@@ -44,15 +44,15 @@ func Declared(c *scenarios.Catalog) Reader {
 	}
 }
 
-// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's
-// category. Every ticket has the same weight.
-func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, error) {
-	cases, err := instantiate(c, read, seeds)
+// GradeShortcuts grades the shortcuts on all wordings of all tickets at the seeds, with the
+// reader's category. Every ticket has the same weight.
+func GradeShortcuts(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, error) {
+	cases, err := instantiateTickets(c, read, seeds)
 	if err != nil || len(cases) == 0 {
 		return nil, err
 	}
 	var out []Figures
-	for _, s := range shortcuts() {
+	for _, s := range listShortcuts() {
 		f, err := s.figures(cases)
 		if err != nil {
 			return nil, fmt.Errorf("grading %q: %w", s.name, err)
@@ -69,7 +69,7 @@ type instance struct {
 	weight float64 // gives all scenarios the same weight
 }
 
-func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, error) {
+func instantiateTickets(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, error) {
 	var out []instance
 	for _, s := range c.Tickets() {
 		for _, seed := range seeds {
@@ -131,17 +131,17 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 		classify += in.weight * float64(grader.EpisodeScore(dims)) / 1e6
 	}
 	return Figures{
-		Category:   thousandths(shares[grader.DimensionCategory]),
-		Priority:   thousandths(shares[grader.DimensionPriority]),
-		Escalation: thousandths(shares[grader.DimensionEscalation]),
-		Classify:   thousandths(classify), Rules: thousandths(rules),
+		Category:   toThousandths(shares[grader.DimensionCategory]),
+		Priority:   toThousandths(shares[grader.DimensionPriority]),
+		Escalation: toThousandths(shares[grader.DimensionEscalation]),
+		Classify:   toThousandths(classify), Rules: toThousandths(rules),
 	}, nil
 }
 
-func thousandths(share float64) int64 { return int64(share*1000 + 0.5) }
+func toThousandths(share float64) int64 { return int64(share*1000 + 0.5) }
 
-// decide makes decisions. An escalation goes to the right team.
-func decide(in instance, category, priority string, escalate bool) grader.Decisions {
+// makeDecisions makes decisions. An escalation goes to the right team.
+func makeDecisions(in instance, category, priority string, escalate bool) grader.Decisions {
 	d := grader.Decisions{Category: category, Priority: priority, Ending: grader.Resolved}
 	if escalate {
 		d.Ending, d.Team = grader.Escalated, in.ticket.Gold.Team
@@ -149,55 +149,55 @@ func decide(in instance, category, priority string, escalate bool) grader.Decisi
 	return d
 }
 
-func fixed(name string, f decider) shortcut {
+func fixedShortcut(name string, f decider) shortcut {
 	return shortcut{name, func([]instance) []decider { return []decider{f} }}
 }
 
-func shortcuts() []shortcut {
+func listShortcuts() []shortcut {
 	byTone := map[string]string{"angry": "urgent", "worried": "high", "neutral": "medium", "calm": "low"}
 	byLevel := map[string]string{"enterprise": "urgent", "premium": "medium", "basic": "low"}
 	tone := func(in instance) string { return in.ticket.Tone }
 	level := func(in instance) string { return in.ticket.Customer.AccountLevel }
 	cue := func(in instance) string { return in.cue }
 	return []shortcut{
-		{"best constant answer", func([]instance) []decider { return constants() }},
-		fixed("keyword category, always medium, resolve",
-			func(in instance) grader.Decisions { return decide(in, in.cue, "medium", false) }),
-		fixed("keyword + tone -> priority, escalate if angry", func(in instance) grader.Decisions {
-			return decide(in, in.cue, byTone[tone(in)], tone(in) == "angry")
+		{"best constant answer", func([]instance) []decider { return constantDeciders() }},
+		fixedShortcut("keyword category, always medium, resolve",
+			func(in instance) grader.Decisions { return makeDecisions(in, in.cue, "medium", false) }),
+		fixedShortcut("keyword + tone -> priority, escalate if angry", func(in instance) grader.Decisions {
+			return makeDecisions(in, in.cue, byTone[tone(in)], tone(in) == "angry")
 		}),
-		fixed("keyword + level -> priority, escalate enterprise", func(in instance) grader.Decisions {
-			return decide(in, in.cue, byLevel[level(in)], level(in) == "enterprise")
+		fixedShortcut("keyword + level -> priority, escalate enterprise", func(in instance) grader.Decisions {
+			return makeDecisions(in, in.cue, byLevel[level(in)], level(in) == "enterprise")
 		}),
-		{"best map fitted on level", func(cases []instance) []decider { return fitted(cases, level) }},
-		{"best map fitted on tone", func(cases []instance) []decider { return fitted(cases, tone) }},
-		{"best map fitted on cue", func(cases []instance) []decider { return fitted(cases, cue) }},
-		fixed("true priority, keyword category, escalate iff high/urgent", func(in instance) grader.Decisions {
+		{"best map fitted on level", func(cases []instance) []decider { return fitDeciders(cases, level) }},
+		{"best map fitted on tone", func(cases []instance) []decider { return fitDeciders(cases, tone) }},
+		{"best map fitted on cue", func(cases []instance) []decider { return fitDeciders(cases, cue) }},
+		fixedShortcut("true priority, keyword category, escalate iff high/urgent", func(in instance) grader.Decisions {
 			p := in.ticket.Gold.Priority
-			return decide(in, in.cue, p, p == "high" || p == "urgent")
+			return makeDecisions(in, in.cue, p, p == "high" || p == "urgent")
 		}),
-		fixed("oracle", func(in instance) grader.Decisions {
+		fixedShortcut("oracle", func(in instance) grader.Decisions {
 			g := in.ticket.Gold
-			return decide(in, g.Category, g.Priority, g.Escalate)
+			return makeDecisions(in, g.Category, g.Priority, g.Escalate)
 		}),
 	}
 }
 
-func constants() []decider {
+func constantDeciders() []decider {
 	out := make([]decider, 0, 32)
-	for _, c := range scenarios.Categories() {
-		for _, p := range scenarios.Priorities() {
+	for _, c := range scenarios.ListCategories() {
+		for _, p := range scenarios.ListPriorities() {
 			for _, escalate := range []bool{false, true} {
-				out = append(out, func(in instance) grader.Decisions { return decide(in, c, p, escalate) })
+				out = append(out, func(in instance) grader.Decisions { return makeDecisions(in, c, p, escalate) })
 			}
 		}
 	}
 	return out
 }
 
-// fitted returns the best map from a feature to the three decisions, fitted to the cases that it is
-// graded on.
-func fitted(cases []instance, feature func(instance) string) []decider {
+// fitDeciders returns the best map from a feature to the three decisions, fitted to the cases that
+// it is graded on.
+func fitDeciders(cases []instance, feature func(instance) string) []decider {
 	type answer struct {
 		category, priority string
 		escalate           bool
@@ -209,14 +209,14 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 	for value := range answers {
 		of := slices.DeleteFunc(slices.Clone(cases), func(in instance) bool { return feature(in) != value })
 		answers[value] = answer{
-			category: bestOf(scenarios.Categories(), of, func(g scenarios.TicketGold) string { return g.Category }),
-			priority: bestOf(scenarios.Priorities(), of, func(g scenarios.TicketGold) string { return g.Priority }),
+			category: bestOf(scenarios.ListCategories(), of, func(g scenarios.TicketGold) string { return g.Category }),
+			priority: bestOf(scenarios.ListPriorities(), of, func(g scenarios.TicketGold) string { return g.Priority }),
 			escalate: bestOf([]bool{false, true}, of, func(g scenarios.TicketGold) bool { return g.Escalate }),
 		}
 	}
 	return []decider{func(in instance) grader.Decisions {
 		a := answers[feature(in)]
-		return decide(in, a.category, a.priority, a.escalate)
+		return makeDecisions(in, a.category, a.priority, a.escalate)
 	}}
 }
 

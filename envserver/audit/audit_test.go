@@ -31,9 +31,9 @@ const tolerance = 20
 
 func TestPublicFigures(t *testing.T) {
 	c := testkit.Catalog(t)
-	for name, read := range map[string]Reader{"declared cue": Declared(c), "keywords": scenarios.ReadKeywords} {
+	for name, read := range map[string]Reader{"declared cue": NewCueReader(c), "keywords": scenarios.ReadKeywords} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Tickets(c, read, 0)
+			got, err := GradeShortcuts(c, read, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func small(t testing.TB) *scenarios.Catalog {
 
 func TestTicketsOfOneTicket(t *testing.T) {
 	c := small(t)
-	got, err := Tickets(c, func(*scenarios.Ticket) string { return "general" }, 0)
+	got, err := GradeShortcuts(c, func(*scenarios.Ticket) string { return "general" }, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +98,13 @@ func TestTicketsOfOneTicket(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got, err := Tickets(c.Split("private"), scenarios.ReadKeywords, 0); got != nil || err != nil {
+	if got, err := GradeShortcuts(c.Split("private"), scenarios.ReadKeywords, 0); got != nil || err != nil {
 		t.Errorf("of no ticket: %v, %v; want nothing", got, err)
 	}
 }
 
 func TestDistributionOfOneTicket(t *testing.T) {
-	got, err := Distribution(small(t))
+	got, err := CountMarginals(small(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestGoldAndNull(t *testing.T) {
 					t.Fatal(err)
 				}
 				g := ticket.Gold
-				gold := decide(instance{ticket: ticket}, g.Category, g.Priority, g.Escalate)
+				gold := makeDecisions(instance{ticket: ticket}, g.Category, g.Priority, g.Escalate)
 				dims := grade(t, judge, ticket, gold, ticket.References.Good[int(seed)%len(ticket.References.Good)])
 				if dims[0].Earned != 200 || dims[1].Earned != 100 || dims[2].Earned != 200 || dims[3].Earned < 450 {
 					t.Errorf(

@@ -70,22 +70,22 @@ func copyRecord(b *strings.Builder, name string, value any) {
 			copyRecord(b, name, item)
 		}
 	case json.Number:
-		fmt.Fprintf(b, " Your %s is %s%s.", name, currency(v), v)
+		fmt.Fprintf(b, " Your %s is %s%s.", name, currencySign(v), v)
 	case string:
-		fmt.Fprintf(b, " Your %s is %s.", name, readable(v))
+		fmt.Fprintf(b, " Your %s is %s.", name, formatText(v))
 	}
 }
 
-// currency returns the sign of an amount of money. Only amounts have two decimals.
-func currency(n json.Number) string {
+// currencySign returns the sign of an amount of money. Only amounts have two decimals.
+func currencySign(n json.Number) string {
 	if i := strings.IndexByte(n.String(), '.'); i >= 0 && len(n)-i == 3 {
 		return "$"
 	}
 	return ""
 }
 
-// readable formats a time as a day, and returns any other text unchanged.
-func readable(text string) string {
+// formatText formats a time as a day, and returns any other text unchanged.
+func formatText(text string) string {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t.Format(englishDay)
 	}

@@ -17,15 +17,15 @@ type Marginal struct {
 	Counts map[string]int
 }
 
-// Columns are the columns of a marginal in the order of the table.
-func Columns() []string {
-	return slices.Concat([]string{"tickets"}, scenarios.Categories(), scenarios.Priorities(),
+// ListColumns are the columns of a marginal in the order of the table.
+func ListColumns() []string {
+	return slices.Concat([]string{"tickets"}, scenarios.ListCategories(), scenarios.ListPriorities(),
 		[]string{"escalate", "resolve", "basic", "premium", "enterprise"})
 }
 
-// Distribution counts the tickets of a catalogue at seed 0. Rows are in the order of Columns, or
+// CountMarginals counts the tickets of a catalogue at seed 0. Rows are in the order of Columns, or
 // alphabetical.
-func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
+func CountMarginals(c *scenarios.Catalog) ([]Marginal, error) {
 	var rows []Marginal
 	count := func(of string, columns []string) {
 		i := slices.IndexFunc(rows, func(m Marginal) bool { return m.Of == of })
@@ -44,44 +44,44 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 		}
 		tickets = append(tickets, t)
 	}
-	for kind := range traits(c, &scenarios.Ticket{}) {
+	for kind := range ticketTraits(c, &scenarios.Ticket{}) {
 		from := len(rows)
 		for _, t := range tickets {
-			count(traits(c, t)[kind], columnsOf(t))
+			count(ticketTraits(c, t)[kind], columnsOf(t))
 		}
 		slices.SortFunc(rows[from:], func(a, b Marginal) int {
-			return cmp.Or(position(a)-position(b), strings.Compare(a.Of, b.Of))
+			return cmp.Or(columnIndex(a)-columnIndex(b), strings.Compare(a.Of, b.Of))
 		})
 	}
 	return rows, nil
 }
 
-// position returns the column of a marginal's property.
-func position(m Marginal) int {
+// columnIndex returns the column of a marginal's property.
+func columnIndex(m Marginal) int {
 	_, value, ok := strings.Cut(m.Of, " ")
 	if !ok {
 		value = m.Of
 	}
-	return slices.Index(Columns(), value)
+	return slices.Index(ListColumns(), value)
 }
 
-// traits names the rows in which a ticket is counted.
-func traits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
+// ticketTraits names the rows in which a ticket is counted.
+func ticketTraits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
 	s, ok := c.Ticket(t.ScenarioID)
 	if !ok {
 		s = &scenarios.TicketScenario{}
 	}
 	cue := "cue right"
-	if Declared(c)(t) != t.Gold.Category {
+	if NewCueReader(c)(t) != t.Gold.Category {
 		cue = "cue wrong"
 	}
 	return []string{
-		"all", "category " + t.Gold.Category, "priority " + t.Gold.Priority, ending(t),
+		"all", "category " + t.Gold.Category, "priority " + t.Gold.Priority, ticketEnding(t),
 		"level " + t.Customer.AccountLevel, "tone " + t.Tone, cue, "language " + t.Language, "split " + s.Split,
 	}
 }
 
-func ending(t *scenarios.Ticket) string {
+func ticketEnding(t *scenarios.Ticket) string {
 	if t.Gold.Escalate {
 		return "escalate"
 	}
@@ -89,5 +89,5 @@ func ending(t *scenarios.Ticket) string {
 }
 
 func columnsOf(t *scenarios.Ticket) []string {
-	return []string{"tickets", t.Gold.Category, t.Gold.Priority, ending(t), t.Customer.AccountLevel}
+	return []string{"tickets", t.Gold.Category, t.Gold.Priority, ticketEnding(t), t.Customer.AccountLevel}
 }

@@ -28,7 +28,7 @@ func isPublic(p pack.Info) bool { return p.Name == publicPack }
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
 	type check = func(*scenarios.Catalog) ([]scenarios.Finding, error)
-	for _, check := range []check{distribution, orders} {
+	for _, check := range []check{checkDistribution, checkQueueOrder} {
 		found, err := check(c)
 		if err != nil {
 			return nil, err
@@ -44,8 +44,8 @@ const publicTickets = 40
 //go:embed distribution.txt
 var distributionFile string
 
-// entries yields the lines "heading: text" of a file.
-func entries(file string) iter.Seq2[string, string] {
+// parseEntries yields the lines "heading: text" of a file.
+func parseEntries(file string) iter.Seq2[string, string] {
 	return func(yield func(heading, text string) bool) {
 		for line := range strings.Lines(file) {
 			heading, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -59,7 +59,7 @@ func entries(file string) iter.Seq2[string, string] {
 // publicMarginals returns the required distribution of the public tickets.
 func publicMarginals() []Marginal {
 	var rows []Marginal
-	for of, text := range entries(distributionFile) {
+	for of, text := range parseEntries(distributionFile) {
 		row := Marginal{of, map[string]int{}}
 		for count := range strings.FieldsSeq(text) {
 			column, n, _ := strings.Cut(count, "=")
@@ -70,11 +70,11 @@ func publicMarginals() []Marginal {
 	return rows
 }
 
-// distribution compares the public pack with the required distribution. An incomplete pack must not
-// have too many of anything.
-func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
+// checkDistribution compares the public pack with the required distribution. An incomplete pack
+// must not have too many of anything.
+func checkDistribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	pack := c.Only(isPublic)
-	got, err := Distribution(pack)
+	got, err := CountMarginals(pack)
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 		if i := slices.IndexFunc(got, func(m Marginal) bool { return m.Of == want.Of }); i >= 0 {
 			counts = got[i].Counts
 		}
-		for _, column := range Columns() {
+		for _, column := range ListColumns() {
 			n, laidDown := want.Counts[column]
 			if have := counts[column]; laidDown && (have > n || complete && have < n) {
 				findings = append(findings, scenarios.Finding{

@@ -19,11 +19,11 @@ type QueueFigures struct {
 	Relative int64
 }
 
-// Queues plays every queue of the catalogue at the seeds, in the ways of working that the task must
-// distinguish. The reader returns the category that keywords indicate. Without queues there are no
-// figures.
-func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
-	composed, err := queue.Compose(c)
+// PlayQueues plays every queue of the catalogue at the seeds, in the ways of working that the task
+// must distinguish. The reader returns the category that keywords indicate. Without queues there
+// are no figures.
+func PlayQueues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
+	composed, err := queue.ComposeQueues(c)
 	if err != nil {
 		return nil, fmt.Errorf("composing queues: %w", err)
 	}
@@ -46,14 +46,14 @@ var queuePass = tasks.PassScore(tasks.QueueManagement) / 1000
 // minQueues is the number of queues from which their means are meaningful.
 const minQueues = 10
 
-// orders checks that only working in the order of urgency passes the queues, even with perfect
-// answers.
-func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
-	composed, err := queue.Compose(c)
+// checkQueueOrder checks that only working in the order of urgency passes the queues, even with
+// perfect answers.
+func checkQueueOrder(c *scenarios.Catalog) ([]scenarios.Finding, error) {
+	composed, err := queue.ComposeQueues(c)
 	if err != nil || len(composed) < minQueues {
 		return nil, err
 	}
-	figures, err := Queues(c, Declared(c), 0)
+	figures, err := PlayQueues(c, NewCueReader(c), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +107,11 @@ func (s *shift) by(key func(queued) int) [queue.Size]int {
 	return order
 }
 
-func arrival(queued) int { return 0 }
+func arrivalKey(queued) int { return 0 }
 
-func urgency(q queued) int { return -int(queue.Weight(q.Priority)) }
+func urgencyKey(q queued) int { return -int(queue.PriorityWeight(q.Priority)) }
 
-func rank(values ...string) func(string) int {
+func newRanking(values ...string) func(string) int {
 	return func(v string) int { return slices.Index(values, v) }
 }
 
@@ -127,34 +127,34 @@ type way struct {
 	acts func(*shift) []queue.Act
 }
 
-func ways() []way {
-	level, tone := rank("enterprise", "premium", "basic"), rank("angry", "worried", "neutral", "calm")
+func listWays() []way {
+	level, tone := newRanking("enterprise", "premium", "basic"), newRanking("angry", "worried", "neutral", "calm")
 	ordered := func(key func(queued) int) func(*shift) []queue.Act {
 		return func(s *shift) []queue.Act { return queue.OneByOne(s.cases(), s.by(key)) }
 	}
 	return []way{
-		{"oracle", func(s *shift) []queue.Act { return queue.Best(s.cases()).Acts }},
-		{"perfect answers, most urgent first", ordered(urgency)},
+		{"oracle", func(s *shift) []queue.Act { return queue.FindBestSchedule(s.cases()).Acts }},
+		{"perfect answers, most urgent first", ordered(urgencyKey)},
 		{"perfect answers, all labels first", func(s *shift) []queue.Act {
-			return queue.LabelsFirst(s.cases(), s.by(urgency))
+			return queue.LabelsFirst(s.cases(), s.by(urgencyKey))
 		}},
 		{"perfect answers, enterprise first", ordered(func(q queued) int { return level(q.level) })},
-		{"perfect answers, first come first served", ordered(arrival)},
+		{"perfect answers, first come first served", ordered(arrivalKey)},
 		{"perfect answers, angriest first", ordered(func(q queued) int { return tone(q.tone) })},
-		{"perfect answers, least urgent first", ordered(func(q queued) int { return -urgency(q) })},
+		{"perfect answers, least urgent first", ordered(func(q queued) int { return -urgencyKey(q) })},
 		{"perfect decisions, worthless replies", func(s *shift) []queue.Act {
-			return worthless(queue.OneByOne(s.cases(), s.by(arrival)))
+			return clearReplyPoints(queue.OneByOne(s.cases(), s.by(arrivalKey)))
 		}},
 		{"keyword category, always medium, weak replies, resolve", (*shift).keywords},
 		{"resolve everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Resolve) }},
 		{"labels only", func(s *shift) []queue.Act {
-			return queue.LabelsFirst(s.cases(), s.by(arrival))[:2*queue.Size]
+			return queue.LabelsFirst(s.cases(), s.by(arrivalKey))[:2*queue.Size]
 		}},
 		{"escalate everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Escalate) }},
 	}
 }
 
-func worthless(acts []queue.Act) []queue.Act {
+func clearReplyPoints(acts []queue.Act) []queue.Act {
 	for i := range acts {
 		if acts[i].Kind == queue.Reply {
 			acts[i].Points = 0
@@ -195,24 +195,24 @@ func queueFigures(shifts []shift) []QueueFigures {
 	if len(shifts) == 0 {
 		return nil
 	}
-	all := ways()
+	all := listWays()
 	raw, relative := make([]float64, len(all)), make([]float64, len(all))
 	for i := range shifts {
 		s := &shifts[i]
 		cases := s.cases()
-		optimum, most := float64(queue.Best(cases).WeightedScore), 0.0
+		optimum, most := float64(queue.FindBestSchedule(cases).WeightedScore), 0.0
 		for _, c := range cases {
 			most += float64(queue.WeightedScore(c.Priority, 1000, 0))
 		}
 		for k, w := range all {
-			worth, _ := queue.Play(cases, w.acts(s))
+			worth, _ := queue.PlayActs(cases, w.acts(s))
 			raw[k] += float64(worth) / most / float64(len(shifts))
 			relative[k] += float64(worth) / optimum / float64(len(shifts))
 		}
 	}
 	figures := make([]QueueFigures, len(all))
 	for k, w := range all {
-		figures[k] = QueueFigures{w.name, thousandths(raw[k]), thousandths(relative[k])}
+		figures[k] = QueueFigures{w.name, toThousandths(raw[k]), toThousandths(relative[k])}
 	}
 	return figures
 }

@@ -130,7 +130,7 @@ const queueTolerance = 40
 // checks that order matters and shortcuts don't pass.
 func TestPublicQueues(t *testing.T) {
 	c := testkit.Catalog(t)
-	got, err := Queues(c, Declared(c), 0, 1, 2)
+	got, err := PlayQueues(c, NewCueReader(c), 0, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestPublicQueues(t *testing.T) {
 
 func TestQueuesOfASmallCatalogue(t *testing.T) {
 	c := small(t)
-	if got, err := Queues(c, Declared(c), 0); err != nil || got != nil {
+	if got, err := PlayQueues(c, NewCueReader(c), 0); err != nil || got != nil {
 		t.Errorf("Queues() = %v, %v, want nothing of one ticket", got, err)
 	}
 }
@@ -155,7 +155,7 @@ func BenchmarkQueues(b *testing.B) {
 	c := testkit.Catalog(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if got, err := Queues(c, Declared(c), 0); err != nil ||
+		if got, err := PlayQueues(c, NewCueReader(c), 0); err != nil ||
 			!slices.ContainsFunc(got, func(f QueueFigures) bool { return f.Relative == 1000 }) {
 			b.Fatal(got, err)
 		}

@@ -24,17 +24,17 @@ func training(t *testing.T) *scenarios.Catalog {
 // label.
 func TestTrainingTicketsAreSpread(t *testing.T) {
 	c := training(t)
-	rows, err := Distribution(c)
+	rows, err := CountMarginals(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := rows[0].Counts
-	for _, label := range append(scenarios.Categories(), scenarios.Priorities()...) {
+	for _, label := range append(scenarios.ListCategories(), scenarios.ListPriorities()...) {
 		if share := float64(all[label]) / float64(all["tickets"]); share < 0.15 || share > 0.4 {
 			t.Errorf("%.2f of the tickets are %s, want 0.15 to 0.40", share, label)
 		}
 	}
-	figures, err := Tickets(c, scenarios.ReadKeywords, 0)
+	figures, err := GradeShortcuts(c, scenarios.ReadKeywords, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestAttacksOnTrainingTickets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range attacks() {
+		for _, a := range listAttacks() {
 			if _, ok := passed[a.name]; !ok {
 				continue
 			}

@@ -39,22 +39,22 @@ type Outcome struct {
 	Passed int
 }
 
-// Sequences are the fixed sequences that are played, in the table's order.
-func Sequences() []string {
+// ListSequences are the fixed sequences that are played, in the table's order.
+func ListSequences() []string {
 	return []string{"A", "E A", "O A", "P A", "O P A", "O P R A", "O P E A", "P E R A", "O P R E A", "O O O O O A",
 		"junk"}
 }
 
-// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds, in
-// the environment. The sequences are given the right ids and team, and repeat a failed look-up, so
-// their figures are upper bounds.
-func Workflows(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
+// PlaySequences plays the fixed sequences on every workflow of the catalogue at each of the seeds,
+// in the environment. The sequences are given the right ids and team, and repeat a failed look-up,
+// so their figures are upper bounds.
+func PlaySequences(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
 	kind, err := workflow.New(c, reader)
 	if err != nil {
 		return nil, fmt.Errorf("making the workflow environment: %w", err)
 	}
-	rows := make([]SequenceRow, 0, len(Sequences()))
-	for _, policy := range Sequences() {
+	rows := make([]SequenceRow, 0, len(ListSequences()))
+	for _, policy := range ListSequences() {
 		row := SequenceRow{Policy: policy}
 		if err := row.play(c, kind, seeds); err != nil {
 			return nil, fmt.Errorf("playing %q: %w", policy, err)
@@ -73,7 +73,7 @@ func (r *SequenceRow) play(c *scenarios.Catalog, kind *workflow.Kind, seeds []in
 				return err
 			}
 			p := player{task: s.Task(), workflow: w, env: kind.New()}
-			if err := errors.Join(upper.add(p.play(r.Policy, gold)),
+			if err := errors.Join(upper.add(p.play(r.Policy, goldReply)),
 				template.add(p.play(r.Policy, copyFields))); err != nil {
 				return fmt.Errorf("scenario %s, seed %d: %w", s.ID, seed, err)
 			}
@@ -115,12 +115,12 @@ func (t *tally) outcome() Outcome {
 // row returns the figures of at least one episode.
 func (t *tally) row(attack string, limit Limit) AttackRow {
 	r := AttackRow{Attack: attack, Episodes: t.episodes, Episode: t.outcome().Score,
-		Passed: thousandths(float64(t.passed) / float64(t.episodes)), Limit: &limit}
+		Passed: toThousandths(float64(t.passed) / float64(t.episodes)), Limit: &limit}
 	switch limit.Figure {
 	case passedShare:
 		limit.Value = r.Passed
 	case highestEpisode:
-		limit.Value = thousandths(float64(t.highest) / score.One)
+		limit.Value = toThousandths(float64(t.highest) / score.One)
 	default:
 		limit.Value = r.Episode
 	}
@@ -137,7 +137,7 @@ type player struct {
 // reply writes the message that ends an episode.
 type reply func(p *player) (string, error)
 
-func gold(p *player) (string, error) {
+func goldReply(p *player) (string, error) {
 	if len(p.workflow.References.Good) == 0 {
 		return "", errors.New("there is no reference reply")
 	}
@@ -209,23 +209,23 @@ func (p *player) action(letter string, answer reply) (map[string]any, error) {
 	payments := p.workflow.State.PaymentsOf(order)
 	switch letter {
 	case "O":
-		return call(scenarios.CheckOrderStatus, map[string]any{"order_id": order}), nil
+		return newAction(scenarios.CheckOrderStatus, map[string]any{"order_id": order}), nil
 	case "P":
-		return call(scenarios.CheckPayment, map[string]any{"order_id": order}), nil
+		return newAction(scenarios.CheckPayment, map[string]any{"order_id": order}), nil
 	case "R":
 		last := payments[len(payments)-1]
-		return call(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID,
+		return newAction(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID,
 			"amount": last.Amount}), nil
 	case "E":
-		return call(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
+		return newAction(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
 	case "A":
 		message, err := answer(p)
-		return call(scenarios.RespondUser, map[string]any{"message": message}), err
+		return newAction(scenarios.RespondUser, map[string]any{"message": message}), err
 	}
 	return map[string]any{"action_type": letter}, nil
 }
 
-func call(action string, payload map[string]any) map[string]any {
+func newAction(action string, payload map[string]any) map[string]any {
 	return map[string]any{"action_type": action, "payload": payload}
 }
 

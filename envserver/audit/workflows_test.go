@@ -27,7 +27,7 @@ func TestSequencesStayBelowTheirFigures(t *testing.T) {
 	const tolerance = 20
 	c := testkit.Catalog(t)
 	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5}} {
-		rows, err := Workflows(c, offline.New(), seeds...)
+		rows, err := PlaySequences(c, offline.New(), seeds...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,6 +121,30 @@ func newAnswer(c *completion, offered []ChatTool) (*Answer, error) {
 	return a, nil
 }
 
+// withoutThoughts removes the thoughts from a text. Thoughts without an end are all that follows.
+func withoutThoughts(text string) string {
+	if json.Valid([]byte(text)) {
+		return text
+	}
+	for _, mark := range thoughts {
+		for {
+			from, to := strings.Index(text, mark[0]), strings.Index(text, mark[1])
+			switch {
+			case to >= 0 && (from < 0 || from > to):
+				text = text[to+len(mark[1]):]
+				continue
+			case from >= 0 && to > from:
+				text = text[:from] + text[to+len(mark[1]):]
+				continue
+			case from >= 0:
+				text = text[:from]
+			}
+			break
+		}
+	}
+	return text
+}
+
 // thinking matches the types of parts that are thoughts.
 var thinking = regexp.MustCompile(`(?i)think|thought|reason`)
 

@@ -52,7 +52,7 @@ func NewCaller(c Config) *Caller {
 		c.Random = rand.Float64
 	}
 	if c.Wait == nil {
-		c.Wait = Wait
+		c.Wait = SleepContext
 	}
 	caller := &Caller{config: c, limiter: newLimiter(c.MaxConcurrency, c.MaxQueue)}
 	if c.PerMinute > 0 {
@@ -61,8 +61,8 @@ func NewCaller(c Config) *Caller {
 	return caller
 }
 
-// Wait waits for a time, or until the context ends.
-func Wait(ctx context.Context, d time.Duration) error {
+// SleepContext waits for a time, or until the context ends.
+func SleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -179,3 +179,10 @@ func (c *Caller) keepPace(ctx context.Context) error {
 
 // Load returns the requests in flight, those that wait, and the bound of those in flight.
 func (c *Caller) Load() (inFlight, waiting, limit int) { return c.limiter.load() }
+
+// load returns the requests in flight, those that wait, and the bound.
+func (l *limiter) load() (inFlight, waiting, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight, len(l.queue), max(int(l.limit), 1)
+}

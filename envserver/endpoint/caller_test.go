@@ -209,7 +209,7 @@ func TestNewError(t *testing.T) {
 
 func TestBound(t *testing.T) {
 	for _, most := range []int{5, 4} {
-		data, err := io.ReadAll(Bound(io.NopCloser(strings.NewReader("12345")), most))
+		data, err := io.ReadAll(LimitBody(io.NopCloser(strings.NewReader("12345")), most))
 		if (most == 5) != (err == nil && string(data) == "12345") {
 			t.Errorf("at most %d: %q, %v", most, data, err)
 		}

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"encoding/json"
 	"maps"
-	"slices"
 )
 
 // ChatRequest is a request for a chat completion: the part of OpenAI's protocol that csenv uses.
@@ -45,8 +44,8 @@ const (
 	RoleTool      = "tool"
 )
 
-// Message makes a message with a text.
-func Message(role, text string) ChatMessage { return ChatMessage{Role: role, Content: &text} }
+// NewMessage makes a message with a text.
+func NewMessage(role, text string) ChatMessage { return ChatMessage{Role: role, Content: &text} }
 
 // ChatCall is a call of a tool. Its type is "function".
 type ChatCall struct {
@@ -132,12 +131,12 @@ func (m ChatMessage) members() map[string]any {
 		}
 		out["tool_calls"] = calls
 	}
-	fill(out, m.Received)
+	fillObject(out, m.Received)
 	return out
 }
 
-// fill adds what one JSON object has and the other lacks, at every depth.
-func fill(to, from map[string]any) {
+// fillObject adds what one JSON object has and the other lacks, at every depth.
+func fillObject(to, from map[string]any) {
 	for name, value := range from {
 		have, known := to[name]
 		switch {
@@ -153,7 +152,7 @@ func fillValue(to, from any) {
 	switch have := to.(type) {
 	case map[string]any:
 		if more, ok := from.(map[string]any); ok {
-			fill(have, more)
+			fillObject(have, more)
 		}
 	case []any:
 		if more, ok := from.([]any); ok {
@@ -168,24 +167,4 @@ func fillValue(to, from any) {
 func isEmpty(value any) bool {
 	list, isList := value.([]any)
 	return value == nil || isList && len(list) == 0
-}
-
-// withoutSystem moves the system's text to the beginning of the first message of the user.
-func withoutSystem(messages []ChatMessage) []ChatMessage {
-	first := slices.IndexFunc(messages, func(m ChatMessage) bool { return m.Role == RoleUser })
-	if len(messages) == 0 || messages[0].Role != RoleSystem || first < 0 {
-		return messages
-	}
-	out := slices.Clone(messages[1:])
-	out[first-1] = Message(RoleUser, *messages[0].Content+"\n\n"+*messages[first].Content)
-	return out
-}
-
-// plain returns the messages without what they have beside the protocol's members.
-func plain(messages []ChatMessage) []ChatMessage {
-	out := slices.Clone(messages)
-	for i := range out {
-		out[i].Received = nil
-	}
-	return out
 }

@@ -186,10 +186,10 @@ const longestReset = time.Minute
 // request may succeed long before.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {
-		return seconds(ms / 1000)
+		return toDuration(ms / 1000)
 	}
 	if given := header.Get("Retry-After"); given != "" {
-		return pause(given, now)
+		return parseRetryAfter(given, now)
 	}
 	longest := time.Duration(0)
 	for name, values := range header {
@@ -199,39 +199,40 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 		}
 		left := strings.Replace(name, "reset", "remaining", 1)
 		if remaining := header.Get(left); remaining == "" || remaining == "0" {
-			longest = max(longest, min(pause(values[0], now), longestReset))
+			longest = max(longest, min(parseRetryAfter(values[0], now), longestReset))
 		}
 	}
 	return longest
 }
 
-// pause reads seconds, a duration, or a time: a date or the seconds or milliseconds since 1970.
-func pause(text string, now time.Time) time.Duration {
+// parseRetryAfter reads seconds, a duration, or a time: a date or the seconds or milliseconds since
+// 1970.
+func parseRetryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	number, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err == nil && number >= 1e12:
-		return until(time.UnixMilli(int64(min(number, 1e15))), now)
+		return durationUntil(time.UnixMilli(int64(min(number, 1e15))), now)
 	case err == nil && number >= 1e9:
-		return until(time.Unix(int64(number), 0), now)
+		return durationUntil(time.Unix(int64(number), 0), now)
 	case err == nil:
-		return seconds(number)
+		return toDuration(number)
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return seconds(d.Seconds())
+		return toDuration(d.Seconds())
 	}
 	for _, form := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339} {
 		if at, err := time.Parse(form, text); err == nil {
-			return until(at, now)
+			return durationUntil(at, now)
 		}
 	}
 	return 0
 }
 
-func until(at, now time.Time) time.Duration { return seconds(at.Sub(now).Seconds()) }
+func durationUntil(at, now time.Time) time.Duration { return toDuration(at.Sub(now).Seconds()) }
 
-// seconds is a number of seconds, 0 for one that is negative, no number, or more than a week.
-func seconds(n float64) time.Duration {
+// toDuration is a number of seconds, 0 for one that is negative, no number, or more than a week.
+func toDuration(n float64) time.Duration {
 	if !(n > 0 && n <= 7*24*3600) {
 		return 0
 	}
@@ -240,8 +241,8 @@ func seconds(n float64) time.Duration {
 
 var errTooLarge = errors.New("the response is too large")
 
-// Bound bounds the bytes that may be read of a response's body.
-func Bound(body io.ReadCloser, most int) io.ReadCloser { return &boundedBody{body, most} }
+// LimitBody bounds the bytes that may be read of a response's body.
+func LimitBody(body io.ReadCloser, most int) io.ReadCloser { return &boundedBody{body, most} }
 
 type boundedBody struct {
 	io.ReadCloser

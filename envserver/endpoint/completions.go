@@ -95,7 +95,7 @@ func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*
 
 // describe adds to an error what it is about.
 func (c *Completions) describe(e *Error, r ChatRequest, words string) *Error {
-	e.URL, e.Model, e.Words = WithoutSecrets(c.url), r.Model, readable(words, c.service.key())
+	e.URL, e.Model, e.Words = WithoutSecrets(c.url), r.Model, sanitizeText(words, c.service.key())
 	return e
 }
 
@@ -118,7 +118,7 @@ func (c *Completions) bodyOf(response *http.Response) ([]byte, error) {
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return startOf(response.Body), nil
 	}
-	body, err := io.ReadAll(Bound(response.Body, c.service.MaxBody))
+	body, err := io.ReadAll(LimitBody(response.Body, c.service.MaxBody))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -130,13 +130,13 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 	used := r.used() &^ c.service.Fixed
 	if response.StatusCode >= http.StatusMultipleChoices {
 		e := NewError(ctx, errError, response, c.service.Now())
-		if slip := failed(e, complaintOf(body), used); slip != nil {
+		if slip := classifyError(e, complaintOf(body), used); slip != nil {
 			return slip, nil
 		}
 		return nil, e
 	}
 	var read completion
-	err := joined(body, &read)
+	err := parseCompletion(body, &read)
 	if errors.Is(err, errEnded) {
 		return nil, &Error{Class: Broken, Err: err}
 	}
@@ -149,13 +149,56 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 		if e.Status = said.status; e.Status != 0 {
 			e.Class = statusClass(e.Status)
 		}
-		if slip := failed(e, said, used); slip != nil {
+		if slip := classifyError(e, said, used); slip != nil {
 			slip.Usage = answer.Usage
 			return slip, nil
 		}
 		return answer, e
 	}
 	return answer, answer.decide(odd)
+}
+
+// decide reports whether the model has answered: its error is that of the endpoint. Odd is a part
+// of the answer that couldn't be read.
+func (a *Answer) decide(odd error) *Error {
+	reason := strings.ToLower(a.FinishReason)
+	known := false
+	for _, ending := range endings {
+		if !ending.words.MatchString(reason) {
+			continue
+		}
+		known = true
+		switch {
+		case ending.class != Completed:
+			err := fmt.Errorf("the answer ended with finish_reason %.60q", a.FinishReason)
+			return &Error{Class: ending.class, Err: err}
+		case ending.slip:
+			a.Slip = "the answer ended with finish_reason " + a.FinishReason
+		case ending.refusal && a.Refusal == "":
+			a.Refusal = "(refused)"
+		}
+		a.Cut = ending.cut
+		break
+	}
+	text := strings.TrimSpace(a.Text)
+	_, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
+	says := strings.HasPrefix(reason, "tool") || strings.HasPrefix(reason, "function")
+	switch {
+	case a.Slip != "", a.Refusal != "":
+	case odd != nil:
+		return &Error{Class: Unclear, Err: odd}
+	case len(a.Calls) > 0, length > 0, known && a.Cut:
+	case !known:
+		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no action",
+			a.FinishReason)}
+	case says:
+		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no call",
+			a.FinishReason)}
+	case text != "", a.thought, a.Usage.CompletionTokens > 0: // what the model wrote, if only thoughts
+	default:
+		return &Error{Class: Unclear, Err: errEmpty}
+	}
+	return nil
 }
 
 // failure is the error in an answer, nil if there is none. An answer without choices that says
@@ -196,8 +239,9 @@ var ErrNoJSON = errors.New("the answer is no JSON of a completion")
 
 var errEnded = errors.New("the stream of the answer ended early")
 
-// joined reads a completion, or joins the events of one that was streamed without being asked.
-func joined(body []byte, to *completion) error {
+// parseCompletion reads a completion, or joins the events of one that was streamed without being
+// asked.
+func parseCompletion(body []byte, to *completion) error {
 	if len(body) == 0 || strings.IndexByte("{[\"<", body[0]) >= 0 {
 		return json.Unmarshal(bytes.TrimSuffix(body, []byte("data: [DONE]")), to)
 	}
@@ -239,8 +283,8 @@ func (c *completion) add(to *completion, message map[string]any) bool {
 		return to.Error.Value != nil
 	}
 	first := c.Choices.Value[0]
-	merge(message, first.Delta.Value)
-	merge(message, first.Message.Value)
+	mergeDelta(message, first.Delta.Value)
+	mergeDelta(message, first.Message.Value)
 	if first.FinishReason.Value == "" && first.Error.Value == nil {
 		return false
 	}
@@ -248,8 +292,8 @@ func (c *completion) add(to *completion, message map[string]any) bool {
 	return true
 }
 
-// merge adds the next part of a message: texts and arguments grow, names and ids don't.
-func merge(to, from map[string]any) {
+// mergeDelta adds the next part of a message: texts and arguments grow, names and ids don't.
+func mergeDelta(to, from map[string]any) {
 	for name, value := range from {
 		switch have := to[name].(type) {
 		case nil:
@@ -261,7 +305,7 @@ func merge(to, from map[string]any) {
 			}
 		case map[string]any:
 			if more, ok := value.(map[string]any); ok {
-				merge(have, more)
+				mergeDelta(have, more)
 			}
 		case []any:
 			more, _ := value.([]any)
@@ -278,7 +322,7 @@ func mergeList(to, from []any) []any {
 		for _, each := range to {
 			have, ok := each.(map[string]any)
 			if found = ok && part["index"] != nil && have["index"] == part["index"]; found {
-				merge(have, part)
+				mergeDelta(have, part)
 				break
 			}
 		}

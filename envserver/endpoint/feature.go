@@ -3,7 +3,6 @@ package endpoint
 import (
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // Feature is a part of a request that some endpoints refuse, or a set of such parts.
@@ -133,30 +132,27 @@ func (r ChatRequest) without(f Feature) ChatRequest {
 		r.Messages = withoutSystem(r.Messages)
 	}
 	if f&Members != 0 {
-		r.Messages = plain(r.Messages)
+		r.Messages = withoutReceived(r.Messages)
 	}
 	return r
 }
 
-// missing is the feature of a request that a complaint refuses, 0 if it names none. The names of
-// members count before the text.
-func missing(c *complaint, used Feature, status int) Feature {
-	if status >= 500 && !refuses.MatchString(c.text()) {
-		return 0 // a failure's text may name anything
+// withoutReceived returns the messages without what they have beside the protocol's members.
+func withoutReceived(messages []ChatMessage) []ChatMessage {
+	out := slices.Clone(messages)
+	for i := range out {
+		out[i].Received = nil
 	}
-	if lacks.MatchString(c.text()) {
-		used &^= Members // the endpoint wants more of them, not fewer
+	return out
+}
+
+// withoutSystem moves the system's text to the beginning of the first message of the user.
+func withoutSystem(messages []ChatMessage) []ChatMessage {
+	first := slices.IndexFunc(messages, func(m ChatMessage) bool { return m.Role == RoleUser })
+	if len(messages) == 0 || messages[0].Role != RoleSystem || first < 0 {
+		return messages
 	}
-	named := strings.Join(c.named, " ")
-	if refuses.MatchString(c.text()) {
-		named += " isn't supported"
-	}
-	for _, said := range []string{named, c.text()} {
-		for _, f := range features {
-			if used&f.feature != 0 && f.names.MatchString(said) {
-				return f.feature
-			}
-		}
-	}
-	return 0
+	out := slices.Clone(messages[1:])
+	out[first-1] = NewMessage(RoleUser, *messages[0].Content+"\n\n"+*messages[first].Content)
+	return out
 }

@@ -53,7 +53,7 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 	}
 	w := &waiter{turn: make(chan int, 1)}
 	w.deadline, _ = ctx.Deadline()
-	at := sort.Search(len(l.queue), func(i int) bool { return before(w.deadline, l.queue[i].deadline) })
+	at := sort.Search(len(l.queue), func(i int) bool { return isEarlier(w.deadline, l.queue[i].deadline) })
 	l.queue = slices.Insert(l.queue, at, w)
 	l.mu.Unlock()
 	select {
@@ -72,8 +72,8 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 	return 0, ctx.Err()
 }
 
-// before reports whether deadline a is the earlier one. The zero time is no deadline.
-func before(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
+// isEarlier reports whether deadline a is the earlier one. The zero time is no deadline.
+func isEarlier(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
 
 func (l *limiter) free() bool { return l.inFlight < max(int(l.limit), 1) }
 
@@ -99,11 +99,4 @@ func (l *limiter) release(cuts int, c Class) {
 		l.limit = min(l.limit+1/l.limit, float64(l.most))
 	}
 	l.admit()
-}
-
-// load returns the requests in flight, those that wait, and the bound.
-func (l *limiter) load() (inFlight, waiting, limit int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.inFlight, len(l.queue), max(int(l.limit), 1)
 }

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -52,13 +51,13 @@ var (
 			`must have less than \d+ tokens|string_above_max_length|tokens to keep from|` +
 			`range of input length`), notThrottled},
 		{Filtered, regexp.MustCompile(`(?i)content[_ ](filter|management|policy)|ResponsibleAIPolicyViolation|` +
-			`moderation|flagged|guardrail|data_inspection_failed`), undecided},
+			`moderation|flagged|guardrail|data_inspection_failed`), isUndecided},
 	}
 	ofServices = []meaning{
-		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|too many requests|throttl|resource_exhausted`), undecided},
+		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|too many requests|throttl|resource_exhausted`), isUndecided},
 		{ServerError, regexp.MustCompile(`(?i)overloaded|temporarily|unavailable|(again|retry) (later|in \d)|` +
 			`timed? ?out|server[_ ]error|upstream|no (healthy|available)|internal error|` +
-			`(is|still) loading`), undecided},
+			`(is|still) loading`), isUndecided},
 	}
 )
 
@@ -72,8 +71,8 @@ var slips = regexp.MustCompile(`(?i)tool_use_failed|json_validate_failed|output_
 
 func notThrottled(status int) bool { return status != http.StatusTooManyRequests }
 
-// undecided are the statuses that gateways use for failures of any kind.
-func undecided(status int) bool {
+// isUndecided are the statuses that gateways use for failures of any kind.
+func isUndecided(status int) bool {
 	return status < 500 && status != http.StatusUnauthorized && notThrottled(status)
 }
 
@@ -87,9 +86,9 @@ func mayRefuseFeature(status int) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// failed decides what an error means: it changes the class of e, whose status is that of the answer
-// or of the error in it. A slip of the model is an answer.
-func failed(e *Error, c *complaint, used Feature) *Answer {
+// classifyError decides what an error means: it changes the class of e, whose status is that of the
+// answer or of the error in it. A slip of the model is an answer.
+func classifyError(e *Error, c *complaint, used Feature) *Answer {
 	said := strings.Join(c.codes, " ") + " " + c.text()
 	e.After = max(e.After, c.after)
 	if e.Status != http.StatusUnauthorized && notThrottled(e.Status) && slips.MatchString(said) {
@@ -100,7 +99,7 @@ func failed(e *Error, c *complaint, used Feature) *Answer {
 		e.Class = class
 		return nil
 	case mayRefuseFeature(e.Status):
-		if e.Lacks = missing(c, used, e.Status); e.Lacks != 0 {
+		if e.Lacks = findRefusedFeature(c, used, e.Status); e.Lacks != 0 {
 			e.Class, e.Anew = Rejected, true
 			return nil
 		}
@@ -109,6 +108,29 @@ func failed(e *Error, c *complaint, used Feature) *Answer {
 	}
 	e.Class = cmp.Or(classBy(ofServices, said, e.Status), e.Class)
 	return nil
+}
+
+// findRefusedFeature is the feature of a request that a complaint refuses, 0 if it names none. The
+// names of members count before the text.
+func findRefusedFeature(c *complaint, used Feature, status int) Feature {
+	if status >= 500 && !refuses.MatchString(c.text()) {
+		return 0 // a failure's text may name anything
+	}
+	if lacks.MatchString(c.text()) {
+		used &^= Members // the endpoint wants more of them, not fewer
+	}
+	named := strings.Join(c.named, " ")
+	if refuses.MatchString(c.text()) {
+		named += " isn't supported"
+	}
+	for _, said := range []string{named, c.text()} {
+		for _, f := range features {
+			if used&f.feature != 0 && f.names.MatchString(said) {
+				return f.feature
+			}
+		}
+	}
+	return 0
 }
 
 func classBy(meanings []meaning, said string, status int) Class {
@@ -126,48 +148,5 @@ var (
 	errCalls     = errors.New("the answer's tool_calls aren't calls")
 	errError     = errors.New("the answer holds an error")
 )
-
-// decide reports whether the model has answered: its error is that of the endpoint. Odd is a part
-// of the answer that couldn't be read.
-func (a *Answer) decide(odd error) *Error {
-	reason := strings.ToLower(a.FinishReason)
-	known := false
-	for _, ending := range endings {
-		if !ending.words.MatchString(reason) {
-			continue
-		}
-		known = true
-		switch {
-		case ending.class != Completed:
-			err := fmt.Errorf("the answer ended with finish_reason %.60q", a.FinishReason)
-			return &Error{Class: ending.class, Err: err}
-		case ending.slip:
-			a.Slip = "the answer ended with finish_reason " + a.FinishReason
-		case ending.refusal && a.Refusal == "":
-			a.Refusal = "(refused)"
-		}
-		a.Cut = ending.cut
-		break
-	}
-	text := strings.TrimSpace(a.Text)
-	_, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
-	says := strings.HasPrefix(reason, "tool") || strings.HasPrefix(reason, "function")
-	switch {
-	case a.Slip != "", a.Refusal != "":
-	case odd != nil:
-		return &Error{Class: Unclear, Err: odd}
-	case len(a.Calls) > 0, length > 0, known && a.Cut:
-	case !known:
-		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no action",
-			a.FinishReason)}
-	case says:
-		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no call",
-			a.FinishReason)}
-	case text != "", a.thought, a.Usage.CompletionTokens > 0: // what the model wrote, if only thoughts
-	default:
-		return &Error{Class: Unclear, Err: errEmpty}
-	}
-	return nil
-}
 
 var errEmpty = errors.New("the answer is empty, and no tokens were counted")

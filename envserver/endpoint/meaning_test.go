@@ -16,7 +16,7 @@ import (
 // asked is a request with every feature.
 func asked() ChatRequest {
 	return ChatRequest{Model: "m", Seed: new(int64), MaxTokens: 5, Temperature: new(float64), TopP: new(float64),
-		Messages: []ChatMessage{Message(RoleSystem, "Be kind."), Message(RoleUser, "Hello"),
+		Messages: []ChatMessage{NewMessage(RoleSystem, "Be kind."), NewMessage(RoleUser, "Hello"),
 			{Role: RoleAssistant, Received: map[string]any{"reasoning_content": "hm"}}},
 		Tools: []ChatTool{{Type: "function", Function: ChatFunction{Name: "classify", Strict: true,
 			Parameters: map[string]any{
@@ -290,7 +290,7 @@ func TestKeysAndURLs(t *testing.T) {
 
 // Keys that are words of any text aren't cut out of it.
 func TestShortKeysAreNoSecrets(t *testing.T) {
-	if got := Words([]byte("ollama is out of memory"), "ollama"); got != "ollama is out of memory" {
+	if got := ErrorWords([]byte("ollama is out of memory"), "ollama"); got != "ollama is out of memory" {
 		t.Error(got)
 	}
 }

@@ -29,7 +29,7 @@ func (c *Completions) ContextLength(ctx context.Context, model string) int64 {
 		return 0
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(Bound(response.Body, c.service.MaxBody))
+	body, err := io.ReadAll(LimitBody(response.Body, c.service.MaxBody))
 	if err != nil || response.StatusCode != http.StatusOK {
 		return 0
 	}

@@ -16,30 +16,6 @@ var thoughts = [][2]string{
 	{"<|channel|>analysis<|message|>", "<|end|>"}, {"<unused94>", "<unused95>"},
 }
 
-// withoutThoughts removes the thoughts from a text. Thoughts without an end are all that follows.
-func withoutThoughts(text string) string {
-	if json.Valid([]byte(text)) {
-		return text
-	}
-	for _, mark := range thoughts {
-		for {
-			from, to := strings.Index(text, mark[0]), strings.Index(text, mark[1])
-			switch {
-			case to >= 0 && (from < 0 || from > to):
-				text = text[to+len(mark[1]):]
-				continue
-			case from >= 0 && to > from:
-				text = text[:from] + text[to+len(mark[1]):]
-				continue
-			case from >= 0:
-				text = text[:from]
-			}
-			break
-		}
-	}
-	return text
-}
-
 // callMark finds the marks that models of several families write before a call. A server that
 // doesn't recognise them leaves them in the text.
 var callMark = regexp.MustCompile(`<tool_calls?>|<function_calls?>|<function=|\[TOOL_CALLS\]|<\|tool_calls?_begin\|>|` +

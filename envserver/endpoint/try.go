@@ -18,7 +18,7 @@ const trialTokens = 16
 func (c *Completions) Try(ctx context.Context, model string, extra map[string]json.RawMessage) error {
 	request := ChatRequest{
 		Model:     model,
-		Messages:  []ChatMessage{Message(RoleUser, "Answer with the word: ready")},
+		Messages:  []ChatMessage{NewMessage(RoleUser, "Answer with the word: ready")},
 		MaxTokens: trialTokens,
 		Extra:     extra,
 	}
@@ -62,7 +62,7 @@ func (s Service) Failed(ctx context.Context, err error, response *http.Response)
 	e := NewError(ctx, err, response, s.Now())
 	e.URL = WithoutSecrets(s.BaseURL)
 	if e.Status != 0 {
-		e.Words = Words(startOf(response.Body), s.key())
+		e.Words = ErrorWords(startOf(response.Body), s.key())
 	}
 	return e
 }

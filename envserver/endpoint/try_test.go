@@ -163,15 +163,15 @@ func TestWords(t *testing.T) {
 		"a key":                {`{"error": "key ` + key + `"}`, "key [key]"},
 	}
 	for name, tc := range tests {
-		if got := Words([]byte(tc.body), key); got != tc.want {
+		if got := ErrorWords([]byte(tc.body), key); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
-	if got := Words([]byte(long), ""); len(got) > MaxWords || len(got) < MaxWords-3 || !utf8.ValidString(got) {
+	if got := ErrorWords([]byte(long), ""); len(got) > MaxWords || len(got) < MaxWords-3 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 	// A key at the limit is replaced before the text is cut.
-	if got := Words([]byte(strings.Repeat("x", MaxWords-10)+key), key); strings.Contains(got, "sk-") {
+	if got := ErrorWords([]byte(strings.Repeat("x", MaxWords-10)+key), key); strings.Contains(got, "sk-") {
 		t.Errorf("a part of the key: %s", got)
 	}
 }

@@ -35,13 +35,13 @@ func isSecret(key string) bool {
 	return len(key) >= 8 || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// Words are what the body of an error says: its message if it has one of the usual forms, or all of
-// its text. They are on one line, printable, at most MaxWords bytes, and without the secret.
-func Words(body []byte, secret string) string {
-	return readable(cmp.Or(complaintOf(body).text(), string(body)), secret)
+// ErrorWords are what the body of an error says: its message if it has one of the usual forms, or
+// all of its text. They are on one line, printable, at most MaxWords bytes, and without the secret.
+func ErrorWords(body []byte, secret string) string {
+	return sanitizeText(cmp.Or(complaintOf(body).text(), string(body)), secret)
 }
 
-func readable(text, secret string) string {
+func sanitizeText(text, secret string) string {
 	if isSecret(secret) {
 		text = strings.ReplaceAll(text, secret, "[key]")
 	}
@@ -87,7 +87,7 @@ func complaintOf(body []byte) *complaint {
 		c.read(string(body), 0)
 	}
 	if said := waits.FindStringSubmatch(string(body)); said != nil {
-		c.after = pause(said[1]+said[2], time.Time{})
+		c.after = parseRetryAfter(said[1]+said[2], time.Time{})
 	}
 	return c
 }

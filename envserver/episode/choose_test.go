@@ -9,7 +9,7 @@ import (
 // The vectors fix the draws. A change would give other scenarios to published seeds.
 func TestDrawVectors(t *testing.T) {
 	for seed, want := range map[int64]int{0: 24, 1: 7, 42: 8, 1<<53 - 1: 19} {
-		if got := episode.Draw(seed, 40); got != want {
+		if got := episode.DrawIndex(seed, 40); got != want {
 			t.Errorf("Draw(%d, 40) = %d, want %d", seed, got, want)
 		}
 	}
@@ -19,7 +19,7 @@ func TestDrawReachesEveryChoice(t *testing.T) {
 	const choices, seeds = 5, 1000
 	counts := make([]int, choices)
 	for seed := range int64(seeds) {
-		counts[episode.Draw(seed, choices)]++
+		counts[episode.DrawIndex(seed, choices)]++
 	}
 	for choice, n := range counts {
 		if n < seeds/choices*3/4 || n > seeds/choices*5/4 {

@@ -48,12 +48,12 @@ func (a Action) Get(field string) string {
 func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 	given, err := object.Read(raw, object.LastCounts)
 	if errors.Is(err, object.ErrTooMany) {
-		return Action{}, &ActionError{Items: []ErrorItem{item("too_long", []any{}, tooMany("an action"), nil)}}
+		return Action{}, &ActionError{Items: []ErrorItem{newErrorItem("too_long", []any{}, tooMany("an action"), nil)}}
 	}
 	if err != nil {
 		msg := fmt.Sprintf(`an action is a JSON object with an action_type, for example {"action_type": %q}`,
 			f.variants[0].Type)
-		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, msg, jsontext.Value(raw))}}
+		return Action{}, &ActionError{Items: []ErrorItem{newErrorItem("model_type", []any{}, msg, jsontext.Value(raw))}}
 	}
 	d := decoder{form: f, given: given, action: Action{values: make([]text, 0, len(given))}}
 	variant := d.variant()
@@ -80,8 +80,8 @@ type decoder struct {
 	items  []ErrorItem
 }
 
-// unquote decodes a JSON string that is known to be valid. It returns false for other values.
-func unquote(raw jsontext.Value) (string, bool) {
+// unquoteJSON decodes a JSON string that is known to be valid. It returns false for other values.
+func unquoteJSON(raw jsontext.Value) (string, bool) {
 	if raw.Kind() != '"' {
 		return "", false
 	}
@@ -108,9 +108,9 @@ func (s spot) name() string {
 
 func (s spot) loc() []any {
 	if s.parent == "" {
-		return []any{object.Shown(s.field)}
+		return []any{object.ClipName(s.field)}
 	}
-	return []any{s.parent, object.Shown(s.field)}
+	return []any{s.parent, object.ClipName(s.field)}
 }
 
 // given reports whether the value is present and not null.
@@ -122,7 +122,7 @@ func tooMany(what string) string {
 	return fmt.Sprintf("%s has at most %d members", what, object.MaxMembers)
 }
 
-func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
+func newErrorItem(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
 	if len(input) <= maxEcho && input.IsValid() {
 		it.Input = bytes.Clone(input)
@@ -134,19 +134,19 @@ func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
 	if len(d.items) == MaxErrorItems {
 		return
 	}
-	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
+	d.items = append(d.items, newErrorItem(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
 // variant reads action_type. For an unknown value it records a fault and returns nil.
 func (d *decoder) variant() *Variant {
 	s := d.at(typeField)
 	if s.raw == nil {
-		d.faultf("missing", s, "action_type is required: one of %s", quoted(d.form.Types()))
+		d.faultf("missing", s, "action_type is required: one of %s", quoteValues(d.form.Types()))
 		return nil
 	}
-	name, ok := unquote(s.raw)
+	name, ok := unquoteJSON(s.raw)
 	if !ok || d.form.byType[name] == nil {
-		d.faultf("literal_error", s, "action_type should be one of %s", quoted(d.form.Types()))
+		d.faultf("literal_error", s, "action_type should be one of %s", quoteValues(d.form.Types()))
 		return nil
 	}
 	d.action.Type = name
@@ -155,13 +155,13 @@ func (d *decoder) variant() *Variant {
 
 func (d *decoder) checkKnown() {
 	known := func(name string) bool { return name == typeField || name == "metadata" || d.form.byField[name] != nil }
-	for _, name := range unknown(d.given, known) {
-		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", object.Shown(name))
+	for _, name := range listUnknownNames(d.given, known) {
+		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", object.ClipName(name))
 	}
 }
 
-// unknown lists the unknown names, sorted.
-func unknown(given object.Object, known func(string) bool) []string {
+// listUnknownNames lists the unknown names, sorted.
+func listUnknownNames(given object.Object, known func(string) bool) []string {
 	var names []string
 	for _, m := range given {
 		if !known(m.Name) {
@@ -203,7 +203,7 @@ func (d *decoder) object(field *Field, s spot) {
 	given, err := object.Read(s.raw, object.LastCounts)
 	switch {
 	case errors.Is(err, object.ErrTooMany):
-		d.items = append(d.items, item("too_long", s.loc(), tooMany(s.name()), nil))
+		d.items = append(d.items, newErrorItem("too_long", s.loc(), tooMany(s.name()), nil))
 		return
 	case err != nil:
 		d.faultf("dict_type", s, "%s should be a JSON object or null", s.name())
@@ -212,9 +212,9 @@ func (d *decoder) object(field *Field, s spot) {
 	isProperty := func(name string) bool {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
-	for _, name := range unknown(given, isProperty) {
+	for _, name := range listUnknownNames(given, isProperty) {
 		d.faultf("extra_forbidden", spot{s.field, name, given.Get(name)}, "%s has no field %q: leave it out",
-			s.name(), object.Shown(name))
+			s.name(), object.ClipName(name))
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
@@ -225,12 +225,12 @@ func (d *decoder) object(field *Field, s spot) {
 }
 
 func (d *decoder) text(field *Field, s spot) {
-	value, ok := unquote(s.raw)
+	value, ok := unquoteJSON(s.raw)
 	switch {
 	case !ok:
 		d.faultf("string_type", s, "%s should be a string", s.name())
 	case field.Enum != nil && !slices.Contains(field.Enum, value):
-		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoted(field.Enum))
+		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoteValues(field.Enum))
 	case field.Enum == nil && value == "":
 		d.faultf("string_too_short", s, "%s should have at least 1 character", s.name())
 	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
@@ -247,4 +247,4 @@ func (d *decoder) anyOf(v *Variant) {
 	d.faultf("missing", spot{field: v.AnyOf[0]}, "%s needs %s", v.Type, strings.Join(v.AnyOf, " or "))
 }
 
-func quoted(values []string) string { return "'" + strings.Join(values, "', '") + "'" }
+func quoteValues(values []string) string { return "'" + strings.Join(values, "', '") + "'" }

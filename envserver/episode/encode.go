@@ -28,7 +28,7 @@ func AppendText(b []byte, text string) []byte {
 	b = append(b, '"')
 	from := 0 // the part before it is appended
 	for i := 0; i < len(text); {
-		if i+8 <= len(text) && plain(text[i:i+8]) {
+		if i+8 <= len(text) && isPlainASCII(text[i:i+8]) {
 			i += 8
 			continue
 		}
@@ -36,7 +36,7 @@ func AppendText(b []byte, text string) []byte {
 		if c := text[i]; c < utf8.RuneSelf {
 			escape = escapes[c]
 		} else {
-			escape, size = wide(text[i:])
+			escape, size = escapeRune(text[i:])
 		}
 		if escape != "" {
 			b = append(append(b, text[from:i]...), escape...)
@@ -47,19 +47,20 @@ func AppendText(b []byte, text string) []byte {
 	return append(append(b, text[from:]...), '"')
 }
 
-// plain reports whether 8 bytes are ASCII without escapes, so that AppendText needn't look at each.
-// The highest bit of the result's first byte that isn't is set, because it is beyond ASCII, below
-// the space, or equal to one of the two characters with escapes.
-func plain(s string) bool {
+// isPlainASCII reports whether 8 bytes are ASCII without escapes, so that AppendText needn't look
+// at each. The highest bit of the result's first byte that isn't is set, because it is beyond
+// ASCII, below the space, or equal to one of the two characters with escapes.
+func isPlainASCII(s string) bool {
 	const each, highest = 0x0101_0101_0101_0101, 0x8080_8080_8080_8080
 	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 |
 		uint64(s[6])<<48 | uint64(s[7])<<56
 	return (x|(x-each*' ')|(x^each*'"'-each)|(x^each*'\\'-each))&highest == 0
 }
 
-// wide returns the escape of the first character beyond ASCII, or "", and its size. Line separators
-// are escaped, because JavaScript didn't allow them in texts, and what isn't UTF-8 is replaced.
-func wide(text string) (escape string, size int) {
+// escapeRune returns the escape of the first character beyond ASCII, or "", and its size. Line
+// separators are escaped, because JavaScript didn't allow them in texts, and what isn't UTF-8 is
+// replaced.
+func escapeRune(text string) (escape string, size int) {
 	r, size := utf8.DecodeRuneInString(text)
 	switch {
 	case r == utf8.RuneError && size == 1:

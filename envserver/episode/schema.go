@@ -110,13 +110,13 @@ func (f *Form) describeTypes() string {
 	for i, v := range f.variants {
 		lines[i] = v.Type + ": " + v.Description
 		if len(v.Properties) > 0 {
-			lines[i] += fmt.Sprintf(" %s: %s.", sentence(f.objectOf(&v)), strings.Join(v.Properties, ", "))
+			lines[i] += fmt.Sprintf(" %s: %s.", upperFirst(f.objectOf(&v)), strings.Join(v.Properties, ", "))
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-func sentence(text string) string {
+func upperFirst(text string) string {
 	if text == "" {
 		return ""
 	}

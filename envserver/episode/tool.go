@@ -31,7 +31,7 @@ func (f *Form) Tools() ([]Tool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("writing the schema of tool %s: %w", v.Type, err)
 		}
-		tools[i] = Tool{Name: v.Type, Description: sentence(v.Description), InputSchema: input, Object: object}
+		tools[i] = Tool{Name: v.Type, Description: upperFirst(v.Description), InputSchema: input, Object: object}
 	}
 	return tools, nil
 }
@@ -68,10 +68,14 @@ func readArguments(text json.RawMessage) (map[string]jsontext.Value, error) {
 	members, err := object.Read(text, object.LastCounts)
 	switch {
 	case errors.Is(err, object.ErrTooMany):
-		return nil, &ActionError{Items: []ErrorItem{item("too_long", []any{}, tooMany("a call of a tool"), nil)}}
+		return nil, &ActionError{
+			Items: []ErrorItem{newErrorItem("too_long", []any{}, tooMany("a call of a tool"), nil)},
+		}
 	case err != nil:
-		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object",
-			jsontext.Value(text))}}
+		return nil, &ActionError{
+			Items: []ErrorItem{newErrorItem("dict_type", []any{}, "the arguments should be a JSON object",
+				jsontext.Value(text))},
+		}
 	}
 	for _, m := range members {
 		given[m.Name] = m.Value
@@ -87,7 +91,7 @@ func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	if value, ok := given[typeField]; ok && t.Object == "" {
-		return nil, &ActionError{Items: []ErrorItem{item("extra_forbidden", []any{typeField},
+		return nil, &ActionError{Items: []ErrorItem{newErrorItem("extra_forbidden", []any{typeField},
 			fmt.Sprintf("%s has no argument %q: leave it out", t.Name, typeField), value)}}
 	}
 	name, err := json.Marshal(t.Name)

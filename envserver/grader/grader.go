@@ -81,7 +81,7 @@ func GradeTicket(t *scenarios.Served, task string, d Decisions, v Verdict) ([]sc
 			return nil, fmt.Errorf("grading %s: %w", t.ScenarioID, ErrUnjudged)
 		}
 		return append(dims,
-			score.Dimension{Name: DimensionEscalation, Earned: escalation(t.Gold, d), Offered: escalationPoints},
+			score.Dimension{Name: DimensionEscalation, Earned: gradeEscalation(t.Gold, d), Offered: escalationPoints},
 			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), ResponsePoints),
 				Offered: ResponsePoints},
 		), nil
@@ -106,9 +106,9 @@ func choicePoints(offered int64, got, gold string, alternates []scenarios.Altern
 	return 0
 }
 
-// escalation gives all points for the right decision, and half of them if the ticket had to be
+// gradeEscalation gives all points for the right decision, and half of them if the ticket had to be
 // escalated but went to the wrong team or to none.
-func escalation(gold scenarios.TicketGold, d Decisions) int64 {
+func gradeEscalation(gold scenarios.TicketGold, d Decisions) int64 {
 	switch {
 	case d.Ending == Open, (d.Ending == Escalated) != gold.Escalate:
 		return 0

@@ -67,7 +67,7 @@ func TestGradeTicket(t *testing.T) {
 
 func TestGradeTicketResolvedByAgent(t *testing.T) {
 	for ending, want := range map[Ending]int64{Resolved: 200, Escalated: 0, Open: 0} {
-		if got := escalation(scenarios.TicketGold{}, Decisions{Ending: ending, Team: "finance"}); got != want {
+		if got := gradeEscalation(scenarios.TicketGold{}, Decisions{Ending: ending, Team: "finance"}); got != want {
 			t.Errorf("ending %q earned %d, want %d", ending, got, want)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // weren't tuned with, as the table in docs/judging.md has it.
 const RulesAgreement = "0.78"
 
-// Trust says what scores on a judge's scale are good for, "" if none of the tasks has replies that
-// a judge grades.
-func Trust(scale string, names []string) string {
+// DescribeTrust says what scores on a judge's scale are good for, "" if none of the tasks has
+// replies that a judge grades.
+func DescribeTrust(scale string, names []string) string {
 	switch {
 	case !slices.ContainsFunc(names, func(name string) bool {
 		task, _ := tasks.Find(name)

@@ -20,7 +20,7 @@ func TestTrust(t *testing.T) {
 		"no replies":       {"offline-v6", []string{"ticket-classify"}, ""},
 		"workflows":        {"rules", []string{"case-easy"}, ""},
 	} {
-		if got := grader.Trust(tc.scale, tc.tasks); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+		if got := grader.DescribeTrust(tc.scale, tc.tasks); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -21,8 +21,8 @@ func InferAction(ctx context.Context, url string, reset json.RawMessage, o clien
 	return firstPlayed(ctx, url, reset, knownActions, o)
 }
 
-// Try plays the reset and one action, which the server must accept.
-func Try(ctx context.Context, url string, reset, action json.RawMessage, o client.Options) error {
+// TryAction plays the reset and one action, which the server must accept.
+func TryAction(ctx context.Context, url string, reset, action json.RawMessage, o client.Options) error {
 	_, err := firstPlayed(ctx, url, reset, []json.RawMessage{action}, o)
 	return err
 }

@@ -29,11 +29,11 @@ func TestInferAction(t *testing.T) {
 	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 || got.Steps == 0 {
 		t.Errorf("a load of %s: %d steps, %v, %v", action, got.Steps, got.Failures, err)
 	}
-	err = Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`), client.Options{})
+	err = TryAction(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`), client.Options{})
 	if err == nil || !strings.Contains(err.Error(), `refuses the action {"action_type":"fly"}`) {
 		t.Errorf("an unknown action: %v", err)
 	}
-	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action, client.Options{}); err == nil {
+	if err := TryAction(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action, client.Options{}); err == nil {
 		t.Error("no error for an unknown task")
 	}
 }

@@ -151,7 +151,7 @@ type generator struct {
 }
 
 func newGenerator(cfg Config) (*generator, error) {
-	g := &generator{Config: cfg, failures: map[string]int{}, url: endpoint(cfg.URL)}
+	g := &generator{Config: cfg, failures: map[string]int{}, url: buildSocketURL(cfg.URL)}
 	g.phase.Store("connect")
 	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024,
 		WriteBufferPool: &sync.Pool{}, NetDialContext: cfg.Connect}
@@ -160,7 +160,7 @@ func newGenerator(cfg Config) (*generator, error) {
 		return nil, err
 	}
 	for _, action := range cfg.Actions {
-		encoded, err := step(action)
+		encoded, err := encodeStep(action)
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +169,7 @@ func newGenerator(cfg Config) (*generator, error) {
 	return g, nil
 }
 
-func endpoint(url string) string {
+func buildSocketURL(url string) string {
 	url = strings.TrimSuffix(url, "/") + "/ws"
 	if rest, ok := strings.CutPrefix(url, "http"); ok {
 		return "ws" + rest
@@ -180,8 +180,8 @@ func endpoint(url string) string {
 	return url
 }
 
-// step encodes a step message.
-func step(action json.RawMessage) ([]byte, error) {
+// encodeStep encodes a step message.
+func encodeStep(action json.RawMessage) ([]byte, error) {
 	encoded, err := json.Marshal(struct {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
@@ -243,7 +243,7 @@ func (g *generator) connect(ctx context.Context, i int) {
 	began := time.Now()
 	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header) //nolint:bodyclose // needs no closing
 	if err != nil {
-		g.fail(fmt.Errorf("%s: %w", refusal(response), err))
+		g.fail(fmt.Errorf("%s: %w", describeRefusal(response), err))
 		return
 	}
 	conn.SetReadLimit(maxReply)
@@ -260,7 +260,7 @@ func (g *generator) connect(ctx context.Context, i int) {
 	g.mu.Unlock()
 }
 
-func refusal(response *http.Response) string {
+func describeRefusal(response *http.Response) string {
 	if response == nil {
 		return "connect"
 	}
@@ -360,4 +360,13 @@ func (g *generator) hangUp(ctx context.Context) {
 		closing.Go(s.close)
 	}
 	closing.Wait()
+}
+
+// close ends the session and waits for the close frame, so that the slot is free for the next load.
+func (s *session) close() {
+	defer s.conn.Close()
+	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	if s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
+		_, _, _ = s.conn.NextReader()
+	}
 }

@@ -239,7 +239,7 @@ func TestEndpoint(t *testing.T) {
 		"http://h:8000": "ws://h:8000/ws", "https://h/envs/a/": "wss://h/envs/a/ws", "ws://h": "ws://h/ws",
 		"h:8000": "ws://h:8000/ws",
 	} {
-		if diff := cmp.Diff(want, endpoint(url)); diff != "" {
+		if diff := cmp.Diff(want, buildSocketURL(url)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", url, diff)
 		}
 	}

@@ -60,12 +60,3 @@ const (
 	closeTimeout = 15 * time.Second
 	abortTimeout = time.Second
 )
-
-// close ends the session and waits for the close frame, so that the slot is free for the next load.
-func (s *session) close() {
-	defer s.conn.Close()
-	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
-	if s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
-		_, _, _ = s.conn.NextReader()
-	}
-}

@@ -22,9 +22,9 @@ const Large = 16 << 10
 // one free.
 var processors = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// Admit waits until a text of the size may be scanned. The caller releases it before it decodes
-// another text, or waits for anything else.
-func Admit(size int) (release func()) {
+// AcquireScanSlot waits until a text of the size may be scanned. The caller releases it before it
+// decodes another text, or waits for anything else.
+func AcquireScanSlot(size int) (release func()) {
 	if size <= Large {
 		return func() {}
 	}
@@ -65,16 +65,16 @@ type Member struct {
 // Read reads a JSON object. The error is, or wraps, one of the errors above or a syntactic error.
 func Read(raw []byte, repeats Repeats) (Object, error) {
 	if len(raw) <= Large {
-		if o := plain(raw, repeats); o != nil {
+		if o := parsePlain(raw, repeats); o != nil {
 			return o, nil
 		}
 	}
-	defer Admit(len(raw))()
-	return decode(raw, repeats)
+	defer AcquireScanSlot(len(raw))()
+	return decodeObject(raw, repeats)
 }
 
-// decode reads any object.
-func decode(raw []byte, repeats Repeats) (Object, error) {
+// decodeObject reads any object.
+func decodeObject(raw []byte, repeats Repeats) (Object, error) {
 	if jsontext.Value(raw).Kind() != '{' {
 		if err := jsonv2.Unmarshal(raw, new(skipped), jsontext.AllowDuplicateNames(true)); err != nil {
 			return nil, err
@@ -110,8 +110,8 @@ func (o Object) Take(into map[string]*jsontext.Value) (others Object) {
 	return others
 }
 
-// Shown shortens a name for a message.
-func Shown(name string) string {
+// ClipName shortens a name for a message.
+func ClipName(name string) string {
 	if len(name) <= maxShown {
 		return name
 	}
@@ -162,7 +162,7 @@ func (r *reader) set(name string, value jsontext.Value) error {
 	for i := range r.members {
 		if r.members[i].Name == name {
 			if r.repeats == Unique {
-				return fmt.Errorf("%w: %q", ErrRepeated, Shown(name))
+				return fmt.Errorf("%w: %q", ErrRepeated, ClipName(name))
 			}
 			r.members[i].Value = value
 			return nil

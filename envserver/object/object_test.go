@@ -60,7 +60,7 @@ func TestReadsFewMembers(t *testing.T) {
 func TestShown(t *testing.T) {
 	for name, want := range map[string]string{"a": "a", strings.Repeat("é", 40): strings.Repeat("é", 32) + "…",
 		"x" + strings.Repeat("é", 40): "x" + strings.Repeat("é", 31) + "…"} {
-		if got := Shown(name); got != want {
+		if got := ClipName(name); got != want {
 			t.Errorf("%q is shown as %q", name, got)
 		}
 	}
@@ -73,7 +73,7 @@ func TestLargeTextsTakeTurns(t *testing.T) {
 		defer func() { processors = shared }()
 		processors = make(chan struct{}, 1)
 		large := []byte(`{"a":"` + strings.Repeat("x", Large) + `"}`)
-		release := Admit(len(large))
+		release := AcquireScanSlot(len(large))
 		decoded := make(chan error, 2)
 		for range cap(decoded) {
 			go func() {
@@ -109,7 +109,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%q: %v %v", raw, o, err)
 		}
 		for _, m := range o {
-			if !json.Valid(m.Value) || !utf8.ValidString(m.Name) || len(Shown(m.Name)) > maxShown+len("…") {
+			if !json.Valid(m.Value) || !utf8.ValidString(m.Name) || len(ClipName(m.Name)) > maxShown+len("…") {
 				t.Errorf("%q has the member %q: %q", raw, m.Name, m.Value)
 			}
 		}

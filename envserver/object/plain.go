@@ -13,8 +13,8 @@ type scanner struct {
 	at  int
 }
 
-// plain reads the members of a plain object, or returns nil.
-func plain(raw []byte, repeats Repeats) Object {
+// parsePlain reads the members of a plain object, or returns nil.
+func parsePlain(raw []byte, repeats Repeats) Object {
 	s, r := scanner{raw: raw}, reader{raw: raw, repeats: repeats, members: make(Object, 0, 4)}
 	if !s.whole(&r) {
 		return nil

@@ -21,7 +21,7 @@ func TestPlainObjectsAreReadAsOthers(t *testing.T) {
 		`{"a":1,}`: false, `{,}`: false, `{"a"}`: false, `{"a":}`: false, `{"a":1}x`: false, `{"a":1`: false,
 		`{"a":"`: false, `{"a`: false, `[]`: false, ``: false, `{"a":true}`: false,
 	} {
-		if got := plain([]byte(raw), Unique) != nil; got != want {
+		if got := parsePlain([]byte(raw), Unique) != nil; got != want {
 			t.Errorf("%q is plain: %t, want %t", raw, got, want)
 		}
 		if got := IsPlain([]byte(raw)); got != want {
@@ -45,11 +45,11 @@ func checkPlain(t fataler, raw []byte) {
 		t.Fatalf("%q is plain, but no JSON", raw)
 	}
 	for _, repeats := range []Repeats{Unique, LastCounts} {
-		got := plain(slices.Clone(raw), repeats)
+		got := parsePlain(slices.Clone(raw), repeats)
 		if got == nil {
 			continue
 		}
-		want, err := decode(raw, repeats)
+		want, err := decodeObject(raw, repeats)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Fatalf("%q: %v (-decoded +plain):\n%s", raw, err, diff)
 		}

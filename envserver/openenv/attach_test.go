@@ -15,7 +15,7 @@ import (
 
 func closeSession(tb testing.TB, url, id string) string {
 	tb.Helper()
-	return wire.RPC(tb, url, "openenv/session/close", fmt.Sprintf(`{"session_id":%q}`, id))
+	return wire.CallRPC(tb, url, "openenv/session/close", fmt.Sprintf(`{"session_id":%q}`, id))
 }
 
 func attachTo(tb testing.TB, url, id string) *wire.Peer {
@@ -33,12 +33,12 @@ func TestAttachedSession(t *testing.T) {
 	}
 	p := attachTo(t, url, id)
 	p.Ask(`{"type":"reset","data":{"seed":5}}`)
-	answer := wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
+	answer := wire.CallRPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
 		id))
-	if got := wire.Decoded(t, answer, "result", "data", "observation", "text"); got != "hi" {
+	if got := wire.DecodePath(t, answer, "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
 		t.Errorf("the socket has %v steps after a tool call, want 1", got)
 	}
 	if got := closeSession(t, url, id); got != fmt.Sprintf(
@@ -63,12 +63,12 @@ func TestDetachedSessionContinues(t *testing.T) {
 			p.Ask(`{"type":"reset","data":{"seed":8}}`)
 		}
 		p.Ask(`{"type":"step","data":{"kind":"say"}}`)
-		if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != float64(i+1) {
+		if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != float64(i+1) {
 			t.Errorf("attached the %d. time: %v steps", i+1, got)
 		}
 		if i == 1 {
 			_ = p.Conn.Close()
-			wire.Eventually(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
+			wire.AwaitCondition(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
 		} else {
 			p.Leave()
 		}
@@ -76,7 +76,7 @@ func TestDetachedSessionContinues(t *testing.T) {
 	if got := closeSession(t, url, id); !strings.Contains(got, `"closed":true`) {
 		t.Errorf("closing: %s", got)
 	}
-	if got := closeSession(t, url, id); wire.Decoded(t, got, "error", "code") != -32602.0 {
+	if got := closeSession(t, url, id); wire.DecodePath(t, got, "error", "code") != -32602.0 {
 		t.Errorf("closing again: %s", got)
 	}
 }
@@ -121,12 +121,12 @@ func TestOwnedSessionID(t *testing.T) {
 	p := wire.NewPeer(t, conn)
 	defer conn.Close()
 	id := response.Header.Get(protocol.SessionHeader)
-	if got := wire.Decoded(t,
+	if got := wire.DecodePath(t,
 		p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
 		"data", "result", "session_id"); got != id || id == "" {
 		t.Errorf("the message has %v, the handshake %q", got, id)
 	}
-	if got := wire.Decoded(t,
+	if got := wire.DecodePath(t,
 		p.Ask(
 			fmt.Sprintf(
 				`{"type":"mcp","data":{"jsonrpc":"2.0","id":2,"method":"openenv/session/close","params":{"session_id":%q}}}`, id)), "data", "error", "code"); got != -32600.0 {
@@ -154,8 +154,8 @@ func TestPlainHTTPOnASession(t *testing.T) {
 		`{"observation":{"text":"x","seed":4},"reward":0.1,"done":false}`)
 	p := attachTo(t, url, id)
 	p.Ask(`{"type":"step","data":{"kind":"say"}}`)
-	if _, state := wire.GetBody(t, url+"/state?session_id="+id); wire.Decoded(t, state, "step_count") != 2.0 ||
-		wire.Decoded(t, state, "episode_id") != "E" {
+	if _, state := wire.GetBody(t, url+"/state?session_id="+id); wire.DecodePath(t, state, "step_count") != 2.0 ||
+		wire.DecodePath(t, state, "episode_id") != "E" {
 		t.Errorf("/state: %s", state)
 	}
 	for _, c := range []struct {
@@ -198,11 +198,11 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	})
 	wg.Go(func() {
 		for range each {
-			wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			wire.CallRPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 		}
 	})
 	wg.Wait()
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 3.0*each {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 3.0*each {
 		t.Errorf("%v steps, want %d", got, 3*each)
 	}
 }
@@ -253,7 +253,7 @@ func TestSessionGrace(t *testing.T) {
 			_ = p.Conn.Close()
 			pass(50 * time.Second)
 			again := wire.DialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
-			if got := wire.Decoded(t, again.Ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
+			if got := wire.DecodePath(t, again.Ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
 				t.Errorf("the seed after attaching again is %v", got)
 			}
 			pass(2 * time.Minute)

@@ -70,3 +70,10 @@ func (s *Server) DrainReport() score.DrainReport {
 	return score.DrainReport{Sessions: int64(sessions), Cut: s.metrics.cut.Load(),
 		Seconds: int64(time.Since(began).Round(time.Second).Seconds())}
 }
+
+// drainBegan returns when the drain began, zero before, and the number of sessions then.
+func (r *registry) drainBegan() (at time.Time, sessions int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drained, r.atDrain
+}

@@ -51,7 +51,7 @@ func (c rpcCall) forkSession(ctx context.Context, p rpcParams) (any, *protocol.R
 
 // forksOf reads the number of forks, 1 by default.
 func forksOf(n jsontext.Value) (int, *protocol.RPCError) {
-	if !protocol.Given(n) {
+	if !protocol.IsGiven(n) {
 		return 1, nil
 	}
 	count, err := strconv.Atoi(string(n))

@@ -28,7 +28,7 @@ func newTicketKind(tb testing.TB) *ticket.Kind {
 // forked returns the ids of n sessions with the episode of another one.
 func forked(tb testing.TB, url, session string, n int) []string {
 	tb.Helper()
-	answer := wire.RPC(tb, url, "session/fork", fmt.Sprintf(`{"session_id":%q,"n":%d}`, session, n))
+	answer := wire.CallRPC(tb, url, "session/fork", fmt.Sprintf(`{"session_id":%q,"n":%d}`, session, n))
 	var reply struct {
 		Result struct {
 			SessionIDs []string `json:"session_ids"`
@@ -43,8 +43,8 @@ func forked(tb testing.TB, url, session string, n int) []string {
 // saved returns the checkpoint of a session.
 func saved(tb testing.TB, url, session string) string {
 	tb.Helper()
-	answer := wire.RPC(tb, url, "session/checkpoint", fmt.Sprintf(`{"session_id":%q}`, session))
-	text, ok := wire.Decoded(tb, answer, "result", "checkpoint").(string)
+	answer := wire.CallRPC(tb, url, "session/checkpoint", fmt.Sprintf(`{"session_id":%q}`, session))
+	text, ok := wire.DecodePath(tb, answer, "result", "checkpoint").(string)
 	if !ok {
 		tb.Fatalf("saving: %s", answer)
 	}
@@ -54,8 +54,8 @@ func saved(tb testing.TB, url, session string) string {
 // restored returns the session with the episode of a checkpoint.
 func restored(tb testing.TB, url, checkpoint string) string {
 	tb.Helper()
-	answer := wire.RPC(tb, url, "session/restore", fmt.Sprintf(`{"checkpoint":%q}`, checkpoint))
-	id, ok := wire.Decoded(tb, answer, "result", "session_id").(string)
+	answer := wire.CallRPC(tb, url, "session/restore", fmt.Sprintf(`{"checkpoint":%q}`, checkpoint))
+	id, ok := wire.DecodePath(tb, answer, "result", "session_id").(string)
 	if !ok {
 		tb.Fatalf("restoring: %s", answer)
 	}
@@ -89,7 +89,7 @@ func TestForksHaveTheSameFuture(t *testing.T) {
 	p.Ask(`{"type":"step","data":` + responds + `}`)
 
 	answer := p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"session/fork","params":{"n":2}}}`)
-	ids, ok := wire.Decoded(t, answer, "data", "result", "session_ids").([]any)
+	ids, ok := wire.DecodePath(t, answer, "data", "result", "session_ids").([]any)
 	if !ok || len(ids) != 2 {
 		t.Fatalf("forked over the socket: %s", answer)
 	}
@@ -156,7 +156,7 @@ func TestForkIsAllOrNothing(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 4})
 	id := wire.CreateSession(t, url)
 	wire.PostBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q}`, id))
-	answer := wire.RPC(t, url, "session/fork", fmt.Sprintf(`{"session_id":%q,"n":4}`, id))
+	answer := wire.CallRPC(t, url, "session/fork", fmt.Sprintf(`{"session_id":%q,"n":4}`, id))
 	if !strings.Contains(answer, `"max_sessions":4`) || s.sessions.active() != 1 {
 		t.Errorf("%d sessions after %s", s.sessions.active(), answer)
 	}
@@ -201,7 +201,7 @@ func TestRefusedForks(t *testing.T) {
 		{"another environment", tickets, "restore", `{"checkpoint":"` + checkpoint + `"}`, "has the environment"},
 		{"a pool for runs", runsOnly, "restore", `{"checkpoint":"` + checkpoint + `"}`, "access.play"},
 	} {
-		answer := wire.RPC(t, tc.url, "session/"+tc.method, tc.params)
+		answer := wire.CallRPC(t, tc.url, "session/"+tc.method, tc.params)
 		if !strings.Contains(answer, tc.want) || !strings.Contains(answer, fmt.Sprint(protocol.RPCInvalidParams)) {
 			t.Errorf("%s: %s, want -32602 with %q", tc.name, answer, tc.want)
 		}

@@ -52,7 +52,7 @@ func newExplorers(tb testing.TB) map[string]explorer {
 	}
 	explorers := map[string]explorer{}
 	for _, kind := range []episode.Kind{newTicketKind(tb), workflows} {
-		actions, err := policy.Builtin(policy.Random, kind.Name(), testkit.Catalog(tb))
+		actions, err := policy.NewBuiltin(policy.Random, kind.Name(), testkit.Catalog(tb))
 		if err != nil {
 			tb.Fatal(err)
 		}

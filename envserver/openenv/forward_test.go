@@ -36,8 +36,8 @@ func TestSessionThroughEveryServer(t *testing.T) {
 		}
 		other := members[(i+1)%len(members)].url
 		params := fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id)
-		answer := wire.RPC(t, other, "tools/call", params)
-		if wire.Decoded(t, answer, "result", "data", "observation", "text") != "hi" {
+		answer := wire.CallRPC(t, other, "tools/call", params)
+		if wire.DecodePath(t, answer, "result", "data", "observation", "text") != "hi" {
 			t.Errorf("server %d: tools/call: %s", i, answer)
 		}
 		for _, c := range []struct{ path, body, header string }{
@@ -48,11 +48,11 @@ func TestSessionThroughEveryServer(t *testing.T) {
 			request, _ := http.NewRequest(http.MethodPost, other+c.path, strings.NewReader(c.body))
 			request.Header.Set(protocol.SessionHeader, c.header)
 			if status, body := answerTo(t, request); status != 200 ||
-				wire.Decoded(t, body, "observation", "seed") != 5.0 {
+				wire.DecodePath(t, body, "observation", "seed") != 5.0 {
 				t.Errorf("server %d: %s %s: %d %s", i, c.path, c.body, status, body)
 			}
 		}
-		if _, state := wire.GetBody(t, other+"/state?session_id="+id); wire.Decoded(t, state, "step_count") != 5.0 {
+		if _, state := wire.GetBody(t, other+"/state?session_id="+id); wire.DecodePath(t, state, "step_count") != 5.0 {
 			t.Errorf("server %d: %s, want 5 steps", i, state)
 		}
 		second := attachTo(t, other, id)
@@ -90,23 +90,23 @@ func TestAttachedSessionBehindOneAddress(t *testing.T) {
 		p := attachTo(t, front, id)
 		p.Ask(`{"type":"reset","data":{"seed":5}}`)
 		for range 4 {
-			got := wire.RPC(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
-			if wire.Decoded(t, got, "result") == nil {
+			got := wire.CallRPC(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			if wire.DecodePath(t, got, "result") == nil {
 				t.Errorf("tools/call: %s", got)
 			}
 		}
-		if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 4.0 {
+		if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 4.0 {
 			t.Errorf("%v steps, want 4", got)
 		}
 		if got := closeSession(t, front, id); !strings.Contains(got, `"closing":true`) {
 			t.Errorf("closing an attached session: %s", got)
 		}
 		p.Leave()
-		if got := closeSession(t, front, id); wire.Decoded(t, got, "error", "code") != -32602.0 {
+		if got := closeSession(t, front, id); wire.DecodePath(t, got, "error", "code") != -32602.0 {
 			t.Errorf("closing it again: %s", got)
 		}
 	}
-	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+	wire.AwaitCondition(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
 // A stock MCP client works even if each of its requests reaches a different server.
@@ -127,7 +127,7 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 		}
 		p := wire.DialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(front, "http")+"/mcp?session_id="+c.ID())
 		got := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`)
-		if wire.Decoded(t, got, "result", "session_id") != c.ID() {
+		if wire.DecodePath(t, got, "result", "session_id") != c.ID() {
 			t.Errorf("WebSocket /mcp: %s", got)
 		}
 		_ = p.Conn.Close()
@@ -135,7 +135,7 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+	wire.AwaitCondition(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
 // When a server dies, its clients' sockets end immediately, and its peers report that the session
@@ -156,8 +156,8 @@ func TestPeerDies(t *testing.T) {
 		!strings.Contains(answer, "unknown session") {
 		t.Errorf("attaching to a lost session: %s", answer)
 	}
-	answer := wire.RPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
-	if wire.Decoded(t, answer, "error", "code") != -32602.0 {
+	answer := wire.CallRPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+	if wire.DecodePath(t, answer, "error", "code") != -32602.0 {
 		t.Errorf("tools/call: %s", answer)
 	}
 	step := fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`, id)
@@ -192,12 +192,12 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 			members := servePool(t, Config{Kind: waiter{}}, Config{Kind: waiter{}})
 			id := wire.CreateSession(t, members[1].url)
 			ss := members[1].sessions.find(id)
-			wire.RPC(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			wire.CallRPC(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 			var killing sync.WaitGroup
 			defer killing.Wait() // the goroutine must not report a failure after the test has ended
 			killing.Go(func() {
 				defer members[1].kill()
-				wire.Eventually(t, "the request runs", func() bool { return len(ss.turn) > 0 })
+				wire.AwaitCondition(t, "the request runs", func() bool { return len(ss.turn) > 0 })
 			})
 			status, body := wire.PostBody(t, members[0].url+c.path, fmt.Sprintf(c.body, id))
 			if status != c.status || !strings.Contains(body, c.want) {
@@ -294,10 +294,10 @@ func TestForwardingIsCounted(t *testing.T) {
 	}
 	for _, want := range []string{`csenv_forwarded_total{kind="socket",result="done"} 1`,
 		`csenv_forwarded_total{kind="request",result="done"} 1`, `csenv_relayed_sockets 1`} {
-		wire.Eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
+		wire.AwaitCondition(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
 	}
 	p.Leave()
-	wire.Eventually(t, "the relay has ended", func() bool {
+	wire.AwaitCondition(t, "the relay has ended", func() bool {
 		return strings.Contains(recorded(), "csenv_relayed_sockets 0")
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"golang.org/x/sync/errgroup"
 )
@@ -90,49 +89,10 @@ func (s *session) takeAnswered(ctx context.Context) error {
 	}
 }
 
-// take begins a session with an episode that a peer hands over.
-func (s *Server) take(ctx context.Context, client, checkpoint string) (id string, err error) {
-	ss, err := s.open(ctx, newID(s.mesh.SessionPrefix()), client)
-	if err != nil {
-		return "", err
-	}
-	var restored player.Reply
-	if err = ss.do(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
-		err = restored.Err
-	}
-	if err != nil {
-		ss.end(endClosed, "")
-		return "", err
-	}
-	ss.awaitClient()
-	return ss.id, nil
-}
-
 // awaitClient keeps the session, without a socket, for a client that is to attach to it soon.
 func (s *session) awaitClient() {
 	s.mu.Lock()
 	s.socket, s.lostAt, s.awaited = nil, time.Now(), returnTime
 	s.mu.Unlock()
 	s.adopt()
-}
-
-// sendAway closes the socket of a session, which continues when its client connects again.
-func (s *Server) sendAway(ctx context.Context, id string) error {
-	ss := s.sessions.find(id)
-	if ss == nil {
-		return errors.New("unknown session")
-	}
-	if err := ss.takeAnswered(ctx); err != nil {
-		return err
-	}
-	defer func() { <-ss.turn }()
-	ss.mu.Lock()
-	socket := ss.socket
-	ss.mu.Unlock()
-	if socket == nil || !socket.stopAnswering() {
-		return nil
-	}
-	ss.awaitClient()
-	socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id))
-	return nil
 }

@@ -58,8 +58,8 @@ func TestHandOver(t *testing.T) {
 		for _, action := range actions {
 			answer = twin.Ask(`{"type":"step","data":` + action + `}`)
 		}
-		want = append(want, fmt.Sprint(wire.Decoded(t, answer, "data", "observation"), wire.Decoded(t, answer, "data",
-			"metadata", "episode_score"), wire.Decoded(t, answer, "data", "metadata", "forked")))
+		want = append(want, fmt.Sprint(wire.DecodePath(t, answer, "data", "observation"), wire.DecodePath(t, answer, "data",
+			"metadata", "episode_score"), wire.DecodePath(t, answer, "data", "metadata", "forked")))
 	}
 	for step, action := range actions {
 		if step == 1 || step == 2 {

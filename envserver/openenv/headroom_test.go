@@ -36,7 +36,7 @@ func TestKeepHeadroom(t *testing.T) {
 		debug.SetGCPercent(now)
 		return now
 	}
-	wire.Eventually(t, "a small heap is collected less often", func() bool { return percent() == 400 })
+	wire.AwaitCondition(t, "a small heap is collected less often", func() bool { return percent() == 400 })
 	cancel()
 	<-ended
 	if got := percent(); got != 100 {

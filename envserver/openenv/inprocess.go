@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 )
 
@@ -14,17 +13,6 @@ import (
 // whom they are opened for, which counts as the client's.
 func (s *Server) Connect(visitor string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return s.memory().connect(ctx, visitor) }
-}
-
-// listenMemory serves the handler within the process until the server is closed.
-func (s *Server) listenMemory() *memoryListener {
-	l := &memoryListener{conns: make(chan net.Conn), ended: s.ctx.Done()}
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: refusalTimeout}
-	s.spawn(func() {
-		_ = server.Serve(l) // it ends with the server
-		_ = server.Close()
-	})
-	return l
 }
 
 // memoryListener accepts connections within the process until ended is closed.

@@ -23,7 +23,7 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset"}`)
 	answer := p.Ask(`{"type":"step","data":{"kind":"unjudged","text":"a secret reply"}}`)
-	if wire.CodeOf(t, answer) != protocol.CodeExecution || wire.Decoded(t, answer, "data", "cause") != "judge_timeout" {
+	if wire.CodeOf(t, answer) != protocol.CodeExecution || wire.DecodePath(t, answer, "data", "cause") != "judge_timeout" {
 		t.Errorf("the step was answered with %s, want EXECUTION_ERROR and the cause", answer)
 	}
 	const detail = "answered 401 Unauthorized" // for the operator alone
@@ -53,7 +53,7 @@ func TestEndOfAnErroredEpisode(t *testing.T) {
 	} {
 		p.Ask(reset)
 		last := p.Ask(`{"type":"step","data":{"kind":"errored"}}`)
-		if wire.Decoded(t, last, "data", "observation", "metadata", "cause") != "judge_timeout" ||
+		if wire.DecodePath(t, last, "data", "observation", "metadata", "cause") != "judge_timeout" ||
 			strings.Contains(last, detail) != told {
 			t.Errorf("after %s: %s", reset, last)
 		}

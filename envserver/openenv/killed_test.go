@@ -66,7 +66,7 @@ func TestKilledClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	wire.Eventually(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
 	t.Logf("%d slots were free %v after the kill", victims, time.Since(began))
 	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the next client was answered with %s", got)
@@ -98,7 +98,7 @@ func TestSilentTrainerContinues(t *testing.T) {
 		p := wire.ConnectPipe(t, network)
 		p.Ask(`{"type":"reset","data":{"seed":2}}`)
 		pass(2 * time.Minute)
-		if got := wire.Decoded(t, p.Ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation",
+		if got := wire.DecodePath(t, p.Ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation",
 			"seed"); got != 2.0 {
 			t.Errorf("after two minutes the step plays seed %v", got)
 		}

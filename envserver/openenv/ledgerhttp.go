@@ -89,30 +89,3 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		s.ledgers.Fetched(key)
 	}
 }
-
-// serveRollouts serves the next segment of a run's rollouts.
-func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
-	question, err := score.ParseCollectRequest(r.URL.Query())
-	if err != nil {
-		protocol.WriteDetail(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	segment, err := s.rollouts.Collect(question)
-	if err != nil {
-		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
-		return
-	}
-	segment.Active = s.playing(question.Tag)
-	protocol.WriteJSON(w, http.StatusOK, segment)
-}
-
-// playing returns the number of rollouts of a tag that are being played.
-func (s *Server) playing(tag string) int64 {
-	var n int64
-	for _, session := range s.sessions.all() {
-		if of := session.tag.Load(); of != nil && of.Rollout && of.Run == tag {
-			n++
-		}
-	}
-	return n
-}

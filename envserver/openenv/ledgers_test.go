@@ -24,7 +24,7 @@ func ledgerOf(tb testing.TB, url, run string, shard int) *score.Ledger {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l, err := signed.Verify(echo.Key().Public().(ed25519.PublicKey))
+	l, err := signed.Verify(echo.LedgerKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestRunsArePlayedWithTerminalRewards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Ask(`{"type":"reset","data":{` + c.options + `}}`)
-			if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != c.want {
+			if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != c.want {
 				t.Errorf("played with %v rewards, want %s", got, c.want)
 			}
 		})

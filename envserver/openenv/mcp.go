@@ -41,7 +41,7 @@ type rpcParams struct {
 
 // namesSession reports whether there is a session_id other than null and "".
 func (p rpcParams) namesSession() bool {
-	return protocol.Given(p.sessionID) && string(p.sessionID) != `""`
+	return protocol.IsGiven(p.sessionID) && string(p.sessionID) != `""`
 }
 
 func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCError) {
@@ -103,10 +103,10 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 	if !ok {
 		return nil, invalidParams("params.name should be the name of a tool")
 	}
-	if protocol.Given(p.arguments) && p.arguments.Kind() != '{' {
+	if protocol.IsGiven(p.arguments) && p.arguments.Kind() != '{' {
 		return nil, invalidParams("params.arguments should be a JSON object")
 	}
-	if !protocol.Given(p.arguments) {
+	if !protocol.IsGiven(p.arguments) {
 		p.arguments = nil
 	}
 	ss, fault := c.session(p)
@@ -148,11 +148,23 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 	return ss.do(ctx, func(p *player.Player) { f(ctx, p) })
 }
 
+// takeStateless takes a place among the requests without a session. The error is a busyError.
+func (s *Server) takeStateless() (release func(), err error) {
+	switch err := s.sessions.slots.Closed(); {
+	case err != nil:
+		return nil, busyError(err.Error() + ": try again to reach another one")
+	case !s.stateless.TryAcquire(1):
+		return nil, busyError(fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws",
+			maxStateless))
+	}
+	return func() { s.stateless.Release(1) }, nil
+}
+
 // toolFault is the error of a tool call.
 func toolFault(err error) *protocol.RPCError {
 	fault := &protocol.RPCError{Code: protocol.RPCInternal, Message: err.Error()}
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		fault = invalidParams("Invalid arguments: " + protocol.Messages(invalid.Items))
+		fault = invalidParams("Invalid arguments: " + protocol.JoinMessages(invalid.Items))
 		fault.Data = map[string]any{"errors": invalid.Items}
 	}
 	if wire, ok := errors.AsType[protocol.Error](err); ok {

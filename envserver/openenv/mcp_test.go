@@ -65,10 +65,10 @@ func TestPlainMCP(t *testing.T) {
 		}
 	}
 	wire.CreateSession(t, url)
-	refused := wire.RPC(t, url, "openenv/session/create", `{}`)
+	refused := wire.CallRPC(t, url, "openenv/session/create", `{}`)
 	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0},
-		wire.Decoded(t, refused, "error", "data")); diff != "" ||
-		wire.Decoded(t, refused, "error", "code") != -32000.0 {
+		wire.DecodePath(t, refused, "error", "data")); diff != "" ||
+		wire.DecodePath(t, refused, "error", "code") != -32000.0 {
 		t.Errorf("a session beyond the capacity: %s", refused)
 	}
 }
@@ -76,7 +76,7 @@ func TestPlainMCP(t *testing.T) {
 // Tools are listed and called before any reset, with and without a session.
 func TestToolsWithoutReset(t *testing.T) {
 	_, url := serve(t, Config{})
-	list := wire.RPC(t, url, "tools/list", `{}`)
+	list := wire.CallRPC(t, url, "tools/list", `{}`)
 	if strings.Contains(list, "input_schema") {
 		t.Errorf("tools/list has input_schema: %s", list)
 	}
@@ -96,15 +96,15 @@ func TestToolsWithoutReset(t *testing.T) {
 			t.Errorf("tool %d is not complete: %s", i, list)
 		}
 	}
-	answer := wire.RPC(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
-	if wire.Decoded(t, answer, "result", "data", "observation", "text") != "hi" ||
-		wire.Decoded(t, answer, "result", "data", "reward") != 0.1 ||
-		wire.Decoded(t, answer, "result", "data", "done") != false {
+	answer := wire.CallRPC(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
+	if wire.DecodePath(t, answer, "result", "data", "observation", "text") != "hi" ||
+		wire.DecodePath(t, answer, "result", "data", "reward") != 0.1 ||
+		wire.DecodePath(t, answer, "result", "data", "done") != false {
 		t.Errorf("tools/call: %s", answer)
 	}
-	native := wire.Decoded(t, answer, "result", "data")
+	native := wire.DecodePath(t, answer, "result", "data")
 	for _, name := range []string{"structured_content", "structuredContent"} {
-		if diff := cmp.Diff(native, wire.Decoded(t, answer, "result", name)); diff != "" {
+		if diff := cmp.Diff(native, wire.DecodePath(t, answer, "result", name)); diff != "" {
 			t.Errorf("%s (-data +got)\n%s", name, diff)
 		}
 	}
@@ -115,8 +115,8 @@ func TestToolsWithoutReset(t *testing.T) {
 		t.Fatalf("tools/call: %v in %s", err, answer)
 	}
 	content := called.Result.Content[0]
-	if diff := cmp.Diff(native, wire.Decoded(t, content.Text)); diff != "" || content.Type != "text" ||
-		wire.Decoded(t, answer, "result", "is_error") != false || wire.Decoded(t, answer, "result", "isError") != false {
+	if diff := cmp.Diff(native, wire.DecodePath(t, content.Text)); diff != "" || content.Type != "text" ||
+		wire.DecodePath(t, answer, "result", "is_error") != false || wire.DecodePath(t, answer, "result", "isError") != false {
 		t.Errorf("result %s", answer)
 	}
 }
@@ -129,15 +129,15 @@ func TestObserveTool(t *testing.T) {
 	const look = `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation"}}}`
 	want := map[string]any{"observation": map[string]any{"text": "now", "seed": 5.0}, "reward": 0.0, "done": false}
 	for range 2 {
-		if diff := cmp.Diff(want, wire.Decoded(t, p.Ask(look), "data", "result", "data")); diff != "" {
+		if diff := cmp.Diff(want, wire.DecodePath(t, p.Ask(look), "data", "result", "data")); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
 		t.Errorf("get_observation counts as a step: %v", got)
 	}
 	p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
-	if got := wire.Decoded(t, p.Ask(look), "data", "result", "data", "done"); got != true {
+	if got := wire.DecodePath(t, p.Ask(look), "data", "result", "data", "done"); got != true {
 		t.Errorf("done is %v after the end", got)
 	}
 }
@@ -150,10 +150,10 @@ func TestMCPActions(t *testing.T) {
 	p.Ask(`{"type":"reset","data":{"seed":5}}`)
 	step := func(data string) string { return p.Ask(`{"type":"step","data":` + data + `}`) }
 	tools := step(`{"type":"list_tools"}`)
-	if wire.Decoded(t, tools, "data", "reward") != 0.0 || wire.Decoded(t, tools, "data", "done") != false {
+	if wire.DecodePath(t, tools, "data", "reward") != 0.0 || wire.DecodePath(t, tools, "data", "done") != false {
 		t.Errorf("list_tools: %s", tools)
 	}
-	descriptors, _ := wire.Decoded(t, tools, "data", "observation", "tools").([]any)
+	descriptors, _ := wire.DecodePath(t, tools, "data", "observation", "tools").([]any)
 	if len(descriptors) == 0 {
 		t.Errorf("no tools: %s", tools)
 	}
@@ -196,19 +196,19 @@ func TestMCPActions(t *testing.T) {
 			t.Errorf("%s: %s", bad, got)
 		}
 	}
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
 		t.Errorf("%v steps after seven that were answered with an observation", got)
 	}
 	p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation"}}}`)
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 7.0 {
 		t.Errorf("%v steps after a look outside of a step", got)
 	}
 	if got := wire.CodeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != protocol.CodeExecution {
 		t.Errorf("a panic of a tool: %s", got)
 	}
 	end := step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`)
-	if wire.Decoded(t, end, "data", "done") != true || wire.Decoded(t, end, "data", "reward") != 0.5 ||
-		wire.Decoded(t, end, "data", "metadata", "episode_score") != 0.5 {
+	if wire.DecodePath(t, end, "data", "done") != true || wire.DecodePath(t, end, "data", "reward") != 0.5 ||
+		wire.DecodePath(t, end, "data", "metadata", "episode_score") != 0.5 {
 		t.Errorf("a tool ends the episode: %s", end)
 	}
 }
@@ -226,41 +226,41 @@ func TestMCPOverWebSocket(t *testing.T) {
 		{`{bad`, -32700.0}, {`[]`, -32700.0}, {`7`, -32700.0}, {`{}`, -32600.0},
 		{`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, -32601.0},
 	} {
-		if got := wire.Decoded(t, p.Ask(c.send), "error", "code"); got != c.code {
+		if got := wire.DecodePath(t, p.Ask(c.send), "error", "code"); got != c.code {
 			t.Errorf("%s: %v, want %v", c.send, got, c.code)
 		}
 	}
 	const create = `{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`
-	id, _ := wire.Decoded(t, p.Ask(create), "result", "session_id").(string)
-	if again := wire.Decoded(t, p.Ask(create), "result", "session_id"); again != id || s.sessions.find(id) == nil {
+	id, _ := wire.DecodePath(t, p.Ask(create), "result", "session_id").(string)
+	if again := wire.DecodePath(t, p.Ask(create), "result", "session_id"); again != id || s.sessions.find(id) == nil {
 		t.Errorf("the socket's session is %v and then %v", id, again)
 	}
 	for i := range 3 {
 		answer := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
 		_, state := wire.GetBody(t, url+"/state?session_id="+id)
-		if wire.Decoded(t, state, "step_count") != float64(i+1) {
+		if wire.DecodePath(t, state, "step_count") != float64(i+1) {
 			t.Errorf("call %d: %s, state %s", i, answer, state)
 		}
 	}
 	second := dial()
 	refusal := second.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	if wire.Decoded(t, refusal, "id") != nil || wire.Decoded(t, refusal, "error", "code") != -32000.0 ||
-		wire.Decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
+	if wire.DecodePath(t, refusal, "id") != nil || wire.DecodePath(t, refusal, "error", "code") != -32000.0 ||
+		wire.DecodePath(t, refusal, "error", "data", "max_sessions") != 1.0 {
 		t.Errorf("a connection beyond the capacity: %s", refusal)
 	}
 	if code, _ := second.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000", code)
 	}
 	_ = p.Conn.Close()
-	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 func TestMCPFactoryError(t *testing.T) {
 	_, url := serve(t, Config{Kind: echo.Kind{Broken: true}})
 	for _, method := range []string{"openenv/session/create", "tools/call"} {
-		answer := wire.RPC(t, url, method, `{"name":"say"}`)
-		if method == "openenv/session/create" && wire.Decoded(t, answer, "error", "data", "factory_name") != "echo" ||
-			wire.Decoded(t, answer, "error") == nil {
+		answer := wire.CallRPC(t, url, method, `{"name":"say"}`)
+		if method == "openenv/session/create" && wire.DecodePath(t, answer, "error", "data", "factory_name") != "echo" ||
+			wire.DecodePath(t, answer, "error") == nil {
 			t.Errorf("%s: %s", method, answer)
 		}
 	}
@@ -295,7 +295,7 @@ func TestProduction(t *testing.T) {
 	}
 	_, openapi := wire.GetBody(t, url+"/openapi.json")
 	for _, path := range []string{"/reset", "/step", "/state"} {
-		if wire.Decoded(t, openapi, "paths", path) != nil {
+		if wire.DecodePath(t, openapi, "paths", path) != nil {
 			t.Errorf("openapi.json has %s", path)
 		}
 	}
@@ -307,7 +307,7 @@ func TestProduction(t *testing.T) {
 	}
 	answer := p.Ask(
 		`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":{"text":"hi"}}}}`)
-	if got := wire.Decoded(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
+	if got := wire.DecodePath(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
 	p.Leave()

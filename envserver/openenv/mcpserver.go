@@ -134,6 +134,17 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
+// whenEnded runs f once the session has ended.
+func (s *session) whenEnded(f func()) {
+	s.mu.Lock()
+	ended := s.ended
+	s.onEnd = f
+	s.mu.Unlock()
+	if ended {
+		s.server.spawn(f)
+	}
+}
+
 // open makes the session and begins its episode. Its errors are JSON-RPC errors.
 func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*session, error) {
 	from, _ := ctx.Value(originKey{}).(origin)
@@ -160,7 +171,7 @@ func wireRPC(fault *protocol.RPCError) error {
 	if err != nil {
 		data = nil
 	}
-	return &jsonrpc.Error{Code: int64(fault.Code), Message: protocol.Cut(fault.Message), Data: data}
+	return &jsonrpc.Error{Code: int64(fault.Code), Message: protocol.ClipMessage(fault.Message), Data: data}
 }
 
 // resetOptionsOf returns the options of an initialize. Those in _meta override the query's.
@@ -204,7 +215,7 @@ func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) 
 // agentError describes an error for the agent.
 func agentError(err error) string {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		return protocol.Cut("Invalid arguments: " + protocol.Messages(invalid.Items))
+		return protocol.ClipMessage("Invalid arguments: " + protocol.JoinMessages(invalid.Items))
 	}
-	return protocol.Cut(strings.TrimSpace(err.Error()))
+	return protocol.ClipMessage(strings.TrimSpace(err.Error()))
 }

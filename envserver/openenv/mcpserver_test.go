@@ -42,7 +42,7 @@ func textOf(tb testing.TB, result *mcp.CallToolResult) string {
 // seedOf returns the seed in the observation of a tool's result.
 func seedOf(tb testing.TB, result *mcp.CallToolResult) any {
 	tb.Helper()
-	return wire.Decoded(tb, testkit.JSON(result.StructuredContent), "observation", "seed")
+	return wire.DecodePath(tb, testkit.EncodeJSON(result.StructuredContent), "observation", "seed")
 }
 
 func TestStockMCPClient(t *testing.T) {
@@ -79,7 +79,7 @@ func TestStockMCPClient(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 func TestStockMCPClientPlays(t *testing.T) {
@@ -105,10 +105,10 @@ func TestStockMCPClientPlays(t *testing.T) {
 		if err != nil || result.IsError {
 			t.Fatalf("%s: %+v, %v", want.tool, result, err)
 		}
-		if diff := cmp.Diff(wire.Decoded(t, want.result), result.StructuredContent); diff != "" {
+		if diff := cmp.Diff(wire.DecodePath(t, want.result), result.StructuredContent); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", want.tool, diff)
 		}
-		if diff := cmp.Diff(wire.Decoded(t, want.result), wire.Decoded(t, textOf(t, result))); diff != "" {
+		if diff := cmp.Diff(wire.DecodePath(t, want.result), wire.DecodePath(t, textOf(t, result))); diff != "" {
 			t.Errorf("%s as text (-want +got)\n%s", want.tool, diff)
 		}
 	}
@@ -132,7 +132,7 @@ func TestMCPSessionIsInTheRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, state := wire.GetBody(t, url+"/state?session_id="+c.ID()); wire.Decoded(t, state, "seed") != 3.0 {
+	if _, state := wire.GetBody(t, url+"/state?session_id="+c.ID()); wire.DecodePath(t, state, "seed") != 3.0 {
 		t.Errorf("/state: %s", state)
 	}
 	p := attachTo(t, url, c.ID())
@@ -143,7 +143,7 @@ func TestMCPSessionIsInTheRegistry(t *testing.T) {
 	}
 	p.Leave()
 	s.sessions.find(c.ID()).end(endIdle, "")
-	wire.Eventually(t, "calls fail once the session has ended", func() bool {
+	wire.AwaitCondition(t, "calls fail once the session has ended", func() bool {
 		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
 		return err != nil
 	})
@@ -164,7 +164,7 @@ func TestMCPResetOptions(t *testing.T) {
 		"no object":        {"", `{"openenv/reset":7}`, "should be a JSON object"},
 	} {
 		status, body := initialize(c.query, c.meta)
-		if status != 200 || wire.Decoded(t, body, "error", "code") != -32602.0 || !strings.Contains(body, c.want) {
+		if status != 200 || wire.DecodePath(t, body, "error", "code") != -32602.0 || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
@@ -172,7 +172,7 @@ func TestMCPResetOptions(t *testing.T) {
 		t.Errorf("%d sessions after refusals", got)
 	}
 	if status, body := initialize("?seed=1&task=talk",
-		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || wire.Decoded(t, body, "result") == nil {
+		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || wire.DecodePath(t, body, "result") == nil {
 		t.Fatalf("%d %s", status, body)
 	}
 	open := s.sessions.all()
@@ -180,7 +180,7 @@ func TestMCPResetOptions(t *testing.T) {
 		t.Fatalf("%d sessions, want 1", len(open))
 	}
 	_, state := wire.GetBody(t, url+"/state?session_id="+open[0].id)
-	if wire.Decoded(t, state, "seed") != 12.0 || wire.Decoded(t, state, "episode_id") != "E" {
+	if wire.DecodePath(t, state, "seed") != 12.0 || wire.DecodePath(t, state, "episode_id") != "E" {
 		t.Errorf("state %s: _meta has precedence over the query", state)
 	}
 }
@@ -233,7 +233,7 @@ func TestStreamableHTTP(t *testing.T) {
 		{http.MethodPost, id, `{"jsonrpc":"2.0","id":5,"method":"ping"}`, 404},
 	} {
 		if c.status == 404 && c.session == id {
-			wire.Eventually(t, "the MCP library has let go of the session", func() bool {
+			wire.AwaitCondition(t, "the MCP library has let go of the session", func() bool {
 				status, _ := send(c.method, c.session, c.body)
 				return status == c.status
 			})

@@ -41,7 +41,7 @@ func newMetrics(s *Server) *metrics {
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	factory := promauto.With(registry)
-	observe(factory, s)
+	registerServerMetrics(factory, s)
 	steps := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed.",
 	}, []string{"result"})
@@ -113,8 +113,8 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// observe registers the metrics whose values are read when they are scraped.
-func observe(factory promauto.Factory, s *Server) {
+// registerServerMetrics registers the metrics whose values are read when they are scraped.
+func registerServerMetrics(factory promauto.Factory, s *Server) {
 	gauge := func(name, help string, read func() int) {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 	}

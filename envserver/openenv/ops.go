@@ -27,6 +27,33 @@ func (s *Server) OpsHandler() http.Handler {
 	}.handler())
 }
 
+// serveRollouts serves the next segment of a run's rollouts.
+func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
+	question, err := score.ParseCollectRequest(r.URL.Query())
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	segment, err := s.rollouts.Collect(question)
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	segment.Active = s.playing(question.Tag)
+	protocol.WriteJSON(w, http.StatusOK, segment)
+}
+
+// playing returns the number of rollouts of a tag that are being played.
+func (s *Server) playing(tag string) int64 {
+	var n int64
+	for _, session := range s.sessions.all() {
+		if of := session.tag.Load(); of != nil && of.Rollout && of.Run == tag {
+			n++
+		}
+	}
+	return n
+}
+
 // withToken answers 401 to requests whose bearer token isn't admitted.
 func withToken(admits func(token string) bool, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -34,8 +61,11 @@ func withToken(admits func(token string) bool, next http.HandlerFunc) http.Handl
 			next(w, r)
 			return
 		}
-		unauthorized(w, "this port needs a token that follows from the pool's ledger key: the operator has it, and "+
-			"Secret <pool>-metrics-token has the one for /metrics")
+		writeUnauthorized(
+			w,
+			"this port needs a token that follows from the pool's ledger key: the operator has it, and "+
+				"Secret <pool>-metrics-token has the one for /metrics",
+		)
 	}
 }
 
@@ -120,7 +150,7 @@ func (s *Server) tryJudge() {
 		wait := endpoint.Backoff(firstJudgeWait, longestJudgeWait, n, jitter)
 		s.log.Warn("The judge can't grade, so no session is accepted", "trial", n, "error", err,
 			"next", wait.Round(time.Second).String())
-		if endpoint.Wait(s.ctx, wait) != nil {
+		if endpoint.SleepContext(s.ctx, wait) != nil {
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func TestFullServerPassesOn(t *testing.T) {
 			return answer, rpcErr(t, answer)
 		},
 		"create": func(t *testing.T, url string) (string, error) {
-			answer := wire.RPC(t, url, "openenv/session/create", `{}`)
+			answer := wire.CallRPC(t, url, "openenv/session/create", `{}`)
 			return answer, rpcErr(t, answer)
 		},
 		"initialize": func(t *testing.T, url string) (string, error) {
@@ -64,7 +64,7 @@ func TestFullServerPassesOn(t *testing.T) {
 }
 
 func rpcErr(tb testing.TB, answer string) error {
-	if wire.Decoded(tb, answer, "error") != nil {
+	if wire.DecodePath(tb, answer, "error") != nil {
 		return errors.New(answer)
 	}
 	return nil
@@ -112,7 +112,7 @@ func TestBurstFillsThePool(t *testing.T) {
 	}
 	last := wire.Connect(t, members[0].url)
 	answer := last.Ask(`{"type":"reset"}`)
-	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.Decoded(t, answer, "data", "max_sessions") != 3.0 {
+	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.DecodePath(t, answer, "data", "max_sessions") != 3.0 {
 		t.Errorf("a client beyond the capacity: %s", answer)
 	}
 	if code, _ := last.Closed(); code != websocket.CloseNormalClosure {
@@ -128,7 +128,7 @@ func TestDrainingServerPassesOn(t *testing.T) {
 	own.Ask(`{"type":"reset"}`)
 	drained := make(chan error, 1)
 	go func() { drained <- members[0].Drain(t.Context()) }()
-	wire.Eventually(t, "the drain has begun", members[0].sessions.slots.Draining)
+	wire.AwaitCondition(t, "the drain has begun", members[0].sessions.slots.Draining)
 	p := wire.Connect(t, members[0].url)
 	if got := p.Code(`{"type":"reset"}`); got != "observation" || members[1].sessions.active() != 1 {
 		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.active())
@@ -192,12 +192,12 @@ func TestUnusedReservationsAreFreed(t *testing.T) {
 	wire.Connect(t, url).Leave()
 	for name, s := range map[string]*Server{"refused": s, "broken": broken} {
 		if name == "broken" {
-			wire.RPC(t, brokenURL, "openenv/session/create", `{}`)
+			wire.CallRPC(t, brokenURL, "openenv/session/create", `{}`)
 			if got := wire.Connect(t, brokenURL).Code(`{"type":"reset"}`); got != protocol.CodeFactory {
 				t.Errorf("a broken factory: %s", got)
 			}
 		}
-		wire.Eventually(t, name+": the slot is free", func() bool {
+		wire.AwaitCondition(t, name+": the slot is free", func() bool {
 			held := s.sessions.slots.Reserve()
 			defer held.Release()
 			return held != nil && s.sessions.active() == 0

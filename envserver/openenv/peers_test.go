@@ -43,7 +43,7 @@ func TestOwnSessionsNeedNoPeers(t *testing.T) {
 	}
 	p.Leave()
 	closeSession(t, url, id)
-	if got := closeSession(t, url, id); wire.Decoded(t, got, "error", "code") != -32602.0 || book.asked != 0 {
+	if got := closeSession(t, url, id); wire.DecodePath(t, got, "error", "code") != -32602.0 || book.asked != 0 {
 		t.Errorf("%s after %d lookups", got, book.asked)
 	}
 }
@@ -71,7 +71,7 @@ func TestTriesAreBounded(t *testing.T) {
 	wire.CreateSession(t, url)
 	for _, begin := range []func() string{
 		func() string { return wire.Connect(t, url).Ask(`{"type":"reset"}`) },
-		func() string { return wire.RPC(t, url, "openenv/session/create", `{}`) },
+		func() string { return wire.CallRPC(t, url, "openenv/session/create", `{}`) },
 	} {
 		tried.Store(0)
 		if answer := begin(); !strings.Contains(answer, "1/1") || tried.Load() != 3 {
@@ -97,7 +97,7 @@ func TestFreeSlots(t *testing.T) {
 // proofOf returns the proof that peers of a pool with echo.Key send each other.
 func proofOf(tb testing.TB) string {
 	tb.Helper()
-	secret, err := hkdf.Key(sha256.New, echo.Key().Seed(), nil, "csenv peers", sha256.Size)
+	secret, err := hkdf.Key(sha256.New, echo.LedgerKey().Seed(), nil, "csenv peers", sha256.Size)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func proofOf(tb testing.TB) string {
 func TestPeersConfig(t *testing.T) {
 	for name, c := range map[string]*mesh.Config{"no lookup": {Self: "192.0.2.1:8000"},
 		"no address": {Lookup: (&phonebook{}).lookup}, "no port": {Lookup: (&phonebook{}).lookup, Self: "192.0.2.1"}} {
-		if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.Key(), Peers: c}); err == nil ||
+		if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.LedgerKey(), Peers: c}); err == nil ||
 			!strings.Contains(err.Error(), "Peers") {
 			t.Errorf("%s: %v", name, err)
 		}

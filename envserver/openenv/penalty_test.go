@@ -24,14 +24,14 @@ func TestInvalidActionPenalty(t *testing.T) {
 	}
 	for _, call := range []string{`{"type":"call_tool","tool_name":"zzz"}`,
 		`{"type":"call_tool","tool_name":"juggle"}`, `{"type":"call_tool","tool_name":"say","arguments":[]}`} {
-		if answer := p.Ask(`{"type":"step","data":` + call + `}`); wire.Decoded(t, answer, "data", "reward") != -0.1 {
+		if answer := p.Ask(`{"type":"step","data":` + call + `}`); wire.DecodePath(t, answer, "data", "reward") != -0.1 {
 			t.Errorf("%s: %s", call, answer)
 		}
 	}
 	if got := p.Ask(`{"type":"step","data":{"kind":"say","text":"hi","reward":200}}`); !strings.Contains(got, `"reward":0.2`) {
 		t.Errorf("the next step: %s", got)
 	}
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 5.0 {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 5.0 {
 		t.Errorf("%v steps after five that were answered with an observation", got)
 	}
 
@@ -45,8 +45,8 @@ func TestInvalidActionPenalty(t *testing.T) {
 		body != refused {
 		t.Errorf("without a session: %d (-want +got)\n%s", status, cmp.Diff(refused, body))
 	}
-	answer := wire.RPC(t, url, "tools/call", `{"name":"zzz","session_id":"`+id+`"}`)
-	if wire.Decoded(t, answer, "result", "data", "reward") != -0.1 || wire.Decoded(t, answer, "result", "isError") != false {
+	answer := wire.CallRPC(t, url, "tools/call", `{"name":"zzz","session_id":"`+id+`"}`)
+	if wire.DecodePath(t, answer, "result", "data", "reward") != -0.1 || wire.DecodePath(t, answer, "result", "isError") != false {
 		t.Errorf("tools/call: %s", answer)
 	}
 

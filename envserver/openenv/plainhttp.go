@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -17,18 +16,6 @@ import (
 type busyError string
 
 func (e busyError) Error() string { return string(e) }
-
-// takeStateless takes a place among the requests without a session. The error is a busyError.
-func (s *Server) takeStateless() (release func(), err error) {
-	switch err := s.sessions.slots.Closed(); {
-	case err != nil:
-		return nil, busyError(err.Error() + ": try again to reach another one")
-	case !s.stateless.TryAcquire(1):
-		return nil, busyError(fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws",
-			maxStateless))
-	}
-	return func() { s.stateless.Release(1) }, nil
-}
 
 func (s *Server) serveReset(w http.ResponseWriter, r *http.Request) {
 	body, ok := protocol.ReadObject(w, r, protocol.OptionalBody)
@@ -162,7 +149,7 @@ func (s *Server) writeReply(w http.ResponseWriter, r player.Reply) {
 		err = r.WriteResult(&out)
 	}
 	if err != nil {
-		protocol.WriteDetail(w, replyStatus(err), protocol.Cut(protocol.PlayError(err).Message))
+		protocol.WriteDetail(w, replyStatus(err), protocol.ClipMessage(protocol.PlayError(err).Message))
 		return
 	}
 	protocol.WriteBytes(w, http.StatusOK, out.Bytes())

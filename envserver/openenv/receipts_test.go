@@ -78,7 +78,7 @@ func TestReceiptsRestoreTheLedger(t *testing.T) {
 func TestReceiptOfAnEpisode(t *testing.T) {
 	_, url := serve(t, Config{})
 	got, err := score.VerifyReceipt(playFor(t, url, 5, `"finish","score":900000`),
-		echo.Key().Public().(ed25519.PublicKey))
+		echo.LedgerKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestNoReceipt(t *testing.T) {
 func TestReceiptsRefused(t *testing.T) {
 	_, url := serve(t, Config{})
 	good := playFor(t, url, 0, `"finish","score":900000`)
-	r, err := score.VerifyReceipt(good, echo.Key().Public().(ed25519.PublicKey))
+	r, err := score.VerifyReceipt(good, echo.LedgerKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,16 +145,16 @@ func TestReceiptsRefused(t *testing.T) {
 		"too many": {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", protocol.MaxReceipts),
 			",")...), 422},
 		"too long": {"?run=uid&shard=3", list(strings.Repeat("x", protocol.MaxBody)), 413},
-		"prose":    {"?run=uid&shard=3", list(sign(same, echo.Key()), "x"), 422},
+		"prose":    {"?run=uid&shard=3", list(sign(same, echo.LedgerKey()), "x"), 422},
 		"another pool's": {"?run=uid&shard=3",
-			list(sign(same, echo.Key()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
+			list(sign(same, echo.LedgerKey()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
 		"another shard's": {"?run=uid&shard=3",
-			list(sign(same, echo.Key()), sign(func(r *score.Receipt) { r.Shard = 4 }, echo.Key())), 409},
+			list(sign(same, echo.LedgerKey()), sign(func(r *score.Receipt) { r.Shard = 4 }, echo.LedgerKey())), 409},
 		"another run's": {"?run=other&shard=3", list(good), 409},
 		"another grader's": {"?run=uid&shard=3",
-			list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, echo.Key())), 409},
+			list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, echo.LedgerKey())), 409},
 		"another pass score": {"?run=uid&shard=3",
-			list(good, sign(func(r *score.Receipt) { r.PassScore++ }, echo.Key())), 409},
+			list(good, sign(func(r *score.Receipt) { r.PassScore++ }, echo.LedgerKey())), 409},
 		"its own, again": {"?run=uid&shard=3", list(good, good), 200},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -159,21 +159,11 @@ func (r *registry) drain() <-chan struct{} {
 	return r.empty
 }
 
-// drainBegan returns when the drain began, zero before, and the number of sessions then.
-func (r *registry) drainBegan() (at time.Time, sessions int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.drained, r.atDrain
-}
-
 func (r *registry) active() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.byID)
 }
-
-// freeSlots is the number of slots without a session.
-func (r *registry) freeSlots() int { return r.slots.Capacity - r.active() }
 
 // all returns the current sessions.
 func (r *registry) all() []*session {

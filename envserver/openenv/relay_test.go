@@ -26,7 +26,7 @@ func TestCloseCutsRelays(t *testing.T) {
 	if _, _, err := p.Conn.ReadMessage(); err == nil {
 		t.Error("the relayed socket is still open")
 	}
-	wire.Eventually(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
+	wire.AwaitCondition(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
 }
 
 // A relay doesn't change messages of any size.
@@ -39,7 +39,7 @@ func TestRelayedMessages(t *testing.T) {
 	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, memory.Small, memory.Medium, 1 << 20, 4 << 20} {
 		text := strings.Repeat("é", size/2)
 		answer := p.Ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
-		got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string)
+		got, _ := wire.DecodePath(t, answer, "data", "observation", "text").(string)
 		if got != text+strings.Repeat("x", size) {
 			t.Errorf("%d bytes were sent, %d received", len(text)+size, len(got))
 		}
@@ -76,7 +76,7 @@ func TestRelayedHalfClose(t *testing.T) {
 	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		t.Errorf("after the end of the client's half: %v", err)
 	}
-	wire.Eventually(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
 }
 
 // A peer's refusal of a handshake is forwarded to the client.

@@ -46,7 +46,7 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	if segment.Ledger == nil {
 		tb.Fatal("the segment has no ledger")
 	}
-	l, err := segment.Verify("uid", segment.Pod, echo.Key().Public().(ed25519.PublicKey))
+	l, err := segment.Verify("uid", segment.Pod, echo.LedgerKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestRollouts(t *testing.T) {
 	p.Ask(`{"type":"reset","data":{"run":"other","seed":1}}`)
 	p.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	play(13, "")
-	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != "dense" {
+	if got := wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != "dense" {
 		t.Errorf("a trainer gets %v rewards, want the mode of its choice", got)
 	}
 

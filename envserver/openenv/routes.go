@@ -86,10 +86,10 @@ func (s *Server) Handler() http.Handler {
 	rs := routes{
 		"/ws":           {http.MethodGet: s.serveWS},
 		"/mcp":          {http.MethodGet: s.serveMCP, http.MethodPost: s.serveMCP, http.MethodDelete: s.serveMCP},
-		"/health":       {http.MethodGet: document([]byte(`{"status":"healthy"}`))},
-		"/metadata":     {http.MethodGet: document(s.docs.Metadata)},
+		"/health":       {http.MethodGet: serveDocument([]byte(`{"status":"healthy"}`))},
+		"/metadata":     {http.MethodGet: serveDocument(s.docs.Metadata)},
 		"/schema":       {http.MethodGet: s.serveSchema},
-		"/openapi.json": {http.MethodGet: document(s.docs.OpenAPI)},
+		"/openapi.json": {http.MethodGet: serveDocument(s.docs.OpenAPI)},
 		"/docs":         {http.MethodGet: htmlPage(s.docs.Page)},
 		"/redoc":        {http.MethodGet: htmlPage(s.docs.Page)},
 		"/ledger":       {http.MethodGet: s.serveLedger, http.MethodPost: s.serveReceipts},
@@ -104,7 +104,7 @@ func (s *Server) Handler() http.Handler {
 		rs["/state"] = map[string]http.HandlerFunc{http.MethodGet: s.serveState}
 	}
 	maps.Copy(rs, s.tasks.Routes())
-	inner := memory.Bodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
+	inner := memory.LimitBodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
 	return s.recovered(s.withWeb(s.mesh.WithPeers(s.authorised(inner))))
 }
 
@@ -126,7 +126,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-func document(body []byte) http.HandlerFunc {
+func serveDocument(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { protocol.WriteBytes(w, http.StatusOK, body) }
 }
 
@@ -164,13 +164,13 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		unauthorized(w,
+		writeUnauthorized(w,
 			"this server needs a token: send the header `Authorization: Bearer <token>`, or write the token "+
 				"into the URL as its password, http://user:<token>@host")
 	})
 }
 
-func unauthorized(w http.ResponseWriter, detail string) {
+func writeUnauthorized(w http.ResponseWriter, detail string) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="csenv"`)
 	protocol.WriteDetail(w, http.StatusUnauthorized, detail)
 }

@@ -33,13 +33,13 @@ func TestDocuments(t *testing.T) {
 	for name, want := range map[string]json.RawMessage{
 		"action": echo.Kind{}.Schemas().Action, "reset_observation": echo.Kind{}.Schemas().Observation,
 	} {
-		if diff := cmp.Diff(wire.Decoded(t, string(want)), wire.Decoded(t, schema, name)); diff != "" {
+		if diff := cmp.Diff(wire.DecodePath(t, string(want)), wire.DecodePath(t, schema, name)); diff != "" {
 			t.Errorf("schema of the %s (-want +got)\n%s", name, diff)
 		}
 	}
 	task := echo.Kind{}.Tasks()[0].Name
 	if status, body := wire.GetBody(t, url+"/schema?task="+task); status != http.StatusOK ||
-		wire.Decoded(t, body, "action", "anyOf") == nil || wire.Decoded(t, body, "state", "properties") == nil {
+		wire.DecodePath(t, body, "action", "anyOf") == nil || wire.DecodePath(t, body, "state", "properties") == nil {
 		t.Errorf("the schema of task %s: %d %s", task, status, body)
 	}
 	if status, body := wire.GetBody(t, url+"/schema?task=none"); status != http.StatusNotFound ||
@@ -49,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	for name, want := range map[string]string{"observation": "text tools tool_name result error errors feedback",
 		"state": "step_count dataset_size"} {
 		for member := range strings.FieldsSeq(want) {
-			if wire.Decoded(t, schema, name, "properties", member) == nil {
+			if wire.DecodePath(t, schema, name, "properties", member) == nil {
 				t.Errorf("the schema of the %s lacks %s", name, member)
 			}
 		}
@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 func TestOpenAPI(t *testing.T) {
 	_, url := serve(t, Config{})
 	_, body := wire.GetBody(t, url+"/openapi.json")
-	if got := wire.Decoded(t, body, "info", "version"); got != "1.0.0" {
+	if got := wire.DecodePath(t, body, "info", "version"); got != "1.0.0" {
 		t.Errorf("info.version is %v", got)
 	}
 	var document struct{ Paths map[string]map[string]any }
@@ -89,7 +89,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, reference := range strings.Split(body, `"$ref":"#/components/schemas/`)[1:] {
 		name := reference[:strings.IndexByte(reference, '"')]
-		if wire.Decoded(t, body, "components", "schemas", name) == nil {
+		if wire.DecodePath(t, body, "components", "schemas", name) == nil {
 			t.Errorf("component %s is missing", name)
 		}
 	}
@@ -138,7 +138,7 @@ func TestStatelessHTTP(t *testing.T) {
 			t.Errorf("%s %.80s: %d %s", c.path, c.body, status, body)
 		}
 	}
-	if status, body := wire.GetBody(t, url+"/state"); status != 200 || wire.Decoded(t, body, "step_count") != 0.0 {
+	if status, body := wire.GetBody(t, url+"/state"); status != 200 || wire.DecodePath(t, body, "step_count") != 0.0 {
 		t.Errorf("/state: %d %s", status, body)
 	}
 	if got := s.ledgers.Figures().Open; got != 0 {
@@ -179,7 +179,7 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 			}
 		})
 	}
-	wire.Eventually(t, "every slot is taken", func() bool {
+	wire.AwaitCondition(t, "every slot is taken", func() bool {
 		free := s.stateless.TryAcquire(1)
 		if free {
 			s.stateless.Release(1)
@@ -192,7 +192,7 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 	}
 	stop()
 	requests.Wait()
-	wire.Eventually(t, "the slots are free", func() bool {
+	wire.AwaitCondition(t, "the slots are free", func() bool {
 		status, _ := wire.PostBody(t, url+"/reset", "")
 		return status == 200
 	})
@@ -304,10 +304,10 @@ func TestOps(t *testing.T) {
 
 func TestNewRefusesBadConfigs(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"no kind":                    {LedgerKey: echo.Key()},
+		"no kind":                    {LedgerKey: echo.LedgerKey()},
 		"no key":                     {Kind: echo.Kind{}},
-		"negative MaxSessions":       {Kind: echo.Kind{}, LedgerKey: echo.Key(), MaxSessions: -1},
-		"a schema that is no object": {Kind: badSchemaKind{}, LedgerKey: echo.Key()},
+		"negative MaxSessions":       {Kind: echo.Kind{}, LedgerKey: echo.LedgerKey(), MaxSessions: -1},
+		"a schema that is no object": {Kind: badSchemaKind{}, LedgerKey: echo.LedgerKey()},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)

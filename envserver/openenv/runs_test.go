@@ -37,7 +37,7 @@ func TestRunReports(t *testing.T) {
 	q.Ask(reset("a", 0, 1))
 	_ = p.Conn.Close()
 	_ = q.Conn.Close()
-	wire.Eventually(t, "the sessions to end", func() bool { return server.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the sessions to end", func() bool { return server.sessions.active() == 0 })
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
 		t.Errorf("after the sessions: %s", diff)
 	}

@@ -17,7 +17,7 @@ func newTestServer(tb testing.TB, cfg Config) *Server {
 		cfg.Kind = echo.Kind{}
 	}
 	if cfg.LedgerKey == nil {
-		cfg.LedgerKey = echo.Key()
+		cfg.LedgerKey = echo.LedgerKey()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -226,6 +227,59 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// listenMemory serves the handler within the process until the server is closed.
+func (s *Server) listenMemory() *memoryListener {
+	l := &memoryListener{conns: make(chan net.Conn), ended: s.ctx.Done()}
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: refusalTimeout}
+	s.spawn(func() {
+		_ = server.Serve(l) // it ends with the server
+		_ = server.Close()
+	})
+	return l
+}
+
+// sendAway closes the socket of a session, which continues when its client connects again.
+func (s *Server) sendAway(ctx context.Context, id string) error {
+	ss := s.sessions.find(id)
+	if ss == nil {
+		return errors.New("unknown session")
+	}
+	if err := ss.takeAnswered(ctx); err != nil {
+		return err
+	}
+	defer func() { <-ss.turn }()
+	ss.mu.Lock()
+	socket := ss.socket
+	ss.mu.Unlock()
+	if socket == nil || !socket.stopAnswering() {
+		return nil
+	}
+	ss.awaitClient()
+	socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id))
+	return nil
+}
+
+// take begins a session with an episode that a peer hands over.
+func (s *Server) take(ctx context.Context, client, checkpoint string) (id string, err error) {
+	ss, err := s.open(ctx, newID(s.mesh.SessionPrefix()), client)
+	if err != nil {
+		return "", err
+	}
+	var restored player.Reply
+	if err = ss.do(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
+		err = restored.Err
+	}
+	if err != nil {
+		ss.end(endClosed, "")
+		return "", err
+	}
+	ss.awaitClient()
+	return ss.id, nil
+}
+
+// freeSlots is the number of slots without a session.
+func (r *registry) freeSlots() int { return r.slots.Capacity - r.active() }
+
 func (cfg *Config) validate() error {
 	switch {
 	case cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize:
@@ -246,7 +300,7 @@ func (cfg *Config) secrets() (*poolkey.Secrets, error) {
 	if !cfg.SharedKey {
 		return nil, nil //nolint:nilnil // nil admits everybody
 	}
-	return poolkey.Derive(cfg.LedgerKey)
+	return poolkey.DeriveSecrets(cfg.LedgerKey)
 }
 
 // newUpgrader shares write buffers between sessions. Like the official server it doesn't check the

@@ -237,17 +237,6 @@ func (s *session) endSoon(why ending, details string) {
 	s.server.spawn(func() { s.end(why, details) })
 }
 
-// whenEnded runs f once the session has ended.
-func (s *session) whenEnded(f func()) {
-	s.mu.Lock()
-	ended := s.ended
-	s.onEnd = f
-	s.mu.Unlock()
-	if ended {
-		s.server.spawn(f)
-	}
-}
-
 // check applies the session's timeouts and checks its socket. It never waits for the peer.
 func (s *session) check(now time.Time) {
 	server := s.server

@@ -146,7 +146,7 @@ func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 	}()
 	p.Receive()
 	for i := range messages {
-		if got := wire.Decoded(t, p.Receive(), "data", "observation", "text"); got != fmt.Sprint(i) {
+		if got := wire.DecodePath(t, p.Receive(), "data", "observation", "text"); got != fmt.Sprint(i) {
 			t.Fatalf("answer %d is for message %v", i, got)
 		}
 	}
@@ -181,13 +181,13 @@ func TestFactoryError(t *testing.T) {
 			p := wire.Connect(t, url)
 			answer := p.Ask(`{"type":"reset"}`)
 			if wire.CodeOf(t, answer) != protocol.CodeFactory ||
-				wire.Decoded(t, answer, "data", "factory_name") != "echo" {
+				wire.DecodePath(t, answer, "data", "factory_name") != "echo" {
 				t.Errorf("answer %s", answer)
 			}
 			if code, _ := p.Closed(); code != websocket.CloseNormalClosure {
 				t.Errorf("closed with %d, want 1000", code)
 			}
-			wire.Eventually(t, "no slot is taken", func() bool { return s.sessions.active() == 0 })
+			wire.AwaitCondition(t, "no slot is taken", func() bool { return s.sessions.active() == 0 })
 		})
 	}
 }
@@ -211,7 +211,7 @@ func TestTooLargeMessage(t *testing.T) {
 	if code, _ := p.Closed(); code != websocket.CloseMessageTooBig {
 		t.Errorf("closed with %d, want 1009", code)
 	}
-	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 	if s.medium.Users()+s.large.Users() > 0 {
 		t.Error("the memory of large messages was not released")
 	}
@@ -233,7 +233,7 @@ func TestLargeMessagesWaitForEachOther(t *testing.T) {
 		}
 		slow = append(slow, w)
 	}
-	wire.Eventually(t, "the client's share is taken", func() bool {
+	wire.AwaitCondition(t, "the client's share is taken", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		release, err := s.medium.Take(ctx, "127.0.0.1")
@@ -259,11 +259,11 @@ func TestCapacityRefusal(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 2})
 	first := wire.Connect(t, url)
 	wire.Connect(t, url)
-	wire.Eventually(t, "two sessions", func() bool { return s.sessions.active() == 2 })
+	wire.AwaitCondition(t, "two sessions", func() bool { return s.sessions.active() == 2 })
 	third := wire.Connect(t, url)
 	answer := third.Ask(`{"type":"reset"}`)
-	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.Decoded(t, answer, "data", "active_sessions") != 2.0 ||
-		wire.Decoded(t, answer, "data", "max_sessions") != 2.0 {
+	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.DecodePath(t, answer, "data", "active_sessions") != 2.0 ||
+		wire.DecodePath(t, answer, "data", "max_sessions") != 2.0 {
 		t.Errorf("answer %s", answer)
 	}
 	if !strings.Contains(answer, "2/2") {
@@ -348,7 +348,7 @@ func TestLostConnectionFreesTheSlot(t *testing.T) {
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset"}`)
 	_ = p.Conn.Close()
-	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 // Frames that violate RFC 6455 end their connection and nothing else.
@@ -380,7 +380,7 @@ func TestHostileFrames(t *testing.T) {
 			}
 		})
 	}
-	wire.Eventually(t, "only the healthy session is left", func() bool { return s.sessions.active() == 1 })
+	wire.AwaitCondition(t, "only the healthy session is left", func() bool { return s.sessions.active() == 1 })
 	if got := healthy.Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the healthy session was answered with %s", got)
 	}
@@ -399,7 +399,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 			}
 			for range 20 {
 				answer, err := roundTrip(p, `{"type":"step","data":{"kind":"say","text":"x"}}`)
-				if err != nil || wire.Decoded(t, answer, "data", "observation", "seed") != float64(i) {
+				if err != nil || wire.DecodePath(t, answer, "data", "observation", "seed") != float64(i) {
 					t.Errorf("session %d: %s, %v", i, answer, err)
 					return
 				}

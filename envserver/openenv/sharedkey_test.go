@@ -20,7 +20,7 @@ import (
 
 func poolSecrets(tb testing.TB) *poolkey.Secrets {
 	tb.Helper()
-	secrets, err := poolkey.Derive(echo.Key())
+	secrets, err := poolkey.DeriveSecrets(echo.LedgerKey())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestRunsOnly(t *testing.T) {
 	if !strings.Contains(answer, `"observation"`) {
 		t.Errorf("a runner: %s", answer)
 	}
-	if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.Key(), RunsOnly: true}); err == nil {
+	if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.LedgerKey(), RunsOnly: true}); err == nil {
 		t.Error("credentials of runs follow from no key")
 	}
 }

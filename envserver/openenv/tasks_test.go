@@ -87,7 +87,7 @@ func TestResetBySplit(t *testing.T) {
 	scenario := func(options string) any {
 		t.Helper()
 		p.Ask(`{"type":"reset","data":` + options + `}`)
-		return wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "scenario")
+		return wire.DecodePath(t, p.Ask(`{"type":"state"}`), "data", "scenario")
 	}
 	for options, want := range map[string]string{
 		`{"split":"train","index":0,"seed":1}`:                  "E01",

@@ -72,7 +72,7 @@ func (s *Server) newWeb() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+webPath+"/static/{digest}/{name}", page.ServeStatic)
 	mux.Handle("/", games)
-	return memory.Bodies(s.medium, s.clientOf, page.Protect(mux)), nil
+	return memory.LimitBodies(s.medium, s.clientOf, page.ProtectHandler(mux)), nil
 }
 
 // webClosed returns why nobody can play, "" if everybody can.

@@ -25,7 +25,7 @@ func New(c Config, o Options) (*Agent, error) {
 		return nil, err
 	}
 	if c.Type == TypeBuiltin {
-		factory, err := Builtin(c.Builtin.Policy, o.Environment, o.Catalog)
+		factory, err := NewBuiltin(c.Builtin.Policy, o.Environment, o.Catalog)
 		return &Agent{factory: factory}, err
 	}
 	e, err := newExternal(c, o)

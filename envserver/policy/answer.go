@@ -21,18 +21,18 @@ const (
 	maxSaid = 8 << 10
 )
 
-// played returns the action for an answer. A JSON object is encoded again, so that the last of
+// parseAction returns the action for an answer. A JSON object is encoded again, so that the last of
 // duplicate names also counts on the server. Any other answer becomes an action whose type is the
 // text, which the environment refuses and counts. So no answer can end an episode without a score.
-func played(answer []byte) json.RawMessage {
-	if object := rewritten(answer); object != nil {
+func parseAction(answer []byte) json.RawMessage {
+	if object := reencodeObject(answer); object != nil {
 		return object
 	}
 	return noAction(string(answer))
 }
 
-// rewritten encodes the text again if it is one JSON object, and returns nil otherwise.
-func rewritten(text []byte) json.RawMessage {
+// reencodeObject encodes the text again if it is one JSON object, and returns nil otherwise.
+func reencodeObject(text []byte) json.RawMessage {
 	if len(text) > maxAction {
 		return nil
 	}
@@ -54,7 +54,7 @@ func rewritten(text []byte) json.RawMessage {
 }
 
 func noAction(text string) json.RawMessage {
-	text = clip(strings.TrimSpace(text), maxShown)
+	text = clipText(strings.TrimSpace(text), maxShown)
 	if text == "" {
 		text = "(nothing)"
 	}
@@ -62,8 +62,8 @@ func noAction(text string) json.RawMessage {
 	return fmt.Appendf(nil, `{"%s":%s}`, actionType, quoted)
 }
 
-// clip shortens a text to about that many bytes and marks the cut.
-func clip(text string, most int) string {
+// clipText shortens a text to about that many bytes and marks the cut.
+func clipText(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
 		return text
@@ -93,17 +93,18 @@ func objectIn(content string) json.RawMessage {
 		candidates = append(candidates, text[from:to+1])
 	}
 	for _, candidate := range candidates {
-		if object := rewritten([]byte(candidate)); object != nil {
-			return unwrapped(object)
+		if object := reencodeObject([]byte(candidate)); object != nil {
+			return unwrapAction(object)
 		}
 	}
 	return nil
 }
 
-// unwrapped returns the action in an object that holds nothing else, as actionSchema requires it.
-func unwrapped(object json.RawMessage) json.RawMessage {
+// unwrapAction returns the action in an object that holds nothing else, as actionSchema requires
+// it.
+func unwrapAction(object json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) == nil && len(members) == 1 && rewritten(members[wrapped]) != nil {
+	if json.Unmarshal(object, &members) == nil && len(members) == 1 && reencodeObject(members[wrapped]) != nil {
 		return members[wrapped]
 	}
 	return object

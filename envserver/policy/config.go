@@ -153,7 +153,7 @@ type Options struct {
 // wait is Wait, or the real one.
 func (o Options) wait() func(context.Context, time.Duration) error {
 	if o.Wait == nil {
-		return endpoint.Wait
+		return endpoint.SleepContext
 	}
 	return o.Wait
 }

@@ -47,36 +47,6 @@ type exchange struct {
 	weight int
 }
 
-// settle keeps of the message as it came what the conversation doesn't have: members of the first
-// call, and the content if it has more than the text, as thoughts.
-func (e *exchange) settle(answer *endpoint.Answer) {
-	if e.received == nil {
-		return
-	}
-	calls, _ := e.received["tool_calls"].([]any)
-	content, inText := e.received["content"], e.call != nil && len(calls) == 0 && e.received["function_call"] == nil
-	delete(e.received, "function_call")
-	delete(e.received, "tool_calls")
-	if e.call != nil && len(calls) > 0 {
-		e.received["tool_calls"] = calls[:1]
-		call, _ := calls[0].(map[string]any)
-		if function, ok := call["function"].(map[string]any); ok {
-			delete(function, "name")
-			delete(function, "arguments")
-		}
-	}
-	if inText {
-		e.said = "" // the text was the call
-	}
-	if inText || e.said != answer.Text || e.said != "" && content == any(e.said) || e.call == nil && content == nil {
-		delete(e.received, "content")
-	}
-	data, err := json.Marshal(e.received)
-	if e.weight = len(data); err != nil {
-		e.received = nil
-	}
-}
-
 // toolCall is a call of an existing tool.
 type toolCall struct {
 	id, name, arguments string
@@ -90,9 +60,9 @@ func (c *conversation) observe(turn Turn) {
 	}
 	last := &c.turns[len(c.turns)-1]
 	if turn.Refused != "" {
-		last.result = "Refused, and nothing was done: " + clip(turn.Refused, maxShown)
+		last.result = "Refused, and nothing was done: " + clipText(turn.Refused, maxShown)
 	} else {
-		last.result = "Observation: " + string(changes(c.seen, turn.Observation))
+		last.result = "Observation: " + string(diffObservations(c.seen, turn.Observation))
 		c.seen = turn.Observation
 	}
 	if last.note != "" {
@@ -110,17 +80,6 @@ func (c *conversation) shorten() {
 	}
 }
 
-// halve shortens a conversation that is too long for the model, and reports whether it is shorter.
-func (c *conversation) halve() bool {
-	before := c.size()
-	if len(c.turns) == 0 {
-		return false
-	}
-	c.shortenTo(before / 2)
-	c.longest = before * 3 / 4
-	return c.size() < before
-}
-
 func (c *conversation) shortenTo(most int) {
 	last := &c.turns[len(c.turns)-1]
 	for i := range c.turns[:len(c.turns)-1] {
@@ -133,7 +92,7 @@ func (c *conversation) shortenTo(most int) {
 	if before, _, again := strings.Cut(last.result, told); again {
 		last.result = before
 	}
-	last.result = clip(last.result, maxShown) + told + string(c.seen)
+	last.result = clipText(last.result, maxShown) + told + string(c.seen)
 }
 
 // maxShortened bounds, in bytes, each text of an old turn.
@@ -141,14 +100,14 @@ const maxShortened = 200
 
 // shorten keeps the thoughts' beginnings and signatures, which some endpoints require.
 func (e *exchange) shorten() {
-	e.said, e.result = clip(e.said, maxShortened), shortened
+	e.said, e.result = clipText(e.said, maxShortened), shortened
 	if e.call != nil {
 		e.call.arguments = "{}"
 	}
 	delete(e.received, "content")
 	for name, value := range e.received {
 		if text, ok := value.(string); ok {
-			e.received[name] = clip(text, maxShortened)
+			e.received[name] = clipText(text, maxShortened)
 		}
 	}
 	data, _ := json.Marshal(e.received)
@@ -169,12 +128,12 @@ func (c *conversation) size() int {
 // messages encodes the conversation for the protocol.
 func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage {
 	messages := []endpoint.ChatMessage{
-		endpoint.Message(endpoint.RoleSystem, system),
-		endpoint.Message(endpoint.RoleUser, fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
+		endpoint.NewMessage(endpoint.RoleSystem, system),
+		endpoint.NewMessage(endpoint.RoleUser, fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
 	}
 	for _, t := range c.turns {
 		if t.call != nil && mode == ModeTools {
-			result := endpoint.Message(endpoint.RoleTool, t.result)
+			result := endpoint.NewMessage(endpoint.RoleTool, t.result)
 			result.ToolCallID = t.call.id
 			messages = append(messages, t.message(), result)
 			continue
@@ -186,9 +145,9 @@ func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage
 		if said == "" {
 			said = "(nothing)" // endpoints refuse messages without content
 		}
-		answer := endpoint.Message(endpoint.RoleAssistant, said)
+		answer := endpoint.NewMessage(endpoint.RoleAssistant, said)
 		answer.Received = received
-		messages = append(messages, answer, endpoint.Message(endpoint.RoleUser, t.result))
+		messages = append(messages, answer, endpoint.NewMessage(endpoint.RoleUser, t.result))
 	}
 	return messages
 }
@@ -205,9 +164,9 @@ func (e *exchange) message() endpoint.ChatMessage {
 	return message
 }
 
-// changes returns the fields of an observation that are new or different and, for a list that grew,
-// the new entries.
-func changes(before, after json.RawMessage) json.RawMessage {
+// diffObservations returns the fields of an observation that are new or different and, for a list
+// that grew, the new entries.
+func diffObservations(before, after json.RawMessage) json.RawMessage {
 	var old, fresh map[string]json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil {
 		return after
@@ -218,7 +177,7 @@ func changes(before, after json.RawMessage) json.RawMessage {
 		case bytes.Equal(was, value):
 			delete(fresh, name)
 		default:
-			if added := appended(was, value); added != nil {
+			if added := findAppended(was, value); added != nil {
 				fresh[name] = added
 			}
 		}
@@ -230,8 +189,8 @@ func changes(before, after json.RawMessage) json.RawMessage {
 	return out
 }
 
-// appended returns the entries that were appended to a list, or nil for any other change.
-func appended(before, after json.RawMessage) json.RawMessage {
+// findAppended returns the entries that were appended to a list, or nil for any other change.
+func findAppended(before, after json.RawMessage) json.RawMessage {
 	var old, fresh []json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil || len(old) == 0 ||
 		len(fresh) <= len(old) {

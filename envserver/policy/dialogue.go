@@ -43,7 +43,7 @@ func (d *Dialogue) Add(action json.RawMessage, said string, observation json.Raw
 	case said == "":
 		turn.said = string(action)
 	}
-	if inText := objectIn(said); turn.call != nil && inText != nil && bytes.Equal(inText, rewritten(action)) {
+	if inText := objectIn(said); turn.call != nil && inText != nil && bytes.Equal(inText, reencodeObject(action)) {
 		turn.said = "" // the text was the action
 	}
 	d.talk.turns = append(d.talk.turns, turn)
@@ -64,13 +64,14 @@ func (d *Dialogue) callOf(action json.RawMessage) *toolCall {
 	delete(members, actionType)
 	arguments, err := json.Marshal(members)
 	if inner, ok := members[d.tools[i].Object]; ok && len(members) == 1 {
-		arguments = rewritten(inner)
+		arguments = reencodeObject(inner)
 	}
 	if err != nil || arguments == nil {
 		return nil
 	}
 	// The call must give the same action.
-	if again, err := d.tools[i].Action(arguments); err != nil || !bytes.Equal(rewritten(again), rewritten(action)) {
+	if again, err := d.tools[i].Action(arguments); err != nil ||
+		!bytes.Equal(reencodeObject(again), reencodeObject(action)) {
 		return nil
 	}
 	return &toolCall{id: callID("", len(d.talk.turns)), name: name, arguments: string(arguments)}

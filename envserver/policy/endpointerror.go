@@ -87,8 +87,9 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	return total
 }
 
-// unanswered gives a call's error its class. The end of the context is no failure of the endpoint.
-func unanswered(ctx context.Context, err error) error {
+// classifyError gives a call's error its class. The end of the context is no failure of the
+// endpoint.
+func classifyError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

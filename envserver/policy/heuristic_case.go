@@ -39,7 +39,7 @@ var topicWords = [][2]string{
 
 // Act goes through the plan. It repeats a failed call once.
 func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	v, err := observed[workflowView](turn)
+	v, err := decodeObservation[workflowView](turn)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +65,10 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 			}
 			c.args = map[string]any{"order_id": h.order}
 		}
-		h.last, err = call(c.tool, c.args)
+		h.last, err = encodeCall(c.tool, c.args)
 		return h.last, err
 	}
-	return call(scenarios.RespondUser, map[string]any{"message": h.reply(&v)})
+	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(&v)})
 }
 
 func (h *heuristicCase) plan(query string) {
@@ -88,7 +88,7 @@ func (h *heuristicCase) plan(query string) {
 	h.calls = append(h.calls, caseCall{tool: desk.CheckOrder}, caseCall{desk.LookUpCustomer, map[string]any{}},
 		caseCall{tool: desk.CheckPayment},
 		caseCall{desk.LookUpPolicy, map[string]any{"topic": topic}})
-	if sum := largest(query); sum > refundLimit {
+	if sum := findLargestAmount(query); sum > refundLimit {
 		h.handed = "finance"
 		h.calls = append(h.calls, caseCall{desk.Escalating, map[string]any{"team": h.handed}})
 	}

@@ -13,14 +13,14 @@ func TestReading(t *testing.T) {
 	if diff := cmp.Diff([]string{"LD-123456", "INV-0042"}, findIDs(text)); diff != "" {
 		t.Errorf("findIDs() (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int64{148200, 700, 1250}, amounts(text)); diff != "" {
+	if diff := cmp.Diff([]int64{148200, 700, 1250}, findAmounts(text)); diff != "" {
 		t.Errorf("amounts() (-want +got):\n%s", diff)
 	}
-	if got := largest(text); got != 148200 {
+	if got := findLargestAmount(text); got != 148200 {
 		t.Errorf("largest() = %d, want 148200", got)
 	}
-	if got := []int{number(minutesPattern, "in 25 minutes"), number(minutesPattern, "soon"),
-		number(devicesPattern, "7 cameras are off")}; !cmp.Equal(got, []int{25, -1, 7}) {
+	if got := []int{findNumber(minutesPattern, "in 25 minutes"), findNumber(minutesPattern, "soon"),
+		findNumber(devicesPattern, "7 cameras are off")}; !cmp.Equal(got, []int{25, -1, 7}) {
 		t.Errorf("number() = %v, want 25, -1, 7", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestPhrasesMatchTheBeginningOfWords(t *testing.T) {
 		"nothing":      {text: "", phrase: "fee", want: false},
 	}
 	for name, tc := range tests {
-		if got := has(tc.text, tc.phrase); got != tc.want {
+		if got := hasPhrase(tc.text, tc.phrase); got != tc.want {
 			t.Errorf("%s: has(%q, %q) = %v, want %v", name, tc.text, tc.phrase, got, tc.want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var c heuristicTicket
-			got := []string{category(tc.text), priority(tc.text), c.team(tc.text)}
+			got := []string{chooseCategory(tc.text), choosePriority(tc.text), c.team(tc.text)}
 			if diff := cmp.Diff([]string{tc.category, tc.priority, tc.team}, got); diff != "" {
 				t.Errorf("category, priority, team (-want +got):\n%s", diff)
 			}

@@ -23,7 +23,7 @@ type heuristicTicket struct {
 
 // Act goes through the stages: search, label, reply, decide. In ticket-classify it only labels.
 func (h *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	v, err := observed[ticketView](turn)
+	v, err := decodeObservation[ticketView](turn)
 	switch {
 	case err != nil:
 		return nil, err
@@ -44,11 +44,11 @@ func (h *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 	case 1:
 		query := v.Subject + " " + v.Description
 		query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
-		return action("search_knowledge_base", map[string]any{"query": query})
+		return encodeAction("search_knowledge_base", map[string]any{"query": query})
 	case 2:
 		return h.label(v)
 	case 3:
-		return action("respond", map[string]any{"message": h.reply(v)})
+		return encodeAction("respond", map[string]any{"message": h.reply(v)})
 	default:
 		return h.decide(v)
 	}
@@ -59,7 +59,7 @@ const maxQuery = 390
 
 func (h *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
 	text := v.text()
-	return action("classify", map[string]any{"category": category(text), "priority": priority(text)})
+	return encodeAction("classify", map[string]any{"category": chooseCategory(text), "priority": choosePriority(text)})
 }
 
 // wordsJSON lists the beginnings of words that indicate a category or a situation.
@@ -75,17 +75,17 @@ var words = sync.OnceValue(func() map[string][]string {
 	return lists
 })
 
-// is reports whether the text contains a word of a list.
-func is(text, list string) bool { return has(text, words()[list]...) }
+// hasWordOf reports whether the text contains a word of a list.
+func hasWordOf(text, list string) bool { return hasPhrase(text, words()[list]...) }
 
-// category returns the category with most words, but "technical" for a dangerous device.
-func category(text string) string {
-	if is(text, "dangerous") {
+// chooseCategory returns the category with most words, but "technical" for a dangerous device.
+func chooseCategory(text string) string {
+	if hasWordOf(text, "dangerous") {
 		return "technical"
 	}
 	best, most := "general", 0
 	for _, name := range []string{"general", "billing", "shipping", "technical"} {
-		if n := count(text, words()[name]...); n > most {
+		if n := countPhrases(text, words()[name]...); n > most {
 			best, most = name, n
 		}
 	}
@@ -95,18 +95,18 @@ func category(text string) string {
 // urgentMinutes is the longest deadline, in minutes, that is urgent.
 const urgentMinutes = 240
 
-// priority derives the priority from danger, deadlines and amounts.
-func priority(text string) string {
-	minutes := number(minutesPattern, text)
+// choosePriority derives the priority from danger, deadlines and amounts.
+func choosePriority(text string) string {
+	minutes := findNumber(minutesPattern, text)
 	switch {
-	case is(text, "dangerous"), has(text, "police", "emergency"),
-		is(text, "fraudulent") && is(text, "ongoing"),
-		minutes > 0 && minutes <= urgentMinutes && !has(text, "late"):
+	case hasWordOf(text, "dangerous"), hasPhrase(text, "police", "emergency"),
+		hasWordOf(text, "fraudulent") && hasWordOf(text, "ongoing"),
+		minutes > 0 && minutes <= urgentMinutes && !hasPhrase(text, "late"):
 		return "urgent"
-	case is(text, "dead"), has(text, "tomorrow", "tonight"),
-		has(text, "charge", "bill", "refund") && largest(text) > 200_00:
+	case hasWordOf(text, "dead"), hasPhrase(text, "tomorrow", "tonight"),
+		hasPhrase(text, "charge", "bill", "refund") && findLargestAmount(text) > 200_00:
 		return "high"
-	case has(text, "late", "delay", "days", "wrong", "missing", "not moved", "twice", "broken", "useless"):
+	case hasPhrase(text, "late", "delay", "days", "wrong", "missing", "not moved", "twice", "broken", "useless"):
 		return "medium"
 	default:
 		return "low"
@@ -122,24 +122,24 @@ const (
 
 // team returns the team that must take over the ticket, or "" if an agent can resolve it.
 func (h *heuristicTicket) team(text string) string {
-	sum := largest(text)
+	sum := findLargestAmount(text)
 	switch {
-	case is(text, "dangerous"):
+	case hasWordOf(text, "dangerous"):
 		return "safety"
-	case has(text, "police", "lawyer", "court", "press", "thesis", "logo"):
+	case hasPhrase(text, "police", "lawyer", "court", "press", "thesis", "logo"):
 		return "legal"
-	case is(text, "fraudulent") && sum > 100:
+	case hasWordOf(text, "fraudulent") && sum > 100:
 		return "security"
-	case has(text, "personal data", "gdpr", "my data"):
+	case hasPhrase(text, "personal data", "gdpr", "my data"):
 		return "privacy"
-	case has(text, "invoice", "charge", "bill", "payment", "refund") && sum > h.limit("refund", refundLimit):
+	case hasPhrase(text, "invoice", "charge", "bill", "payment", "refund") && sum > h.limit("refund", refundLimit):
 		return "finance"
-	case has(text, "parcel", "deliver", "order", "pallet") && has(text, "wrong house", "wrong", "number", "missing",
+	case hasPhrase(text, "parcel", "deliver", "order", "pallet") && hasPhrase(text, "wrong house", "wrong", "number", "missing",
 		"lost") && sum > h.limit("replacement", replacementLimit):
 		return "logistics"
-	case number(devicesPattern, text) >= incidentDevices && has(text, "offline", "gone", "dead"):
+	case findNumber(devicesPattern, text) >= incidentDevices && hasPhrase(text, "offline", "gone", "dead"):
 		return "incident"
-	case has(text, "4.8", "known issue") && h.found("KI-"):
+	case hasPhrase(text, "4.8", "known issue") && h.found("KI-"):
 		return "engineering"
 	default:
 		return ""
@@ -149,12 +149,12 @@ func (h *heuristicTicket) team(text string) string {
 // limit returns the limit, in cents, that an article about the act states.
 func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
 	for _, a := range h.articles {
-		for s := range pieces(strings.ReplaceAll(a.Body, ".00", "")) {
+		for s := range splitSentences(strings.ReplaceAll(a.Body, ".00", "")) {
 			if !strings.Contains(s, act) {
 				continue
 			}
 			if m := limitPattern.FindStringSubmatch(s); m != nil {
-				return cents(m[1], m[2])
+				return parseCents(m[1], m[2])
 			}
 		}
 	}
@@ -167,9 +167,12 @@ func (h *heuristicTicket) found(prefix string) bool {
 
 func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
 	if team := h.team(v.text()); team != "" && v.allows("escalate") {
-		return action("escalate", map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
+		return encodeAction(
+			"escalate",
+			map[string]any{"team": team, "reason": "This is beyond what an agent may decide."},
+		)
 	}
-	return action("resolve", nil)
+	return encodeAction("resolve", nil)
 }
 
 // reply thanks, names the ticket's ids, states the decision and quotes the knowledge base.
@@ -210,7 +213,7 @@ func (h *heuristicTicket) relevant(v *ticketView) []string {
 	var all []candidate
 	text := v.text()
 	for _, a := range h.articles {
-		for _, s := range sentences(a.Body) {
+		for _, s := range listSentences(a.Body) {
 			n := 0
 			for w := range strings.FieldsSeq(strings.ToLower(s)) {
 				if w = strings.Trim(w, ".,:;()"); len(w) > 4 && strings.Contains(text, w) {
@@ -231,13 +234,13 @@ func (h *heuristicTicket) relevant(v *ticketView) []string {
 	return best
 }
 
-// sentences lists the sentences of an article that don't mention agents.
-func sentences(body string) (found []string) {
+// listSentences lists the sentences of an article that don't mention agents.
+func listSentences(body string) (found []string) {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		for s := range pieces(line) {
+		for s := range splitSentences(line) {
 			s = strings.TrimSpace(s)
 			if len(s) > 20 && !strings.Contains(strings.ToLower(s), "agent") {
 				found = append(found, s)
@@ -285,7 +288,10 @@ func (h *heuristicQueue) note(v *ticketView) {
 	}
 	if h.handlers[v.TicketID] == nil {
 		h.handlers[v.TicketID] = &heuristicTicket{}
-		h.read = append(h.read, readTicket{v.TicketID, slices.Index(scenarios.Priorities(), priority(v.text()))})
+		h.read = append(
+			h.read,
+			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.text()))},
+		)
 		slices.SortStableFunc(h.read, func(a, b readTicket) int { return cmp.Compare(b.rank, a.rank) })
 	}
 }

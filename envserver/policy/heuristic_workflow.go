@@ -40,7 +40,7 @@ const (
 // Act goes through the stages: ask for the order if necessary, look up, decide, reply. It repeats a
 // failed action once.
 func (h *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	v, err := observed[workflowView](turn)
+	v, err := decodeObservation[workflowView](turn)
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +74,21 @@ func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 	}
 	if h.id == "" && !h.asked {
 		h.asked = true
-		return call(scenarios.RespondUser, map[string]any{
+		return encodeCall(scenarios.RespondUser, map[string]any{
 			"message": "Could you tell me the number of your order, please?"})
 	}
 	h.stage++
 	switch {
 	case h.stage == 1:
-		return call(scenarios.CheckOrderStatus, map[string]any{"order_id": h.id})
-	case h.stage == 2 && is(strings.ToLower(v.UserQuery), "money"):
-		return call(scenarios.CheckPayment, map[string]any{"order_id": h.id})
+		return encodeCall(scenarios.CheckOrderStatus, map[string]any{"order_id": h.id})
+	case h.stage == 2 && hasWordOf(strings.ToLower(v.UserQuery), "money"):
+		return encodeCall(scenarios.CheckPayment, map[string]any{"order_id": h.id})
 	case h.done == "":
 		if raw, err := h.act(v); raw != nil || err != nil {
 			return raw, err
 		}
 	}
-	return call(scenarios.RespondUser, map[string]any{"message": h.reply(v)})
+	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(v)})
 }
 
 // act refunds or escalates, or returns nil if neither is needed.
@@ -102,13 +102,13 @@ func (h *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
 		return h.escalate("logistics")
 	case h.order.Status == "payment_failed" && captured != "":
 		return h.escalate("finance")
-	case captured == "" || !is(strings.ToLower(v.UserQuery), "refund") || !h.returnable(v.Now):
+	case captured == "" || !hasWordOf(strings.ToLower(v.UserQuery), "refund") || !h.returnable(v.Now):
 		return nil, nil
-	case largest("$"+captured) > refundLimit:
+	case findLargestAmount("$"+captured) > refundLimit:
 		return h.escalate("finance")
 	}
 	h.done = "refunded $" + captured
-	return call(scenarios.InitiateRefund, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
+	return encodeCall(scenarios.InitiateRefund, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
 }
 
 // captured returns the amount of the last captured payment, or "".
@@ -127,7 +127,7 @@ func (h *heuristicWorkflow) returnable(now time.Time) bool {
 
 func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
 	h.done = "passed your case to our " + team + " team"
-	return call(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
+	return encodeCall(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
 }
 
 // reply states the actions and lists the records.

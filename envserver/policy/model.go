@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 	p.talk.observe(turn)
 	answer, err := p.ask(ctx)
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, classifyError(ctx, err)
 	}
 	return p.read(answer), nil
 }
@@ -146,6 +147,17 @@ func (p *modelPlayer) ask(ctx context.Context) (*endpoint.Answer, error) {
 	return answer, err
 }
 
+// halve shortens a conversation that is too long for the model, and reports whether it is shorter.
+func (c *conversation) halve() bool {
+	before := c.size()
+	if len(c.turns) == 0 {
+		return false
+	}
+	c.shortenTo(before / 2)
+	c.longest = before * 3 / 4
+	return c.size() < before
+}
+
 // request is the conversation so far, for an endpoint that lacks some features.
 func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
 	mode := ModeTools
@@ -164,6 +176,26 @@ func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
 		request.ResponseFormat = endpoint.JSONFormat("action", actionSchema(p.offered))
 	}
 	return request
+}
+
+// actionSchema returns the strict JSON Schema of an action for models that answer without tools:
+// one variant for each tool, with its own members.
+func actionSchema(tools []tool) map[string]any {
+	variants := make([]any, len(tools))
+	for i, t := range tools {
+		members := map[string]any{t.Object: t.schema(true)}
+		if t.Object == "" {
+			members, _ = t.schema(true)["properties"].(map[string]any)
+		}
+		members[actionType] = map[string]any{"type": "string", "enum": []string{t.Name}}
+		variants[i] = strictObject(members)
+	}
+	return strictObject(map[string]any{wrapped: map[string]any{"anyOf": variants}})
+}
+
+func strictObject(properties map[string]any) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(properties)),
+		"additionalProperties": false}
 }
 
 func chatTools(known []tool, strict bool) []endpoint.ChatTool {
@@ -187,12 +219,12 @@ const (
 // played.
 func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 	said := cmp.Or(answer.Text, answer.Refusal)
-	p.answer.Said = clip(said, maxSaid)
+	p.answer.Said = clipText(said, maxSaid)
 	turn := exchange{said: p.answer.Said, received: answer.Received}
 	action := objectIn(said)
 	switch {
 	case answer.Slip != "":
-		action, turn.note = noAction(cmp.Or(said, answer.Slip)), "That was no action: "+clip(answer.Slip, 500)
+		action, turn.note = noAction(cmp.Or(said, answer.Slip)), "That was no action: "+clipText(answer.Slip, 500)
 	case len(answer.Calls) > 0:
 		action = p.readCalls(answer, &turn)
 	case action == nil:
@@ -206,6 +238,36 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 	return action
 }
 
+// settle keeps of the message as it came what the conversation doesn't have: members of the first
+// call, and the content if it has more than the text, as thoughts.
+func (e *exchange) settle(answer *endpoint.Answer) {
+	if e.received == nil {
+		return
+	}
+	calls, _ := e.received["tool_calls"].([]any)
+	content, inText := e.received["content"], e.call != nil && len(calls) == 0 && e.received["function_call"] == nil
+	delete(e.received, "function_call")
+	delete(e.received, "tool_calls")
+	if e.call != nil && len(calls) > 0 {
+		e.received["tool_calls"] = calls[:1]
+		call, _ := calls[0].(map[string]any)
+		if function, ok := call["function"].(map[string]any); ok {
+			delete(function, "name")
+			delete(function, "arguments")
+		}
+	}
+	if inText {
+		e.said = "" // the text was the call
+	}
+	if inText || e.said != answer.Text || e.said != "" && content == any(e.said) || e.call == nil && content == nil {
+		delete(e.received, "content")
+	}
+	data, err := json.Marshal(e.received)
+	if e.weight = len(data); err != nil {
+		e.received = nil
+	}
+}
+
 // readCalls converts the first call to an action.
 func (p *modelPlayer) readCalls(answer *endpoint.Answer, turn *exchange) json.RawMessage {
 	calls, first := answer.Calls, answer.Calls[0].Function
@@ -215,17 +277,17 @@ func (p *modelPlayer) readCalls(answer *endpoint.Answer, turn *exchange) json.Ra
 	}
 	i := slices.IndexFunc(p.tools, func(t tool) bool { return t.Name == first.Name })
 	if i < 0 {
-		name := clip(first.Name, 200)
+		name := clipText(first.Name, 200)
 		turn.said = strings.TrimSpace(turn.said + "\n(called " + name + ")")
 		return noAction(name)
 	}
-	arguments := rewritten([]byte(first.Arguments))
+	arguments := reencodeObject([]byte(first.Arguments))
 	if arguments == nil && strings.TrimSpace(first.Arguments) == "" {
 		arguments = json.RawMessage("{}") // some endpoints leave empty arguments out
 	}
 	turn.call = &toolCall{id: callID(calls[0].ID, len(p.talk.turns)), name: first.Name, arguments: "{}"}
 	if arguments == nil {
-		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Arguments, 500) + "\n" +
+		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clipText(first.Arguments, 500) + "\n" +
 			turn.note)
 		if answer.Cut {
 			turn.note = noteCut
@@ -240,7 +302,7 @@ func (p *modelPlayer) readCalls(answer *endpoint.Answer, turn *exchange) json.Ra
 	if err != nil {
 		return noAction(first.Name + " " + string(arguments))
 	}
-	return played(action)
+	return parseAction(action)
 }
 
 // callID is the endpoint's id of a call, or a generated one.

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 )
 
-// observed decodes the fields of an observation that a policy reads.
-func observed[T any](turn Turn) (T, error) {
+// decodeObservation decodes the fields of an observation that a policy reads.
+func decodeObservation[T any](turn Turn) (T, error) {
 	var v T
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {
 		return v, fmt.Errorf("reading the observation %.200s: %w", turn.Observation, err)
@@ -54,7 +54,7 @@ func (q queuedTicket) closed() bool { return q.Status == "resolved" || q.Status 
 
 // observedQueue decodes the observation of a queue.
 func observedQueue(turn Turn) (ticketView, error) {
-	v, err := observed[ticketView](turn)
+	v, err := decodeObservation[ticketView](turn)
 	if err == nil && len(v.Queue) != queue.Size {
 		err = fmt.Errorf("reading the queue: it has %d tickets, not %d", len(v.Queue), queue.Size)
 	}

@@ -32,7 +32,7 @@ func newOracle(ticket bool, catalog *scenarios.Catalog, planned score.PlannedEpi
 }
 
 func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	seen, err := observed[workflowView](turn)
+	seen, err := decodeObservation[workflowView](turn)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +55,15 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	if err != nil {
 		return nil, err
 	}
-	if err := answered(ticket); err != nil {
+	if err := checkReference(ticket); err != nil {
 		return nil, err
 	}
 	gold := ticket.Gold
-	labels, err := action("classify", map[string]any{"category": gold.Category, "priority": gold.Priority})
+	labels, err := encodeAction("classify", map[string]any{"category": gold.Category, "priority": gold.Priority})
 	if err != nil || planned.Task == "ticket-classify" {
 		return []json.RawMessage{labels}, err
 	}
-	reply, err := action("respond", map[string]any{"message": ticket.References.Good[0]})
+	reply, err := encodeAction("respond", map[string]any{"message": ticket.References.Good[0]})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	return []json.RawMessage{labels, reply, end}, err
 }
 
-// answered returns an error if a ticket has no reference reply.
-func answered(t *scenarios.Ticket) error {
+// checkReference returns an error if a ticket has no reference reply.
+func checkReference(t *scenarios.Ticket) error {
 	if len(t.References.Good) == 0 {
 		return fmt.Errorf("ticket %s has no reference reply at seed %d", t.ScenarioID, t.Seed)
 	}
@@ -81,10 +81,10 @@ func answered(t *scenarios.Ticket) error {
 
 func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
 	if !ticket.Gold.Escalate {
-		return action("resolve", nil)
+		return encodeAction("resolve", nil)
 	}
 	reason := ticket.Gold.ReasonCode + " " + ticket.Gold.Policy
-	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": reason})
+	return encodeAction("escalate", map[string]any{"team": ticket.Gold.Team, "reason": reason})
 }
 
 func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {
@@ -101,7 +101,7 @@ func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([
 	}
 	var script []json.RawMessage
 	for _, step := range inOrder(workflow.Steps) {
-		raw, err := call(step.Action, Payload(workflow, step))
+		raw, err := encodeCall(step.Action, BuildPayload(workflow, step))
 		if err != nil {
 			return nil, err
 		}
@@ -126,11 +126,11 @@ func inOrder(steps []scenarios.WorkflowStep) (ordered []scenarios.WorkflowStep) 
 	return ordered
 }
 
-// Payload returns a payload that the step accepts.
-func Payload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any {
+// BuildPayload returns a payload that the step accepts.
+func BuildPayload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any {
 	payload := map[string]any{}
 	for _, arg := range step.Args {
-		payload[arg.Name] = argument(w, arg)
+		payload[arg.Name] = chooseArgument(w, arg)
 	}
 	switch {
 	case step.Ask:
@@ -141,7 +141,7 @@ func Payload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string]any 
 	return payload
 }
 
-func argument(w *scenarios.Workflow, arg scenarios.Arg) any {
+func chooseArgument(w *scenarios.Workflow, arg scenarios.Arg) any {
 	if len(arg.In) == 0 {
 		return w.State.Orders[0].ID
 	}
@@ -166,13 +166,13 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	tickets, err := queues[at].Instantiate(catalog, planned.Seed)
 	var cases [queue.Size]queue.Case
 	for i, ticket := range tickets {
-		err = errors.Join(err, answered(ticket))
+		err = errors.Join(err, checkReference(ticket))
 		cases[i] = queue.CaseOf(&ticket.Served)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)
 	}
-	return &oracleQueue{tickets: tickets, acts: queue.Best(cases).Acts}, nil
+	return &oracleQueue{tickets: tickets, acts: queue.FindBestSchedule(cases).Acts}, nil
 }
 
 // Act plays the schedule's next act. After the last one it resolves the open tickets without
@@ -193,11 +193,11 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	ticket := o.tickets[next.Ticket]
 	switch next.Kind {
 	case queue.Category:
-		return action("classify", map[string]any{"category": ticket.Gold.Category})
+		return encodeAction("classify", map[string]any{"category": ticket.Gold.Category})
 	case queue.Priority:
-		return action("classify", map[string]any{"priority": ticket.Gold.Priority})
+		return encodeAction("classify", map[string]any{"priority": ticket.Gold.Priority})
 	case queue.Reply:
-		return action("respond", map[string]any{"message": ticket.References.Good[0]})
+		return encodeAction("respond", map[string]any{"message": ticket.References.Good[0]})
 	default:
 		return goldEnd(ticket)
 	}
@@ -210,7 +210,7 @@ func (v *ticketView) clear() (json.RawMessage, error) {
 	case len(open) == 0:
 		return nil, errors.New("every ticket of the queue is closed, but the episode has not ended")
 	case slices.ContainsFunc(open, func(q queuedTicket) bool { return q.TicketID == v.TicketID }):
-		return action("resolve", nil)
+		return encodeAction("resolve", nil)
 	}
 	return selectTicket(open[0].TicketID)
 }

@@ -20,8 +20,8 @@ var (
 // ends are the characters that end a sentence.
 const ends = ".!?\n"
 
-// pieces iterates over the sentences of a text, each with the mark that ends it.
-func pieces(text string) iter.Seq[string] {
+// splitSentences iterates over the sentences of a text, each with the mark that ends it.
+func splitSentences(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for {
 			text = strings.TrimLeft(text, ends)
@@ -50,27 +50,27 @@ func findIDs(text string) []string {
 	return ids
 }
 
-// amounts lists the dollar amounts in the text, in cents.
-func amounts(text string) []int64 {
+// findAmounts lists the dollar amounts in the text, in cents.
+func findAmounts(text string) []int64 {
 	matches := amountPattern.FindAllStringSubmatch(text, -1)
 	found := make([]int64, len(matches))
 	for i, m := range matches {
-		found[i] = cents(strings.ReplaceAll(m[1], ",", ""), m[2])
+		found[i] = parseCents(strings.ReplaceAll(m[1], ",", ""), m[2])
 	}
 	return found
 }
 
-func cents(dollars, fraction string) int64 {
+func parseCents(dollars, fraction string) int64 {
 	d, _ := strconv.ParseInt(dollars, 10, 64)
 	f, _ := strconv.ParseInt(fraction, 10, 64)
 	return 100*d + f
 }
 
-// largest returns the largest amount in the text, or 0.
-func largest(text string) int64 { return slices.Max(append(amounts(text), 0)) }
+// findLargestAmount returns the largest amount in the text, or 0.
+func findLargestAmount(text string) int64 { return slices.Max(append(findAmounts(text), 0)) }
 
-// number returns the first number that the pattern finds, or -1.
-func number(pattern *regexp.Regexp, text string) int {
+// findNumber returns the first number that the pattern finds, or -1.
+func findNumber(pattern *regexp.Regexp, text string) int {
 	m := pattern.FindStringSubmatch(text)
 	if m == nil {
 		return -1
@@ -79,11 +79,12 @@ func number(pattern *regexp.Regexp, text string) int {
 	return n
 }
 
-// has reports whether the lower-case text contains one of the phrases at the beginning of a word.
-func has(text string, phrases ...string) bool { return count(text, phrases...) > 0 }
+// hasPhrase reports whether the lower-case text contains one of the phrases at the beginning of a
+// word.
+func hasPhrase(text string, phrases ...string) bool { return countPhrases(text, phrases...) > 0 }
 
-// count returns the number of phrases that the text contains at the beginning of a word.
-func count(text string, phrases ...string) int {
+// countPhrases returns the number of phrases that the text contains at the beginning of a word.
+func countPhrases(text string, phrases ...string) int {
 	n := 0
 	for _, phrase := range phrases {
 		if beginsWord(text, phrase) {

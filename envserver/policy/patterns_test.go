@@ -17,7 +17,7 @@ func TestPiecesAreSentences(t *testing.T) {
 		for i := range text {
 			text[i] = alphabet[random.IntN(len(alphabet))]
 		}
-		got, want := slices.Collect(pieces(string(text))), pattern.FindAllString(string(text), -1)
+		got, want := slices.Collect(splitSentences(string(text))), pattern.FindAllString(string(text), -1)
 		if !slices.Equal(got, want) {
 			t.Fatalf("pieces of %q = %q, want %q", string(text), got, want)
 		}

@@ -56,9 +56,9 @@ const (
 	Oracle    = "Oracle"
 )
 
-// Builtin returns the built-in policy with the name for the environment. Only Oracle reads the
+// NewBuiltin returns the built-in policy with the name for the environment. Only Oracle reads the
 // catalogue; for the others it may be nil.
-func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
+func NewBuiltin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
 	if environment != tasks.Ticket && environment != tasks.Workflow {
 		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, tasks.Ticket,
 			tasks.Workflow)
@@ -88,9 +88,9 @@ type noop struct{ ticket bool }
 // Act searches for nothing, or looks up an order without an id.
 func (n noop) Act(context.Context, Turn) (json.RawMessage, error) {
 	if n.ticket {
-		return action("search_knowledge_base", map[string]any{"query": "-"})
+		return encodeAction("search_knowledge_base", map[string]any{"query": "-"})
 	}
-	return call(scenarios.CheckOrderStatus, nil)
+	return encodeCall(scenarios.CheckOrderStatus, nil)
 }
 
 func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {
@@ -108,7 +108,7 @@ func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
 }
 
 func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
-	queues := sync.OnceValues(func() ([]queue.Queue, error) { return queue.Compose(catalog) })
+	queues := sync.OnceValues(func() ([]queue.Queue, error) { return queue.ComposeQueues(catalog) })
 	return func(planned score.PlannedEpisode) (Policy, error) {
 		if planned.Task != tasks.QueueManagement {
 			return newOracle(isTicket, catalog, planned)
@@ -137,8 +137,8 @@ func FindName(name string) string {
 	return Names()[at]
 }
 
-// action encodes an action with the given members.
-func action(kind string, members map[string]any) (json.RawMessage, error) {
+// encodeAction encodes an action with the given members.
+func encodeAction(kind string, members map[string]any) (json.RawMessage, error) {
 	full := map[string]any{"action_type": kind}
 	maps.Copy(full, members)
 	raw, err := json.Marshal(full)
@@ -148,11 +148,11 @@ func action(kind string, members map[string]any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// call encodes an action of the workflow environment.
-func call(kind string, payload map[string]any) (json.RawMessage, error) {
-	return action(kind, map[string]any{"payload": payload})
+// encodeCall encodes an action of the workflow environment.
+func encodeCall(kind string, payload map[string]any) (json.RawMessage, error) {
+	return encodeAction(kind, map[string]any{"payload": payload})
 }
 
 func selectTicket(id string) (json.RawMessage, error) {
-	return action("select_ticket", map[string]any{"ticket_id": id})
+	return encodeAction("select_ticket", map[string]any{"ticket_id": id})
 }

@@ -85,7 +85,7 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 func playAll(t *testing.T, kind episode.Kind, name, task string,
 	check func(score.PlannedEpisode, *episode.Final)) int64 {
 	t.Helper()
-	factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
+	factory, err := policy.NewBuiltin(name, kind.Name(), testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func playAll(t *testing.T, kind episode.Kind, name, task string,
 			}
 		}
 	}
-	t.Logf("%s scores %s in %s", name, score.Decimal(sum/n), task)
+	t.Logf("%s scores %s in %s", name, score.FormatDecimal(sum/n), task)
 	return sum / n
 }
 
@@ -162,11 +162,11 @@ func TestOraclePlaysGold(t *testing.T) {
 func TestOraclePlaysEveryQueue(t *testing.T) {
 	const seeds, goodShift = 3, 985_000
 	catalog, kind := testkit.Catalog(t), ticketKind(t)
-	factory, err := policy.Builtin(policy.Oracle, kind.Name(), catalog)
+	factory, err := policy.NewBuiltin(policy.Oracle, kind.Name(), catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues, err := queue.Compose(catalog)
+	queues, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestPoliciesAreDeterministic(t *testing.T) {
 	for _, kind := range kinds(t) {
 		task := kind.Tasks()[0]
 		for _, name := range policy.Names() {
-			factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
+			factory, err := policy.NewBuiltin(name, kind.Name(), testkit.Catalog(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestPoliciesAreDeterministic(t *testing.T) {
 }
 
 func TestRandomFollowsTheEpisodesSeed(t *testing.T) {
-	factory, err := policy.Builtin(policy.Random, "ticket", nil)
+	factory, err := policy.NewBuiltin(policy.Random, "ticket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestBuiltinRefuses(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := policy.Builtin(tc.name, tc.environment, nil)
+			_, err := policy.NewBuiltin(tc.name, tc.environment, nil)
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("Builtin() error = %v, want %s", err, tc.want)
 			}
@@ -271,7 +271,7 @@ func TestBuiltinRefuses(t *testing.T) {
 
 func TestOracleRefusesAForeignScenario(t *testing.T) {
 	for _, environment := range []string{"ticket", "workflow"} {
-		factory, err := policy.Builtin(policy.Oracle, environment, testkit.Catalog(t))
+		factory, err := policy.NewBuiltin(policy.Oracle, environment, testkit.Catalog(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,16 +55,18 @@ func (a *Agent) Probe(ctx context.Context, turn Turn) ([]Ability, error) {
 	out := append([]Ability{{AbilityTurns, Yes, fmt.Sprintf("%d of 2 answers were actions", own.Actions)}},
 		m.toolAbilities(own)...)
 	out = append(out, m.probeJSON(ctx, turn), m.probeSeed(ctx, turn), m.probeLogProbs(ctx), Ability{AbilityUsage,
-		state(own.Tokens.Prompt > 0), fmt.Sprintf("%d tokens in two turns", own.Tokens.Prompt+own.Tokens.Completion)})
+		formatYesNo(
+			own.Tokens.Prompt > 0,
+		), fmt.Sprintf("%d tokens in two turns", own.Tokens.Prompt+own.Tokens.Completion)})
 	length := Ability{AbilityContext, Unknown, "GET /models doesn't say"}
 	if n := m.completions.ContextLength(ctx, m.config.Model); n > 0 {
 		length.State, length.Found = Yes, fmt.Sprintf("%d tokens", n)
 	}
 	left := strings.Join(m.completions.Lacks().Names(), ", ")
-	return append(out, length, Ability{AbilityLeftOut, state(left != ""), cmp.Or(left, "nothing")}), nil
+	return append(out, length, Ability{AbilityLeftOut, formatYesNo(left != ""), cmp.Or(left, "nothing")}), nil
 }
 
-func state(is bool) string {
+func formatYesNo(is bool) string {
 	if is {
 		return Yes
 	}
@@ -74,7 +76,7 @@ func state(is bool) string {
 // toolAbilities are what the endpoint made of the tools of the rehearsal.
 func (m *model) toolAbilities(own Rehearsal) []Ability {
 	lacks := m.completions.Lacks()
-	tools := Ability{AbilityTools, state(own.Calls), "the model called them"}
+	tools := Ability{AbilityTools, formatYesNo(own.Calls), "the model called them"}
 	switch {
 	case m.config.Mode == ModeJSON:
 		return []Ability{{AbilityTools, Unknown, "not used in mode JSON"}}
@@ -93,7 +95,7 @@ func (m *model) toolAbilities(own Rehearsal) []Ability {
 		if refused {
 			found = "refused: left out"
 		}
-		out = append(out, Ability{f.name, state(!refused), found})
+		out = append(out, Ability{f.name, formatYesNo(!refused), found})
 	}
 	return out
 }
@@ -142,7 +144,7 @@ func (m *model) probeSeed(ctx context.Context, turn Turn) Ability {
 // probeLogProbs asks for the log-probabilities that a trace has.
 func (m *model) probeLogProbs(ctx context.Context) Ability {
 	request := endpoint.ChatRequest{Model: m.config.Model,
-		Messages: []endpoint.ChatMessage{endpoint.Message(endpoint.RoleUser, "Answer with the word: ready")},
+		Messages: []endpoint.ChatMessage{endpoint.NewMessage(endpoint.RoleUser, "Answer with the word: ready")},
 		Extra:    map[string]json.RawMessage{"logprobs": json.RawMessage("true")}}
 	answer, err := m.completions.Send(ctx, request, m.completions.Lacks())
 	switch {

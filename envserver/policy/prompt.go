@@ -13,9 +13,9 @@ import (
 //go:embed prompt/*.txt
 var promptFiles embed.FS
 
-// instruction is a file of the instructions, "" if it doesn't exist: a task needs no file of its
-// own.
-func instruction(name string) string {
+// readInstruction is a file of the instructions, "" if it doesn't exist: a task needs no file of
+// its own.
+func readInstruction(name string) string {
 	text, err := promptFiles.ReadFile("prompt/" + name + ".txt")
 	if err != nil {
 		return ""
@@ -28,13 +28,13 @@ func instruction(name string) string {
 func systemPrompt(own, environment, task string, mode Mode, tools []tool) string {
 	parts := []string{own}
 	if own == "" {
-		parts = []string{instruction(environment), instruction(task)}
+		parts = []string{readInstruction(environment), readInstruction(task)}
 	}
-	parts = append(parts, instruction("data"))
+	parts = append(parts, readInstruction("data"))
 	if mode == ModeTools {
-		parts = append(parts, instruction("tools"))
+		parts = append(parts, readInstruction("tools"))
 	} else {
-		parts = append(parts, instruction("json")+"\n"+describeTools(tools))
+		parts = append(parts, readInstruction("json")+"\n"+describeTools(tools))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
 }
@@ -66,4 +66,12 @@ func (t tool) example() string {
 		return fmt.Sprintf("{%q: %q}", actionType, t.Name)
 	}
 	return fmt.Sprintf("{%q: %q, %s}", actionType, t.Name, arguments)
+}
+
+// placeholder replaces the argument in an example.
+func (p parameter) placeholder() string {
+	if p.enum != nil {
+		return strings.Join(p.enum, " | ")
+	}
+	return "<" + p.description + ">"
 }

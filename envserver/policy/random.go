@@ -35,9 +35,9 @@ func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))
 
 // values lists the values that Random draws for an action's fields.
 var values = map[string][]string{
-	"category": scenarios.Categories(),
-	"priority": scenarios.Priorities(),
-	"query":    scenarios.Categories(),
+	"category": scenarios.ListCategories(),
+	"priority": scenarios.ListPriorities(),
+	"query":    scenarios.ListCategories(),
 	"decision": {"resolve", "escalate"},
 	"message": {"Thank you for your message.", "We are looking into it.", "Please try it again later.",
 		"We are sorry for the trouble."},
@@ -55,7 +55,7 @@ var fieldsOf = map[string][]string{
 }
 
 func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
-	seen, err := observed[ticketView](turn)
+	seen, err := decodeObservation[ticketView](turn)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +71,11 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 	for _, field := range fieldsOf[kind] {
 		members[field] = r.pick(values[field])
 	}
-	return action(kind, members)
+	return encodeAction(kind, members)
 }
 
 func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
-	seen, err := observed[workflowView](turn)
+	seen, err := decodeObservation[workflowView](turn)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +83,12 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund,
 		scenarios.EscalateIssue, scenarios.RespondUser}); kind {
 	case scenarios.InitiateRefund:
-		return call(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
+		return encodeCall(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
 	case scenarios.EscalateIssue:
-		return call(kind, map[string]any{"team": r.pick(values["team"])})
+		return encodeCall(kind, map[string]any{"team": r.pick(values["team"])})
 	case scenarios.RespondUser:
-		return call(kind, map[string]any{"message": r.pick(values["message"])})
+		return encodeCall(kind, map[string]any{"message": r.pick(values["message"])})
 	default:
-		return call(kind, map[string]any{"order_id": id})
+		return encodeCall(kind, map[string]any{"order_id": id})
 	}
 }

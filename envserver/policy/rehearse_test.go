@@ -171,7 +171,7 @@ func TestMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noop, err := policy.Builtin(policy.Noop, "ticket", nil)
+	noop, err := policy.NewBuiltin(policy.Noop, "ticket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,14 +117,14 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	}
 	var answer Response
 	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, classifyError(ctx, err)
 	}
-	p.answer = record.Answer{Said: clip(answer.Said, maxSaid)}
+	p.answer = record.Answer{Said: clipText(answer.Said, maxSaid)}
 	if used := tokensOf(answer.Usage.Prompt, answer.Usage.Completion); used != (score.Tokens{}) {
 		p.usage.Add(used)
 		p.answer.Tokens = &used
 	}
-	action := played(answer.Action)
+	action := parseAction(answer.Action)
 	p.history = append(p.history, Past{Observation: turn.Observation, Action: action})
 	return action, nil
 }
@@ -152,7 +152,7 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) (err e
 	if response.StatusCode != http.StatusOK {
 		return r.service.Failed(ctx, errNoAnswer, response)
 	}
-	data, err := io.ReadAll(endpoint.Bound(response.Body, maxResponse))
+	data, err := io.ReadAll(endpoint.LimitBody(response.Body, maxResponse))
 	if err != nil {
 		return r.service.Failed(ctx, fmt.Errorf("reading the policy's answer: %w", err), response)
 	}
@@ -201,7 +201,7 @@ func (s *startup) await(ctx context.Context) error {
 			return &EndpointError{Class: score.ClassAgentUnavailable, Err: fmt.Errorf(
 				"the agent's container does not listen on %s after %v: is the port right?", s.address, maxStartup)}
 		}
-		if err := endpoint.Wait(ctx, startupPoll); err != nil {
+		if err := endpoint.SleepContext(ctx, startupPoll); err != nil {
 			return err
 		}
 	}

@@ -20,13 +20,13 @@ import (
 // startChat starts the span of one request to a model.
 func (p *modelPlayer) startChat(ctx context.Context, request *endpoint.ChatRequest) (context.Context,
 	trace.Span) {
-	if !tracing.On(ctx) {
+	if !tracing.IsRecording(ctx) {
 		return ctx, tracing.None
 	}
-	ctx, span := tracing.Start(ctx, "chat "+p.config.Model, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := tracing.StartSpan(ctx, "chat "+p.config.Model, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameOpenAI,
 			semconv.GenAIRequestModel(p.config.Model)))
-	span.SetAttributes(tracing.Server(p.config.BaseURL)...)
+	span.SetAttributes(tracing.ServerAttributes(p.config.BaseURL)...)
 	if request.Seed != nil {
 		span.SetAttributes(semconv.GenAIRequestSeed(int(*request.Seed)))
 	}
@@ -36,7 +36,7 @@ func (p *modelPlayer) startChat(ctx context.Context, request *endpoint.ChatReque
 	if p.config.MaxTokens > 0 {
 		span.SetAttributes(semconv.GenAIRequestMaxTokens(int(p.config.MaxTokens)))
 	}
-	if tracing.Content(ctx) {
+	if tracing.HasContent(ctx) {
 		p.recordInput(span, len(request.Tools) > 0)
 	}
 	return ctx, span
@@ -49,14 +49,14 @@ func endChat(ctx context.Context, span trace.Span, answer *endpoint.Answer, err 
 		return
 	}
 	used := tokensOf(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
-	span.SetAttributes(semconv.GenAIResponseID(clip(answer.ID, maxName)),
-		semconv.GenAIResponseModel(clip(answer.Model, maxName)),
+	span.SetAttributes(semconv.GenAIResponseID(clipText(answer.ID, maxName)),
+		semconv.GenAIResponseModel(clipText(answer.Model, maxName)),
 		semconv.GenAIUsageInputTokens(int(used.Prompt)), semconv.GenAIUsageOutputTokens(int(used.Completion)))
 	if cached := answer.Usage.PromptDetails.Cached; cached > 0 {
 		span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(int(min(cached, maxTokenCount))))
 	}
-	span.SetAttributes(semconv.GenAIResponseFinishReasons(clip(answer.FinishReason, maxName)))
-	if tracing.Content(ctx) {
+	span.SetAttributes(semconv.GenAIResponseFinishReasons(clipText(answer.FinishReason, maxName)))
+	if tracing.HasContent(ctx) {
 		recordOutput(span, answer)
 	}
 }
@@ -67,7 +67,7 @@ func hasAnswer(span trace.Span, err error) bool {
 		return false
 	}
 	if err != nil {
-		tracing.Fail(span, classOf(err))
+		tracing.FailSpan(span, classOf(err))
 	}
 	return err == nil
 }
@@ -90,14 +90,14 @@ func classOf(err error) string {
 // startPost starts the span of one request to an HTTP policy, and passes it on with the request, so
 // that the policy's own spans are part of the trace.
 func (r *remote) startPost(ctx context.Context, request *http.Request) trace.Span {
-	if !tracing.On(ctx) {
+	if !tracing.IsRecording(ctx) {
 		return tracing.None
 	}
 	name := hostOf(r.service.BaseURL)
-	ctx, span := tracing.Start(ctx, "invoke_agent "+name, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := tracing.StartSpan(ctx, "invoke_agent "+name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(semconv.GenAIOperationNameInvokeAgent,
 			semconv.GenAIProviderNameKey.String(tracing.Provider), semconv.GenAIAgentName(name)))
-	span.SetAttributes(tracing.Server(r.service.BaseURL)...)
+	span.SetAttributes(tracing.ServerAttributes(r.service.BaseURL)...)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	return span
 }
@@ -138,41 +138,41 @@ func (p *modelPlayer) recordInput(span trace.Span, withTools bool) {
 		if withTools {
 			mode = ModeTools
 		}
-		span.SetAttributes(semconv.GenAISystemInstructionsKey.String(encoded([]part{text(p.system[mode])})),
-			semconv.GenAIInputMessagesKey.String(encoded([]message{{Role: "user",
-				Parts: []part{text("Task: " + p.talk.task + "\nObservation: " + string(p.talk.first))}}})))
+		span.SetAttributes(semconv.GenAISystemInstructionsKey.String(encodeJSON([]part{newTextPart(p.system[mode])})),
+			semconv.GenAIInputMessagesKey.String(encodeJSON([]message{{Role: "user",
+				Parts: []part{newTextPart("Task: " + p.talk.task + "\nObservation: " + string(p.talk.first))}}})))
 		return
 	}
 	last := p.talk.turns[len(p.talk.turns)-1]
-	input := message{Role: "user", Parts: []part{text(last.result)}}
+	input := message{Role: "user", Parts: []part{newTextPart(last.result)}}
 	if last.call != nil && withTools {
 		input = message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: last.call.id,
-			Response: clip(last.result, maxSaid)}}}
+			Response: clipText(last.result, maxSaid)}}}
 	}
-	span.SetAttributes(semconv.GenAIInputMessagesKey.String(encoded([]message{input})))
+	span.SetAttributes(semconv.GenAIInputMessagesKey.String(encodeJSON([]message{input})))
 }
 
 // recordOutput records an answer.
 func recordOutput(span trace.Span, answer *endpoint.Answer) {
-	output := message{Role: "assistant", Parts: []part{}, FinishReason: clip(answer.FinishReason, maxName)}
+	output := message{Role: "assistant", Parts: []part{}, FinishReason: clipText(answer.FinishReason, maxName)}
 	if said := cmp.Or(answer.Text, answer.Refusal); said != "" {
-		output.Parts = append(output.Parts, text(said))
+		output.Parts = append(output.Parts, newTextPart(said))
 	}
 	for _, call := range answer.Calls {
-		arguments := rewritten([]byte(call.Function.Arguments))
+		arguments := reencodeObject([]byte(call.Function.Arguments))
 		if len(arguments) > maxSaid {
 			arguments = nil
 		}
-		output.Parts = append(output.Parts, part{Type: "tool_call", ID: clip(call.ID, maxName),
-			Name: clip(call.Function.Name, maxName), Arguments: arguments})
+		output.Parts = append(output.Parts, part{Type: "tool_call", ID: clipText(call.ID, maxName),
+			Name: clipText(call.Function.Name, maxName), Arguments: arguments})
 	}
-	span.SetAttributes(semconv.GenAIOutputMessagesKey.String(encoded([]message{output})))
+	span.SetAttributes(semconv.GenAIOutputMessagesKey.String(encodeJSON([]message{output})))
 }
 
-func text(content string) part { return part{Type: "text", Content: clip(content, maxSaid)} }
+func newTextPart(content string) part { return part{Type: "text", Content: clipText(content, maxSaid)} }
 
-// encoded is the JSON of parts or messages, whose texts are valid UTF-8.
-func encoded(parts any) string {
+// encodeJSON is the JSON of parts or messages, whose texts are valid UTF-8.
+func encodeJSON(parts any) string {
 	data, err := json.Marshal(parts)
 	if err != nil {
 		return ""

@@ -195,14 +195,6 @@ func newParameter(name string, field *node) parameter {
 	return a
 }
 
-// placeholder replaces the argument in an example.
-func (p parameter) placeholder() string {
-	if p.enum != nil {
-		return strings.Join(p.enum, " | ")
-	}
-	return "<" + p.description + ">"
-}
-
 // schema returns the JSON Schema of the argument. Strict schemas require null for an omitted
 // argument.
 func (p parameter) schema(nullable bool) map[string]any {
@@ -244,23 +236,3 @@ func (t tool) schema(strict bool) map[string]any {
 // wrapped is the member that holds the action in a schema of several: endpoints that generate by a
 // schema require an object without alternatives around it.
 const wrapped = "action"
-
-// actionSchema returns the strict JSON Schema of an action for models that answer without tools:
-// one variant for each tool, with its own members.
-func actionSchema(tools []tool) map[string]any {
-	variants := make([]any, len(tools))
-	for i, t := range tools {
-		members := map[string]any{t.Object: t.schema(true)}
-		if t.Object == "" {
-			members, _ = t.schema(true)["properties"].(map[string]any)
-		}
-		members[actionType] = map[string]any{"type": "string", "enum": []string{t.Name}}
-		variants[i] = strictObject(members)
-	}
-	return strictObject(map[string]any{wrapped: map[string]any{"anyOf": variants}})
-}
-
-func strictObject(properties map[string]any) map[string]any {
-	return map[string]any{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(properties)),
-		"additionalProperties": false}
-}

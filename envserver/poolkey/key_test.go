@@ -60,15 +60,15 @@ func TestLoad(t *testing.T) {
 
 // Each secret is valid for a single purpose and a single pool.
 func TestSecrets(t *testing.T) {
-	pool, err := Derive(testKey)
+	pool, err := DeriveSecrets(testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Derive(testKey)
+	again, err := DeriveSecrets(testKey)
 	if err != nil || again.Operations != pool.Operations || again.RunCredential("uid") != pool.RunCredential("uid") {
 		t.Errorf("another server of the pool derives other secrets (%v)", err)
 	}
-	other, err := Derive(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	other, err := DeriveSecrets(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
 	if err != nil {
 		t.Fatal(err)
 	}

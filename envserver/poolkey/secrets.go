@@ -24,8 +24,8 @@ type Secrets struct {
 	runs []byte
 }
 
-// Derive derives a pool's secrets.
-func Derive(key ed25519.PrivateKey) (*Secrets, error) {
+// DeriveSecrets derives a pool's secrets.
+func DeriveSecrets(key ed25519.PrivateKey) (*Secrets, error) {
 	derived := make([][]byte, 3)
 	for i, purpose := range []string{"operations", "metrics", "runs"} {
 		var err error
@@ -37,9 +37,9 @@ func Derive(key ed25519.PrivateKey) (*Secrets, error) {
 		runs: derived[2]}, nil
 }
 
-// Seal returns the cipher for what a pool's servers give to clients and take back, by purpose. It
-// authenticates and hides the content, and every server with the key can open it.
-func Seal(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
+// NewCipher returns the cipher for what a pool's servers give to clients and take back, by purpose.
+// It authenticates and hides the content, and every server with the key can open it.
+func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 	derived, err := hkdf.Key(sha256.New, key.Seed(), nil, "csenv "+purpose, sha256.Size)
 	if err != nil {
 		return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
@@ -53,19 +53,21 @@ func Seal(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 
 // RunCredential returns the secret of the run with a UID. With it a client can open the run's
 // ledgers, add receipts to them and fetch them.
-func (s *Secrets) RunCredential(run string) string { return keyed(s.runs, run) }
+func (s *Secrets) RunCredential(run string) string { return computeMAC(s.runs, run) }
 
 // AdmitsRun reports whether the credential is the run's.
 func (s *Secrets) AdmitsRun(run, credential string) bool {
-	return s == nil || equal(credential, s.RunCredential(run))
+	return s == nil || isSameSecret(credential, s.RunCredential(run))
 }
 
 // AdmitsOperator reports whether a token is the operator's.
-func (s *Secrets) AdmitsOperator(token string) bool { return s == nil || equal(token, s.Operations) }
+func (s *Secrets) AdmitsOperator(token string) bool {
+	return s == nil || isSameSecret(token, s.Operations)
+}
 
 // AdmitsMetrics reports whether /metrics may be read with a token.
 func (s *Secrets) AdmitsMetrics(token string) bool {
-	return s == nil || equal(token, s.Metrics) || equal(token, s.Operations)
+	return s == nil || isSameSecret(token, s.Metrics) || isSameSecret(token, s.Operations)
 }
 
 // IDKey keys the ids that agents see in a run's episodes, and with the run "" those in episodes of
@@ -82,16 +84,16 @@ func IDKey(credential string) string {
 	if credential == "" {
 		return ""
 	}
-	return keyed([]byte(credential), "csenv ids")
+	return computeMAC([]byte(credential), "csenv ids")
 }
 
-func keyed(key []byte, text string) string {
+func computeMAC(key []byte, text string) string {
 	mac := hmac.New(sha256.New, key)
 	_, _ = io.WriteString(mac, text) // never fails
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// equal compares in constant time.
-func equal(given, want string) bool {
+// isSameSecret compares in constant time.
+func isSameSecret(given, want string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
 }

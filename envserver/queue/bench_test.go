@@ -12,7 +12,7 @@ func BenchmarkBest(b *testing.B) {
 		{"urgent", true}}
 	b.ReportAllocs()
 	for b.Loop() {
-		queue.Best(cases)
+		queue.FindBestSchedule(cases)
 	}
 }
 
@@ -20,7 +20,7 @@ func BenchmarkCompose(b *testing.B) {
 	catalog := testkit.Catalog(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := queue.Compose(catalog); err != nil {
+		if _, err := queue.ComposeQueues(catalog); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -28,7 +28,7 @@ func BenchmarkCompose(b *testing.B) {
 
 func BenchmarkInstantiate(b *testing.B) {
 	catalog := testkit.Catalog(b)
-	queues, err := queue.Compose(catalog)
+	queues, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		b.Fatal(err)
 	}

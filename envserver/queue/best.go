@@ -13,14 +13,14 @@ type Schedule struct {
 	WeightedScore int64
 }
 
-// Best returns the best of the 240 schedules with perfect answers, or the first of several equal
-// ones. Its weighted score is the optimum of the task's scores.
-func Best(cases [Size]Case) Schedule {
+// FindBestSchedule returns the best of the 240 schedules with perfect answers, or the first of
+// several equal ones. Its weighted score is the optimum of the task's scores.
+func FindBestSchedule(cases [Size]Case) Schedule {
 	best := Schedule{WeightedScore: -1}
 	acts := make([]Act, 0, 4*Size)
-	for order := range orders() {
+	for order := range iterateOrders() {
 		for _, arrange := range []arrangement{oneByOne, labelsFirst} {
-			if weighted, played := play(&cases, arrange(acts, &cases, &order)); weighted > best.WeightedScore {
+			if weighted, played := playInPlace(&cases, arrange(acts, &cases, &order)); weighted > best.WeightedScore {
 				best = Schedule{Acts: slices.Clone(played), WeightedScore: weighted}
 			}
 		}
@@ -37,7 +37,7 @@ func (o *Optima) Of(cases [Size]Case) int64 {
 	if known, ok := o.byCases.Load(cases); ok {
 		return known.(int64)
 	}
-	weighted := Best(cases).WeightedScore
+	weighted := FindBestSchedule(cases).WeightedScore
 	o.byCases.Store(cases, weighted)
 	return weighted
 }
@@ -53,49 +53,49 @@ type arrangement func(acts []Act, cases *[Size]Case, order *[Size]int) []Act
 
 func oneByOne(acts []Act, cases *[Size]Case, order *[Size]int) []Act {
 	for _, i := range order {
-		acts = finish(label(acts, i), i, cases[i])
+		acts = appendEnding(appendLabels(acts, i), i, cases[i])
 	}
 	return acts
 }
 
 func labelsFirst(acts []Act, cases *[Size]Case, order *[Size]int) []Act {
 	for _, i := range order {
-		acts = label(acts, i)
+		acts = appendLabels(acts, i)
 	}
 	for _, i := range order {
-		acts = finish(acts, i, cases[i])
+		acts = appendEnding(acts, i, cases[i])
 	}
 	return acts
 }
 
-func label(acts []Act, ticket int) []Act {
-	return append(acts, perfect(ticket, Category), perfect(ticket, Priority))
+func appendLabels(acts []Act, ticket int) []Act {
+	return append(acts, newPerfectAct(ticket, Category), newPerfectAct(ticket, Priority))
 }
 
-func finish(acts []Act, ticket int, c Case) []Act {
+func appendEnding(acts []Act, ticket int, c Case) []Act {
 	end := Resolve
 	if c.Escalate {
 		end = Escalate
 	}
-	return append(acts, perfect(ticket, Reply), perfect(ticket, end))
+	return append(acts, newPerfectAct(ticket, Reply), newPerfectAct(ticket, end))
 }
 
-func perfect(ticket int, kind Kind) Act { return Act{ticket, kind, kind.Perfect()} }
+func newPerfectAct(ticket int, kind Kind) Act { return Act{ticket, kind, kind.Perfect()} }
 
-// orders yields the 120 orders of five tickets, starting with the order of their arrival. Best
-// returns the first of equal schedules, so this sequence must not change.
-func orders() iter.Seq[[Size]int] {
-	return func(yield func([Size]int) bool) { permute([Size]int{0, 1, 2, 3, 4}, 0, yield) }
+// iterateOrders yields the 120 orders of five tickets, starting with the order of their arrival.
+// Best returns the first of equal schedules, so this sequence must not change.
+func iterateOrders() iter.Seq[[Size]int] {
+	return func(yield func([Size]int) bool) { permuteOrder([Size]int{0, 1, 2, 3, 4}, 0, yield) }
 }
 
-// permute yields every order of the places from at on. It returns false if yield did.
-func permute(order [Size]int, at int, yield func([Size]int) bool) bool {
+// permuteOrder yields every order of the places from at on. It returns false if yield did.
+func permuteOrder(order [Size]int, at int, yield func([Size]int) bool) bool {
 	if at == Size {
 		return yield(order)
 	}
 	for i := at; i < Size; i++ {
 		order[at], order[i] = order[i], order[at]
-		if !permute(order, at+1, yield) {
+		if !permuteOrder(order, at+1, yield) {
 			return false
 		}
 	}

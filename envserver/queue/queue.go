@@ -35,12 +35,12 @@ func allSplits() []splitQueues {
 // maxTries bounds the search for a new valid composition.
 const maxTries = 200
 
-// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split
-// and not generated. By their gold at seed 0, at least one is urgent, one low or medium, two or
-// three must be escalated, and there are three or more categories; other seeds may change that. No
-// two queues of a split contain the same tickets. A queue's tickets depend only on the ids of the
-// split's tickets.
-func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
+// ComposeQueues makes the queues of a catalogue, ordered by id. The tickets of a queue are of one
+// split and not generated. By their gold at seed 0, at least one is urgent, one low or medium, two
+// or three must be escalated, and there are three or more categories; other seeds may change that.
+// No two queues of a split contain the same tickets. A queue's tickets depend only on the ids of
+// the split's tickets.
+func ComposeQueues(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {
 		if s.Generated() {
@@ -69,7 +69,7 @@ func (q Queue) Instantiate(catalog *scenarios.Catalog, seed int64) ([]*scenarios
 			return nil, fmt.Errorf("queue %s has the unknown ticket %s", q.ID, id)
 		}
 	}
-	together, err := scenarios.Together(drawn, seed)
+	together, err := scenarios.DrawTickets(drawn, seed)
 	tickets := make([]*scenarios.Ticket, len(together))
 	for i := range together {
 		if err == nil {
@@ -102,12 +102,15 @@ func (s splitQueues) compose(from []candidate) []Queue {
 	for n := s.first; n < s.first+s.count; n++ {
 		id := fmt.Sprintf("Q%03d", n)
 		for try := range maxTries {
-			drawn := draw(id, try, from)
+			drawn := drawTickets(id, try, from)
 			set := idsOf(drawn)
 			slices.Sort(set[:])
-			if valid(drawn) && !used[set] {
+			if isValidDraw(drawn) && !used[set] {
 				used[set] = true
-				queues = append(queues, Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: language(drawn)})
+				queues = append(
+					queues,
+					Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: chooseLanguage(drawn)},
+				)
 				break
 			}
 		}
@@ -115,9 +118,9 @@ func (s splitQueues) compose(from []candidate) []Queue {
 	return queues
 }
 
-// draw ranks the tickets by a hash of both ids and takes the first ones, so that a new ticket
-// changes few queues.
-func draw(id string, try int, from []candidate) []candidate {
+// drawTickets ranks the tickets by a hash of both ids and takes the first ones, so that a new
+// ticket changes few queues.
+func drawTickets(id string, try int, from []candidate) []candidate {
 	ranks := make(map[string][sha256.Size]byte, len(from))
 	for _, c := range from {
 		ranks[c.scenario.ID] = sha256.Sum256(fmt.Appendf(nil, "csenv queue\n%s\n%d\n%s", id, try, c.scenario.ID))
@@ -136,8 +139,8 @@ func idsOf(drawn []candidate) [Size]string {
 	return ids
 }
 
-// valid reports whether order and escalations matter in a queue of the tickets.
-func valid(drawn []candidate) bool {
+// isValidDraw reports whether order and escalations matter in a queue of the tickets.
+func isValidDraw(drawn []candidate) bool {
 	var urgent, idle, escalations int
 	categories := map[string]bool{}
 	for _, c := range drawn {
@@ -155,7 +158,7 @@ func valid(drawn []candidate) bool {
 	return urgent > 0 && idle > 0 && (escalations == 2 || escalations == 3) && len(categories) >= 3
 }
 
-func language(drawn []candidate) string {
+func chooseLanguage(drawn []candidate) string {
 	common := drawn[0].scenario.Language
 	if slices.ContainsFunc(drawn, func(c candidate) bool { return c.scenario.Language != common }) {
 		return "mul"

@@ -33,7 +33,7 @@ func TestFactor(t *testing.T) {
 		"low is in no rush": {priority: "low", answered: 36, want: 1000},
 	}
 	for name, tc := range tests {
-		if got := queue.Factor(tc.priority, tc.answered); got != tc.want {
+		if got := queue.ReplyTimeFactor(tc.priority, tc.answered); got != tc.want {
 			t.Errorf("%s: Factor(%s, %d) = %d, want %d", name, tc.priority, tc.answered, got, tc.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestFactor(t *testing.T) {
 func TestFactorFalls(t *testing.T) {
 	for _, p := range priorities {
 		for minute := range 200 {
-			if a, b := queue.Factor(p, minute), queue.Factor(p, minute+1); b > a || b < queue.TooLate ||
+			if a, b := queue.ReplyTimeFactor(p, minute), queue.ReplyTimeFactor(p, minute+1); b > a || b < queue.TooLate ||
 				a > queue.InTime {
 				t.Errorf("%s: the factor is %d at %d and %d a minute later", p, a, minute, b)
 			}
@@ -95,7 +95,7 @@ func TestPlay(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			weighted, played := queue.Play(cases, tc.acts)
+			weighted, played := queue.PlayActs(cases, tc.acts)
 			if weighted != tc.weighted || len(tc.acts)-len(played) != tc.skipped {
 				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", weighted, len(tc.acts)-len(played),
 					tc.weighted, tc.skipped)
@@ -123,15 +123,15 @@ func TestBestIsBest(t *testing.T) {
 	var optima queue.Optima
 	rapid.Check(t, func(t *rapid.T) {
 		cases := casesGen().Draw(t, "cases")
-		best := queue.Best(cases)
-		if weighted, played := queue.Play(cases, best.Acts); weighted != best.WeightedScore ||
+		best := queue.FindBestSchedule(cases)
+		if weighted, played := queue.PlayActs(cases, best.Acts); weighted != best.WeightedScore ||
 			len(played) != len(best.Acts) {
 			t.Fatalf("its acts earn %d and %d of %d fit, want %d", weighted, len(played), len(best.Acts),
 				best.WeightedScore)
 		}
 		order := [queue.Size]int(rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "order"))
 		for _, acts := range [][]queue.Act{queue.OneByOne(cases, order), queue.LabelsFirst(cases, order)} {
-			if weighted, _ := queue.Play(cases, acts); weighted > best.WeightedScore {
+			if weighted, _ := queue.PlayActs(cases, acts); weighted > best.WeightedScore {
 				t.Fatalf("order %v earns %d, the best %d", order, weighted, best.WeightedScore)
 			}
 		}
@@ -147,7 +147,7 @@ func TestBestIsBest(t *testing.T) {
 
 func TestCompose(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	queues, err := queue.Compose(catalog)
+	queues, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestCompose(t *testing.T) {
 func TestQueuesAreCoherent(t *testing.T) {
 	const seeds = 200
 	catalog := testkit.Catalog(t)
-	queues, err := queue.Compose(catalog)
+	queues, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,12 +241,12 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 // A pool that serves one split has the same queues of that split as the whole catalogue.
 func TestQueuesOfOneSplit(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	all, err := queue.Compose(catalog)
+	all, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, split := range scenarios.Splits() {
-		got, err := queue.Compose(catalog.Split(split))
+	for _, split := range scenarios.ListSplits() {
+		got, err := queue.ComposeQueues(catalog.Split(split))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,19 +54,19 @@ func (k Kind) Minutes() int { return minutesOf[k] }
 // Perfect returns the milli-points of a perfect act.
 func (k Kind) Perfect() int64 { return pointsOf[k] }
 
-// Weight returns the weight of a ticket with that priority.
-func Weight(priority string) int64 {
-	weight, _ := terms(priority)
+// PriorityWeight returns the weight of a ticket with that priority.
+func PriorityWeight(priority string) int64 {
+	weight, _ := priorityTerms(priority)
 	return weight
 }
 
-// Limit returns the minute by which a ticket of that priority must have its first reply.
-func Limit(priority string) int {
-	_, limit := terms(priority)
+// ReplyLimit returns the minute by which a ticket of that priority must have its first reply.
+func ReplyLimit(priority string) int {
+	_, limit := priorityTerms(priority)
 	return limit
 }
 
-func terms(priority string) (weight int64, limit int) {
+func priorityTerms(priority string) (weight int64, limit int) {
 	switch priority {
 	case "urgent":
 		return 4, 10
@@ -91,10 +91,11 @@ const (
 // Never is the minute of a reply that wasn't sent.
 const Never = -1
 
-// Factor returns the factor of a ticket's points for the minute of its first reply, in thousandths,
-// rounded half up: it falls linearly from InTime at the limit to TooLate at twice the limit.
-func Factor(priority string, answered int) int64 {
-	limit := Limit(priority)
+// ReplyTimeFactor returns the factor of a ticket's points for the minute of its first reply, in
+// thousandths, rounded half up: it falls linearly from InTime at the limit to TooLate at twice the
+// limit.
+func ReplyTimeFactor(priority string, answered int) int64 {
+	limit := ReplyLimit(priority)
 	switch {
 	case answered == Never, answered >= 2*limit:
 		return TooLate
@@ -107,7 +108,7 @@ func Factor(priority string, answered int) int64 {
 
 // WeightedScore returns a ticket's part of a shift's score: weight times milli-points times factor.
 func WeightedScore(priority string, points int64, answered int) int64 {
-	return Weight(priority) * points * Factor(priority, answered)
+	return PriorityWeight(priority) * points * ReplyTimeFactor(priority, answered)
 }
 
 // Case contains the properties on which a ticket's weighted score depends.
@@ -123,15 +124,15 @@ type Act struct {
 	Points int64
 }
 
-// Play plays the acts in order and returns their weighted score and the acts that were played. An
-// act is skipped if no minutes or no escalation are left for it; a shorter one after it may still
-// fit.
-func Play(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
-	return play(&cases, slices.Clone(acts))
+// PlayActs plays the acts in order and returns their weighted score and the acts that were played.
+// An act is skipped if no minutes or no escalation are left for it; a shorter one after it may
+// still fit.
+func PlayActs(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
+	return playInPlace(&cases, slices.Clone(acts))
 }
 
-// play appends the played acts to acts[:0], so it allocates no list.
-func play(cases *[Size]Case, acts []Act) (weighted int64, played []Act) {
+// playInPlace appends the played acts to acts[:0], so it allocates no list.
+func playInPlace(cases *[Size]Case, acts []Act) (weighted int64, played []Act) {
 	clock, slots := 0, Slots
 	var points [Size]int64
 	answered := [Size]int{Never, Never, Never, Never, Never}

@@ -146,7 +146,7 @@ func Read(in io.Reader) iter.Seq2[Episode, error] {
 			if len(bytes.TrimSpace(line)) == 0 {
 				continue
 			}
-			e, err := parse(line)
+			e, err := parseEpisode(line)
 			if err != nil && !whole {
 				err = ErrTruncated
 			}
@@ -174,7 +174,7 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-func parse(line []byte) (Episode, error) {
+func parseEpisode(line []byte) (Episode, error) {
 	var e Episode
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Episode{}, fmt.Errorf("%w: %w", ErrNotRecord, err)

@@ -16,11 +16,11 @@ import (
 // judge's interrupted it, and only a new rollout can score it.
 var ErrUnfinished = errors.New("the recorded actions don't end the episode: play it again")
 
-// Regrade plays the actions of a record again in an environment of the kind and returns the record
-// with the new grade and rewards; the old grade moves to Before. It returns ErrUnfinished for an
-// interrupted episode, and an error if the kind has no such task or scenario. If the judge fails,
-// the outcome is errored.
-func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error) {
+// RegradeEpisode plays the actions of a record again in an environment of the kind and returns the
+// record with the new grade and rewards; the old grade moves to Before. It returns ErrUnfinished
+// for an interrupted episode, and an error if the kind has no such task or scenario. If the judge
+// fails, the outcome is errored.
+func RegradeEpisode(ctx context.Context, kind episode.Kind, e Episode) (Episode, error) {
 	if kind.Name() != e.Environment {
 		return Episode{}, fmt.Errorf("regrading episode %d: it was played in the %s environment, not in %s", e.Index,
 			e.Environment, kind.Name())
@@ -51,7 +51,7 @@ func (e *Episode) Options() episode.Options {
 // replay plays the turns until the episode is over.
 func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []Turn) (*episode.Final, error) {
 	for _, turn := range turns {
-		result, err := step(ctx, env, turn.Action)
+		result, err := stepUntilJudged(ctx, env, turn.Action)
 		turn.Reward, turn.Refused = float64(result.Reward)/1000, ""
 		if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 			turn.Refused, err = invalid.Error(), nil
@@ -67,9 +67,9 @@ func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []T
 	return nil, ErrUnfinished
 }
 
-// step plays an action, and repeats it if it could not be judged. The environment ends the episode
-// after several such failures.
-func step(ctx context.Context, env episode.Environment, action json.RawMessage) (episode.Result, error) {
+// stepUntilJudged plays an action, and repeats it if it could not be judged. The environment ends
+// the episode after several such failures.
+func stepUntilJudged(ctx context.Context, env episode.Environment, action json.RawMessage) (episode.Result, error) {
 	for {
 		result, err := env.Step(ctx, action)
 		if _, unjudged := errors.AsType[*episode.JudgeError](err); !unjudged {

@@ -42,7 +42,7 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 	t.Helper()
 	e := record.Episode{Environment: kind.Name(), Task: task, Scenario: scenario, Seed: seed,
 		RewardMode: episode.Terminal, Attempts: 1}
-	factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
+	factory, err := policy.NewBuiltin(name, kind.Name(), testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestRegradeByTheSameGrader(t *testing.T) {
 			for _, task := range kind.Tasks() {
 				for _, scenario := range task.Scenarios[:1] {
 					was := played(t, kind, name, task.Name, scenario.ID, 11)
-					got, err := record.Regrade(t.Context(), kind, was)
+					got, err := record.RegradeEpisode(t.Context(), kind, was)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -117,14 +117,14 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 func TestRegradeByAFailingJudge(t *testing.T) {
 	sound := kindOf(t, "ticket", offline.New())
 	was := played(t, sound, policy.Oracle, tasks.TicketResolve, "B07", 5)
-	failed, err := record.Regrade(t.Context(), kindOf(t, "ticket", brokenJudge{}), was)
+	failed, err := record.RegradeEpisode(t.Context(), kindOf(t, "ticket", brokenJudge{}), was)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if failed.Outcome != score.Errored || failed.Score != nil || failed.Class != string(grader.CauseFailed) {
 		t.Errorf("grade %+v of a reply that wasn't judged", failed.Grade)
 	}
-	again, err := record.Regrade(t.Context(), sound, failed)
+	again, err := record.RegradeEpisode(t.Context(), sound, failed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestRegradeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := whole
 			c.change(&e)
-			_, err := record.Regrade(t.Context(), kind, e)
+			_, err := record.RegradeEpisode(t.Context(), kind, e)
 			if err == nil || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}

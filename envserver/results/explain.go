@@ -25,14 +25,14 @@ func secretVariables() []string {
 	return []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_KEY"}
 }
 
-// explain wraps the error of a store for users: known advice, and the store's own message without
-// the driver's text, because a status has little room. URLs lose their userinfo and query, and the
-// secrets of the environment are redacted. It returns nil for nil.
-func explain(err error) error {
+// explainError wraps the error of a store for users: known advice, and the store's own message
+// without the driver's text, because a status has little room. URLs lose their userinfo and query,
+// and the secrets of the environment are redacted. It returns nil for nil.
+func explainError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := reason(err)
+	text := extractMessage(err)
 	for _, name := range secretVariables() {
 		if secret := strings.TrimPrefix(strings.TrimSpace(os.Getenv(name)), "?"); secret != "" {
 			text = strings.ReplaceAll(text, secret, blanked)
@@ -57,8 +57,8 @@ func (e *explained) Error() string { return e.text }
 
 func (e *explained) Unwrap() error { return e.err }
 
-// reason returns the store's message, or the reason why it is missing.
-func reason(err error) string {
+// extractMessage returns the store's message, or the reason why it is missing.
+func extractMessage(err error) string {
 	var answer interface {
 		ErrorCode() string
 		ErrorMessage() string

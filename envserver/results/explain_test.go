@@ -37,13 +37,13 @@ func TestErrorsContainNoCredentials(t *testing.T) {
 			"s3://bucket/prefix: What? (see https://host/help#x)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := explain(tc.err)
+			got := explainError(tc.err)
 			if diff := cmp.Diff(tc.want, got.Error()); diff != "" || !errors.Is(got, tc.err) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
-	if explain(nil) != nil {
+	if explainError(nil) != nil {
 		t.Error("nil was converted to an error")
 	}
 }
@@ -102,7 +102,7 @@ func TestErrorsContainAdvice(t *testing.T) {
 			"mkdir a: permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, explain(fmt.Errorf("%w", tc.err)).Error()); diff != "" ||
+			if diff := cmp.Diff(tc.want, explainError(fmt.Errorf("%w", tc.err)).Error()); diff != "" ||
 				len(tc.want) > score.MaxStoreError {
 				t.Errorf("%d letters, -want +got:\n%s", len(tc.want), diff)
 			}

@@ -280,7 +280,7 @@ func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bucket := &slow{takes: tc.takes, listTakes: tc.listTakes, broken: broken{objects: map[string][]byte{}}}
 				for i := range tc.segments {
-					text, err := encode(episode(t, p, int64(i%12), 0.5))
+					text, err := encodeRecord(episode(t, p, int64(i%12), 0.5))
 					if err != nil {
 						t.Fatal(err)
 					}

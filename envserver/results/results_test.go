@@ -198,7 +198,7 @@ func TestRunsAndManifests(t *testing.T) {
 	p := testPlan(t)
 	folder := t.TempDir()
 	s := open(t, folder)
-	runs := []string{Folder("a", "one", "0123456789"), Folder("a", "two", "0123"), Folder("b", "one", "89abcdef-0")}
+	runs := []string{RunFolder("a", "one", "0123456789"), RunFolder("a", "two", "0123"), RunFolder("b", "one", "89abcdef-0")}
 	if diff := cmp.Diff([]string{"a/one-01234567", "a/two-0123", "b/one-89abcdef"}, runs); diff != "" {
 		t.Error(diff)
 	}
@@ -293,10 +293,10 @@ func TestJoin(t *testing.T) {
 		"file:///data/a?b":  "file:///data/a?b/ns/r-1",
 		"./what?":           "./what?/ns/r-1",
 	} {
-		if got := Join(location, "ns/r-1"); got != want {
+		if got := JoinLocation(location, "ns/r-1"); got != want {
 			t.Errorf("Join(%q) = %q, want %q", location, got, want)
 		}
-		if got := Join(location, ""); got != location {
+		if got := JoinLocation(location, ""); got != location {
 			t.Errorf("Join(%q) without a folder = %q", location, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,7 +152,7 @@ func (s *Shard) Receipts() []string { return s.receipts }
 
 // Record queues a record for writing. It returns at once.
 func (s *Shard) Record(e record.Episode) {
-	text, err := encode(e)
+	text, err := encodeRecord(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil || s.bytes+len(text) > maxPending {
@@ -167,6 +168,17 @@ func (s *Shard) Record(e record.Episode) {
 		default:
 		}
 	}
+}
+
+// encodeRecord writes a record as a line that can be read again.
+func encodeRecord(e record.Episode) ([]byte, error) {
+	var line bytes.Buffer
+	err := record.NewWriter(&line).Write(e)
+	if err == nil && line.Len() > record.MaxLine {
+		err = fmt.Errorf("the record of episode %d has %d bytes, more than the maximum of %d", e.Index, line.Len(),
+			record.MaxLine)
+	}
+	return line.Bytes(), err
 }
 
 // Close writes the remaining records, and reports how many of the shard's planned episodes are
@@ -193,7 +205,7 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	stored := score.Stored{Episodes: s.stored.Len()}
 	switch lost := s.dropped + int64(len(s.pending)); {
 	case lost > 0:
-		stored.Error = fmt.Sprintf("%d episodes not written: %s", lost, quoted(cmp.Or(s.failure, errSlow)))
+		stored.Error = fmt.Sprintf("%d episodes not written: %s", lost, clipError(cmp.Or(s.failure, errSlow)))
 	case stored.Episodes < planned:
 		stored.Error = fmt.Sprintf("%d episodes ended before a restart and were not yet written",
 			planned-stored.Episodes)
@@ -201,8 +213,14 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	return stored
 }
 
+// clipError shortens an error for a summary.
+func clipError(err error) string {
+	text := cmp.Or(err, errors.New("unknown")).Error()
+	return strings.ToValidUTF8(text[:min(len(text), 4*score.MaxStoreError)], "")
+}
+
 // errLate is the error if the store has not replied by the end of Close.
-var errLate = explain(context.DeadlineExceeded)
+var errLate = explainError(context.DeadlineExceeded)
 
 var errSlow = fmt.Errorf("the store is slower than the shard is played, and %d bytes wait", maxPending)
 
@@ -278,7 +296,7 @@ func (s *Shard) writeSegment(ctx context.Context) (more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case exists(err):
+	case isAlreadyExists(err):
 		// An earlier runner of the shard is still running, or a write succeeded that seemed to
 		// fail. Readers take one record of each episode.
 		s.next++

@@ -15,8 +15,6 @@
 package results
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +75,7 @@ func Open(ctx context.Context, location string) (*Store, error) {
 	target.Path = ""
 	bucket, err := blob.OpenBucket(ctx, target.String())
 	if err != nil {
-		return nil, fmt.Errorf("opening the result store: %w", explain(err))
+		return nil, fmt.Errorf("opening the result store: %w", explainError(err))
 	}
 	if prefix != "" {
 		bucket = blob.PrefixedBucket(bucket, prefix+"/")
@@ -103,14 +101,14 @@ func openFolder(folder string) (*Store, error) {
 // Close closes the store's connections.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Folder is a run's folder below its store.
-func Folder(namespace, name, uid string) string {
+// RunFolder is a run's folder below its store.
+func RunFolder(namespace, name, uid string) string {
 	return path.Join(namespace, name+"-"+uid[:min(len(uid), 8)])
 }
 
-// Join is the location of a folder below a store, where "" is the store itself. The folder precedes
-// a URL's parameters.
-func Join(location, folder string) string {
+// JoinLocation is the location of a folder below a store, where "" is the store itself. The folder
+// precedes a URL's parameters.
+func JoinLocation(location, folder string) string {
 	if folder == "" {
 		return location
 	}
@@ -150,7 +148,7 @@ func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if err := s.create(ctx, path.Join(run, manifestName), append(data, '\n')); err != nil && !exists(err) {
+	if err := s.create(ctx, path.Join(run, manifestName), append(data, '\n')); err != nil && !isAlreadyExists(err) {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return nil
@@ -179,7 +177,7 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, time
 	defer cancel()
 	r, err := s.bucket.NewReader(ctx, key, nil)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explain(err))
+		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explainError(err))
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
@@ -187,7 +185,7 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, time
 		err = fmt.Errorf("it has more than %d bytes and was not written by csenv", limit)
 	}
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explain(err))
+		return nil, time.Time{}, fmt.Errorf("reading %s: %w", key, explainError(err))
 	}
 	return data, r.ModTime(), nil
 }
@@ -199,23 +197,23 @@ func (s *Store) create(ctx context.Context, key string, data []byte) error {
 	defer cancel()
 	options := &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}
 	err := s.bucket.WriteAll(ctx, key, data, options)
-	if unsupported(err) {
+	if isUnsupported(err) {
 		options.IfNotExist = false
 		err = s.bucket.WriteAll(ctx, key, data, options)
 	}
-	return explain(err)
+	return explainError(err)
 }
 
-// unsupported reports whether a store has no conditional writes, according to its driver or to its
-// reply.
-func unsupported(err error) bool {
+// isUnsupported reports whether a store has no conditional writes, according to its driver or to
+// its reply.
+func isUnsupported(err error) bool {
 	var coded interface{ ErrorCode() string }
 	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) &&
 		coded.ErrorCode() == "NotImplemented"
 }
 
-// exists reports whether an object was not created because it exists.
-func exists(err error) bool { return gcerrors.Code(err) == gcerrors.FailedPrecondition }
+// isAlreadyExists reports whether an object was not created because it exists.
+func isAlreadyExists(err error) bool { return gcerrors.Code(err) == gcerrors.FailedPrecondition }
 
 // maxDepth is the depth of runs below the store: NAMESPACE/RUN-UID8.
 const maxDepth = 2
@@ -288,7 +286,7 @@ func (s *Store) page(ctx context.Context, token []byte,
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	objects, next, err = s.bucket.ListPage(ctx, token, pageObjects, options)
-	return objects, next, explain(err)
+	return objects, next, explainError(err)
 }
 
 // Episodes reads a run's episodes once each, by shard and in the order in which they ended. A
@@ -352,21 +350,4 @@ func (s *Store) lines(ctx context.Context, run string, segments []Segment) iter.
 			}
 		}
 	}
-}
-
-// encode writes a record as a line that can be read again.
-func encode(e record.Episode) ([]byte, error) {
-	var line bytes.Buffer
-	err := record.NewWriter(&line).Write(e)
-	if err == nil && line.Len() > record.MaxLine {
-		err = fmt.Errorf("the record of episode %d has %d bytes, more than the maximum of %d", e.Index, line.Len(),
-			record.MaxLine)
-	}
-	return line.Bytes(), err
-}
-
-// quoted shortens an error for a summary.
-func quoted(err error) string {
-	text := cmp.Or(err, errors.New("unknown")).Error()
-	return strings.ToValidUTF8(text[:min(len(text), 4*score.MaxStoreError)], "")
 }

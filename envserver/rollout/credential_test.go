@@ -22,7 +22,7 @@ import (
 // serveShared starts a server whose key the operator has too, and returns its address and secrets.
 func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
 	tb.Helper()
-	secrets, err := poolkey.Derive(poolKey)
+	secrets, err := poolkey.DeriveSecrets(poolKey)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 		t.Errorf("%d scored of %d", l.Scored, cfg.Plan.Episodes())
 	}
 	for _, e := range played {
-		again, err := record.Regrade(t.Context(), kind, e)
+		again, err := record.RegradeEpisode(t.Context(), kind, e)
 		if err != nil || *again.Score != *e.Score {
 			t.Errorf("%s %s is graded again as %+v, %v", e.Task, e.Scenario, again.Grade, err)
 		}
@@ -105,7 +105,7 @@ func TestServersWithoutSpaceForALedgerAreSkipped(t *testing.T) {
 		front, pod := serve(t, kind, 0)
 		fronts[pod], pods = front, append(pods, pod)
 	}
-	first := rendezvous(p.Run, 0, pods)[0]
+	first := rankPods(p.Run, 0, pods)[0]
 	inner := fronts[first].Config.Handler
 	refused := 0
 	fronts[first].Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

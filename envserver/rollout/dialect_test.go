@@ -51,7 +51,7 @@ func simple(t *testing.T) http.Handler {
 		}
 		message := map[string]any{"role": "assistant", "content": action}
 		if asked.Tools != nil {
-			call, err := scripted.Call(asked.Tools, "call-1", json.RawMessage(action))
+			call, err := scripted.MakeCall(asked.Tools, "call-1", json.RawMessage(action))
 			if err != nil {
 				t.Error(err)
 			}
@@ -123,6 +123,6 @@ func TestFaultsCostNoScore(t *testing.T) {
 		}
 	}
 	if sums[0] != sums[1] || sums[0] == 0 {
-		t.Errorf("the sum is %s, and %s with faults", score.Decimal(sums[0]), score.Decimal(sums[1]))
+		t.Errorf("the sum is %s, and %s with faults", score.FormatDecimal(sums[0]), score.FormatDecimal(sums[1]))
 	}
 }

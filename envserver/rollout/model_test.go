@@ -142,7 +142,7 @@ func TestModelsReceiveEverything(t *testing.T) {
 			cfg := config(t, p, policy.Noop, pod)
 			cfg.Environment = kind.Name()
 			var err error
-			if cfg.Policy, err = policy.Builtin(name, kind.Name(), testkit.Catalog(t)); err != nil {
+			if cfg.Policy, err = policy.NewBuiltin(name, kind.Name(), testkit.Catalog(t)); err != nil {
 				t.Fatal(err)
 			}
 			direct, _ := run(t, cfg)
@@ -241,7 +241,7 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	endpoint := newModel(t, p, policy.Oracle)
 	told := 0
 	endpoint.Shape = func(a scripted.Request, answer map[string]any) {
-		second, err := scripted.Call(a.Tools, "second", json.RawMessage(`{"action_type":"escalate","team":"nobody"}`))
+		second, err := scripted.MakeCall(a.Tools, "second", json.RawMessage(`{"action_type":"escalate","team":"nobody"}`))
 		if err != nil {
 			t.Error(err)
 		}

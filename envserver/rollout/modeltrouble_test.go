@@ -94,7 +94,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 			t.Errorf("%d of %d scored, errored %v", ledger.Scored, p.Episodes(), summary.Errored)
 		}
 		if mean := ledger.Tasks[0].Sum / ledger.Tasks[0].Episodes; mean < 990_000 {
-			t.Errorf("the mean is %s", score.Decimal(mean))
+			t.Errorf("the mean is %s", score.FormatDecimal(mean))
 		}
 		if want := int64(100 * len(endpoint.Episodes)); summary.Tokens.Prompt < want ||
 			summary.Tokens.Prompt%100 != 0 || summary.Tokens.Completion != summary.Tokens.Prompt/100*7 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -81,14 +82,14 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 		return place{}, false, fmt.Errorf("looking the pool's pods up: %w", err)
 	}
 	var refusals error
-	for _, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
+	for _, pod := range rankPods(c.Plan.Run, c.Shard, pods) {
 		session, ended, err := c.begin(ctx, pod)
 		if err == nil {
 			c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
 			return place{pod, session, ended}, false, nil
 		}
 		refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
-		waits = waits || classify(err) == score.ClassCapacity
+		waits = waits || classifyError(err) == score.ClassCapacity
 	}
 	return place{}, waits, refusals
 }
@@ -106,8 +107,32 @@ func (c *Config) begin(ctx context.Context, pod string) (*client.Client, score.I
 	return session, ended, nil
 }
 
-// rendezvous orders the pods for a shard by the hash of shard and pod, highest first.
-func rendezvous(run string, shard int, pods []string) []string {
+// resume opens the shard's ledger on a server, sends it the receipts of episodes that other servers
+// graded, and returns which episodes of the shard the ledger has. These need not be played. An
+// error means that the server doesn't take the shard. If the receipts alone fail, their episodes
+// are played again, which only costs time, because a ledger counts an episode once.
+func (c *Config) resume(ctx context.Context, pod string) (score.IndexSet, error) {
+	shard := client.Shard{Run: c.Plan.Run, Shard: c.Shard, PassScore: c.Plan.PassScore}
+	for attempt := range resumeAttempts {
+		ended, err := client.OpenLedger(ctx, pod, shard, c.Receipts, c.client())
+		if err == nil {
+			return ended, nil
+		}
+		c.Log.Warn("A server did not open the shard's ledger", "shard", c.Shard, "pod", pod, "receipts",
+			len(c.Receipts), "attempt", attempt+1, "error", err)
+		refused, answered := errors.AsType[*client.StatusError](err)
+		switch {
+		case answered && (refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusForbidden):
+			return score.IndexSet{}, err
+		case answered || c.Clock.backOff(ctx, attempt) != nil:
+			return score.IndexSet{}, nil //nolint:nilerr // without the record, the episodes are played again
+		}
+	}
+	return score.IndexSet{}, nil
+}
+
+// rankPods orders the pods for a shard by the hash of shard and pod, highest first.
+func rankPods(run string, shard int, pods []string) []string {
 	weight := func(pod string) []byte {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", run, shard, pod))
 		return sum[:]

@@ -51,7 +51,7 @@ func TestRecords(t *testing.T) {
 			"Grade", "Receipt")); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		again, err := record.Regrade(t.Context(), kind, e)
+		again, err := record.RegradeEpisode(t.Context(), kind, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 		if e.Outcome != score.Errored || e.Class != score.ClassJudgeFailed || e.Score != nil || e.Attempts != 3 {
 			t.Errorf("record %+v of an episode without a verdict", e)
 		}
-		again, err := record.Regrade(t.Context(), ticketKind(t, offline.New()), e)
+		again, err := record.RegradeEpisode(t.Context(), ticketKind(t, offline.New()), e)
 		if err != nil || again.Score == nil || *again.Score < 0.9 {
 			t.Errorf("judged later: %+v, %v", again.Grade, err)
 		}

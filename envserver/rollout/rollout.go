@@ -92,7 +92,7 @@ type Clock struct {
 
 // SystemClock is the real clock, with real random numbers.
 func SystemClock() Clock {
-	return Clock{Now: time.Now, Sleep: endpoint.Wait, Jitter: rand.Float64}
+	return Clock{Now: time.Now, Sleep: endpoint.SleepContext, Jitter: rand.Float64}
 }
 
 // ErrPoolChanged means that the pool's scenarios, grader or judge are not those of the run's plan.
@@ -122,6 +122,61 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	return s.summarise(ctx)
+}
+
+// tryAgent tries the agent's endpoint before the first episode.
+func (c *Config) tryAgent(ctx context.Context) error {
+	began := c.Clock.Now()
+	for round := 0; ; round++ {
+		err := c.tryOnce(ctx, c.Try)
+		switch {
+		case err == nil || errors.Is(err, ErrAgentRefused):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case c.Clock.Now().Sub(began) >= agentPatience:
+			return fmt.Errorf("%w: %w", ErrAgentUnavailable, err)
+		}
+		if err := c.Clock.backOff(ctx, round); err != nil {
+			return err
+		}
+	}
+}
+
+// tryOnce tries the agent's endpoint, and once more if it refuses the request. An endpoint that
+// requests a wait counts as reachable.
+func (c *Config) tryOnce(ctx context.Context, try func(context.Context) error) error {
+	if try == nil {
+		return nil
+	}
+	for refused := false; ; refused = true {
+		err := try(ctx)
+		if err == nil || endpoint.ClassOf(err) == endpoint.Throttled {
+			return nil
+		}
+		e, ok := errors.AsType[*endpoint.Error](err)
+		permanent := ok && e.Permanent()
+		c.Log.Warn("The agent's endpoint was tried in vain", "shard", c.Shard, "permanent", permanent, "error", err)
+		switch {
+		case !permanent:
+			return err
+		case refused:
+			return fmt.Errorf("%w: %w", ErrAgentRefused, err)
+		}
+		if err := c.Clock.Sleep(ctx, confirmAfter); err != nil {
+			return err
+		}
+	}
+}
+
+// skip removes episodes that have ended from the queue.
+func (s *shard) skip(ended score.IndexSet) {
+	s.queue = slices.DeleteFunc(s.queue, func(j job) bool { return ended.Contains(j.episode.Index) })
+	s.ended = s.planned - int64(len(s.queue))
+	if s.ended > 0 {
+		s.Log.Info("Continuing", "shard", s.Shard, "of", s.Plan.Shards, "pod", s.pod, "ended", s.ended, "episodes",
+			s.planned)
+	}
 }
 
 // client returns the options for the pool's servers. A session isn't passed on, because the shard's
@@ -197,15 +252,15 @@ func newShard(cfg Config, pod string) *shard {
 		s.queue = append(s.queue, job{episode: episode})
 	}
 	if cfg.Credential != "" {
-		shuffle(s.queue, poolkey.IDKey(cfg.Credential))
+		shuffleJobs(s.queue, poolkey.IDKey(cfg.Credential))
 	}
 	s.planned, s.reported = int64(len(s.queue)), s.began
 	return s
 }
 
-// shuffle orders jobs by the ids that agents receive. In the plan's order an agent could count the
-// episodes to find out which one it plays.
-func shuffle(jobs []job, idKey string) {
+// shuffleJobs orders jobs by the ids that agents receive. In the plan's order an agent could count
+// the episodes to find out which one it plays.
+func shuffleJobs(jobs []job, idKey string) {
 	ids := make(map[int64]string, len(jobs))
 	for _, j := range jobs {
 		ids[j.episode.Index], _ = policy.EpisodeID(idKey, j.episode)
@@ -247,30 +302,6 @@ func (s *shard) wakeAll() {
 	s.wake.Broadcast()
 }
 
-// take returns the next job. It waits while jobs of other workers may come back, and reports false
-// when there is nothing left to do.
-func (s *shard) take(ctx context.Context) (job, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil {
-		s.wake.Wait()
-	}
-	if len(s.queue) == 0 || ctx.Err() != nil {
-		return job{}, false
-	}
-	next := s.queue[0]
-	s.queue = s.queue[1:]
-	return next, true
-}
-
-// giveBack returns a job whose attempt failed to the queue.
-func (s *shard) giveBack(j job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = append(s.queue, j)
-	s.wake.Signal()
-}
-
 // end counts an episode as played, or as errored if there is a class.
 func (s *shard) end(j job, class string, took time.Duration) {
 	s.mu.Lock()
@@ -302,28 +333,6 @@ func (s *shard) progress() {
 	}
 	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.ended, "of", s.planned, "errored", errored, "retried",
 		s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
-}
-
-// mustWait reports whether a worker that got no session must go on trying, because the server is
-// full and no other worker is left. Otherwise it counts the worker as lost.
-func (s *shard) mustWait(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions == 1 && classify(err) == score.ClassCapacity {
-		return true
-	}
-	s.sessions--
-	return false
-}
-
-// workerLost notes why a worker gets no session. It wakes no other worker: those that wait have a
-// session.
-func (s *shard) workerLost(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = err
-	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error",
-		err)
 }
 
 // ledgerAttempts is the maximum number of requests for a ledger or a schema.
@@ -374,6 +383,28 @@ func (s *shard) checkPool(ctx context.Context) error {
 		return err
 	}
 	return s.rehearse(ctx)
+}
+
+// rehearse plays a made-up episode with the agent before the plan's first one. Its tokens aren't
+// counted: those of a run are the sum of its episodes'. It returns only ErrAgentRefused: after any
+// other failure the episodes tell whether the agent can play.
+func (s *shard) rehearse(ctx context.Context) error {
+	if s.Rehearse == nil || s.Shard != 0 {
+		return nil
+	}
+	first := s.Plan.Tasks[0].Name
+	err := s.tryOnce(ctx, func(ctx context.Context) error {
+		seen, is, err := s.Rehearse(ctx, policy.Turn{Environment: s.Environment, Task: first, Schema: s.schema,
+			Planned: score.PlannedEpisode{Task: first, Scenario: "trial", Seed: s.Plan.Seed}})
+		if is && err == nil {
+			s.seen = seen.String()
+		}
+		return err
+	})
+	if errors.Is(err, ErrAgentRefused) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // fetchSchema fetches the schema of the pool's actions.

@@ -90,7 +90,7 @@ func plan(tb testing.TB, kind episode.Kind, n, trials, shards int) score.Plan {
 
 func builtin(tb testing.TB, name string) policy.Factory {
 	tb.Helper()
-	factory, err := policy.Builtin(name, "ticket", testkit.Catalog(tb))
+	factory, err := policy.NewBuiltin(name, "ticket", testkit.Catalog(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -299,12 +299,12 @@ func TestRendezvous(t *testing.T) {
 	first := map[string]int{}
 	moved := 0
 	for shard := range shards {
-		order := rendezvous("run", shard, pods)
+		order := rankPods("run", shard, pods)
 		first[order[0]]++
-		if diff := cmp.Diff(order, rendezvous("run", shard, []string{pods[2], pods[0], pods[3], pods[1]})); diff != "" {
+		if diff := cmp.Diff(order, rankPods("run", shard, []string{pods[2], pods[0], pods[3], pods[1]})); diff != "" {
 			t.Fatalf("the order depends on that of the look-up:\n%s", diff)
 		}
-		if fewer := rendezvous("run", shard, pods[:3]); order[0] != pods[3] && fewer[0] != order[0] {
+		if fewer := rankPods("run", shard, pods[:3]); order[0] != pods[3] && fewer[0] != order[0] {
 			moved++
 		}
 	}

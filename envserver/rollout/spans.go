@@ -19,11 +19,11 @@ import (
 
 // startEpisode starts the span of an attempt at an episode.
 func (s *shard) startEpisode(ctx context.Context, j job) (context.Context, trace.Span) {
-	if !tracing.On(ctx) {
+	if !tracing.IsRecording(ctx) {
 		return ctx, tracing.None
 	}
 	e := j.episode
-	return tracing.Start(ctx, "invoke_agent "+s.Identity.Name, trace.WithAttributes(
+	return tracing.StartSpan(ctx, "invoke_agent "+s.Identity.Name, trace.WithAttributes(
 		semconv.GenAIOperationNameInvokeAgent, semconv.GenAIProviderNameKey.String(s.Identity.Provider),
 		semconv.GenAIAgentName(s.Identity.Name), semconv.GenAIConversationID(s.episodeID(j)),
 		tracing.KeyEpisode.Int64(e.Index), tracing.KeySeed.Int64(e.Seed), tracing.KeyAttempt.Int(j.attempts),
@@ -39,11 +39,11 @@ func (s *shard) endEpisode(span trace.Span, end client.Observation, err error) {
 	failed, _ := errors.AsType[*failure](err)
 	switch {
 	case failed != nil:
-		tracing.Fail(span, failed.class)
+		tracing.FailSpan(span, failed.class)
 		span.SetAttributes(tracing.KeyOutcome.String(string(score.Errored)))
 		return
 	case err != nil: // the shard ends
-		tracing.Fail(span, semconv.ErrorTypeOther.Value.AsString())
+		tracing.FailSpan(span, semconv.ErrorTypeOther.Value.AsString())
 		return
 	}
 	span.SetAttributes(tracing.KeyOutcome.String(string(end.Metadata.Outcome)))
@@ -52,48 +52,18 @@ func (s *shard) endEpisode(span trace.Span, end client.Observation, err error) {
 		if math.Round(*points*score.One) >= float64(s.Plan.PassScore) {
 			label = "pass"
 		}
-		evaluated(span, "score", *points, semconv.GenAIEvaluationScoreLabel(label))
+		addEvaluation(span, "score", *points, semconv.GenAIEvaluationScoreLabel(label))
 	}
 	for _, d := range end.Metadata.ScoreBreakdown {
-		evaluated(span, d.Name, d.Earned)
+		addEvaluation(span, d.Name, d.Earned)
 	}
 }
 
-// evaluated adds a part of the score. There is no explanation, because it may contain the right
+// addEvaluation adds a part of the score. There is no explanation, because it may contain the right
 // answers.
-func evaluated(span trace.Span, name string, value float64, more ...attribute.KeyValue) {
+func addEvaluation(span trace.Span, name string, value float64, more ...attribute.KeyValue) {
 	span.AddEvent(tracing.EventEvaluation, trace.WithAttributes(append(more, semconv.GenAIEvaluationName(name),
 		semconv.GenAIEvaluationScoreValue(value))...))
-}
-
-// spent adds an attempt's tokens to its span.
-func spent(ctx context.Context, used score.Tokens) {
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(semconv.GenAIUsageInputTokens(int(used.Prompt)),
-			semconv.GenAIUsageOutputTokens(int(used.Completion)))
-	}
-}
-
-// startStep starts the span of an action and its effect.
-func startStep(ctx context.Context, step int) (context.Context, trace.Span) {
-	ctx, span := tracing.Start(ctx, tracing.SpanStep)
-	if span.IsRecording() {
-		span.SetAttributes(tracing.KeyStep.Int(step))
-	}
-	return ctx, span
-}
-
-// endStep ends the span of a step. A refused action is no error: the agent may try another one.
-func endStep(span trace.Span, err error) {
-	defer span.End()
-	if err == nil || !span.IsRecording() {
-		return
-	}
-	if refusal(err) != "" {
-		span.SetAttributes(tracing.KeyRefused.Bool(true))
-		return
-	}
-	tracing.Fail(span, classOf(err))
 }
 
 // classOf is the class of an error of a step.
@@ -101,7 +71,7 @@ func classOf(err error) string {
 	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed.class
 	}
-	return classify(err)
+	return classifyError(err)
 }
 
 // endTool ends the span of an action. A type that the environment doesn't have is no name, because
@@ -122,15 +92,15 @@ func (s *shard) endTool(ctx context.Context, span trace.Span, action json.RawMes
 		span.SetName("execute_tool " + name)
 		span.SetAttributes(semconv.GenAIToolName(name))
 	}
-	if tracing.Content(ctx) {
-		span.SetAttributes(semconv.GenAIToolCallArgumentsKey.String(tracing.Clip(action)))
+	if tracing.HasContent(ctx) {
+		span.SetAttributes(semconv.GenAIToolCallArgumentsKey.String(tracing.ClipText(action)))
 		if !seen.Done { // agents don't see the last observation, which follows the grading
-			span.SetAttributes(semconv.GenAIToolCallResultKey.String(tracing.Clip(seen.Observation)))
+			span.SetAttributes(semconv.GenAIToolCallResultKey.String(tracing.ClipText(seen.Observation)))
 		}
 	}
-	if refusal(err) != "" {
-		tracing.Fail(span, "refused")
+	if readRefusal(err) != "" {
+		tracing.FailSpan(span, "refused")
 	} else if err != nil {
-		tracing.Fail(span, classOf(err))
+		tracing.FailSpan(span, classOf(err))
 	}
 }

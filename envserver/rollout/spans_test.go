@@ -290,11 +290,11 @@ func untraced(ctx context.Context, s *shard, j job, action json.RawMessage) {
 	ctx, span := s.startEpisode(ctx, j)
 	for step := range 5 {
 		ctx, span := startStep(ctx, step)
-		tool, used := tracing.Start(ctx, "execute_tool")
+		tool, used := tracing.StartSpan(ctx, "execute_tool")
 		s.endTool(tool, used, action, client.Observation{}, nil)
 		endStep(span, nil)
 	}
-	spent(ctx, score.Tokens{})
+	recordTokens(ctx, score.Tokens{})
 	s.endEpisode(span, client.Observation{}, nil)
 }
 

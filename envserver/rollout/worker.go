@@ -15,6 +15,8 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // The codes of a server's errors that matter here.
@@ -40,8 +42,8 @@ func (f *failure) Error() string { return f.class + ": " + f.err.Error() }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// classify names the class of a client's error.
-func classify(err error) string {
+// classifyError names the class of a client's error.
+func classifyError(err error) string {
 	var refused *client.ServerError
 	var status *client.StatusError
 	switch {
@@ -93,6 +95,32 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
+// take returns the next job. It waits while jobs of other workers may come back, and reports false
+// when there is nothing left to do.
+func (s *shard) take(ctx context.Context) (job, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil {
+		s.wake.Wait()
+	}
+	if len(s.queue) == 0 || ctx.Err() != nil {
+		return job{}, false
+	}
+	next := s.queue[0]
+	s.queue = s.queue[1:]
+	return next, true
+}
+
+// workerLost notes why a worker gets no session. It wakes no other worker: those that wait have a
+// session.
+func (s *shard) workerLost(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = err
+	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error",
+		err)
+}
+
 // connect gets a session from the shard's pod, if the worker has none.
 func (w *worker) connect(ctx context.Context) error {
 	var err error
@@ -109,6 +137,18 @@ func (w *worker) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mustWait reports whether a worker that got no session must go on trying, because the server is
+// full and no other worker is left. Otherwise it counts the worker as lost.
+func (s *shard) mustWait(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions == 1 && classifyError(err) == score.ClassCapacity {
+		return true
+	}
+	s.sessions--
+	return false
 }
 
 func (w *worker) closeSession() {
@@ -163,6 +203,36 @@ func (w *worker) play(ctx context.Context, j job) error {
 	return nil
 }
 
+// tryAgain tries the agent's endpoint after a failed episode, so that a revoked key doesn't make
+// all remaining episodes fail. It returns only ErrAgentRefused.
+func (s *shard) tryAgain(ctx context.Context) error {
+	s.agent.Lock()
+	defer s.agent.Unlock()
+	if now := s.Clock.Now(); ctx.Err() != nil || now.Sub(s.tried) < betweenTrials {
+		return ctx.Err()
+	}
+	err := s.tryOnce(ctx, s.Try)
+	s.tried = s.Clock.Now()
+	if errors.Is(err, ErrAgentRefused) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// noteMute counts the episode if no answer in it was an action, and logs the first. The last one
+// ended the episode.
+func (s *shard) noteMute(j job, p played) {
+	turns := p.turns
+	if !IsMute(p.end.Metadata.Outcome, turns) {
+		return
+	}
+	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
+		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
+	s.mu.Lock()
+	s.mute++
+	s.mu.Unlock()
+}
+
 // retry counts a further attempt at a job and returns it to the queue.
 func (s *shard) retry(j job, class string) {
 	s.mu.Lock()
@@ -170,6 +240,14 @@ func (s *shard) retry(j job, class string) {
 	s.retriedBy[class]++
 	s.mu.Unlock()
 	s.giveBack(j)
+}
+
+// giveBack returns a job whose attempt failed to the queue.
+func (s *shard) giveBack(j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, j)
+	s.wake.Signal()
 }
 
 const (
@@ -289,14 +367,14 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
-		return &failure{class: judgeClass(end.Metadata.Cause), err: unscored(end.Metadata.CauseDetail)}
+		return &failure{class: judgeClass(end.Metadata.Cause), err: newUnscoredError(end.Metadata.CauseDetail)}
 	default:
 		return &failure{class: score.ClassEnvironment,
 			err: fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
 	}
 }
 
-func unscored(detail string) error {
+func newUnscoredError(detail string) error {
 	if detail == "" {
 		return errors.New("the environment could not score the episode")
 	}
@@ -333,11 +411,19 @@ func (s *shard) addTokens(ctx context.Context, agent policy.Policy) (used score.
 		return used
 	}
 	used = metered.Usage()
-	spent(ctx, used)
+	recordTokens(ctx, used)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens.Add(used)
 	return used
+}
+
+// recordTokens adds an attempt's tokens to its span.
+func recordTokens(ctx context.Context, used score.Tokens) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(semconv.GenAIUsageInputTokens(int(used.Prompt)),
+			semconv.GenAIUsageOutputTokens(int(used.Completion)))
+	}
 }
 
 // answerOf is the answer that contained the agent's last action.
@@ -362,7 +448,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 		if action == nil {
 			return err
 		}
-		if turn.Refused = refusal(err); turn.Refused != "" {
+		if turn.Refused = readRefusal(err); turn.Refused != "" {
 			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Answer: answerOf(agent)})
 			continue
 		}
@@ -384,12 +470,34 @@ func (w *worker) turn(ctx context.Context, agent policy.Policy, turn policy.Turn
 	action, err := w.act(ctx, agent, turn)
 	var next client.Observation
 	if err == nil {
-		tool, used := tracing.Start(ctx, "execute_tool")
+		tool, used := tracing.StartSpan(ctx, "execute_tool")
 		next, err = w.step(tool, action)
 		w.shard.endTool(tool, used, action, next, err)
 	}
 	endStep(span, err)
 	return action, next, err
+}
+
+// startStep starts the span of an action and its effect.
+func startStep(ctx context.Context, step int) (context.Context, trace.Span) {
+	ctx, span := tracing.StartSpan(ctx, tracing.SpanStep)
+	if span.IsRecording() {
+		span.SetAttributes(tracing.KeyStep.Int(step))
+	}
+	return ctx, span
+}
+
+// endStep ends the span of a step. A refused action is no error: the agent may try another one.
+func endStep(span trace.Span, err error) {
+	defer span.End()
+	if err == nil || !span.IsRecording() {
+		return
+	}
+	if readRefusal(err) != "" {
+		span.SetAttributes(tracing.KeyRefused.Bool(true))
+		return
+	}
+	tracing.FailSpan(span, classOf(err))
 }
 
 // step sends an action, and repeats it while the server reports that it could not judge it: a
@@ -426,9 +534,9 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	return action, nil
 }
 
-// refusal is why an action doesn't match the schema, "" for any other error or none. The agent may
-// try another action; the environment counts the invalid ones.
-func refusal(err error) string {
+// readRefusal is why an action doesn't match the schema, "" for any other error or none. The agent
+// may try another action; the environment counts the invalid ones.
+func readRefusal(err error) string {
 	var refused *client.ServerError
 	if errors.As(err, &refused) && refused.Code == codeValidation {
 		return refused.Message
@@ -443,5 +551,5 @@ func (w *worker) fail(err error) error {
 		refused.Code == codeSession {
 		w.closeSession()
 	}
-	return &failure{class: classify(err), err: err}
+	return &failure{class: classifyError(err), err: err}
 }

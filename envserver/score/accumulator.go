@@ -133,7 +133,7 @@ func (a *Accumulator) attributes() [3]grouping {
 }
 
 func (a *Accumulator) task(name string) *taskFold {
-	return named(&a.tasks, taskFold{TaskSums: TaskSums{Name: name, Min: One}},
+	return findOrInsert(&a.tasks, taskFold{TaskSums: TaskSums{Name: name, Min: One}},
 		func(t *taskFold) string { return t.Name })
 }
 
@@ -204,7 +204,7 @@ func (a *Accumulator) code(s *bitstream.Stream) {
 	a.durations.Code(s)
 	a.classes.Code(s, func(c *classSums, s *bitstream.Stream) { s.Numbers(&c.retried, &c.errored) })
 	a.overall.Code(s)
-	bitstream.List(s, &a.tasks, bitstream.MinTextBits, func(t *taskFold) { t.code(s) })
+	bitstream.CodeList(s, &a.tasks, bitstream.MinTextBits, func(t *taskFold) { t.code(s) })
 	for _, by := range a.attributes() {
 		by.sums.Code(s, (*stats.Clusters).Code)
 	}
@@ -222,7 +222,7 @@ func (t *taskFold) code(s *bitstream.Stream) {
 }
 
 func codeDimensions(s *bitstream.Stream, list *[]Dimension) {
-	bitstream.List(s, list, bitstream.MinTextBits, func(d *Dimension) {
+	bitstream.CodeList(s, list, bitstream.MinTextBits, func(d *Dimension) {
 		s.Text(&d.Name)
 		s.Signed(&d.Earned)
 		s.Number(&d.Offered)

@@ -62,7 +62,7 @@ func (p Plan) ledgerFrame(n int) int {
 	frame += number(int64(n)) + texts*text(allowedNameLength) + 7*8
 	for _, t := range p.Tasks {
 		episodes := int64(n) * int64(t.Trials)
-		frame += text(len(t.Name)) + 2*number(One) + 6 + Bins*bitstream.Width(episodes)
+		frame += text(len(t.Name)) + 2*number(One) + 6 + Bins*bitstream.BitWidth(episodes)
 		frame += 8 + allowedDimensions*(8+number(2*One/1000*episodes)+number(One/1000*episodes))
 		frame += number(int64(t.Trials)) + 3*6
 	}
@@ -74,7 +74,7 @@ func (p Plan) scenarioBits(id string) int {
 	n := bitstream.TextBits(len(id)) + allowedPositionBits + len(p.Tasks)
 	for _, t := range p.Tasks {
 		if _, selected := slices.BinarySearch(t.Scenarios, id); selected {
-			n += 2*bitstream.Width(int64(t.Trials)) + bitstream.Width(int64(t.Trials)*One)
+			n += 2*bitstream.BitWidth(int64(t.Trials)) + bitstream.BitWidth(int64(t.Trials)*One)
 		}
 	}
 	return n

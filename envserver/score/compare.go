@@ -120,10 +120,10 @@ func (e *IncomparableError) Error() string {
 	return "the runs can't be compared: " + strings.Join(e.Reasons, "; ")
 }
 
-// Comparable reports whether the scores of two runs may be compared. An error is an
+// CheckComparable reports whether the scores of two runs may be compared. An error is an
 // *IncomparableError. Seeds, trials and the selected scenarios may differ, because runs are
 // compared by pairs.
-func Comparable(a, b Basis) error {
+func CheckComparable(a, b Basis) error {
 	var reasons []string
 	differs := func(what string, x, y any) {
 		if x != y {
@@ -133,13 +133,13 @@ func Comparable(a, b Basis) error {
 	differs("their scenarios differ:", a.ScenarioDigest, b.ScenarioDigest)
 	differs("their graders differ:", a.GraderVersion, b.GraderVersion)
 	differs("their judges differ:", a.Judge, b.Judge)
-	differs("their pass scores differ:", Decimal(a.PassScore), Decimal(b.PassScore))
+	differs("their pass scores differ:", FormatDecimal(a.PassScore), FormatDecimal(b.PassScore))
 	differs("one is played under pressure:", a.Pressure, b.Pressure)
-	differs("their tasks differ:", tasks(a), tasks(b))
+	differs("their tasks differ:", joinTasks(a), joinTasks(b))
 	if len(reasons) > 0 {
 		return &IncomparableError{Reasons: reasons}
 	}
 	return nil
 }
 
-func tasks(b Basis) string { return strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", ") }
+func joinTasks(b Basis) string { return strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", ") }

@@ -113,7 +113,7 @@ func TestComparable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := base
 			tc.change(&other)
-			err := Comparable(base, other)
+			err := CheckComparable(base, other)
 			if tc.want == "" {
 				if err != nil {
 					t.Error(err)

@@ -107,18 +107,18 @@ func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 
 // task returns the sums of a task, added on first use.
 func (l *Ledger) task(name string) *TaskSums {
-	return named(&l.Tasks, TaskSums{Name: name, Min: One}, func(t *TaskSums) string { return t.Name })
+	return findOrInsert(&l.Tasks, TaskSums{Name: name, Min: One}, func(t *TaskSums) string { return t.Name })
 }
 
 // scenario returns the sums of a scenario, added on first use with the attributes given.
 func (l *Ledger) scenario(attributes ScenarioSums) *ScenarioSums {
 	attributes.Tasks = nil
-	return named(&l.Scenarios, attributes, func(s *ScenarioSums) string { return s.ID })
+	return findOrInsert(&l.Scenarios, attributes, func(s *ScenarioSums) string { return s.ID })
 }
 
-// named returns the item of a sorted list that has the same name as the given one, which is
+// findOrInsert returns the item of a sorted list that has the same name as the given one, which is
 // inserted if there is none.
-func named[T any](list *[]T, item T, name func(*T) string) *T {
+func findOrInsert[T any](list *[]T, item T, name func(*T) string) *T {
 	at, found := sort.Find(len(*list), func(i int) int { return strings.Compare(name(&item), name(&(*list)[i])) })
 	if !found {
 		*list = slices.Insert(*list, at, item)
@@ -128,12 +128,12 @@ func named[T any](list *[]T, item T, name func(*T) string) *T {
 
 func (t *TaskSums) add(row ScenarioTaskSums, e Episode) {
 	one := TaskSums{Episodes: 1, Passes: row.Passes, Sum: e.Score, Min: e.Score, Max: e.Score, Dimensions: e.Dimensions}
-	one.Hist[bin(e.Score)] = 1
+	one.Hist[binIndex(e.Score)] = 1
 	t.merge(one)
 }
 
-// bin is the histogram's bin of a score.
-func bin(score int64) int { return int(min(score*Bins/One, Bins-1)) }
+// binIndex is the histogram's bin of a score.
+func binIndex(score int64) int { return int(min(score*Bins/One, Bins-1)) }
 
 func (t *TaskSums) merge(o TaskSums) {
 	t.Episodes += o.Episodes
@@ -145,14 +145,18 @@ func (t *TaskSums) merge(o TaskSums) {
 		t.Hist[i] += n
 	}
 	for _, d := range o.Dimensions {
-		sum := named(&t.Dimensions, Dimension{Name: d.Name}, func(d *Dimension) string { return d.Name })
+		sum := findOrInsert(&t.Dimensions, Dimension{Name: d.Name}, func(d *Dimension) string { return d.Name })
 		sum.Earned += d.Earned
 		sum.Offered += d.Offered
 	}
 }
 
 func (s *ScenarioSums) merge(row ScenarioTaskSums) {
-	named(&s.Tasks, ScenarioTaskSums{Task: row.Task}, func(r *ScenarioTaskSums) string { return r.Task }).add(row)
+	findOrInsert(
+		&s.Tasks,
+		ScenarioTaskSums{Task: row.Task},
+		func(r *ScenarioTaskSums) string { return r.Task },
+	).add(row)
 }
 
 // add adds the sums of other episodes.
@@ -170,7 +174,7 @@ type grading struct {
 
 func (g grading) String() string {
 	return fmt.Sprintf("scenarios %s, grader %s, judge %s, pass score %s", g.scenarioDigest, g.graderVersion, g.judge,
-		Decimal(g.passScore))
+		FormatDecimal(g.passScore))
 }
 
 func (l *Ledger) grading() grading {

@@ -86,7 +86,7 @@ var attributes = [...]func(*ScenarioSums) *string{
 }
 
 func (l *Ledger) codeScenarios(s *bitstream.Stream) {
-	bitstream.List(s, &l.Scenarios, bitstream.MinTextBits, func(sc *ScenarioSums) { s.Text(&sc.ID) })
+	bitstream.CodeList(s, &l.Scenarios, bitstream.MinTextBits, func(sc *ScenarioSums) { s.Text(&sc.ID) })
 	values, positions := make([]string, len(l.Scenarios)), make([]int64, len(l.Scenarios))
 	for _, field := range attributes {
 		for i := range l.Scenarios {
@@ -94,14 +94,14 @@ func (l *Ledger) codeScenarios(s *bitstream.Stream) {
 		}
 		table := codeTable(s, values)
 		for i, v := range values {
-			positions[i] = position(table, v)
+			positions[i] = findIndex(table, v)
 		}
 		s.Column(positions)
 		if s.Writing() {
 			continue
 		}
 		for i, at := range positions {
-			*field(&l.Scenarios[i]) = entry(s, table, at)
+			*field(&l.Scenarios[i]) = lookUpEntry(s, table, at)
 		}
 	}
 }
@@ -112,16 +112,16 @@ func codeTable(s *bitstream.Stream, values []string) []string {
 	if s.Writing() {
 		table = slices.Compact(slices.Sorted(slices.Values(values)))
 	}
-	bitstream.List(s, &table, bitstream.MinTextBits, s.Text)
+	bitstream.CodeList(s, &table, bitstream.MinTextBits, s.Text)
 	return table
 }
 
-func position(table []string, v string) int64 {
+func findIndex(table []string, v string) int64 {
 	at, _ := slices.BinarySearch(table, v)
 	return int64(at)
 }
 
-func entry(s *bitstream.Stream, table []string, at int64) string {
+func lookUpEntry(s *bitstream.Stream, table []string, at int64) string {
 	if at >= int64(len(table)) {
 		s.Failf("it refers to text %d of %d", at, len(table))
 		return ""
@@ -148,10 +148,10 @@ func (l *Ledger) codeTasks(s *bitstream.Stream) {
 		}
 		t := &l.Tasks[i]
 		t.code(s)
-		bitstream.List(s, &t.Dimensions, 3*6, func(d *Dimension) {
-			at := position(table, d.Name)
+		bitstream.CodeList(s, &t.Dimensions, 3*6, func(d *Dimension) {
+			at := findIndex(table, d.Name)
 			if s.Number(&at); !s.Writing() {
-				d.Name = entry(s, table, at)
+				d.Name = lookUpEntry(s, table, at)
 			}
 			s.Signed(&d.Earned)
 			s.Number(&d.Offered)
@@ -328,7 +328,7 @@ func (t *TaskSums) validateHist() error {
 		}
 		total += n
 	}
-	if total != t.Episodes || t.Hist[bin(t.Min)] == 0 || t.Hist[bin(t.Max)] == 0 {
+	if total != t.Episodes || t.Hist[binIndex(t.Min)] == 0 || t.Hist[binIndex(t.Max)] == 0 {
 		return fmt.Errorf("task %q: its histogram is not that of its episodes", t.Name)
 	}
 	return nil

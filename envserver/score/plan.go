@@ -148,7 +148,7 @@ func (p Plan) validate() error {
 	}
 	refuse(p.Run == "", "run is empty")
 	refuse(p.Seed < 0 || p.Seed > MaxSeed, "seed %d is not within 0 and %d", p.Seed, int64(MaxSeed))
-	refuse(p.PassScore < 0 || p.PassScore > One, "passScore %s is not within 0 and 1", Decimal(p.PassScore))
+	refuse(p.PassScore < 0 || p.PassScore > One, "passScore %s is not within 0 and 1", FormatDecimal(p.PassScore))
 	refuse(len(p.Tasks) == 0, "it has no tasks")
 	seen := map[string]bool{}
 	for _, t := range p.Tasks {

@@ -50,9 +50,9 @@ type Dimension struct {
 	Offered int64  `json:"offered"`
 }
 
-// Decimal writes micro-points as a decimal string with four places, rounded half away from zero:
-// 731250 is "0.7313".
-func Decimal(micro int64) string {
+// FormatDecimal writes micro-points as a decimal string with four places, rounded half away from
+// zero: 731250 is "0.7313".
+func FormatDecimal(micro int64) string {
 	const unit = One / 10_000
 	sign := ""
 	magnitude := uint64(micro) //nolint:gosec // two's complement, so the least integer has a magnitude
@@ -66,11 +66,12 @@ func Decimal(micro int64) string {
 	return fmt.Sprintf("%s%d.%04d", sign, tenThousandths/10_000, tenThousandths%10_000)
 }
 
-// Thousandths formats thousandths, such as the points of the rubric, as a decimal with 3 places.
-func Thousandths(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
+// FormatThousandths formats thousandths, such as the points of the rubric, as a decimal with 3
+// places.
+func FormatThousandths(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
 
-// Exact writes micro-points from 0 to One with as few places as hold them: 750000 is "0.75".
-func Exact(micro int64) string {
+// FormatExact writes micro-points from 0 to One with as few places as hold them: 750000 is "0.75".
+func FormatExact(micro int64) string {
 	text := fmt.Sprintf("%d.%06d", micro/One, micro%One)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

@@ -14,14 +14,14 @@ func TestDecimal(t *testing.T) {
 		math.MinInt64: "-9223372036854.7758", math.MaxInt64: "9223372036854.7758",
 	}
 	for micro, want := range cases {
-		if got := Decimal(micro); got != want {
+		if got := FormatDecimal(micro); got != want {
 			t.Errorf("Decimal(%d) = %q, want %q", micro, got, want)
 		}
 	}
 }
 
 func TestThousandths(t *testing.T) {
-	if got := Thousandths(1250); got != "1.250" {
+	if got := FormatThousandths(1250); got != "1.250" {
 		t.Errorf("1250 thousandths are %q", got)
 	}
 }
@@ -45,9 +45,9 @@ func TestParseDecimal(t *testing.T) {
 func TestParseDecimalReadsDecimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		micro := 100 * rapid.Int64Range(0, One/100).Draw(t, "ten-thousandths")
-		got, err := ParseDecimal(Decimal(micro))
+		got, err := ParseDecimal(FormatDecimal(micro))
 		if err != nil || got != micro {
-			t.Fatalf("%s decodes to %d (%v), want %d", Decimal(micro), got, err, micro)
+			t.Fatalf("%s decodes to %d (%v), want %d", FormatDecimal(micro), got, err, micro)
 		}
 	})
 }

@@ -33,12 +33,12 @@ var (
 	ErrReceipt = errors.New("the receipt is not valid")
 )
 
-// sign signs a payload under a prefix with Ed25519.
-func sign(key ed25519.PrivateKey, prefix string, payload []byte) []byte {
+// signPayload signs a payload under a prefix with Ed25519.
+func signPayload(key ed25519.PrivateKey, prefix string, payload []byte) []byte {
 	return ed25519.Sign(key, append([]byte(prefix), payload...))
 }
 
-func verify(pub ed25519.PublicKey, prefix string, payload, signature []byte) bool {
+func verifySignature(pub ed25519.PublicKey, prefix string, payload, signature []byte) bool {
 	return len(pub) == ed25519.PublicKeySize && ed25519.Verify(pub, append([]byte(prefix), payload...), signature)
 }
 
@@ -67,12 +67,12 @@ func (l *Ledger) Sign(key ed25519.PrivateKey) (SignedLedger, error) {
 	if err != nil {
 		return SignedLedger{}, err
 	}
-	return SignedLedger{Payload: payload, Signature: sign(key, ledgerPrefix, payload)}, nil
+	return SignedLedger{Payload: payload, Signature: signPayload(key, ledgerPrefix, payload)}, nil
 }
 
 // Verify checks the signature and decodes the ledger. An error wraps ErrSignature or ErrMalformed.
 func (s SignedLedger) Verify(pub ed25519.PublicKey) (*Ledger, error) {
-	if !verify(pub, ledgerPrefix, s.Payload, s.Signature) {
+	if !verifySignature(pub, ledgerPrefix, s.Payload, s.Signature) {
 		return nil, ErrSignature
 	}
 	l := &Ledger{}
@@ -127,7 +127,7 @@ func (r Receipt) Sign(key ed25519.PrivateKey) (string, error) {
 		return "", fmt.Errorf("signing receipt: %w", err)
 	}
 	payload := bitstream.Encode(receiptVersions.Newest, r.code)
-	return base64.StdEncoding.EncodeToString(append(payload, sign(key, receiptPrefix, payload)...)), nil
+	return base64.StdEncoding.EncodeToString(append(payload, signPayload(key, receiptPrefix, payload)...)), nil
 }
 
 // VerifyReceipt reads what Sign wrote and checks the signature. The text is untrusted: an error
@@ -142,7 +142,7 @@ func VerifyReceipt(text string, pub ed25519.PublicKey) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: it is not the base64 of a receipt", ErrReceipt)
 	}
 	payload := raw[:split:split]
-	if !verify(pub, receiptPrefix, payload, raw[split:]) {
+	if !verifySignature(pub, receiptPrefix, payload, raw[split:]) {
 		return Receipt{}, fmt.Errorf("%w: it was not signed with the pool's key", ErrReceipt)
 	}
 	var r Receipt

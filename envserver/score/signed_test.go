@@ -92,7 +92,7 @@ func TestVerifyReceiptRefuses(t *testing.T) {
 	}
 	payload := raw[:len(raw)-ed25519.SignatureSize]
 	signed := func(prefix string, payload []byte) string {
-		return base64.StdEncoding.EncodeToString(append(slices.Clone(payload), sign(testKey(), prefix, payload)...))
+		return base64.StdEncoding.EncodeToString(append(slices.Clone(payload), signPayload(testKey(), prefix, payload)...))
 	}
 	for name, text := range map[string]string{
 		"nothing":                 "",
@@ -164,7 +164,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 	f.Add(bitstream.Encode(receiptVersions.Newest, new(receiptOf(mustPlan(f, plan(), 1))).code))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		text := base64.StdEncoding.EncodeToString(
-			append(slices.Clip(payload), sign(testKey(), receiptPrefix, payload)...))
+			append(slices.Clip(payload), signPayload(testKey(), receiptPrefix, payload)...))
 		r, err := VerifyReceipt(text, publicKey())
 		if err != nil {
 			return

@@ -111,7 +111,7 @@ func ErrorClasses() []string {
 // this except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
-	s.Stored.Error, s.Endpoint = plain(s.Stored.Error), plain(s.Endpoint)
+	s.Stored.Error, s.Endpoint = sanitizeText(s.Stored.Error), sanitizeText(s.Endpoint)
 	s.RetriedBy, s.Errored = maps.Clone(s.RetriedBy), slices.Clone(s.Errored)
 	for {
 		data, err := json.Marshal(s)
@@ -170,9 +170,9 @@ func (s *Summary) mergeErrored() bool {
 	return true
 }
 
-// plain returns the text as one line without characters that JSON escapes, cut to MaxStoreError
-// bytes.
-func plain(text string) string {
+// sanitizeText returns the text as one line without characters that JSON escapes, cut to
+// MaxStoreError bytes.
+func sanitizeText(text string) string {
 	ascii := func(r rune) rune {
 		switch {
 		case r <= ' ':
@@ -246,10 +246,10 @@ func (s Summary) validate() error {
 			return fmt.Errorf("%d tokens", n)
 		}
 	}
-	if s.Endpoint != plain(s.Endpoint) {
+	if s.Endpoint != sanitizeText(s.Endpoint) {
 		return fmt.Errorf("what was seen of the endpoint, %.200q", s.Endpoint)
 	}
-	if s.Stored.Episodes < 0 || s.Stored.Episodes > maxCount || s.Stored.Error != plain(s.Stored.Error) {
+	if s.Stored.Episodes < 0 || s.Stored.Episodes > maxCount || s.Stored.Error != sanitizeText(s.Stored.Error) {
 		return fmt.Errorf("%d stored episodes with error %.200q", s.Stored.Episodes, s.Stored.Error)
 	}
 	return nil

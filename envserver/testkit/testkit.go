@@ -25,7 +25,7 @@ type TB interface {
 // Catalog returns the public catalogue.
 func Catalog(tb TB) *scenarios.Catalog {
 	tb.Helper()
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -43,8 +43,8 @@ func FreeAddresses(tb testing.TB, n int) []string {
 	return addresses
 }
 
-// JSON encodes a value that is known to be encodable.
-func JSON(v any) string {
+// EncodeJSON encodes a value that is known to be encodable.
+func EncodeJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -74,8 +74,8 @@ func CompileSchema(tb TB, schema any) *jsonschema.Schema {
 	return compiled
 }
 
-// Validate fails the test if the JSON text doesn't match the schema.
-func Validate(tb TB, schema *jsonschema.Schema, text string) {
+// ValidateJSON fails the test if the JSON text doesn't match the schema.
+func ValidateJSON(tb TB, schema *jsonschema.Schema, text string) {
 	tb.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -35,13 +38,52 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 		return episode.Result{}, err
 	}
 	drawn, err := e.kind.instances.Get(choice.scenario, opts.Seed, func() (*[]*scenarios.DrawnTicket, error) {
-		drawn, err := scenarios.Together(choice.tickets, opts.Seed)
+		drawn, err := scenarios.DrawTickets(choice.tickets, opts.Seed)
 		return &drawn, err
 	})
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: choice.scenario, Seed: opts.Seed, Err: err}
 	}
 	return e.begin(choice, drawn, opts)
+}
+
+func (k *Kind) choose(opts episode.Options) (*choice, error) {
+	t, err := episode.ChooseTask(k.tasks, opts.Task, func(t *task) string { return t.Name })
+	if err != nil {
+		return nil, err
+	}
+	c := &choice{task: t, reader: k.reader, optima: &k.optima, library: &k.library, scenario: opts.Scenario}
+	if c.scenario == "" {
+		c.scenario = k.draw(t, opts.Seed)
+	}
+	for _, id := range k.ticketsOf(t, c.scenario) {
+		if s, ok := k.catalog.Ticket(id); ok {
+			c.tickets = append(c.tickets, s)
+		}
+	}
+	if len(c.tickets) == 0 {
+		return nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
+	}
+	return c, nil
+}
+
+func (k *Kind) draw(t *task, seed int64) string {
+	if t.queue {
+		return k.queues[episode.DrawIndex(seed, len(k.queues))].ID
+	}
+	tickets := k.catalog.Tickets()
+	return tickets[episode.DrawIndex(seed, len(tickets))].ID
+}
+
+func (k *Kind) ticketsOf(t *task, scenario string) []string {
+	if !t.queue {
+		return []string{scenario}
+	}
+	at := slices.IndexFunc(k.queues, func(q queue.Queue) bool { return q.ID == scenario })
+	if at < 0 {
+		return nil
+	}
+	return k.queues[at].Tickets[:]
 }
 
 func (e *environment) begin(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) (episode.Result, error) {
@@ -90,6 +132,34 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		return episode.Result{}, invalid
 	}
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
+}
+
+// clone returns the state that the next action is played on. Both share the texts, which never
+// change.
+func (s *state) clone() *state {
+	c := *s
+	c.tickets = slices.Clone(s.tickets)
+	c.found = nil
+	return &c
+}
+
+func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
+	s.outcome = score.Errored
+	s.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
+	final := s.final()
+	final.Cause, final.Detail = unjudged.Cause, unjudged.Detail()
+	return final
+}
+
+// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
+// episode.
+func (s *state) refuse(err *episode.ActionError) {
+	s.invalid++
+	s.feedback = err.Error()
+	if s.invalid >= episode.MaxInvalidActions {
+		s.outcome = score.Failed
+		s.feedback += fmt.Sprintf(". This was invalid action %d: the episode is over.", s.invalid)
+	}
 }
 
 // Fork shares the state, which each step replaces.

@@ -22,14 +22,14 @@ func TestJudgeFailureIsNotScored(t *testing.T) {
 	}
 	e := start("ticket-resolve", episode.Dense, failing)
 	play(t, e, classifyRight, say(respond, goodReply))
-	before := testkit.JSON(e.State())
+	before := testkit.EncodeJSON(e.State())
 	for range episode.MaxJudgeFailures - 1 {
 		_, err := e.Step(t.Context(), json.RawMessage(escalateFinance))
 		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" ||
 			strings.Contains(err.Error(), "judge.example") {
 			t.Fatalf("Step() error = %v, want a JudgeError with cause test_away and without internal details", err)
 		}
-		if after := testkit.JSON(e.State()); after != before {
+		if after := testkit.EncodeJSON(e.State()); after != before {
 			t.Fatalf("the step had an effect: %s, before %s", after, before)
 		}
 	}

@@ -21,8 +21,8 @@ const dimensionTimeliness = "timeliness"
 // noReply is the verdict for a ticket without a reply.
 var noReply = grader.Verdict{Status: grader.StatusOK}
 
-// offered returns the maximum milli-points of a rubric.
-func offered(rubric string) (points int64, err error) {
+// sumOffered returns the maximum milli-points of a rubric.
+func sumOffered(rubric string) (points int64, err error) {
 	parts, err := grader.GradeTicket(&scenarios.Served{}, rubric, grader.Decisions{}, noReply)
 	if err != nil {
 		return 0, fmt.Errorf("reading the rubric of %s: %w", rubric, err)
@@ -33,24 +33,11 @@ func offered(rubric string) (points int64, err error) {
 	return points, nil
 }
 
-func earned(parts []score.Dimension) (points int64) {
+func sumEarned(parts []score.Dimension) (points int64) {
 	for _, p := range parts {
 		points += p.Earned
 	}
 	return points
-}
-
-// fullScore returns the weighted score that gives the score 1: in a queue that of the best
-// schedule, otherwise the maximum of the task.
-func (s *state) fullScore(optima *queue.Optima) int64 {
-	if !s.task.queue {
-		return s.task.offered * queue.InTime
-	}
-	var cases [queue.Size]queue.Case
-	for i := range cases {
-		cases[i] = queue.CaseOf(&s.tickets[i].ticket.Served)
-	}
-	return optima.Of(cases)
 }
 
 // weightedScore returns a ticket's part of the episode's score: its milli-points times the factor
@@ -66,7 +53,7 @@ func (s *state) factor(t *ticketState) int64 {
 	if !s.timed() {
 		return queue.InTime
 	}
-	return queue.Factor(t.ticket.Gold.Priority, t.answered)
+	return queue.ReplyTimeFactor(t.ticket.Gold.Priority, t.answered)
 }
 
 // pay sets paid to the weighted score divided by the optimum, in milli-points, and returns the
@@ -97,7 +84,7 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 			return 0, nil, err
 		}
 		if !s.withheld(t) {
-			weighted += s.weightedScore(t, earned(parts[i]))
+			weighted += s.weightedScore(t, sumEarned(parts[i]))
 		}
 	}
 	reward := s.pay(weighted)
@@ -172,14 +159,6 @@ func (s *state) final() *episode.Final {
 		Judge: s.task.scale}
 }
 
-func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
-	s.outcome = score.Errored
-	s.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
-	final := s.final()
-	final.Cause, final.Detail = unjudged.Cause, unjudged.Detail()
-	return final
-}
-
 // scored returns the final figures of an episode whose tickets earned the parts.
 func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final := s.final()
@@ -225,7 +204,7 @@ func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 		t := &s.tickets[i]
 		weight := int64(1)
 		if s.task.queue {
-			weight = queue.Weight(t.ticket.Gold.Priority)
+			weight = queue.PriorityWeight(t.ticket.Gold.Priority)
 		}
 		weights += weight
 		for k, part := range parts[i] {

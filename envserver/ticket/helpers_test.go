@@ -134,7 +134,7 @@ func play(t testing.TB, e *environment, actions ...string) (rewards []int64, las
 }
 
 func say(kind, message string) string {
-	return testkit.JSON(map[string]string{"action_type": kind, "message": message})
+	return testkit.EncodeJSON(map[string]string{"action_type": kind, "message": message})
 }
 
 const (
@@ -159,8 +159,8 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 		return r, err
 	}
 	obs := r.Observation.(Observation)
-	text := testkit.JSON(obs)
-	testkit.Validate(t, schema, text)
+	text := testkit.EncodeJSON(obs)
+	testkit.ValidateJSON(t, schema, text)
 	if !r.Done && w.mode == episode.Terminal && (r.Reward != 0 || obs.Score != nil) {
 		t.Fatalf("reward %d and score %v before the end of a terminal episode", r.Reward, obs.Score)
 	}

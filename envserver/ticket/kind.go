@@ -67,7 +67,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	}
 	k := &Kind{catalog: catalog, judge: judge, reader: offline.New()}
 	var err error
-	if k.queues, err = queue.Compose(catalog); err != nil {
+	if k.queues, err = queue.ComposeQueues(catalog); err != nil {
 		return nil, fmt.Errorf("composing queues: %w", err)
 	}
 	if k.tasks, err = newTasks(judge); err != nil {
@@ -94,7 +94,7 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 			t.actions, t.queue = actionForm.Types(), true
 		}
 		var err error
-		if t.offered, err = offered(t.rubric); err != nil {
+		if t.offered, err = sumOffered(t.rubric); err != nil {
 			return nil, err
 		}
 		all = append(all, t)
@@ -159,43 +159,4 @@ type choice struct {
 	// scenario is the id of a ticket or a queue.
 	scenario string
 	tickets  []*scenarios.TicketScenario
-}
-
-func (k *Kind) choose(opts episode.Options) (*choice, error) {
-	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.Name })
-	if err != nil {
-		return nil, err
-	}
-	c := &choice{task: t, reader: k.reader, optima: &k.optima, library: &k.library, scenario: opts.Scenario}
-	if c.scenario == "" {
-		c.scenario = k.draw(t, opts.Seed)
-	}
-	for _, id := range k.ticketsOf(t, c.scenario) {
-		if s, ok := k.catalog.Ticket(id); ok {
-			c.tickets = append(c.tickets, s)
-		}
-	}
-	if len(c.tickets) == 0 {
-		return nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
-	}
-	return c, nil
-}
-
-func (k *Kind) draw(t *task, seed int64) string {
-	if t.queue {
-		return k.queues[episode.Draw(seed, len(k.queues))].ID
-	}
-	tickets := k.catalog.Tickets()
-	return tickets[episode.Draw(seed, len(tickets))].ID
-}
-
-func (k *Kind) ticketsOf(t *task, scenario string) []string {
-	if !t.queue {
-		return []string{scenario}
-	}
-	at := slices.IndexFunc(k.queues, func(q queue.Queue) bool { return q.ID == scenario })
-	if at < 0 {
-		return nil
-	}
-	return k.queues[at].Tickets[:]
 }

@@ -170,7 +170,7 @@ func TestObservationsDoNotRevealGold(t *testing.T) {
 			checkSilence(t, kind, "ticket-resolve", s.ID, seed, []*scenarios.Ticket{drawn})
 		}
 	}
-	queues, err := queue.Compose(catalog)
+	queues, err := queue.ComposeQueues(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}

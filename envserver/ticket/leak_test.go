@@ -150,18 +150,18 @@ func checkLeaks(t *testing.T, instances []leak.Instance, rounds int) {
 func lookAt(t *testing.T, env *environment, setting string, seen map[string]string) {
 	t.Helper()
 	first := env.state.observation()
-	observation, _ := leak.Decode(t, first).(map[string]any)
+	observation, _ := leak.RoundTripJSON(t, first).(map[string]any)
 	delete(observation, "ticket_id") // follows from the seed alone
 	observation["customer_since"] = ""
 	if since := env.state.selected().ticket.Customer.Since; !since.IsZero() {
 		observation["customer_since"] = int(first.Now.Sub(since) / (24 * time.Hour))
 	}
-	leak.Describe(seen, setting+" observation", observation)
-	state, _ := leak.Decode(t, env.State()).(map[string]any)
+	leak.AddSights(seen, setting+" observation", observation)
+	state, _ := leak.RoundTripJSON(t, env.State()).(map[string]any)
 	delete(state, "seed")
 	delete(state, "ticket_id")
-	leak.Describe(seen, setting+" state", state)
-	before := len(testkit.JSON(first))
+	leak.AddSights(seen, setting+" state", state)
+	before := len(testkit.EncodeJSON(first))
 	for name, action := range probes(env.state) {
 		fork, _ := env.Fork().(*environment)
 		result, err := fork.Step(context.Background(), json.RawMessage(action))
@@ -175,7 +175,7 @@ func lookAt(t *testing.T, env *environment, setting string, seen map[string]stri
 		}
 		after, _ := result.Observation.(Observation)
 		seen[probe] = fmt.Sprint(result.Reward, shape(after, env.state.selected().id))
-		seen[probe+".size"] = fmt.Sprint(len(testkit.JSON(after)) - before)
+		seen[probe+".size"] = fmt.Sprint(len(testkit.EncodeJSON(after)) - before)
 	}
 }
 
@@ -203,9 +203,9 @@ func probes(s *state) map[string]string {
 	out := map[string]string{"malformed": "{", "unknown": `{"action_type":"refund"}`,
 		"without query":  `{"action_type":"search_knowledge_base"}`,
 		"wrong category": `{"action_type":"classify","category":"x"}`}
-	add := func(name string, fields map[string]string) { out[name] = testkit.JSON(fields) }
-	for k, category := range scenarios.Categories() {
-		priority := scenarios.Priorities()[k]
+	add := func(name string, fields map[string]string) { out[name] = testkit.EncodeJSON(fields) }
+	for k, category := range scenarios.ListCategories() {
+		priority := scenarios.ListPriorities()[k]
 		add("category "+category, map[string]string{"action_type": classify, "category": category})
 		add("priority "+priority, map[string]string{"action_type": classify, "priority": priority})
 		for name, action := range map[string]string{"both": classify, "submit": submit} {

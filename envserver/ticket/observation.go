@@ -112,8 +112,8 @@ func (s *state) observation() Observation {
 	from, customer := t.ticket, t.ticket.Customer
 	o := Observation{
 		Task: s.task.Name, TicketID: t.id, Now: from.Now, CustomerName: customer.Name, Company: customer.Company,
-		CustomerSince: date(customer.Since), AccountLevel: customer.AccountLevel, Language: from.Language,
-		Subject: from.Subject, Description: from.Description, Attachments: attachments(from.Attachments),
+		CustomerSince: formatDate(customer.Since), AccountLevel: customer.AccountLevel, Language: from.Language,
+		Subject: from.Subject, Description: from.Description, Attachments: copyAttachments(from.Attachments),
 		ConversationHistory: slices.Clone(t.conversation), Status: t.status, Score: s.score(), Step: s.step,
 		MaxSteps: s.task.MaxSteps, AllowedActions: s.allowed(), Feedback: s.feedback,
 		KnowledgeBase: slices.Clone(s.found), CustomerMood: t.customer.feels(),
@@ -142,13 +142,13 @@ func (t *ticketState) summary(clock int) QueuedTicket {
 	if t.answered == queue.Never {
 		q.WaitingMinutes = clock
 		if t.priority != "" {
-			q.MinutesToSLA = new(queue.Limit(t.priority) - clock)
+			q.MinutesToSLA = new(queue.ReplyLimit(t.priority) - clock)
 		}
 	}
 	return q
 }
 
-func date(t time.Time) string {
+func formatDate(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -163,7 +163,7 @@ func (s *state) score() *float64 {
 	return new(float64(s.paid) / 1000)
 }
 
-func attachments(from []scenarios.Attachment) []Attachment {
+func copyAttachments(from []scenarios.Attachment) []Attachment {
 	to := make([]Attachment, len(from))
 	for i, a := range from {
 		to[i] = Attachment(a)

@@ -81,8 +81,8 @@ func TestSessionDoesNotRevealGold(t *testing.T) {
 	var told strings.Builder
 	for _, a := range []string{classifyWrong, say(respond, "Hm."),
 		`{"action_type":"search_knowledge_base","query":"zebra"}`} {
-		told.WriteString(testkit.JSON(step(t, e, a).Observation))
-		told.WriteString(testkit.JSON(e.State()))
+		told.WriteString(testkit.EncodeJSON(step(t, e, a).Observation))
+		told.WriteString(testkit.EncodeJSON(e.State()))
 	}
 	for _, secret := range []string{"billing", "high", "finance", "OVER_LIMIT", "B99", "240"} {
 		if strings.Contains(told.String(), secret) {

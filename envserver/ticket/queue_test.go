@@ -80,7 +80,7 @@ func actionsOf(tickets []*scenarios.Ticket, acts []queue.Act) []string {
 // perfectShift is the best schedule, followed by the resolution of the remaining tickets until the
 // end of the shift.
 func perfectShift() []string {
-	acts := queue.Best(testCases()).Acts
+	acts := queue.FindBestSchedule(testCases()).Acts
 	actions := actionsOf(testQueue(), acts)
 	for place := range queue.Size {
 		if !slices.ContainsFunc(acts, func(a queue.Act) bool { return a.Ticket == place && a.Kind >= queue.Resolve }) {
@@ -118,12 +118,12 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 // package queue.
 func TestShiftFollowsItsSchedule(t *testing.T) {
 	cases := testCases()
-	par := queue.Best(cases).WeightedScore
+	par := queue.FindBestSchedule(cases).WeightedScore
 	for _, order := range [][queue.Size]int{{0, 1, 2, 3, 4}, {1, 4, 2, 3, 0}, {0, 3, 2, 4, 1}, {4, 3, 2, 1, 0},
 		{2, 0, 4, 1, 3}} {
 		for name, acts := range map[string][]queue.Act{"one by one": queue.OneByOne(cases, order),
 			"labels first": queue.LabelsFirst(cases, order)} {
-			worth, _ := queue.Play(cases, acts)
+			worth, _ := queue.PlayActs(cases, acts)
 			e := start(tasks.QueueManagement, episode.Dense, goodJudge)
 			e.state.task = roomy(e.state.task)
 			rewards, _ := play(t, e, actionsOf(testQueue(), acts)...)
@@ -159,7 +159,7 @@ func TestFirstObservationOfAQueue(t *testing.T) {
 		!cmp.Equal(got.ClockMinutes, &zero) {
 		t.Errorf("observation = %+v, want the first ticket of the queue", got)
 	}
-	testkit.Validate(t, testkit.CompileSchema(t, k.schemas.Observation), testkit.JSON(got))
+	testkit.ValidateJSON(t, testkit.CompileSchema(t, k.schemas.Observation), testkit.EncodeJSON(got))
 }
 
 func TestShiftRules(t *testing.T) {

@@ -27,8 +27,9 @@ type Reviewed struct {
 	Weight int64
 }
 
-// Review returns the tickets of the current episode, or nil if the environment is another one.
-func Review(env episode.Environment) []Reviewed {
+// ReviewTickets returns the tickets of the current episode, or nil if the environment is another
+// one.
+func ReviewTickets(env episode.Environment) []Reviewed {
 	e, ok := env.(*environment)
 	if !ok || e.state == nil {
 		return nil
@@ -44,7 +45,7 @@ func Review(env episode.Environment) []Reviewed {
 		out[i] = Reviewed{ID: t.id, Ticket: whole, Decisions: t.decisions(), Rubric: s.task.rubric,
 			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t)}
 		if s.task.queue {
-			out[i].Weight = queue.Weight(t.ticket.Gold.Priority)
+			out[i].Weight = queue.PriorityWeight(t.ticket.Gold.Priority)
 		}
 	}
 	return out

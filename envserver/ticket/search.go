@@ -36,10 +36,10 @@ type page struct {
 func newPage(from scenarios.Article) *page {
 	p := &page{Article{ID: from.ID, Title: from.Title, Body: from.Body}, map[string]int{}}
 	p.article.Encoded = string(appendArticle(nil, p.article))
-	for w := range words.Of(from.Body) {
+	for w := range words.SplitText(from.Body) {
 		p.weights[w] = 1
 	}
-	for w := range words.Of(from.Title) {
+	for w := range words.SplitText(from.Title) {
 		p.weights[w] |= 2
 	}
 	return p
@@ -75,7 +75,7 @@ func (l *library) page(of scenarios.Article) *page {
 // find ranks the articles by the number of different words of the query that they contain, a word
 // of the title counting twice, and returns the best. Equal ones keep their order.
 func (l *library) find(articles []scenarios.Article, query string) []Article {
-	terms := terms(query)
+	terms := splitTerms(query)
 	type hit struct {
 		page   *page
 		weight int
@@ -95,10 +95,10 @@ func (l *library) find(articles []scenarios.Article, query string) []Article {
 	return found
 }
 
-// terms lists the different words of a query that are searched.
-func terms(query string) []string {
+// splitTerms lists the different words of a query that are searched.
+func splitTerms(query string) []string {
 	var terms []string
-	for w := range words.Of(query) {
+	for w := range words.SplitText(query) {
 		if len(w) >= minTerm && !slices.Contains(terms, w) {
 			terms = append(terms, w)
 		}

@@ -23,7 +23,7 @@ func TestWeight(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		query, title, body := text(rt, "query"), text(rt, "title"), text(rt, "body")
 		want := 0
-		for _, term := range terms(query) {
+		for _, term := range splitTerms(query) {
 			if words.Contains(strings.ToLower(title), term) {
 				want += 2
 			}
@@ -31,7 +31,7 @@ func TestWeight(t *testing.T) {
 				want++
 			}
 		}
-		if got := newPage(scenarios.Article{Title: title, Body: body}).weight(terms(query)); got != want {
+		if got := newPage(scenarios.Article{Title: title, Body: body}).weight(splitTerms(query)); got != want {
 			rt.Fatalf("%q in %q and %q: %d, want %d", query, title, body, got, want)
 		}
 	})

@@ -68,21 +68,25 @@ func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options)
 	return s, nil
 }
 
+// fullScore returns the weighted score that gives the score 1: in a queue that of the best
+// schedule, otherwise the maximum of the task.
+func (s *state) fullScore(optima *queue.Optima) int64 {
+	if !s.task.queue {
+		return s.task.offered * queue.InTime
+	}
+	var cases [queue.Size]queue.Case
+	for i := range cases {
+		cases[i] = queue.CaseOf(&s.tickets[i].ticket.Served)
+	}
+	return optima.Of(cases)
+}
+
 // ticketID derives the wire id of the ticket at a place from the key and the seed alone.
 func ticketID(key string, seed int64, place int) string {
 	if place > 0 {
 		seed = score.EpisodeSeed(seed, tasks.QueueManagement, "", place)
 	}
 	return episode.OpaqueID("T", key, seed)
-}
-
-// clone returns the state that the next action is played on. Both share the texts, which never
-// change.
-func (s *state) clone() *state {
-	c := *s
-	c.tickets = slices.Clone(s.tickets)
-	c.found = nil
-	return &c
 }
 
 func (s *state) selected() *ticketState { return &s.tickets[s.at] }
@@ -164,7 +168,7 @@ func (s *state) refusal(a episode.Action) string {
 		return fmt.Sprintf("ticket %s is %s. Select another one.", t.id, t.status)
 	case s.dense() && t.relabels(a):
 		return "category and priority can be set once each, and what you sent is set already."
-	case s.task.queue && escalates(a) && s.slots == 0:
+	case s.task.queue && isEscalation(a) && s.slots == 0:
 		return "no escalation is left in this shift."
 	case s.task.queue && s.minutes(a) > s.minutesLeft():
 		return fmt.Sprintf("this takes %d minutes and %d are left.", s.minutes(a), s.minutesLeft())
@@ -172,9 +176,14 @@ func (s *state) refusal(a episode.Action) string {
 	return ""
 }
 
-func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("decision") == escalate }
+// relabels reports whether the action sets a label that is already set.
+func (t *ticketState) relabels(a episode.Action) bool {
+	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
+}
 
-func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
+func isEscalation(a episode.Action) bool { return a.Type == escalate || a.Get("decision") == escalate }
+
+func isResolution(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
 
 // minutes adds up the minutes of the parts of an action.
 func (s *state) minutes(a episode.Action) int {
@@ -184,7 +193,7 @@ func (s *state) minutes(a episode.Action) int {
 	total := 0
 	for kind, done := range [...]bool{
 		queue.Category: a.Get("category") != "", queue.Priority: a.Get("priority") != "",
-		queue.Reply: a.Get("message") != "", queue.Resolve: resolves(a), queue.Escalate: escalates(a),
+		queue.Reply: a.Get("message") != "", queue.Resolve: isResolution(a), queue.Escalate: isEscalation(a),
 	} {
 		if done {
 			total += queue.Kind(kind).Minutes()
@@ -293,23 +302,12 @@ func (s *state) submit(t *ticketState, a episode.Action) {
 	}
 	t.reply(a.Get("message"), s.clock)
 	switch {
-	case resolves(a):
+	case isResolution(a):
 		s.end(t, statusResolved)
-	case escalates(a):
+	case isEscalation(a):
 		s.escalate(t, a.Get("team"))
 	case s.task.queue:
 		s.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to " +
 			"escalate it."
-	}
-}
-
-// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
-// episode.
-func (s *state) refuse(err *episode.ActionError) {
-	s.invalid++
-	s.feedback = err.Error()
-	if s.invalid >= episode.MaxInvalidActions {
-		s.outcome = score.Failed
-		s.feedback += fmt.Sprintf(". This was invalid action %d: the episode is over.", s.invalid)
 	}
 }

@@ -65,11 +65,6 @@ func (t *ticketState) begin() {
 
 func (t *ticketState) labelled() bool { return t.category != "" && t.priority != "" }
 
-// relabels reports whether the action sets a label that is already set.
-func (t *ticketState) relabels(a episode.Action) bool {
-	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
-}
-
 func (t *ticketState) label(a episode.Action) {
 	t.category = cmp.Or(a.Get("category"), t.category)
 	t.priority = cmp.Or(a.Get("priority"), t.priority)

@@ -59,9 +59,10 @@ const (
 // None is a span that does nothing.
 var None trace.Span = noop.Span{}
 
-// Start starts a span below that of the context. If that is not recorded, it returns the context
-// and a span that does nothing. Arguments allocate, so that a caller with options asks On before.
-func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+// StartSpan starts a span below that of the context. If that is not recorded, it returns the
+// context and a span that does nothing. Arguments allocate, so that a caller with options asks On
+// before.
+func StartSpan(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, None
@@ -69,25 +70,25 @@ func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (
 	return Tracer(parent.TracerProvider()).Start(ctx, name, options...)
 }
 
-// On reports whether spans below that of the context are made.
-func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
+// IsRecording reports whether spans below that of the context are made.
+func IsRecording(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
 // Tracer returns the provider's tracer of this module.
 func Tracer(provider trace.TracerProvider) trace.Tracer {
 	return provider.Tracer("github.com/csenv/csenv", trace.WithSchemaURL(semconv.SchemaURL))
 }
 
-// Fail gives a span the class of its error. The error's text is not for spans, because it may quote
-// what the agent and the environment said.
-func Fail(span trace.Span, class string) {
+// FailSpan gives a span the class of its error. The error's text is not for spans, because it may
+// quote what the agent and the environment said.
+func FailSpan(span trace.Span, class string) {
 	if span.IsRecording() {
 		span.SetAttributes(semconv.ErrorTypeKey.String(class))
 		span.SetStatus(codes.Error, class)
 	}
 }
 
-// Server returns the attributes of the server behind a URL.
-func Server(base string) []attribute.KeyValue {
+// ServerAttributes returns the attributes of the server behind a URL.
+func ServerAttributes(base string) []attribute.KeyValue {
 	at, err := url.Parse(base)
 	if err != nil {
 		return nil
@@ -105,8 +106,9 @@ func WithContent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contentKey{}, true)
 }
 
-// Content reports whether the spans of the context contain what the agent and the environment say.
-func Content(ctx context.Context) bool {
+// HasContent reports whether the spans of the context contain what the agent and the environment
+// say.
+func HasContent(ctx context.Context) bool {
 	with, _ := ctx.Value(contentKey{}).(bool)
 	return with
 }
@@ -114,14 +116,14 @@ func Content(ctx context.Context) bool {
 // maxText bounds a recorded text, in bytes.
 const maxText = 8 << 10
 
-// Clip returns the beginning of a text that a span may contain.
-func Clip(text []byte) string {
+// ClipText returns the beginning of a text that a span may contain.
+func ClipText(text []byte) string {
 	return strings.ToValidUTF8(string(text[:min(len(text), maxText)]), "")
 }
 
-// Root returns the ids of the span of a run. The trace has the bytes of the run's UID, so that the
-// UID without its dashes finds it; the id of a run that has no UID is a digest.
-func Root(run string) trace.SpanContextConfig {
+// RootSpanContext returns the ids of the span of a run. The trace has the bytes of the run's UID,
+// so that the UID without its dashes finds it; the id of a run that has no UID is a digest.
+func RootSpanContext(run string) trace.SpanContextConfig {
 	sum := sha256.Sum256([]byte(run))
 	root := trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]),
 		TraceFlags: trace.FlagsSampled}

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -32,8 +31,12 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for " +
 			"example 12.50."},
 		{Name: "address", MaxLength: maxReason, Description: "The new address."},
-		{Name: "topic", MaxLength: maxName, Description: "A topic of the policy: " + strings.Join(desk.Topics(), ", ") +
-			"."},
+		{
+			Name:      "topic",
+			MaxLength: maxName,
+			Description: "A topic of the policy: " + strings.Join(desk.ListTopics(), ", ") +
+				".",
+		},
 		{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
 		{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
@@ -71,20 +74,12 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 // casesOnly ends the descriptions of the tools that only the tasks with generated cases have.
 const casesOnly = " Only in the tasks case-easy, case-medium and case-hard."
 
-// writtenActions are the types of actions of the tasks with written workflows.
-func writtenActions() []string {
-	return slices.DeleteFunc(actionForm.Types(), func(name string) bool {
-		return slices.Contains([]string{desk.CheckShipment, desk.LookUpCustomer, desk.LookUpPolicy, desk.AskCustomer,
-			desk.Replacing, desk.Crediting, desk.Cancelling, desk.Readdressing}, name)
-	})
-}
-
 // payloadFields are the payload's fields in the order of the form.
 var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}
 
-// payload normalizes an action's arguments as scenarios compare them: ids in capitals, teams by
-// name, amounts in cents (int64). Invalid amounts are left out.
-func payload(a episode.Action) map[string]any {
+// normalizePayload normalizes an action's arguments as scenarios compare them: ids in capitals,
+// teams by name, amounts in cents (int64). Invalid amounts are left out.
+func normalizePayload(a episode.Action) map[string]any {
 	args := map[string]any{}
 	for _, field := range payloadFields {
 		text := strings.TrimSpace(a.Get("payload." + field))
@@ -123,7 +118,7 @@ func parseCents(text string) (scenarios.Cents, bool) {
 	return scenarios.Cents(cents), true
 }
 
-func text(args map[string]any, field string) string {
+func getString(args map[string]any, field string) string {
 	s, _ := args[field].(string)
 	return s
 }

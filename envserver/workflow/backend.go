@@ -27,17 +27,8 @@ type result struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
-
-// missing says what can be missing before a change. It is the same for every change and every
-// moment of an environment's cases, so that it reveals nothing about the present one.
-func (s *state) missing() string {
-	if s.desk != nil {
-		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
-			"the policy that it depends on, and ask the customer for what they alone know"
-	}
-	return "before this change, look up the order and the payments that it depends on, ask the customer for what " +
-		"they alone know, and make the changes that come first"
+func newFailure(format string, args ...any) result {
+	return result{Error: fmt.Sprintf(format, args...)}
 }
 
 // document is a JSON text. It is immutable, so that observations can share it.
@@ -51,7 +42,7 @@ func (d document) MarshalJSON() ([]byte, error) {
 	return []byte(d), nil
 }
 
-func freeze(value any) (document, error) {
+func encodeDocument(value any) (document, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "", fmt.Errorf("writing a tool's answer: %w", err)
@@ -67,7 +58,7 @@ func (s *state) call(action string, args map[string]any) result {
 	}
 	switch action {
 	case scenarios.CheckOrderStatus:
-		return s.lookUpOrder(text(args, "order_id"))
+		return s.lookUpOrder(getString(args, "order_id"))
 	case scenarios.CheckPayment:
 		return s.lookUpPayments(args)
 	case scenarios.InitiateRefund:
@@ -75,37 +66,37 @@ func (s *state) call(action string, args map[string]any) result {
 	case scenarios.EscalateIssue:
 		return s.openCase(args)
 	default:
-		return failure("%s isn't a tool of this task", action)
+		return newFailure("%s isn't a tool of this task", action)
 	}
 }
 
 func (s *state) lookUpOrder(id string) result {
 	if id == "" {
-		return failure("order_id is missing")
+		return newFailure("order_id is missing")
 	}
 	order, ok := s.backend.Order(id)
 	if !ok {
-		return failure("there is no order %s", id)
+		return newFailure("there is no order %s", id)
 	}
 	s.orderStatus = order.Status
 	return result{OK: true, Order: &order}
 }
 
 func (s *state) lookUpPayments(args map[string]any) result {
-	id := cmp.Or(text(args, "payment_id"), text(args, "order_id"))
+	id := cmp.Or(getString(args, "payment_id"), getString(args, "order_id"))
 	if id == "" {
-		return failure("order_id or payment_id is missing")
+		return newFailure("order_id or payment_id is missing")
 	}
 	payments := s.backend.PaymentsOf(id)
 	if len(payments) == 0 {
-		return failure("there is no payment for %s", id)
+		return newFailure("there is no payment for %s", id)
 	}
-	s.paymentStatus = statuses(payments, func(p scenarios.Payment) string { return p.Status })
+	s.paymentStatus = joinStatuses(payments, func(p scenarios.Payment) string { return p.Status })
 	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
-// statuses joins the distinct statuses of payments.
-func statuses[T any](payments []T, status func(T) string) string {
+// joinStatuses joins the distinct statuses of payments.
+func joinStatuses[T any](payments []T, status func(T) string) string {
 	var different []string
 	for _, p := range payments {
 		if !slices.Contains(different, status(p)) {
@@ -118,12 +109,12 @@ func statuses[T any](payments []T, status func(T) string) string {
 func (s *state) refund(args map[string]any) result {
 	amount, ok := args["amount"].(int64)
 	if !ok {
-		return failure("amount is missing or no sum of money")
+		return newFailure("amount is missing or no sum of money")
 	}
-	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"),
+	refund := scenarios.Refund{OrderID: getString(args, "order_id"), PaymentID: getString(args, "payment_id"),
 		Amount: scenarios.Cents(amount)}
 	if problem := s.unpayable(refund); problem != "" {
-		return failure("%s", problem)
+		return newFailure("%s", problem)
 	}
 	refund.ID = fmt.Sprintf("RF-%d", len(s.backend.Refunds)+1)
 	s.backend.Refunds = append(s.backend.Refunds, refund)
@@ -154,12 +145,12 @@ func (s *state) unpayable(refund scenarios.Refund) string {
 }
 
 func (s *state) openCase(args map[string]any) result {
-	team := text(args, "team")
+	team := getString(args, "team")
 	if team == "" {
-		return failure("team is missing")
+		return newFailure("team is missing")
 	}
 	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(s.backend.Cases)+1), Team: team,
-		OrderID: text(args, "order_id"), Reason: text(args, "reason")}
+		OrderID: getString(args, "order_id"), Reason: getString(args, "reason")}
 	s.backend.Cases = append(s.backend.Cases, opened)
 	return result{OK: true, Case: &opened}
 }

@@ -14,7 +14,7 @@ import (
 func TestToolsAnswer(t *testing.T) {
 	e := start(testWorkflow(), episode.Dense)
 	first := e.state.observation()
-	if first.OrderStatus != nil || first.PaymentStatus != nil || testkit.JSON(first.LastResult) != "null" {
+	if first.OrderStatus != nil || first.PaymentStatus != nil || testkit.EncodeJSON(first.LastResult) != "null" {
 		t.Errorf("first observation = %+v, want nothing looked up", first)
 	}
 	answers := []struct{ action, want string }{

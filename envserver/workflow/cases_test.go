@@ -23,7 +23,7 @@ func TestEveryCaseIsProved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := Prove(w, reader); len(p.Faults) > 0 || p.Tried < 20 {
+		if p := ProveCase(w, reader); len(p.Faults) > 0 || p.Tried < 20 {
 			t.Errorf("%s seed %d: %d paths, %q", s.ID, i, p.Tried, p.Faults)
 		}
 	}
@@ -57,7 +57,7 @@ func TestProveFindsFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		spoil(w)
-		if p := Prove(w, offline.New()); len(p.Faults) == 0 {
+		if p := ProveCase(w, offline.New()); len(p.Faults) == 0 {
 			t.Errorf("%s: no fault was found", name)
 		}
 	}
@@ -78,7 +78,7 @@ func TestEarlyChangesRevealNothing(t *testing.T) {
 		}
 		p := &prover{workflow: w, reader: offline.New()}
 		for _, change := range w.Steps {
-			if !changes(change.Action) {
+			if !isChange(change.Action) {
 				continue
 			}
 			now := p.begin()

@@ -104,7 +104,7 @@ const fewSeeds, manySeeds = 6, 20
 
 // instances contains instances of every workflow of the public catalogue, for all tests.
 var instances = sync.OnceValues(func() ([]*scenarios.Workflow, error) {
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +328,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 	_, kind := publicKind(t)
 	for _, w := range all {
 		for _, s := range w.Steps {
-			if !changes(s.Action) || len(s.Requires) == 0 {
+			if !isChange(s.Action) || len(s.Requires) == 0 {
 				continue
 			}
 			gold := goldAction(w, s)

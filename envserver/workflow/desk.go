@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -11,38 +10,38 @@ import (
 // callDesk executes an action, other than a message, on the records of a generated case. Wrong
 // changes are executed too.
 func (s *state) callDesk(action string, args map[string]any) result {
-	order := text(args, "order_id")
+	order := getString(args, "order_id")
 	switch action {
 	case desk.LookUpCustomer:
-		return found(s.desk.ShowCustomer())
+		return newFoundResult(s.desk.ShowCustomer())
 	case desk.LookUpPolicy:
-		if section := s.workflow.Desk.Policy.Section(text(args, "topic")); section != "" {
-			s.topics = append(s.topics, text(args, "topic"))
+		if section := s.workflow.Desk.Policy.Section(getString(args, "topic")); section != "" {
+			s.topics = append(s.topics, getString(args, "topic"))
 			return result{OK: true, Policy: section}
 		}
-		return failure("topic is one of %v", desk.Topics())
+		return newFailure("topic is one of %v", desk.ListTopics())
 	case desk.CheckOrder:
 		if o := s.desk.ShowOrder(order); o != nil {
 			s.orderStatus = o.Status
-			return found(*o)
+			return newFoundResult(*o)
 		}
 	case desk.CheckPayment:
-		if p := s.desk.ShowPayments(order, text(args, "payment_id")); len(p.Payments) > 0 {
-			s.paymentStatus = statuses(p.Payments, func(p desk.Payment) string { return p.Status })
-			return found(p)
+		if p := s.desk.ShowPayments(order, getString(args, "payment_id")); len(p.Payments) > 0 {
+			s.paymentStatus = joinStatuses(p.Payments, func(p desk.Payment) string { return p.Status })
+			return newFoundResult(p)
 		}
 	case desk.CheckShipment:
 		if parcels := s.desk.ShowShipments(order); len(parcels) > 0 {
-			return found(parcels)
+			return newFoundResult(parcels)
 		}
-		return failure("there is no parcel for order %q", order)
+		return newFailure("there is no parcel for order %q", order)
 	default:
 		return s.change(action, order, args)
 	}
-	return failure("there is nothing under the id %q", order)
+	return newFailure("there is nothing under the id %q", order)
 }
 
-func found(records any) result { return result{OK: true, Found: records} }
+func newFoundResult(records any) result { return result{OK: true, Found: records} }
 
 // lookUps are what a change of each kind depends on in every case, whatever is right.
 var lookUps = map[string]struct{ tools, topics []string }{
@@ -55,27 +54,27 @@ var lookUps = map[string]struct{ tools, topics []string }{
 	desk.Escalating:   {[]string{desk.LookUpCustomer}, []string{"authority"}},
 }
 
-// lookedUp reports whether the look-ups were made on which a change of this kind always depends.
-func (s *state) lookedUp(change string) bool {
-	needs := lookUps[change]
-	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
-		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
-}
-
 // change executes an action that changes the records.
 func (s *state) change(action, order string, args map[string]any) result {
 	amount, _ := args["amount"].(int64)
-	e := desk.Effect{Tool: action, OrderID: order, PaymentID: text(args, "payment_id"), SKU: text(args, "sku"),
-		Amount: desk.Cents(amount), Address: text(args, "address"), Team: text(args, "team")}
+	e := desk.Effect{
+		Tool:      action,
+		OrderID:   order,
+		PaymentID: getString(args, "payment_id"),
+		SKU:       getString(args, "sku"),
+		Amount:    desk.Cents(amount),
+		Address:   getString(args, "address"),
+		Team:      getString(args, "team"),
+	}
 	if problem := s.desk.Problem(e); problem != "" {
-		return failure("%s", problem)
+		return newFailure("%s", problem)
 	}
 	s.desk.Apply(e)
-	return result{OK: true, Done: describe(e)}
+	return result{OK: true, Done: describeEffect(e)}
 }
 
-// describe says what was done.
-func describe(e desk.Effect) string {
+// describeEffect says what was done.
+func describeEffect(e desk.Effect) string {
 	switch e.Tool {
 	case desk.Refunding:
 		return fmt.Sprintf("refunded $%s", e.Amount)
@@ -93,14 +92,14 @@ func describe(e desk.Effect) string {
 
 // ask sends a question to the customer of a generated case.
 func (s *state) ask(args map[string]any) result {
-	message := text(args, "message")
+	message := getString(args, "message")
 	switch {
 	case s.desk == nil:
 		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
-		return failure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
+		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
 	case message == "":
 		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
-		return failure("message is missing")
+		return newFailure("message is missing")
 	}
 	read := s.reader.ReadMessage(s.workflow, message)
 	if breaches := s.breachesOf(args, read); len(breaches) > 0 {
@@ -113,7 +112,7 @@ func (s *state) ask(args map[string]any) result {
 	}
 	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
 	for _, a := range s.workflow.Answers {
-		if asks(message, a.About, s.workflow.AskWords) {
+		if hasQuestionAbout(message, a.About, s.workflow.AskWords) {
 			return result{OK: true, Sent: message, Answer: a.Answer}
 		}
 	}

@@ -22,7 +22,7 @@ func (s *state) earnedBy(step int) int64 {
 	switch required := s.workflow.Steps[step]; {
 	case !s.satisfied[step]:
 		return 0
-	case s.desk == nil || required.Terminal || changes(required.Action):
+	case s.desk == nil || required.Terminal || isChange(required.Action):
 		return stepPoints
 	}
 	right, all := s.settled()
@@ -34,9 +34,9 @@ func (s *state) earnedBy(step int) int64 {
 // dense rewards don't tell how many changes are required, and a wrong change spoils the right ones.
 func (s *state) settled() (right, all int64) {
 	all = resolutionPoints
-	spoiled := slices.ContainsFunc(s.breaches, func(g grader.Gate) bool { return changes(g.ID) })
+	spoiled := slices.ContainsFunc(s.breaches, func(g grader.Gate) bool { return isChange(g.ID) })
 	for i, step := range s.workflow.Steps {
-		if !changes(step.Action) {
+		if !isChange(step.Action) {
 			continue
 		}
 		all += resolutionPoints

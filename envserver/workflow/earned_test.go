@@ -38,7 +38,7 @@ func caseWith(t *testing.T, kind *Kind, changed int) *scenarios.Workflow {
 func countChanges(w *scenarios.Workflow) int {
 	n := 0
 	for _, step := range w.Steps {
-		if changes(step.Action) {
+		if isChange(step.Action) {
 			n++
 		}
 	}
@@ -51,7 +51,7 @@ func parts(w *scenarios.Workflow) (look, change []string, last string) {
 		switch action := goldAction(w, step); {
 		case step.Terminal:
 			last = action
-		case changes(step.Action):
+		case isChange(step.Action):
 			change = append(change, action)
 		default:
 			look = append(look, action)
@@ -129,7 +129,7 @@ func TestProveFindsPaidRefusals(t *testing.T) {
 	_, kind := publicKind(t)
 	w := caseWith(t, kind, 0)
 	w.Facts = nil
-	if p := Prove(w, kind.reader); len(p.Faults) != 1 || !strings.Contains(p.Faults[0], "refusal") {
+	if p := ProveCase(w, kind.reader); len(p.Faults) != 1 || !strings.Contains(p.Faults[0], "refusal") {
 		t.Errorf("faults %q, want one about a refusal", p.Faults)
 	}
 }

@@ -16,7 +16,7 @@ func TestAppendJSON(t *testing.T) {
 		if rapid.Bool().Draw(t, "none") {
 			return ""
 		}
-		d, err := freeze(result{Error: texts.Draw(t, "error"), Policy: texts.Draw(t, "policy")})
+		d, err := encodeDocument(result{Error: texts.Draw(t, "error"), Policy: texts.Draw(t, "policy")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -34,6 +37,21 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 		return episode.Result{}, &episode.InstanceError{Scenario: scenario.ID, Seed: opts.Seed, Err: err}
 	}
 	return e.begin(task, workflow, opts), nil
+}
+
+func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
+	t, err := episode.ChooseTask(k.tasks, opts.Task, func(t *task) string { return t.Name })
+	if err != nil {
+		return nil, nil, err
+	}
+	if opts.Scenario == "" {
+		return t, t.scenarios[episode.DrawIndex(opts.Seed, len(t.scenarios))], nil
+	}
+	at := slices.IndexFunc(t.scenarios, func(s *scenarios.WorkflowScenario) bool { return s.ID == opts.Scenario })
+	if at < 0 {
+		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
+	}
+	return t, t.scenarios[at], nil
 }
 
 func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
@@ -72,6 +90,20 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 		return episode.Result{}, err
 	}
 	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: final}, nil
+}
+
+// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
+// episode.
+func (s *state) refuse(invalid *episode.ActionError) (err error) {
+	s.invalid++
+	s.fine("malformed", wrongPenalty, invalid.Error())
+	if s.invalid == episode.MaxInvalidActions {
+		s.outcome = score.Failed
+		s.last, err = encodeDocument(
+			newFailure("%v. This was invalid action %d: the episode is over", invalid, s.invalid),
+		)
+	}
+	return err
 }
 
 // Fork shares the state until one of both takes a step.

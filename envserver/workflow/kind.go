@@ -13,7 +13,6 @@ package workflow
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -21,6 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
@@ -86,6 +86,14 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	return k, err
 }
 
+// writtenActions are the types of actions of the tasks with written workflows.
+func writtenActions() []string {
+	return slices.DeleteFunc(actionForm.Types(), func(name string) bool {
+		return slices.Contains([]string{desk.CheckShipment, desk.LookUpCustomer, desk.LookUpPolicy, desk.AskCustomer,
+			desk.Replacing, desk.Crediting, desk.Cancelling, desk.Readdressing}, name)
+	})
+}
+
 // The methods below implement episode.Kind.
 
 func (k *Kind) Name() string             { return tasks.Workflow }
@@ -112,19 +120,4 @@ func (k *Kind) Tasks() []score.Task {
 		}
 	}
 	return tasks
-}
-
-func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
-	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.Name })
-	if err != nil {
-		return nil, nil, err
-	}
-	if opts.Scenario == "" {
-		return t, t.scenarios[episode.Draw(opts.Seed, len(t.scenarios))], nil
-	}
-	at := slices.IndexFunc(t.scenarios, func(s *scenarios.WorkflowScenario) bool { return s.ID == opts.Scenario })
-	if at < 0 {
-		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.Name)
-	}
-	return t, t.scenarios[at], nil
 }

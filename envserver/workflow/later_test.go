@@ -69,7 +69,7 @@ func TestLaterRequestsAreProved(t *testing.T) {
 					t.Errorf("%s seed %d: the first step is %s", s.ID, seed, w.Steps[0].Action)
 				}
 			}
-			if p := Prove(w, reader); len(p.Faults) > 0 {
+			if p := ProveCase(w, reader); len(p.Faults) > 0 {
 				t.Errorf("%s seed %d: %q", s.ID, seed, p.Faults)
 			}
 		}
@@ -91,9 +91,9 @@ func TestChangesWaitForEveryRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &prover{workflow: w, reader: offline.New()}
-			for played := p.begin(); !changes(w.Steps[played.open()[0]].Action) && !w.Steps[played.open()[0]].Terminal; {
+			for played := p.begin(); !isChange(w.Steps[played.open()[0]].Action) && !w.Steps[played.open()[0]].Terminal; {
 				for _, step := range w.Steps {
-					if changes(step.Action) {
+					if isChange(step.Action) {
 						answers[played.clone().carryOut(step.Action, p.arguments(step)).Error]++
 					}
 				}

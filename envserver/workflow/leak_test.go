@@ -101,7 +101,7 @@ func resetTo(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, see
 func changesOf(w *scenarios.Workflow) []string {
 	var changed []string
 	for _, step := range w.Steps {
-		if changes(step.Action) {
+		if isChange(step.Action) {
 			changed = append(changed, step.Action)
 		}
 	}
@@ -114,16 +114,16 @@ func changesOf(w *scenarios.Workflow) []string {
 func lookAt(t *testing.T, env *environment, probes map[string]string) map[string]string {
 	t.Helper()
 	seen := map[string]string{}
-	leak.Describe(seen, "observation", leak.Decode(t, env.state.observation()))
-	state, _ := leak.Decode(t, env.State()).(map[string]any)
+	leak.AddSights(seen, "observation", leak.RoundTripJSON(t, env.state.observation()))
+	state, _ := leak.RoundTripJSON(t, env.State()).(map[string]any)
 	delete(state, "seed")
-	leak.Describe(seen, "state", state)
+	leak.AddSights(seen, "state", state)
 	for name, action := range probes {
 		fork, _ := env.Fork().(*environment)
 		result, err := fork.Step(context.Background(), json.RawMessage(action))
 		answer := fmt.Sprint(err)
 		if err == nil {
-			answer = shape(env.state.workflow, leak.Decode(t, result.Observation))
+			answer = shape(env.state.workflow, leak.RoundTripJSON(t, result.Observation))
 			if last := fork.state.last; strings.Contains(string(last), `"ok":false`) {
 				seen["probe."+name+".size"] = fmt.Sprint(len(last))
 			}
@@ -177,7 +177,7 @@ func probes(w *scenarios.Workflow) map[string]string {
 	}
 	right := map[string]map[string]any{}
 	for _, step := range w.Steps {
-		if changes(step.Action) && right[step.Action] == nil {
+		if isChange(step.Action) && right[step.Action] == nil {
 			right[step.Action] = map[string]any{}
 			for _, a := range step.Args {
 				right[step.Action][a.Name] = a.In[0]
@@ -190,11 +190,11 @@ func probes(w *scenarios.Workflow) map[string]string {
 			args = maps.Clone(args)
 			args["amount"] = desk.Cents(sum).String()
 		}
-		out[name] = testkit.JSON(map[string]any{"action_type": action, "payload": args})
+		out[name] = testkit.EncodeJSON(map[string]any{"action_type": action, "payload": args})
 	}
 	for action, args := range possible {
 		add(action, action, args)
-		if changes(action) {
+		if isChange(action) {
 			add(action+" without arguments", action, map[string]any{})
 			if right[action] != nil {
 				args = right[action]

@@ -105,7 +105,7 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 	order, payment := w.State.Orders[0], w.State.Payments[0]
 	out := map[string]string{"invalid": `{"action_type":"initiate"}`, "malformed": `{`}
 	add := func(name, action string, args map[string]any) {
-		out[name] = testkit.JSON(map[string]any{"action_type": action, "payload": args})
+		out[name] = testkit.EncodeJSON(map[string]any{"action_type": action, "payload": args})
 	}
 	add("order", scenarios.CheckOrderStatus, map[string]any{"order_id": order.ID})
 	add("payments", scenarios.CheckPayment, map[string]any{"order_id": order.ID})
@@ -124,7 +124,7 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 		add("escalate "+team, scenarios.EscalateIssue, map[string]any{"team": team, "order_id": order.ID})
 	}
 	for _, step := range w.Steps {
-		if !changes(step.Action) {
+		if !isChange(step.Action) {
 			continue
 		}
 		args := map[string]any{}

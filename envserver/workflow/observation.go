@@ -59,13 +59,13 @@ func (s *state) observation() Observation {
 	return Observation{
 		Task: s.task.Name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
 		Language: w.Language, UserQuery: w.Query,
-		OrderStatus: known(s.orderStatus), PaymentStatus: known(s.paymentStatus),
+		OrderStatus: statusOrNil(s.orderStatus), PaymentStatus: statusOrNil(s.paymentStatus),
 		History: append([]Entry{}, s.history...), LastResult: s.last,
 		Step: s.step, MaxSteps: w.MaxSteps, MinutesUsed: s.minutes,
 	}
 }
 
-func known(status string) *string {
+func statusOrNil(status string) *string {
 	if status == "" {
 		return nil
 	}

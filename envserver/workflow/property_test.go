@@ -50,7 +50,7 @@ func candidates(w *scenarios.Workflow) []string {
 		out = append(out, goldAction(w, s), goldAction(w, s))
 	}
 	act := func(action string, payload map[string]any) {
-		out = append(out, testkit.JSON(map[string]any{"action_type": action, "payload": payload}))
+		out = append(out, testkit.EncodeJSON(map[string]any{"action_type": action, "payload": payload}))
 	}
 	for _, o := range w.State.Orders {
 		act(scenarios.CheckOrderStatus, map[string]any{"order_id": o.ID})
@@ -188,10 +188,10 @@ func hidden(w *scenarios.Workflow) []string {
 func TestRecordsAreHiddenBeforeLookUps(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		seen := testkit.JSON(e.state.observation())
-		seen += testkit.JSON(
+		seen := testkit.EncodeJSON(e.state.observation())
+		seen += testkit.EncodeJSON(
 			step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) +
-			testkit.JSON(e.State())
+			testkit.EncodeJSON(e.State())
 		for _, token := range hidden(w) {
 			if strings.Contains(strings.ToLower(seen), strings.ToLower(token)) {
 				t.Errorf("%q is visible without a look-up: %s", token, seen)
@@ -207,7 +207,7 @@ func TestLookUpsReturnNewRecords(t *testing.T) {
 		w = withoutFaults(w)
 		e := begin(kind, w, episode.Dense)
 		for _, s := range inOrder(w.Steps) {
-			before := testkit.JSON(e.state.observation())
+			before := testkit.EncodeJSON(e.state.observation())
 			after := step(t, e, goldAction(w, s)).Observation.(Observation)
 			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
 			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
@@ -267,7 +267,7 @@ func TestSessionsAreIndependent(t *testing.T) {
 
 func transcript(t *testing.T, e *environment, action string) string {
 	r, err := e.Step(t.Context(), json.RawMessage(action))
-	return fmt.Sprintln(testkit.JSON(r.Observation), r.Reward, r.Done, err, testkit.JSON(e.State()))
+	return fmt.Sprintln(testkit.EncodeJSON(r.Observation), r.Reward, r.Done, err, testkit.EncodeJSON(e.State()))
 }
 
 // TestStateIsAvailableAtAnyTime requests the state before the reset, during and after the episode.
@@ -275,7 +275,7 @@ func TestStateIsAvailableAtAnyTime(t *testing.T) {
 	_, kind := publicKind(t)
 	schema := testkit.CompileSchema(t, kind.Schemas().State)
 	env := kind.New()
-	testkit.Validate(t, schema, testkit.JSON(env.State()))
+	testkit.ValidateJSON(t, schema, testkit.EncodeJSON(env.State()))
 	if _, err := env.Reset(episode.Options{Task: "refund", Seed: 3, EpisodeID: "e"}); err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +285,8 @@ func TestStateIsAvailableAtAnyTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := env.State().(State)
-		testkit.Validate(t, schema, testkit.JSON(got))
-		if !ok || got.StepCount != i+1 || got.Done || testkit.JSON(got) != testkit.JSON(env.State()) {
+		testkit.ValidateJSON(t, schema, testkit.EncodeJSON(got))
+		if !ok || got.StepCount != i+1 || got.Done || testkit.EncodeJSON(got) != testkit.EncodeJSON(env.State()) {
 			t.Errorf("after step %d: state %+v", i+1, got)
 		}
 	}
@@ -304,7 +304,7 @@ func TestStateIsAvailableAtAnyTime(t *testing.T) {
 func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		before := testkit.JSON(e.state.observation())
+		before := testkit.EncodeJSON(e.state.observation())
 		for _, action := range []string{`{"action_type":"approve"}`,
 			`{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
 			r, err := e.Step(t.Context(), json.RawMessage(action))
@@ -312,7 +312,7 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 				t.Errorf("Step(%s) = %+v, %v, want it refused", action, r, err)
 			}
 		}
-		if after := testkit.JSON(e.state.observation()); after != before {
+		if after := testkit.EncodeJSON(e.state.observation()); after != before {
 			t.Errorf("the observation changed from\n%s to\n%s", before, after)
 		}
 		if got := e.state.balance(); got != -4*wrongPenalty {

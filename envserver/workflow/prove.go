@@ -19,7 +19,7 @@ type Proof struct {
 	Steps, Tried int
 }
 
-// Prove checks a generated case by playing it:
+// ProveCase checks a generated case by playing it:
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
 //   - Every required look-up and question without a change and with a refusal earns at most 0.2.
@@ -32,7 +32,7 @@ type Proof struct {
 // Two facts about the environment make these paths enough. Look-ups change nothing but what is
 // known, so paths differ by their sets of steps and not by their orders. A change that isn't
 // required stays in the records and in the list of breaches, so no later action repairs it.
-func Prove(w *scenarios.Workflow, reader Reader) Proof {
+func ProveCase(w *scenarios.Workflow, reader Reader) Proof {
 	p := &prover{workflow: w, reader: &rememberingReader{Reader: reader}}
 	p.Steps = len(w.Steps)
 	p.proveGold()
@@ -129,7 +129,7 @@ const refusalScore = score.One / 5
 func (p *prover) proveRefusal() {
 	s := p.begin()
 	for _, step := range p.workflow.Steps {
-		if !step.Terminal && !changes(step.Action) {
+		if !step.Terminal && !isChange(step.Action) {
 			p.take(s, step)
 		}
 	}
@@ -142,7 +142,7 @@ func (p *prover) proveRefusal() {
 // proveLookUps leaves out each look-up and question.
 func (p *prover) proveLookUps() {
 	for skipped, step := range p.workflow.Steps {
-		if changes(step.Action) || step.Terminal {
+		if isChange(step.Action) || step.Terminal {
 			continue
 		}
 		s := p.begin()
@@ -153,7 +153,7 @@ func (p *prover) proveLookUps() {
 		}
 		accepted := s.earnedResolution > 0
 		for i, done := range s.satisfied {
-			accepted = accepted || done && changes(p.workflow.Steps[i].Action) &&
+			accepted = accepted || done && isChange(p.workflow.Steps[i].Action) &&
 				slices.Contains(p.workflow.Steps[i].Requires, step.ID)
 		}
 		if accepted {
@@ -165,13 +165,13 @@ func (p *prover) proveLookUps() {
 // proveChanges tries every other change before, between and after the required ones.
 func (p *prover) proveChanges() {
 	first := slices.IndexFunc(p.workflow.Steps,
-		func(step scenarios.WorkflowStep) bool { return changes(step.Action) || step.Terminal })
+		func(step scenarios.WorkflowStep) bool { return isChange(step.Action) || step.Terminal })
 	s := p.begin()
 	for _, step := range p.workflow.Steps[:first] {
 		p.take(s, step)
 	}
 	// Everything else is looked up too, so that no change is refused.
-	s.topics = desk.Topics()
+	s.topics = desk.ListTopics()
 	for _, tool := range []string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
 		s.calls[tool]++
 	}
@@ -185,7 +185,7 @@ func (p *prover) proveChanges() {
 }
 
 func (p *prover) proveChange(s *state, at int, e desk.Effect) {
-	args := arguments(e)
+	args := buildArguments(e)
 	if step, _ := s.nextStep(e.Tool, args); step >= 0 {
 		return // it is a required one
 	}
@@ -215,7 +215,7 @@ func (p *prover) required() int {
 	return n
 }
 
-func arguments(e desk.Effect) map[string]any {
+func buildArguments(e desk.Effect) map[string]any {
 	args := map[string]any{}
 	for name, value := range map[string]string{"order_id": e.OrderID, "payment_id": e.PaymentID, "sku": e.SKU,
 		"address": e.Address, "team": e.Team} {

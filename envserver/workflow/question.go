@@ -9,10 +9,10 @@ import (
 // sentence matches text up to the end of a sentence or a line.
 var sentence = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
 
-// asks reports whether a sentence of the message asks about one of the words; without words,
-// whether it is a question. askWords are the beginnings of words that make a sentence without a
-// question mark a question.
-func asks(message string, about, askWords []string) bool {
+// hasQuestionAbout reports whether a sentence of the message asks about one of the words; without
+// words, whether it is a question. askWords are the beginnings of words that make a sentence
+// without a question mark a question.
+func hasQuestionAbout(message string, about, askWords []string) bool {
 	for _, s := range sentence.FindAllString(strings.ToLower(message), -1) {
 		question := strings.HasSuffix(s, "?")
 		if len(about) == 0 && question || (question || holdsWord(s, askWords)) && holdsWord(s, about) {

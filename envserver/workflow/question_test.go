@@ -27,7 +27,7 @@ func TestAsks(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := asks(tc.message, tc.about, words); got != tc.want {
+			if got := hasQuestionAbout(tc.message, tc.about, words); got != tc.want {
 				t.Errorf("asks(%q, %q) = %t, want %t", tc.message, tc.about, got, tc.want)
 			}
 		})

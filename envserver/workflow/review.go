@@ -19,8 +19,8 @@ type Reviewed struct {
 	Met []bool
 }
 
-// Review returns the case of the current episode, or nil if the environment is another one.
-func Review(env episode.Environment) *Reviewed {
+// ReviewCase returns the case of the current episode, or nil if the environment is another one.
+func ReviewCase(env episode.Environment) *Reviewed {
 	e, ok := env.(*environment)
 	if !ok || e.state == nil {
 		return nil

@@ -59,7 +59,7 @@ type state struct {
 func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
 	s := &state{
 		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
-		orderStatus: shown(w.Visible.OrderStatus), paymentStatus: shown(w.Visible.PaymentStatus),
+		orderStatus: hideUnknown(w.Visible.OrderStatus), paymentStatus: hideUnknown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
 	if w.Desk != nil {
@@ -68,8 +68,8 @@ func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.Reward
 	return s
 }
 
-// shown returns a status as the agent sees it before a look-up.
-func shown(status string) string {
+// hideUnknown returns a status as the agent sees it before a look-up.
+func hideUnknown(status string) string {
 	if status == "unknown" {
 		return ""
 	}
@@ -78,7 +78,7 @@ func shown(status string) string {
 
 // play executes an action and adds its points and costs.
 func (s *state) play(a episode.Action) error {
-	args := payload(a)
+	args := normalizePayload(a)
 	s.step++
 	s.calls[a.Type]++
 	s.minutes += s.workflow.StepMinutes[a.Type]
@@ -108,7 +108,7 @@ func (s *state) fine(action string, points int64, why string) {
 func (s *state) carryOut(action string, args map[string]any) result {
 	if fault := s.fault(action); fault != "" {
 		s.faults++
-		return failure("%s", fault)
+		return newFailure("%s", fault)
 	}
 	before := s.penalties
 	answer := s.act(action, args)
@@ -134,9 +134,9 @@ func (s *state) act(action string, args map[string]any) result {
 	}
 	step, blocked := s.nextStep(action, args)
 	switch {
-	case changes(action) && (step < 0 && blocked || s.tooEarly(action)):
+	case isChange(action) && (step < 0 && blocked || s.tooEarly(action)):
 		s.fine(action, wrongPenalty, "before a required step that comes first")
-		return failure("not done: %s", s.missing())
+		return newFailure("not done: %s", s.missing())
 	case breach != nil:
 		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
@@ -155,6 +155,17 @@ func (s *state) act(action string, args map[string]any) result {
 	return answer
 }
 
+// missing says what can be missing before a change. It is the same for every change and every
+// moment of an environment's cases, so that it reveals nothing about the present one.
+func (s *state) missing() string {
+	if s.desk != nil {
+		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
+			"the policy that it depends on, and ask the customer for what they alone know"
+	}
+	return "before this change, look up the order and the payments that it depends on, ask the customer for what " +
+		"they alone know, and make the changes that come first"
+}
+
 // tooEarly reports whether a look-up or a question is missing before a change. Neither its
 // arguments nor whether the case needs such a change matter: if only right changes were
 // refused, agents could find them by trial. In other workflows than generated cases, a kind
@@ -164,14 +175,21 @@ func (s *state) tooEarly(change string) bool {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
-		if !s.satisfied[i] && !step.Terminal && !changes(step.Action) {
+		if !s.satisfied[i] && !step.Terminal && !isChange(step.Action) {
 			return true
 		}
 	}
 	return s.desk != nil && !s.lookedUp(change)
 }
 
-func changes(action string) bool {
+// lookedUp reports whether the look-ups were made on which a change of this kind always depends.
+func (s *state) lookedUp(change string) bool {
+	needs := lookUps[change]
+	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
+		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
+}
+
+func isChange(action string) bool {
 	switch action {
 	case scenarios.InitiateRefund, scenarios.EscalateIssue, desk.Crediting, desk.Replacing, desk.Cancelling,
 		desk.Readdressing:
@@ -248,7 +266,7 @@ func (s *state) breach(action string, args map[string]any) *grader.Gate {
 	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
 	for _, f := range s.workflow.Forbidden {
 		always := f.When.IsZero() && len(f.Verbs)+len(f.Values) == 0
-		if f.Action == action && (always || !f.When.IsZero() && holds(f.When, moment)) {
+		if f.Action == action && (always || !f.When.IsZero() && isPredicateTrue(f.When, moment)) {
 			return &grader.Gate{ID: f.ID, Reason: f.Why}
 		}
 	}
@@ -269,8 +287,8 @@ func (s *state) breachesOf(args map[string]any, read grader.Reading) []grader.Ga
 	return append(all, read.Faults...)
 }
 
-// holds reports whether a predicate is true. A predicate on a missing argument is false.
-func holds(p scenarios.Predicate, m scenarios.Moment) bool {
+// isPredicateTrue reports whether a predicate is true. A predicate on a missing argument is false.
+func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 	ok, err := p.Holds(m)
 	return ok && err == nil
 }
@@ -278,10 +296,10 @@ func holds(p scenarios.Predicate, m scenarios.Moment) bool {
 // respond sends a message: a question that the scenario requires, or the reply that ends the
 // episode.
 func (s *state) respond(args map[string]any) result {
-	message := text(args, "message")
+	message := getString(args, "message")
 	if message == "" {
 		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
-		return failure("message is missing")
+		return newFailure("message is missing")
 	}
 	read := s.reader.ReadMessage(s.workflow, message)
 	breaches := s.breachesOf(args, read)
@@ -343,7 +361,7 @@ func (s *state) tellingPoints() int64 {
 // question returns the index of the question step that a message fulfils, or -1.
 func (s *state) question(message string) int {
 	for i, step := range s.workflow.Steps {
-		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About, s.workflow.AskWords) {
+		if step.Ask && !s.satisfied[i] && s.ready(step) && hasQuestionAbout(message, step.About, s.workflow.AskWords) {
 			return i
 		}
 	}
@@ -369,19 +387,7 @@ func (s *state) meetsGoal() bool {
 }
 
 func (s *state) meets(goal scenarios.Predicate) bool {
-	return holds(goal, scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message})
-}
-
-// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
-// episode.
-func (s *state) refuse(invalid *episode.ActionError) (err error) {
-	s.invalid++
-	s.fine("malformed", wrongPenalty, invalid.Error())
-	if s.invalid == episode.MaxInvalidActions {
-		s.outcome = score.Failed
-		s.last, err = freeze(failure("%v. This was invalid action %d: the episode is over", invalid, s.invalid))
-	}
-	return err
+	return isPredicateTrue(goal, scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message})
 }
 
 // pay returns the reward since the last payment. It is 0 before the end of an episode with terminal
@@ -402,7 +408,7 @@ func (s *state) final() (*episode.Final, error) {
 	if s.outcome == "" {
 		return nil, nil
 	}
-	verdict, err := freeze(s.verdict())
+	verdict, err := encodeDocument(s.verdict())
 	if err != nil {
 		return nil, err
 	}
@@ -423,11 +429,11 @@ func (s *state) record(action string, args map[string]any, answer result) error 
 	if amount, ok := args["amount"].(int64); ok {
 		args["amount"] = scenarios.Cents(amount)
 	}
-	sent, err := freeze(args)
+	sent, err := encodeDocument(args)
 	if err != nil {
 		return err
 	}
-	if s.last, err = freeze(answer); err != nil {
+	if s.last, err = encodeDocument(answer); err != nil {
 		return err
 	}
 	s.history = append(s.history, Entry{Step: s.step, ActionType: action, Payload: sent, Result: s.last})

@@ -262,11 +262,11 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			text := testkit.JSON(r.Observation)
-			if text != testkit.JSON(r2.Observation) || r.Reward != r2.Reward {
+			text := testkit.EncodeJSON(r.Observation)
+			if text != testkit.EncodeJSON(r2.Observation) || r.Reward != r2.Reward {
 				rt.Fatal("the same step gave something else")
 			}
-			testkit.Validate(rt, schema, text)
+			testkit.ValidateJSON(rt, schema, text)
 			if final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
 				rt.Fatalf("a step after the end gave %+v", r)
 			}
@@ -277,7 +277,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 			seen, texts = append(seen, r.Observation.(Observation)), append(texts, text)
 		}
 		for i := range seen {
-			if testkit.JSON(seen[i]) != texts[i] {
+			if testkit.EncodeJSON(seen[i]) != texts[i] {
 				rt.Fatalf("observation %d changed later", i)
 			}
 		}

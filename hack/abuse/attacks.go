@@ -47,7 +47,7 @@ var attacks = []attack{
 	{"16,500 connections with an unfinished header of 15 KB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 16_500, "GET /health HTTP/1.1\r\nX: "+strings.Repeat("x", 15_000), 5*time.Second)
 	}},
-	{"3,000 MCP sessions without a connection", initialize},
+	{"3,000 MCP sessions without a connection", openMCPSessions},
 	{"80 messages of ligatures and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("ﷺ(", 2000))
 	}},
@@ -126,7 +126,7 @@ func (s *server) post(ctx context.Context, parallel, requests int, path, body st
 	for range parallel {
 		posting.Go(func() {
 			for next.Add(1) <= int64(requests) && ctx.Err() == nil {
-				status, header := post(ctx, transport, "http://"+s.Address+path, body)
+				status, header := postBody(ctx, transport, "http://"+s.Address+path, body)
 				mu.Lock()
 				statuses[status]++
 				if each != nil && status == http.StatusOK {
@@ -140,8 +140,8 @@ func (s *server) post(ctx context.Context, parallel, requests int, path, body st
 	return fmt.Sprint(statuses), nil
 }
 
-// post returns the status of the answer, 0 for none.
-func post(ctx context.Context, transport http.RoundTripper, url, body string) (int, http.Header) {
+// postBody returns the status of the answer, 0 for none.
+func postBody(ctx context.Context, transport http.RoundTripper, url, body string) (int, http.Header) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil
@@ -179,7 +179,7 @@ func (s *server) stall(ctx context.Context, connections int, beginning string, w
 		})
 	}
 	opening.Wait()
-	pause(ctx, wait)
+	sleepContext(ctx, wait)
 	answers := map[string]int{}
 	for _, conn := range open {
 		_ = conn.SetDeadline(time.Now().Add(time.Millisecond))
@@ -198,9 +198,9 @@ func (s *server) stall(ctx context.Context, connections int, beginning string, w
 	return fmt.Sprintf("%v, %d refused", answers, refused.Load()), nil
 }
 
-// initialize opens sessions without a connection. Another client must get a session, and the
+// openMCPSessions opens sessions without a connection. Another client must get a session, and the
 // attacker at most its share.
-func initialize(ctx context.Context, s *server) (string, error) {
+func openMCPSessions(ctx context.Context, s *server) (string, error) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 		`"capabilities":{},"clientInfo":{"name":"abuse","version":"1"}}}`
 	var ids []string
@@ -210,7 +210,7 @@ func initialize(ctx context.Context, s *server) (string, error) {
 		}
 	})
 	now, countErr := s.occupied(ctx)
-	_, others := s.play(ctx, func(ctx context.Context) { pause(ctx, time.Second) })
+	_, others := s.play(ctx, func(ctx context.Context) { sleepContext(ctx, time.Second) })
 	if now.sessions > maxSessions*clientShare/100+clients {
 		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))
 	}

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -44,7 +45,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	run := run
+	run := measureAttacks
 	if len(os.Args) == len([]string{"abuse", attackCommand, "number", "address", "ops"}) {
 		run = runAttack
 	}
@@ -56,7 +57,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func measureAttacks(ctx context.Context) error {
 	target, err := startServer(ctx)
 	if err != nil {
 		return err
@@ -90,6 +91,40 @@ func run(ctx context.Context) error {
 	}
 	return errors.Join(failures...)
 }
+
+// suffer lets clients play in peace and then during the attack, and compares.
+func (s *server) suffer(ctx context.Context, number int) (r row, err error) {
+	before, err := s.occupied(ctx)
+	if err != nil {
+		return r, err
+	}
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { r.peak = s.watch(watched) })
+	if r.peace, err = s.play(ctx, func(ctx context.Context) { sleepContext(ctx, peaceTime) }); err != nil {
+		err = fmt.Errorf("in peace: %w", err)
+	}
+	attacked, end := context.WithTimeout(ctx, attackTime)
+	defer end()
+	var failed error
+	war, lost := s.play(ctx, func(context.Context) { r.result, failed = s.attack(attacked, number) })
+	r.war = war
+	began := time.Now()
+	late := s.awaitReturned(ctx, before)
+	r.returned = time.Since(began)
+	stop()
+	watching.Wait()
+	err = errors.Join(err, lost, failed, late)
+	if r.peak > podMemory {
+		err = errors.Join(err, fmt.Errorf("the server used %d MiB, and its pod has %d", r.peak>>20, podMemory>>20))
+	}
+	if !s.busy && r.war > max(slowdown*r.peace, noise) {
+		err = errors.Join(err, fmt.Errorf("the other clients' 99th percentile is %v, in peace %v", r.war, r.peace))
+	}
+	return r, err
+}
+
+func (s *server) alive() bool { return syscall.Kill(s.PID(), 0) == nil && s.resident() > 0 }
 
 // attackCommand, the number of an attack and the server's two addresses make this program run the
 // attack alone.

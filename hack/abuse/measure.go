@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
@@ -31,39 +30,7 @@ type row struct {
 	peace, war, returned time.Duration
 }
 
-// suffer lets clients play in peace and then during the attack, and compares.
-func (s *server) suffer(ctx context.Context, number int) (r row, err error) {
-	before, err := s.occupied(ctx)
-	if err != nil {
-		return r, err
-	}
-	watched, stop := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { r.peak = s.watch(watched) })
-	if r.peace, err = s.play(ctx, func(ctx context.Context) { pause(ctx, peaceTime) }); err != nil {
-		err = fmt.Errorf("in peace: %w", err)
-	}
-	attacked, end := context.WithTimeout(ctx, attackTime)
-	defer end()
-	var failed error
-	war, lost := s.play(ctx, func(context.Context) { r.result, failed = s.attack(attacked, number) })
-	r.war = war
-	began := time.Now()
-	late := s.awaitReturned(ctx, before)
-	r.returned = time.Since(began)
-	stop()
-	watching.Wait()
-	err = errors.Join(err, lost, failed, late)
-	if r.peak > podMemory {
-		err = errors.Join(err, fmt.Errorf("the server used %d MiB, and its pod has %d", r.peak>>20, podMemory>>20))
-	}
-	if !s.busy && r.war > max(slowdown*r.peace, noise) {
-		err = errors.Join(err, fmt.Errorf("the other clients' 99th percentile is %v, in peace %v", r.war, r.peace))
-	}
-	return r, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
+func sleepContext(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -108,7 +75,7 @@ func (s *server) playOne(ctx, until context.Context, seed int) (took []time.Dura
 		began := time.Now()
 		err := f()
 		took = append(took, time.Since(began))
-		pause(until, thinking)
+		sleepContext(until, thinking)
 		return err
 	}
 	for until.Err() == nil {
@@ -137,7 +104,7 @@ func (s *server) playOne(ctx, until context.Context, seed int) (took []time.Dura
 func (s *server) watch(ctx context.Context) (peak int64) {
 	for ctx.Err() == nil {
 		peak = max(peak, s.resident())
-		pause(ctx, 20*time.Millisecond)
+		sleepContext(ctx, 20*time.Millisecond)
 	}
 	return peak
 }
@@ -152,8 +119,6 @@ func (s *server) resident() int64 {
 	pages, _ := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize())
 }
-
-func (s *server) alive() bool { return syscall.Kill(s.PID(), 0) == nil && s.resident() > 0 }
 
 // occupation is what clients occupy of a server.
 type occupation struct{ sessions, goroutines int }
@@ -200,6 +165,6 @@ func (s *server) awaitReturned(ctx context.Context, before occupation) error {
 			return errors.Join(err, fmt.Errorf("%v after the attack the server has %+v, before it %+v", returnTime, now,
 				before))
 		}
-		pause(ctx, 200*time.Millisecond)
+		sleepContext(ctx, 200*time.Millisecond)
 	}
 }

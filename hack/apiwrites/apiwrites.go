@@ -23,9 +23,9 @@ var verbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTIO
 // server's flow control.
 var housekeeping = []string{"coordination.k8s.io", "flowcontrol.apiserver.k8s.io"}
 
-// Read parses the metrics of an API server, in Prometheus' text format, and returns the writes
-// since the API server started, with any status. It omits the groups of housekeeping.
-func Read(metrics io.Reader) (Counts, error) {
+// ParseMetrics parses the metrics of an API server, in Prometheus' text format, and returns the
+// writes since the API server started, with any status. It omits the groups of housekeeping.
+func ParseMetrics(metrics io.Reader) (Counts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)
 	if err != nil {

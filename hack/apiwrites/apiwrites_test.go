@@ -18,7 +18,7 @@ apiserver_request_total{verb="POST",group="",resource="pods",subresource="",code
 `
 
 func TestRead(t *testing.T) {
-	counts, err := Read(strings.NewReader(metrics))
+	counts, err := ParseMetrics(strings.NewReader(metrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		counts.Only("customersupportenvs", "jobs")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Read(strings.NewReader("{")); err == nil {
+	if _, err := ParseMetrics(strings.NewReader("{")); err == nil {
 		t.Error("no error for an invalid input")
 	}
 }

@@ -1,8 +1,8 @@
-// Command audit measures what shortcuts, strategies and attacks on the grader earn with the built-in
-// scenarios, or with those of the named packs, and fails if they earn more than they may:
+// Command audit measures what shortcuts, strategies and attacks on the grader earn with the
+// built-in scenarios, or with those of the named packs, and fails if they earn more than they may:
 //
-//	go run ./hack/audit
-//	go run ./hack/audit ./acme
+// 	go run ./hack/audit
+// 	go run ./hack/audit ./acme
 //
 // The scenarios must be correct: `csenv scenarios lint` checks them.
 package main
@@ -51,18 +51,18 @@ func measure(ctx context.Context, packs []string, w io.Writer) ([]scenarios.Find
 	}
 	judge := offline.New()
 	if len(c.Workflows()) > 0 {
-		sequences, err := audit.Workflows(c, judge, 0)
+		sequences, err := audit.PlaySequences(c, judge, 0)
 		if err != nil {
 			return nil, err
 		}
 		printTable(w, "Scores of fixed sequences of actions on the workflows at seed 0",
 			[]string{"sequence", "all facts", "passed", "copied fields", "passed"}, sequences,
 			func(s audit.SequenceRow) []any {
-				return []any{s.Policy, score.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
-					score.Thousandths(s.Template.Score), s.Template.Passed}
+				return []any{s.Policy, score.FormatThousandths(s.UpperBound.Score), s.UpperBound.Passed,
+					score.FormatThousandths(s.Template.Score), s.Template.Passed}
 			})
 	}
-	attacks, err := audit.Attacks(ctx, c, judge)
+	attacks, err := audit.PlayAttacks(ctx, c, judge)
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +75,14 @@ func measure(ctx context.Context, packs []string, w io.Writer) ([]scenarios.Find
 // measureShortcuts prints the distribution of the tickets, and what policies earn that don't
 // understand them.
 func measureShortcuts(c *scenarios.Catalog, w io.Writer) error {
-	distribution, err := audit.Distribution(c)
+	distribution, err := audit.CountMarginals(c)
 	if err != nil {
 		return err
 	}
-	printTable(w, "Distribution of the tickets at seed 0", append([]string{""}, audit.Columns()...), distribution,
+	printTable(w, "Distribution of the tickets at seed 0", append([]string{""}, audit.ListColumns()...), distribution,
 		func(m audit.Marginal) []any {
 			cells := []any{m.Of}
-			for _, column := range audit.Columns() {
+			for _, column := range audit.ListColumns() {
 				cells = append(cells, m.Counts[column])
 			}
 			return cells
@@ -90,22 +90,24 @@ func measureShortcuts(c *scenarios.Catalog, w io.Writer) error {
 	for _, by := range []struct {
 		title string
 		read  audit.Reader
-	}{{"Scores of shortcuts on the tickets at seed 0, with the declared cues", audit.Declared(c)},
+	}{{"Scores of shortcuts on the tickets at seed 0, with the declared cues", audit.NewCueReader(c)},
 		{"The same with keywords as cues, over all wordings", scenarios.ReadKeywords}} {
-		figures, err := audit.Tickets(c, by.read, 0)
+		figures, err := audit.GradeShortcuts(c, by.read, 0)
 		if err != nil {
 			return err
 		}
 		printTable(w, by.title, []string{"policy", "cls", "prio", "esc", "classify", "rules"}, figures,
 			func(f audit.Figures) []any {
-				return []any{f.Policy, score.Thousandths(f.Category), score.Thousandths(f.Priority),
-					score.Thousandths(f.Escalation), score.Thousandths(f.Classify), score.Thousandths(f.Rules)}
+				return []any{f.Policy, score.FormatThousandths(f.Category), score.FormatThousandths(f.Priority),
+					score.FormatThousandths(
+						f.Escalation,
+					), score.FormatThousandths(f.Classify), score.FormatThousandths(f.Rules)}
 			})
 	}
-	queues, err := audit.Queues(c, audit.Declared(c), 0)
+	queues, err := audit.PlayQueues(c, audit.NewCueReader(c), 0)
 	printTable(w, "Scores of strategies on the queues, with the declared cues",
 		[]string{"strategy", "raw", "of the best"}, queues, func(f audit.QueueFigures) []any {
-			return []any{f.Policy, score.Thousandths(f.Raw), score.Thousandths(f.Relative)}
+			return []any{f.Policy, score.FormatThousandths(f.Raw), score.FormatThousandths(f.Relative)}
 		})
 	return err
 }
@@ -131,14 +133,27 @@ func printTable[T any](w io.Writer, title string, header []string, rows []T, cel
 func attackCells(r audit.AttackRow) []any {
 	reply, limit := "-", "-"
 	if r.Reply != nil {
-		reply = score.Thousandths(*r.Reply)
+		reply = score.FormatThousandths(*r.Reply)
 	}
 	if l := r.Limit; l != nil {
 		sign := "<="
 		if l.Least {
 			sign = ">="
 		}
-		limit = fmt.Sprintf("%s %s %s %s", l.Figure, score.Thousandths(l.Value), sign, score.Thousandths(l.Bound))
+		limit = fmt.Sprintf(
+			"%s %s %s %s",
+			l.Figure,
+			score.FormatThousandths(l.Value),
+			sign,
+			score.FormatThousandths(l.Bound),
+		)
 	}
-	return []any{r.Attack, r.Episodes, reply, score.Thousandths(r.Episode), score.Thousandths(r.Passed), limit}
+	return []any{
+		r.Attack,
+		r.Episodes,
+		reply,
+		score.FormatThousandths(r.Episode),
+		score.FormatThousandths(r.Passed),
+		limit,
+	}
 }

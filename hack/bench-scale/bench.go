@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,10 +145,10 @@ func heapOf(ctx context.Context, ops string) (float64, error) {
 		return 0, fmt.Errorf("reading a server's metrics: %w", err)
 	}
 	defer response.Body.Close()
-	return gauge(response.Body, name)
+	return parseGauge(response.Body, name)
 }
 
-func gauge(metrics io.Reader, name string) (float64, error) {
+func parseGauge(metrics io.Reader, name string) (float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)
 	if err != nil {
@@ -160,22 +159,6 @@ func gauge(metrics io.Reader, name string) (float64, error) {
 		return 0, fmt.Errorf("a server's metrics have no %s", name)
 	}
 	return found[0].GetGauge().GetValue(), nil
-}
-
-// replace starts a server and then ends the one at the place, whose sessions move as their episodes
-// end. Only the new one is offered to sessions that connect.
-func (b *bench) replace(ctx context.Context, place int, announce func([]string) error) error {
-	old := b.servers[place]
-	fresh, err := b.startOne(ctx)
-	if err != nil {
-		return err
-	}
-	b.servers[place] = fresh
-	if err := announce(b.addresses()); err != nil {
-		return errors.Join(err, old.Stop(0))
-	}
-	const closing = 30 * time.Second // after the drain: closing sockets, and the last ledgers
-	return old.StopCleanly(b.drain + closing)
 }
 
 // cell is a point of the growth.
@@ -202,21 +185,6 @@ func growthCells(o options) []cell {
 	return cells
 }
 
-// grow measures the points of the growth.
-func (b *bench) grow(ctx context.Context) ([]cell, error) {
-	cells := growthCells(b.options)
-	for i := range cells {
-		c := &cells[i]
-		b.tell("growth, %d of %d: %d servers, %d sessions", i+1, len(cells), c.servers, c.sessions)
-		if err := b.measure(ctx, c); err != nil {
-			return nil, fmt.Errorf("measuring %d servers with %d sessions: %w", c.servers, c.sessions, err)
-		}
-		b.tell("  %.0f steps/s, p99 %v, %v of the servers' processor time for a step, %.1f KiB for a session", c.rate,
-			c.p99, c.cpu, c.bytes/1024)
-	}
-	return cells, nil
-}
-
 // measure has one client process for each server.
 func (b *bench) measure(ctx context.Context, c *cell) error {
 	if err := b.start(ctx, c.servers); err != nil {
@@ -228,8 +196,8 @@ func (b *bench) measure(ctx context.Context, c *cell) error {
 	}
 	var orders []order
 	for i, address := range b.addresses() {
-		orders = append(orders, order{Kind: kindLoad, Servers: []string{address}, Source: source(i),
-			Sessions: share(c.sessions, c.servers, i), Seed: int64(1 + i*seedsPerClient), Dialing: b.dialing,
+		orders = append(orders, order{Kind: kindLoad, Servers: []string{address}, Source: clientAddress(i),
+			Sessions: sessionShare(c.sessions, c.servers, i), Seed: int64(1 + i*seedsPerClient), Dialing: b.dialing,
 			Duration: b.duration})
 	}
 	clients, err := startClients(ctx, orders, b.tell)
@@ -281,11 +249,11 @@ func (c *cell) add(results []report, cpu time.Duration, resident float64) {
 // seedsPerClient is the distance of the first seeds of two clients, more than a client plays.
 const seedsPerClient = 1_000_000_000
 
-// share is the number of sessions of the process at the place.
-func share(sessions, processes, place int) int {
+// sessionShare is the number of sessions of the process at the place.
+func sessionShare(sessions, processes, place int) int {
 	return sessions*(place+1)/processes - sessions*place/processes
 }
 
-// source is the address of a client. Linux gives the whole of 127.0.0.0/8 to the loopback
+// clientAddress is the address of a client. Linux gives the whole of 127.0.0.0/8 to the loopback
 // interface.
-func source(place int) string { return fmt.Sprintf("127.0.2.%d", 1+place) }
+func clientAddress(place int) string { return fmt.Sprintf("127.0.2.%d", 1+place) }

@@ -60,7 +60,7 @@ func tiny(t *testing.T) options {
 			t.Error(err)
 		}
 	})
-	o := defaults()
+	o := defaultOptions()
 	o.servers, o.sessions, o.files, o.binary = 2, 60, 2000, self
 	o.pause, o.drain, o.settle, o.duration = 100*time.Millisecond, 6*time.Second, time.Second, 200*time.Millisecond
 	o.growthServers, o.growthSessions = []int{1, 2}, []int{10, 40}
@@ -73,7 +73,7 @@ func TestTrial(t *testing.T) {
 	o, folder := tiny(t), t.TempDir()
 	o.out, o.chart = filepath.Join(folder, "scale.md"), filepath.Join(folder, "scale.svg")
 	var progress strings.Builder
-	if err := run(t.Context(), o, io.Discard, &progress); err != nil {
+	if err := runBenchmark(t.Context(), o, io.Discard, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	page, err := os.ReadFile(o.out)
@@ -117,9 +117,9 @@ func TestLostEpisodesAreCounted(t *testing.T) {
 }
 
 func TestPreflight(t *testing.T) {
-	o := defaults()
+	o := defaultOptions()
 	rich := host{files: 20_000, ports: 28_000, memory: 32 << 30}
-	if err := preflight(o, rich); err != nil {
+	if err := checkHost(o, rich); err != nil {
 		t.Errorf("the defaults on a machine that has enough: %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func TestPreflight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, h := o, rich
 			c.change(&o, &h)
-			err := preflight(o, h)
+			err := checkHost(o, h)
 			for _, want := range c.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %q", err, want)
@@ -147,7 +147,7 @@ func TestPreflight(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if err := defaults().validate(); err != nil {
+	if err := defaultOptions().validate(); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*options){
@@ -155,7 +155,7 @@ func TestValidate(t *testing.T) {
 		"fewer sessions than servers": func(o *options) { o.sessions = 5 },
 		"a short drain":               func(o *options) { o.drain = 149 * time.Second },
 	} {
-		o := defaults()
+		o := defaultOptions()
 		change(&o)
 		if o.validate() == nil {
 			t.Errorf("no error for %s", name)
@@ -166,7 +166,7 @@ func TestValidate(t *testing.T) {
 // The growth leaves out more sessions of a process than its files allow.
 func TestGrowthCells(t *testing.T) {
 	var got []string
-	for _, c := range growthCells(defaults()) {
+	for _, c := range growthCells(defaultOptions()) {
 		got = append(got, fmt.Sprintf("%d/%d", c.servers, c.sessions))
 	}
 	want := "1/100 1/1000 1/10000 2/100 2/1000 2/10000 4/100 4/1000 4/10000 6/100 6/1000 6/10000 6/100000"
@@ -175,9 +175,9 @@ func TestGrowthCells(t *testing.T) {
 	}
 	total := 0
 	for i := range 6 {
-		total += share(100, 6, i)
+		total += sessionShare(100, 6, i)
 	}
-	if total != 100 || share(100, 6, 0) != 16 || share(102_000, 6, 5) != 17_000 {
+	if total != 100 || sessionShare(100, 6, 0) != 16 || sessionShare(102_000, 6, 5) != 17_000 {
 		t.Errorf("shares add up to %d", total)
 	}
 }
@@ -224,17 +224,17 @@ func TestQuantile(t *testing.T) {
 	for i := range 100 {
 		took = append(took, time.Duration(i))
 	}
-	if quantile(took, 0.5) != 50 || quantile(took, 0.99) != 99 || quantile(took, 1) != 99 || quantile(nil, 0.5) != 0 {
-		t.Error(quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1))
+	if sortedQuantile(took, 0.5) != 50 || sortedQuantile(took, 0.99) != 99 || sortedQuantile(took, 1) != 99 || sortedQuantile(nil, 0.5) != 0 {
+		t.Error(sortedQuantile(took, 0.5), sortedQuantile(took, 0.99), sortedQuantile(took, 1))
 	}
 }
 
 func TestGauge(t *testing.T) {
 	const metrics = "# TYPE go_memstats_heap_alloc_bytes gauge\ngo_memstats_heap_alloc_bytes 4096\n"
-	if got, err := gauge(strings.NewReader(metrics), "go_memstats_heap_alloc_bytes"); err != nil || got != 4096 {
+	if got, err := parseGauge(strings.NewReader(metrics), "go_memstats_heap_alloc_bytes"); err != nil || got != 4096 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := gauge(strings.NewReader(metrics), "other"); err == nil {
+	if _, err := parseGauge(strings.NewReader(metrics), "other"); err == nil {
 		t.Error("a gauge that isn't there has a value")
 	}
 }

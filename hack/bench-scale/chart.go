@@ -52,20 +52,20 @@ func chartOf(cells []cell) string {
 	for i, servers := range serversOf(cells) {
 		x := marginLeft + i*110
 		fmt.Fprintf(&b, "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%d %s</text>\n", x,
-			height-16, colour(i), x+10, height-12, servers, plural(servers))
+			height-16, pickColour(i), x+10, height-12, servers, pluraliseServer(servers))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
 
-func plural(servers int) string {
+func pluraliseServer(servers int) string {
 	if servers == 1 {
 		return "server"
 	}
 	return "servers"
 }
 
-func colour(i int) string { return colours[i%len(colours)] }
+func pickColour(i int) string { return colours[i%len(colours)] }
 
 func serversOf(cells []cell) []int {
 	var servers []int
@@ -131,7 +131,7 @@ func (p panel) draw(b *strings.Builder, cells []cell) {
 	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"end\" fill=\"#555\">sessions</text>\n", x.to,
 		panelHeight-marginLow+31)
 	for i, servers := range serversOf(cells) {
-		p.line(b, cells, servers, colour(i), x, y)
+		p.line(b, cells, servers, pickColour(i), x, y)
 	}
 }
 
@@ -145,7 +145,7 @@ func (p panel) line(b *strings.Builder, cells []cell, servers int, colour string
 		}
 		points = append(points, fmt.Sprintf("%.1f,%.1f", x.at(float64(c.sessions)), y.at(v)))
 		fmt.Fprintf(b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"><title>%d %s, %d sessions: %.4g</title>"+
-			"</circle>\n", x.at(float64(c.sessions)), y.at(v), colour, servers, plural(servers), c.sessions, v)
+			"</circle>\n", x.at(float64(c.sessions)), y.at(v), colour, servers, pluraliseServer(servers), c.sessions, v)
 	}
 	if len(points) > 1 {
 		fmt.Fprintf(b, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n",

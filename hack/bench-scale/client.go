@@ -11,21 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/csenv/csenv/envserver/load"
 )
 
 // clientCommand makes this program a client, which takes orders on its standard input and reports
 // on its standard output.
 const clientCommand = "client"
-
-func newClientCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: clientCommand, Args: cobra.NoArgs, Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveOrders(cmd.Context(), os.Stdin, os.Stdout) },
-	}
-}
 
 // reporter writes reports.
 type reporter struct {
@@ -61,9 +52,9 @@ func serveOrders(ctx context.Context, in io.Reader, out io.Writer) error {
 	}()
 	to := &reporter{out: json.NewEncoder(out)}
 	if first.Kind == kindPlay {
-		return play(ctx, first, later, to)
+		return playEpisodes(ctx, first, later, to)
 	}
-	return step(ctx, first, later, to)
+	return runLoad(ctx, first, later, to)
 }
 
 // episodeMessages are the messages of an episode after the reset's seed is known.
@@ -73,9 +64,9 @@ var (
 	episodeMessages = []json.RawMessage{nil, search, classify}
 )
 
-// step puts the load of package load on one server. It waits for an order before the steps and
+// runLoad puts the load of package load on one server. It waits for an order before the steps and
 // before it closes the sessions.
-func step(ctx context.Context, o order, later <-chan order, to *reporter) error {
+func runLoad(ctx context.Context, o order, later <-chan order, to *reporter) error {
 	await := func(ctx context.Context, r report) error {
 		to.send(r)
 		select {
@@ -87,7 +78,7 @@ func step(ctx context.Context, o order, later <-chan order, to *reporter) error 
 	result, err := load.Run(ctx, load.Config{
 		URL: o.Servers[0], Sessions: o.Sessions, Duration: o.Duration, Seed: o.Seed, Dialing: o.Dialing,
 		Reset: json.RawMessage(`{"task":"ticket-classify"}`), Actions: []json.RawMessage{search, classify},
-		Connect: dialer(o.Source),
+		Connect: newDialer(o.Source),
 		Opened:  func(ctx context.Context) error { return await(ctx, report{Opened: true}) },
 		Stepped: func(ctx context.Context) error { return await(ctx, report{Opened: true, Stepped: true}) },
 		Progress: func(p load.Progress) {
@@ -112,8 +103,8 @@ func step(ctx context.Context, o order, later <-chan order, to *reporter) error 
 // destination is known, so that the ports of an address are counted by destination.
 const bindLate = 24
 
-// dialer returns a function that connects from an address.
-func dialer(source string) func(ctx context.Context, network, address string) (net.Conn, error) {
+// newDialer returns a function that connects from an address.
+func newDialer(source string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)},
 		Control: func(_, _ string, c syscall.RawConn) error {
 			var failed error

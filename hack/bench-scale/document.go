@@ -18,23 +18,23 @@ import (
 //go:embed scale.md.tmpl
 var documentText string
 
-// document renders the results as Markdown.
-func document(o options, cells []cell, e endurance) (string, error) {
+// renderDocument renders the results as Markdown.
+func renderDocument(o options, cells []cell, e endurance) (string, error) {
 	parsed, err := template.New("scale").Parse(documentText)
 	if err != nil {
 		return "", fmt.Errorf("parsing the document: %w", err)
 	}
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{
-		"Machine": machine(), "Go": runtime.Version(), "Files": o.files, "Servers": o.servers, "Sessions": o.sessions,
+		"Machine": describeMachine(), "Go": runtime.Version(), "Files": o.files, "Servers": o.servers, "Sessions": o.sessions,
 		"PerServer": perProcess(o.sessions, o.servers), "Pause": o.pause, "Drain": o.drain, "Dialing": o.dialing,
 		"Clients": o.servers, "Duration": o.duration, "Endurance": enduranceTable(e), "Growth": growthTable(cells),
 	})
 	return out.String(), err
 }
 
-// machine describes the processor, the number of processors, the memory and the kernel.
-func machine() string {
+// describeMachine describes the processor, the number of processors, the memory and the kernel.
+func describeMachine() string {
 	model := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(info)) {
@@ -58,12 +58,12 @@ func enduranceTable(e endurance) string {
 	}
 	line("sessions open", "%d of %d, after %v", e.open, e.sessions, e.opening.Round(time.Second))
 	line("connects refused while they were opened", "%d", e.refused)
-	line("connect, p50 and p99", "%s, %s", short(e.connectP50), short(e.connectP99))
+	line("connect, p50 and p99", "%s, %s", formatDuration(e.connectP50), formatDuration(e.connectP99))
 	line("a session on the server", "%.1f KiB resident, %.1f KiB of it on the heap", e.serverRSS/1024,
 		e.serverHeap/1024)
 	line("a session on the client", "%.1f KiB resident", e.clientRSS/1024)
-	line("answers", "%d in %v, p50 %s, p99 %s", e.steps, e.played.Round(time.Second), short(e.stepP50),
-		short(e.stepP99))
+	line("answers", "%d in %v, p50 %s, p99 %s", e.steps, e.played.Round(time.Second), formatDuration(e.stepP50),
+		formatDuration(e.stepP99))
 	line("the servers' processor time for an answer", "%v", e.cpu.Round(time.Microsecond))
 	line("servers replaced", "%d in %v, the slowest in %v", e.replaced, e.replacing.Round(time.Second),
 		e.longestDrain.Round(time.Second))
@@ -71,7 +71,7 @@ func enduranceTable(e endurance) string {
 	line("sessions lost", "%d; %d were open at the end", e.tally.LostSessions, e.openAtEnd)
 	line("episodes ended", "%d", e.tally.Episodes)
 	line("episodes lost", "%d", e.tally.LostEpisodes)
-	line("failures by cause", "%s", causes(e.causes))
+	line("failures by cause", "%s", formatCauses(e.causes))
 	return b.String()
 }
 
@@ -81,7 +81,7 @@ func growthTable(cells []cell) string {
 		"|---|---|---|---|---|---|---|---|\n")
 	for _, c := range cells {
 		fmt.Fprintf(&b, "| %d | %d | %d | %d | %.0f | %s | %v | %s |\n", c.servers, c.sessions, c.open, c.failed,
-			c.rate, short(c.p99), c.cpu.Round(100*time.Nanosecond), memory(c))
+			c.rate, formatDuration(c.p99), c.cpu.Round(100*time.Nanosecond), formatMemory(c))
 	}
 	return b.String()
 }
@@ -90,7 +90,7 @@ func growthTable(cells []cell) string {
 // garbage collection.
 const manySessions = 1000
 
-func memory(c cell) string {
+func formatMemory(c cell) string {
 	if !c.fills() {
 		return "–"
 	}
@@ -99,14 +99,14 @@ func memory(c cell) string {
 
 func (c cell) fills() bool { return c.sessions/c.servers >= manySessions }
 
-func short(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	if d < time.Millisecond {
 		return d.Round(time.Microsecond).String()
 	}
 	return d.Round(100 * time.Microsecond).String()
 }
 
-func causes(failures map[string]int) string {
+func formatCauses(failures map[string]int) string {
 	if len(failures) == 0 {
 		return "none"
 	}

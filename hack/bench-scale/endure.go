@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -80,8 +81,15 @@ func (b *bench) endure(ctx context.Context) (e endurance, err error) {
 func (b *bench) playOrders() []order {
 	orders := make([]order, b.options.servers)
 	for i := range orders {
-		orders[i] = order{Kind: kindPlay, Servers: b.addresses(), Sessions: share(b.sessions, b.options.servers, i),
-			Source: source(i), Seed: int64(1 + i*seedsPerClient), Dialing: b.dialing, Pause: b.pause}
+		orders[i] = order{
+			Kind:     kindPlay,
+			Servers:  b.addresses(),
+			Sessions: sessionShare(b.sessions, b.options.servers, i),
+			Source:   clientAddress(i),
+			Seed:     int64(1 + i*seedsPerClient),
+			Dialing:  b.dialing,
+			Pause:    b.pause,
+		}
 	}
 	return orders
 }
@@ -96,7 +104,7 @@ func (b *bench) open(ctx context.Context, c *clients, idle usage, e *endurance) 
 	sum := sumOf(c.reports())
 	e.open, e.refused = sum.Open, sum.Refused
 	slices.Sort(sum.Connects)
-	e.connectP50, e.connectP99 = quantile(sum.Connects, 0.5), quantile(sum.Connects, 0.99)
+	e.connectP50, e.connectP99 = sortedQuantile(sum.Connects, 0.5), sortedQuantile(sum.Connects, 0.99)
 	used, err := b.serverUsage(ctx)
 	if err != nil {
 		return err
@@ -113,7 +121,7 @@ func (b *bench) open(ctx context.Context, c *clients, idle usage, e *endurance) 
 	return nil
 }
 
-func quantile(sorted []time.Duration, q float64) time.Duration {
+func sortedQuantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
@@ -123,7 +131,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 // watch prints progress for a time.
 func (b *bench) watch(ctx context.Context, c *clients, d time.Duration) error {
 	for until := time.Now().Add(d); time.Now().Before(until); {
-		pause(ctx, min(progressEvery, time.Until(until)))
+		sleepContext(ctx, min(progressEvery, time.Until(until)))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -153,6 +161,22 @@ func (b *bench) replaceAll(ctx context.Context, c *clients, e *endurance) error 
 	}
 	e.replacing = time.Since(began)
 	return nil
+}
+
+// replace starts a server and then ends the one at the place, whose sessions move as their episodes
+// end. Only the new one is offered to sessions that connect.
+func (b *bench) replace(ctx context.Context, place int, announce func([]string) error) error {
+	old := b.servers[place]
+	fresh, err := b.startOne(ctx)
+	if err != nil {
+		return err
+	}
+	b.servers[place] = fresh
+	if err := announce(b.addresses()); err != nil {
+		return errors.Join(err, old.Stop(0))
+	}
+	const closing = 30 * time.Second // after the drain: closing sockets, and the last ledgers
+	return old.StopCleanly(b.drain + closing)
 }
 
 // end stops the clients and reads their last reports.

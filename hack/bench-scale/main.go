@@ -43,18 +43,18 @@ type options struct {
 	list                       bool
 }
 
-func defaults() options {
+func defaultOptions() options {
 	return options{servers: 6, sessions: 102_000, dialing: 64, files: 20_000, pause: 25 * time.Second,
 		drain: 180 * time.Second, settle: 2 * time.Minute, growthServers: []int{1, 2, 4, 6},
 		growthSessions: []int{100, 1000, 10_000, 100_000}, duration: 10 * time.Second}
 }
 
 func newCommand(stdout, progress io.Writer) *cobra.Command {
-	o := defaults()
+	o := defaultOptions()
 	cmd := &cobra.Command{
 		Use: "bench-scale", Short: "Measure many sessions on several env servers of one machine",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, stdout, progress) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchmark(cmd.Context(), o, stdout, progress) },
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.servers, "servers", o.servers, "env servers, each a process")
@@ -75,6 +75,13 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 	return cmd
 }
 
+func newClientCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: clientCommand, Args: cobra.NoArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveOrders(cmd.Context(), os.Stdin, os.Stdout) },
+	}
+}
+
 func (o options) validate() error {
 	switch {
 	case o.servers < 1 || o.sessions < o.servers || o.dialing < 1:
@@ -91,25 +98,25 @@ func (o options) validate() error {
 // looks once a second.
 const noticing = 1100 * time.Millisecond
 
-// between is the pause between two episodes.
-func between(pause time.Duration) time.Duration { return max(pause, noticing) }
+// episodePause is the pause between two episodes.
+func episodePause(pause time.Duration) time.Duration { return max(pause, noticing) }
 
 // episode is the duration of an episode with the pause after it.
 func (o options) episode() time.Duration {
-	return time.Duration(len(episodeMessages)-1)*o.pause + between(o.pause)
+	return time.Duration(len(episodeMessages)-1)*o.pause + episodePause(o.pause)
 }
 
-func run(ctx context.Context, o options, stdout, progress io.Writer) error {
+func runBenchmark(ctx context.Context, o options, stdout, progress io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if err := preflight(o, readHost()); err != nil {
+	if err := checkHost(o, readHost()); err != nil {
 		return err
 	}
 	if err := limitFiles(o.files); err != nil {
 		return err
 	}
-	tell := teller(progress)
+	tell := newProgressLogger(progress)
 	b, err := newBench(ctx, o, tell)
 	if err != nil {
 		return err
@@ -126,9 +133,37 @@ func run(ctx context.Context, o options, stdout, progress io.Writer) error {
 	return o.write(stdout, cells, endured)
 }
 
+// limitFiles sets the limit of open files of this process and of those that it starts.
+func limitFiles(files uint64) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	limit.Cur = files
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("setting the limit of open files: %w", err)
+	}
+	return nil
+}
+
+// grow measures the points of the growth.
+func (b *bench) grow(ctx context.Context) ([]cell, error) {
+	cells := growthCells(b.options)
+	for i := range cells {
+		c := &cells[i]
+		b.tell("growth, %d of %d: %d servers, %d sessions", i+1, len(cells), c.servers, c.sessions)
+		if err := b.measure(ctx, c); err != nil {
+			return nil, fmt.Errorf("measuring %d servers with %d sessions: %w", c.servers, c.sessions, err)
+		}
+		b.tell("  %.0f steps/s, p99 %v, %v of the servers' processor time for a step, %.1f KiB for a session", c.rate,
+			c.p99, c.cpu, c.bytes/1024)
+	}
+	return cells, nil
+}
+
 // write writes the page and the chart.
 func (o options) write(stdout io.Writer, cells []cell, endured endurance) error {
-	text, err := document(o, cells, endured)
+	text, err := renderDocument(o, cells, endured)
 	if err != nil {
 		return err
 	}
@@ -151,8 +186,8 @@ func (o options) write(stdout io.Writer, cells []cell, endured endurance) error 
 	return nil
 }
 
-// teller prints progress with the time that has passed.
-func teller(w io.Writer) func(format string, args ...any) {
+// newProgressLogger prints progress with the time that has passed.
+func newProgressLogger(w io.Writer) func(format string, args ...any) {
 	began := time.Now()
 	return func(format string, args ...any) {
 		fmt.Fprintf(w, "[%4.0fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))

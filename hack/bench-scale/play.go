@@ -53,15 +53,15 @@ type player struct {
 	steps    atomic.Int64
 }
 
-// play opens the sessions, plays episodes from the first order to go on until that to stop, and
-// reports every second.
-func play(ctx context.Context, o order, later <-chan order, to *reporter) error {
+// playEpisodes opens the sessions, plays episodes from the first order to go on until that to stop,
+// and reports every second.
+func playEpisodes(ctx context.Context, o order, later <-chan order, to *reporter) error {
 	p := &player{
 		order: o, dialing: make(chan struct{}, o.Dialing), stopped: make(chan struct{}), started: make(chan struct{}),
 		servers: o.Servers, placed: map[string]int{}, causes: map[string]int{},
 		latency: hdrhistogram.New(1, 120_000_000, 3),
 	}
-	p.dialer = websocket.Dialer{NetDialContext: dialer(o.Source), HandshakeTimeout: 30 * time.Second,
+	p.dialer = websocket.Dialer{NetDialContext: newDialer(o.Source), HandshakeTimeout: 30 * time.Second,
 		ReadBufferSize: 1024, WriteBufferSize: 1024, WriteBufferPool: &sync.Pool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,7 +83,7 @@ func play(ctx context.Context, o order, later <-chan order, to *reporter) error 
 			break
 		}
 	}
-	if !closed(p.stopped) { // the parent is gone
+	if !isClosed(p.stopped) { // the parent is gone
 		close(p.stopped)
 	}
 	cancel() // no session connects again
@@ -94,7 +94,7 @@ func play(ctx context.Context, o order, later <-chan order, to *reporter) error 
 	return p.sendLast(to)
 }
 
-func closed(c chan struct{}) bool {
+func isClosed(c chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -125,7 +125,7 @@ func (p *player) reportEverySecond(ctx context.Context, opened *atomic.Bool, to 
 		select {
 		case <-ticker.C:
 			// The report of all sessions has more.
-			if !opened.Load() || closed(p.started) {
+			if !opened.Load() || isClosed(p.started) {
 				to.send(p.report(opened.Load()))
 			}
 		case <-ctx.Done():
@@ -219,14 +219,6 @@ func (p *player) count(change func(*tally)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.tally)
-}
-
-// answered counts an answer and its latency.
-func (p *player) answered(took time.Duration) {
-	p.steps.Add(1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.latency.RecordValue(min(took.Microseconds(), p.latency.HighestTrackableValue()))
 }
 
 // place chooses the server with the fewest sessions of this client.

@@ -65,12 +65,12 @@ func availableMemory() (uint64, error) {
 	return *info.MemAvailableBytes, nil
 }
 
-// preflight returns everything that the machine lacks for the measurement.
-func preflight(o options, h host) error {
+// checkHost returns everything that the machine lacks for the measurement.
+func checkHost(o options, h host) error {
 	if len(h.faults) > 0 {
 		return errors.Join(h.faults...)
 	}
-	sessions := largest(o)
+	sessions := maxSessions(o)
 	var lacks []string
 	if needed := sessions + spareFiles; needed > o.files {
 		lacks = append(lacks, fmt.Sprintf("--files %d: %d sessions of one process need %d open files", o.files,
@@ -96,8 +96,8 @@ func preflight(o options, h host) error {
 	return nil
 }
 
-// largest returns the largest number of sessions of one process.
-func largest(o options) uint64 {
+// maxSessions returns the largest number of sessions of one process.
+func maxSessions(o options) uint64 {
 	most := perProcess(o.sessions, o.servers)
 	for _, c := range growthCells(o) {
 		most = max(most, perProcess(c.sessions, c.servers))
@@ -106,16 +106,3 @@ func largest(o options) uint64 {
 }
 
 func perProcess(sessions, processes int) int { return (sessions + processes - 1) / processes }
-
-// limitFiles sets the limit of open files of this process and of those that it starts.
-func limitFiles(files uint64) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("reading the limit of open files: %w", err)
-	}
-	limit.Cur = files
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("setting the limit of open files: %w", err)
-	}
-	return nil
-}

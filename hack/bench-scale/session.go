@@ -49,7 +49,7 @@ func (s *playedSession) connect(ctx context.Context) error {
 	if err != nil {
 		p.leave(s.server)
 		p.count(func(t *tally) { t.Refused++ })
-		return fmt.Errorf("connecting: %s%w", status(response), err)
+		return fmt.Errorf("connecting: %s%w", formatStatus(response), err)
 	}
 	s.conn.Store(conn)
 	s.at = 0
@@ -64,7 +64,7 @@ func (s *playedSession) connect(ctx context.Context) error {
 	return nil
 }
 
-func status(response *http.Response) string {
+func formatStatus(response *http.Response) string {
 	if response == nil {
 		return ""
 	}
@@ -118,10 +118,10 @@ func (s *playedSession) begin(delay time.Duration) {
 // sendAfter sends the next message after the pause.
 func (s *playedSession) sendAfter(delay time.Duration) {
 	conn, message := s.conn.Load(), s.message()
-	if !closed(s.player.started) {
+	if !isClosed(s.player.started) {
 		_ = conn.SetReadDeadline(time.Time{})
 		s.first.Store(&pending{conn, message})
-		if closed(s.player.started) {
+		if isClosed(s.player.started) {
 			s.begin(delay)
 		}
 		return
@@ -160,16 +160,24 @@ func (s *playedSession) run(ctx context.Context) {
 		if err == nil {
 			p.answered(time.Since(time.Unix(0, s.sent.Load())))
 			s.advance(done)
-		} else if closed(p.stopped) || !s.recover(ctx, err) {
+		} else if isClosed(p.stopped) || !s.recover(ctx, err) {
 			s.cancel()
 			return
 		}
 		if s.at == 0 {
-			s.sendAfter(between(p.Pause))
+			s.sendAfter(episodePause(p.Pause))
 		} else {
 			s.sendAfter(p.Pause)
 		}
 	}
+}
+
+// answered counts an answer and its latency.
+func (p *player) answered(took time.Duration) {
+	p.steps.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.latency.RecordValue(min(took.Microseconds(), p.latency.HighestTrackableValue()))
 }
 
 // advance counts an answer of the episode.
@@ -199,7 +207,7 @@ func (s *playedSession) recover(ctx context.Context, cause error) bool {
 		p.count(func(t *tally) { t.LostEpisodes++ })
 		p.note(cause)
 	}
-	for until := time.Now().Add(patience); ; pause(ctx, retryAfter) {
+	for until := time.Now().Add(patience); ; sleepContext(ctx, retryAfter) {
 		err := s.connect(ctx)
 		switch {
 		case err == nil:
@@ -219,7 +227,7 @@ func (s *playedSession) recover(ctx context.Context, cause error) bool {
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleepContext(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

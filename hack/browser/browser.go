@@ -27,9 +27,9 @@ import (
 var ErrMissing = errors.New("there is no Chromium: install it, or name its program in CHROMIUM; " +
 	"make test-browser installs that of Debian")
 
-// Find returns the path of Chromium: $CHROMIUM, or the first known name on PATH. Without one, the
-// error is ErrMissing.
-func Find() (string, error) {
+// FindChromium returns the path of Chromium: $CHROMIUM, or the first known name on PATH. Without
+// one, the error is ErrMissing.
+func FindChromium() (string, error) {
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		found, err := exec.LookPath(path)
 		if err != nil {
@@ -53,7 +53,7 @@ type Browser struct {
 
 // Start starts Chromium without a window.
 func Start(ctx context.Context) (*Browser, error) {
-	path, err := Find()
+	path, err := FindChromium()
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +153,10 @@ func (t *Tab) hear(event any) {
 		}
 	case *runtime.EventExceptionThrown:
 		value := []*runtime.RemoteObject{e.ExceptionDetails.Exception}
-		t.faultf("a script failed: %s %s", e.ExceptionDetails.Text, said(value))
+		t.faultf("a script failed: %s %s", e.ExceptionDetails.Text, formatMessage(value))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
-			t.faultf("the console has a message of level %s: %.500s", e.Type, said(e.Args))
+			t.faultf("the console has a message of level %s: %.500s", e.Type, formatMessage(e.Args))
 		}
 	case *log.EventEntryAdded:
 		// Failed requests are noted above.
@@ -172,8 +172,8 @@ func (t *Tab) hear(event any) {
 	}
 }
 
-// said are the values of a message of the console.
-func said(values []*runtime.RemoteObject) string {
+// formatMessage are the values of a message of the console.
+func formatMessage(values []*runtime.RemoteObject) string {
 	var text strings.Builder
 	for _, v := range values {
 		if v != nil {

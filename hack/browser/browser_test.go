@@ -42,16 +42,16 @@ func TestPages(t *testing.T) {
 	if os.Getenv("CSENV_REQUIRE_BROWSER") != "1" {
 		t.Skip("the pages are tested in a browser by make test-browser")
 	}
-	if _, err := Find(); err != nil {
+	if _, err := FindChromium(); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	w := &world{folder: t.TempDir()}
 	w.store = filepath.Join(w.folder, "store")
-	if w.program, err = Build(t.Context(), w.folder); err != nil {
+	if w.program, err = BuildProgram(t.Context(), w.folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := Play(t.Context(), w.program, w.folder, w.store); err != nil {
+	if err := PlayRuns(t.Context(), w.program, w.folder, w.store); err != nil {
 		t.Fatal(err)
 	}
 	t.Log("the fixtures are ready")
@@ -61,7 +61,7 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.browser.Stop)
-	if w.pages, err = Pages(w.browser, w.site, w.store); err != nil {
+	if w.pages, err = ListPages(w.browser, w.site, w.store); err != nil {
 		t.Fatal(err)
 	}
 	if *updatePictures {
@@ -81,7 +81,7 @@ func TestPages(t *testing.T) {
 // serve starts csenv ui over a store until the test ends.
 func (w *world) serve(t *testing.T, store string) *Site {
 	t.Helper()
-	site, err := Serve(context.WithoutCancel(t.Context()), w.program, w.folder, store)
+	site, err := ServeStore(context.WithoutCancel(t.Context()), w.program, w.folder, store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func hostileStore(t *testing.T, from, to string) {
 		{"resolve-heuristic", "texts-1300c9ac", false},
 		{"case-medium", `ns"'<b data-attack>` + "\u202e/" + `"><img data-attack src=x onerror="window.__pwned=1">-1300c9ad`, true},
 	} {
-		folder, err := Folder(from, run.name)
+		folder, err := FindRunFolder(from, run.name)
 		if err != nil {
 			t.Fatal(err)
 		}

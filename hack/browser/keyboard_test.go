@@ -103,7 +103,7 @@ const choose = `(async () => {
 
 // Arrow keys lead to the neighbours of an episode in the filtered list.
 func (w *world) testArrows(t *testing.T) {
-	folder, err := Folder(w.store, "case-medium")
+	folder, err := FindRunFolder(w.store, "case-medium")
 	if err != nil {
 		t.Fatal(err)
 	}

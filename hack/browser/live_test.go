@@ -85,7 +85,7 @@ func late(t *testing.T, site *Site) *Site {
 // the records of the other half.
 func interrupted(t *testing.T, from, to string) (folder string, rest []byte) {
 	t.Helper()
-	folder, err := Folder(from, "resolve-heuristic")
+	folder, err := FindRunFolder(from, "resolve-heuristic")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,9 @@ const siteTimeout = time.Minute
 
 var sitePattern = regexp.MustCompile(`http://[^\s/]+/`)
 
-// Build builds csenv into a folder and returns its path. If the variable CSENV_PROGRAM names a
-// built program, that is returned.
-func Build(ctx context.Context, folder string) (string, error) {
+// BuildProgram builds csenv into a folder and returns its path. If the variable CSENV_PROGRAM names
+// a built program, that is returned.
+func BuildProgram(ctx context.Context, folder string) (string, error) {
 	if path := os.Getenv("CSENV_PROGRAM"); path != "" {
 		return path, nil
 	}
@@ -39,10 +39,10 @@ func Build(ctx context.Context, folder string) (string, error) {
 	return path, nil
 }
 
-// Serve starts csenv ui over a store. No cluster is read, and nothing is written outside the
+// ServeStore starts csenv ui over a store. No cluster is read, and nothing is written outside the
 // folder.
-func Serve(ctx context.Context, program, folder, store string) (*Site, error) {
-	return ServeWith(ctx, program, environment(folder), "--results", store)
+func ServeStore(ctx context.Context, program, folder, store string) (*Site, error) {
+	return ServeWith(ctx, program, isolatedEnviron(folder), "--results", store)
 }
 
 // ServeWith starts csenv ui with an environment and flags.
@@ -65,8 +65,8 @@ func ServeWith(ctx context.Context, program string, variables []string, flags ..
 	return s, nil
 }
 
-// environment is that of csenv: no cluster, and a cache of its own.
-func environment(folder string) []string {
+// isolatedEnviron is that of csenv: no cluster, and a cache of its own.
+func isolatedEnviron(folder string) []string {
 	return append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "no-cluster"),
 		"XDG_CACHE_HOME="+filepath.Join(folder, "cache"))
 }
@@ -87,12 +87,12 @@ var Runs = []Run{
 	{"case-medium", []string{"case-medium", "--agent", "heuristic", "--split", "public-dev"}},
 }
 
-// Play plays the runs into a store.
-func Play(ctx context.Context, program, folder, store string) error {
+// PlayRuns plays the runs into a store.
+func PlayRuns(ctx context.Context, program, folder, store string) error {
 	for _, run := range Runs {
 		args := append([]string{"eval", "--results", store, "--name", run.Name}, run.Args...)
 		command := exec.CommandContext(ctx, program, args...)
-		command.Env = environment(folder)
+		command.Env = isolatedEnviron(folder)
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("csenv %s: %w\n%s", strings.Join(args, " "), err, output)
 		}
@@ -100,8 +100,8 @@ func Play(ctx context.Context, program, folder, store string) error {
 	return nil
 }
 
-// Folder finds the folder of a run below a store.
-func Folder(store, name string) (string, error) {
+// FindRunFolder finds the folder of a run below a store.
+func FindRunFolder(store, name string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(store, name+"-????????"))
 	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("the store has %d runs %s, want one", len(found), name)
@@ -119,9 +119,9 @@ type Page struct {
 const options = `["heuristic", "oracle"].map((name) => [...document.querySelectorAll("main select option")].find(
 	(o) => (o.value + o.text).includes("resolve-" + name))?.value ?? "")`
 
-// Pages lists the pages of a site over the fixtures: those of the navigation, a comparison, runs,
-// episodes of each environment, and a page that doesn't exist.
-func Pages(b *Browser, site *Site, store string) ([]Page, error) {
+// ListPages lists the pages of a site over the fixtures: those of the navigation, a comparison,
+// runs, episodes of each environment, and a page that doesn't exist.
+func ListPages(b *Browser, site *Site, store string) ([]Page, error) {
 	tab, err := b.Open(Looks[0], site.URL)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func Pages(b *Browser, site *Site, store string) ([]Page, error) {
 	}
 	pages = append(pages, Page{"compare-runs", "/compare?" + query, 200})
 	for _, run := range Runs {
-		folder, err := Folder(store, run.Name)
+		folder, err := FindRunFolder(store, run.Name)
 		if err != nil {
 			return nil, err
 		}

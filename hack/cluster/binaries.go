@@ -20,8 +20,8 @@ type program struct {
 	module string // folder under hack/cluster whose go.mod pins it
 }
 
-// programs lists every binary.
-func programs() []program {
+// listPrograms lists every binary.
+func listPrograms() []program {
 	kubernetes := func(name string) program {
 		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: newest}
 	}
@@ -41,8 +41,8 @@ func programs() []program {
 // module folder kubernetes-MINOR.
 func olderKubernetes() []string { return []string{"1.36", "1.35"} }
 
-// modules lists the folders under hack/cluster that pin programs.
-func modules() []string {
+// listModules lists the folders under hack/cluster that pin programs.
+func listModules() []string {
 	all := olderKubernetes()
 	for i := range all {
 		all[i] = newest + "-" + all[i]
@@ -85,7 +85,7 @@ func newBuilder(progress io.Writer) (builder, error) {
 		return builder{}, err
 	}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{}}
-	for _, module := range modules() {
+	for _, module := range listModules() {
 		if b.pinned[module], err = readPins(b.pinFile(module)); err != nil {
 			return builder{}, err
 		}
@@ -125,7 +125,7 @@ func (b builder) path(p program) string {
 
 // find returns the path of a program by name, even if it isn't built yet.
 func (b builder) find(name string) string {
-	for _, p := range programs() {
+	for _, p := range listPrograms() {
 		if p.name == name {
 			return b.path(p)
 		}
@@ -143,7 +143,7 @@ func (b builder) ensureOf(ctx context.Context, module string, names ...string) e
 	if len(b.missing(module, names)) == 0 {
 		return nil
 	}
-	release, err := lock(ctx, filepath.Join(b.cache, "build.lock"), b.progress)
+	release, err := acquireLock(ctx, filepath.Join(b.cache, "build.lock"), b.progress)
 	if err != nil {
 		return err
 	}
@@ -157,20 +157,20 @@ func (b builder) ensureOf(ctx context.Context, module string, names ...string) e
 		list = append(list, p.name+" "+b.versionOf(p))
 	}
 	what := "building " + strings.Join(list, ", ")
-	sayf(b.progress, "%s", what)
+	logProgressf(b.progress, "%s", what)
 	start := time.Now()
 	if err := b.build(ctx, module, wanted); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	sayf(b.progress, "built after %s", time.Since(start).Round(time.Second))
+	logProgressf(b.progress, "built after %s", time.Since(start).Round(time.Second))
 	return nil
 }
 
 // missing lists the named programs of a module, or all if none is named, that aren't built.
 func (b builder) missing(module string, names []string) (wanted []program) {
-	for _, p := range programs() {
+	for _, p := range listPrograms() {
 		p.module = module
-		if (len(names) == 0 || slices.Contains(names, p.name)) && !built(b.path(p)) {
+		if (len(names) == 0 || slices.Contains(names, p.name)) && !isRegularFile(b.path(p)) {
 			wanted = append(wanted, p)
 		}
 	}
@@ -195,15 +195,15 @@ func (b builder) build(ctx context.Context, module string, wanted []program) err
 		if err := os.MkdirAll(filepath.Dir(b.path(p)), 0o750); err != nil {
 			return err
 		}
-		if err := os.Rename(filepath.Join(temp, output(p)), b.path(p)); err != nil {
+		if err := os.Rename(filepath.Join(temp, outputName(p)), b.path(p)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// output is the name that the go command gives a program.
-func output(p program) string {
+// outputName is the name that the go command gives a program.
+func outputName(p program) string {
 	if p.name == "etcd" {
 		return "server"
 	}
@@ -220,62 +220,8 @@ func (b builder) ldflags(module string) string {
 	return "-s -w" + stamp + "gitVersion=" + version + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
 }
 
-// envtestAssets returns the folder of the programs that the envtest suites need, of a minor of
-// Kubernetes or, if it is empty, of the newest.
-func (b builder) envtestAssets(ctx context.Context, minor string) (string, error) {
-	shared := []string{"etcd", "kubectl"}
-	versioned := []string{"kube-apiserver", "kube-controller-manager"}
-	if minor == "" || strings.HasPrefix(b.kubernetesVersion(), "v"+minor+".") {
-		return b.folder(newest), b.ensure(ctx, append(shared, versioned...)...)
-	}
-	if !slices.Contains(olderKubernetes(), minor) {
-		return "", fmt.Errorf("no Kubernetes %q is pinned here: use %s, or nothing for %s", minor,
-			strings.Join(olderKubernetes(), ", "), b.kubernetesVersion())
-	}
-	if err := b.ensure(ctx, shared...); err != nil {
-		return "", err
-	}
-	if err := b.ensureOf(ctx, newest+"-"+minor, versioned...); err != nil {
-		return "", err
-	}
-	folder := b.folder(newest + "-" + minor)
-	for _, name := range shared {
-		link := filepath.Join(folder, name)
-		if built(link) {
-			continue
-		}
-		_ = os.Remove(link) // it may lead to a folder that was deleted
-		if err := os.Symlink(b.find(name), link); err != nil {
-			return "", fmt.Errorf("linking %s: %w", name, err)
-		}
-	}
-	return folder, nil
-}
-
-// print prints the paths for the command binaries.
-func (b builder) print(ctx context.Context, out io.Writer, names []string) error {
-	for _, name := range names {
-		if !knownProgram(name) {
-			return fmt.Errorf("no binary is called %q: run binaries without names to list them", name)
-		}
-	}
-	if err := b.ensure(ctx, names...); err != nil {
-		return err
-	}
-	for _, name := range names {
-		fmt.Fprintln(out, b.find(name))
-	}
-	if len(names) > 0 {
-		return nil
-	}
-	for _, p := range programs() {
-		fmt.Fprintf(out, "%s\t%s\n", p.name, b.path(p))
-	}
-	return nil
-}
-
 func knownProgram(name string) bool {
-	for _, p := range programs() {
+	for _, p := range listPrograms() {
 		if p.name == name {
 			return true
 		}
@@ -283,7 +229,7 @@ func knownProgram(name string) bool {
 	return false
 }
 
-func built(file string) bool {
+func isRegularFile(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular()
 }

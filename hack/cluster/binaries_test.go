@@ -82,7 +82,7 @@ func TestPinnedKubernetesHasTheMinorOfTheProduct(t *testing.T) {
 
 func TestEveryProgramIsAPinnedTool(t *testing.T) {
 	b := realPins(t)
-	for _, p := range programs() {
+	for _, p := range listPrograms() {
 		data, err := os.ReadFile(b.pinFile(p.module))
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestFailedBuildLeavesNoBinary(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "building coredns") || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("error %v", err)
 	}
-	if built(b.find("coredns")) {
+	if isRegularFile(b.find("coredns")) {
 		t.Error("a failed build was not repeated")
 	}
 }
@@ -248,7 +248,7 @@ func TestPrintPaths(t *testing.T) {
 	if err := b.print(t.Context(), &all, nil); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(all.String(), "\n") != len(programs()) ||
+	if strings.Count(all.String(), "\n") != len(listPrograms()) ||
 		!strings.Contains(all.String(), "etcd\t"+b.find("etcd")+"\n") {
 		t.Errorf("all: %q", all.String())
 	}
@@ -266,7 +266,7 @@ func TestEnvtestAssets(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"etcd": true, "kube-apiserver": true, "kube-controller-manager": true,
 		"kubelet": false} {
-		if built(b.find(name)) != want {
+		if isRegularFile(b.find(name)) != want {
 			t.Errorf("%s is built: %v, want %v", name, !want, want)
 		}
 	}
@@ -281,7 +281,7 @@ func TestEnvtestAssetsOfAnOlderKubernetes(t *testing.T) {
 			t.Fatalf("%s, %v", dir, err)
 		}
 		for _, name := range []string{"etcd", "kubectl", "kube-apiserver", "kube-controller-manager"} {
-			if !built(filepath.Join(dir, name)) {
+			if !isRegularFile(filepath.Join(dir, name)) {
 				t.Errorf("%s is missing", name)
 			}
 		}

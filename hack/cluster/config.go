@@ -79,6 +79,19 @@ func machineSettings(f folders) (settings, error) {
 	}, nil
 }
 
+// filesystemAt returns the type of the filesystem that contains dir.
+func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
+	longest, kind := -1, ""
+	for _, m := range mounts {
+		point := unescapeMount(m.MountPoint)
+		inside := point == "/" || dir == point || strings.HasPrefix(dir, point+"/")
+		if inside && len(point) >= longest {
+			longest, kind = len(point), m.FSType
+		}
+	}
+	return kind
+}
+
 // snapshotterOn chooses containerd's snapshotter. An overlay can't be mounted on another overlay,
 // and the root of a container is one.
 func snapshotterOn(filesystem string) string {
@@ -161,31 +174,6 @@ const (
 	etcdAddress     = "127.0.0.1:12379"
 	etcdPeerAddress = "127.0.0.1:12380"
 )
-
-// commandLine renders a component's command line from config/components. Only the kubelet's depends
-// on containerd's process id.
-func (b builder) commandLine(component string, containerdPID int) ([]string, error) {
-	text, err := settings{folders: b.folders, Program: b.find, ContainerdPID: containerdPID}.render("components")
-	if err != nil {
-		return nil, err
-	}
-	var argv []string
-	section := ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case line == "" || line[0] == '#':
-		case line[0] == '[':
-			section = strings.Trim(line, "[]")
-		case section == component:
-			argv = append(argv, line)
-		}
-	}
-	if len(argv) == 0 {
-		return nil, fmt.Errorf("config/components has no command line for %s", component)
-	}
-	return b.net.inside(argv...), nil
-}
 
 // componentNames lists the components in the order of their start.
 func componentNames() []string {

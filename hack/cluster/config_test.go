@@ -56,7 +56,7 @@ func TestKubeletConfigIsCompleteYAML(t *testing.T) {
 	if diff := cmp.Diff([]string{s.net.nodeIP()}, config.ClusterDNS); diff != "" {
 		t.Errorf("DNS (-want +got):\n%s", diff)
 	}
-	if !built(config.TLSCertFile) {
+	if !isRegularFile(config.TLSCertFile) {
 		t.Errorf("the certificate %s does not exist", config.TLSCertFile)
 	}
 }
@@ -161,7 +161,7 @@ func TestComponentsNameOnlyFilesThatExist(t *testing.T) {
 				value = argument
 			}
 			inConfig := strings.HasPrefix(value, s.at("config")+"/") || strings.HasPrefix(value, s.at("pki")+"/")
-			if inConfig && !built(value) {
+			if inConfig && !isRegularFile(value) {
 				t.Errorf("%s names %s, which does not exist", name, value)
 			}
 		}

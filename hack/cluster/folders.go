@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,6 +65,18 @@ func findFolders() (folders, error) {
 	return f, nil
 }
 
+// recordedNetwork returns the network of a cluster that exists, or the first one.
+func recordedNetwork(file string) (netip.Prefix, error) {
+	text, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return networkOf(firstNetwork), nil
+	}
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return parseNetwork(strings.TrimSpace(string(text)))
+}
+
 // repoRoot searches for the main module's go.mod, from the working folder upwards.
 func repoRoot() (string, error) {
 	dir, err := os.Getwd()
@@ -88,8 +101,6 @@ func (f folders) at(parts ...string) string {
 	return filepath.Join(append([]string{f.state}, parts...)...)
 }
 
-func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock") }
-
 // stateEntries lists everything that a cluster creates directly in its state folder. Only these are
 // removed, because CSENV_CLUSTER_DIR may be a folder with other files.
 func stateEntries() []string {
@@ -110,9 +121,9 @@ func (f folders) remove() error {
 	return nil
 }
 
-// lock waits for the lock file, so that two commands never change the same files. The kernel
+// acquireLock waits for the lock file, so that two commands never change the same files. The kernel
 // releases the lock when the process ends.
-func lock(ctx context.Context, path string, progress io.Writer) (release func(), err error) {
+func acquireLock(ctx context.Context, path string, progress io.Writer) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the cache folder: %w", err)
 	}
@@ -125,7 +136,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			if !told {
-				sayf(progress, "another hack/cluster command holds %s; waiting for it", path)
+				logProgressf(progress, "another hack/cluster command holds %s; waiting for it", path)
 				told = true
 			}
 			return false, nil
@@ -139,8 +150,8 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 	return func() { _ = file.Close() }, nil
 }
 
-// sayf prints one line of progress and ignores errors.
-func sayf(w io.Writer, format string, args ...any) {
+// logProgressf prints one line of progress and ignores errors.
+func logProgressf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "==> "+format+"\n", args...)
 }
 

@@ -122,13 +122,13 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 func TestLockIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "lock")
 	var told bytes.Buffer
-	release, err := lock(t.Context(), path, &told)
+	release, err := acquireLock(t.Context(), path, &told)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := lock(ctx, path, writer(func(b []byte) (int, error) {
+	if _, err := acquireLock(ctx, path, writer(func(b []byte) (int, error) {
 		cancel() // once it waits
 		return told.Write(b)
 	})); err == nil {
@@ -138,7 +138,7 @@ func TestLockIsExclusive(t *testing.T) {
 		t.Errorf("said %q", told.String())
 	}
 	release()
-	again, err := lock(t.Context(), path, &told)
+	again, err := acquireLock(t.Context(), path, &told)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,9 +47,9 @@ func (l local) await(ctx context.Context, name string, timeout time.Duration, ch
 		})
 	switch {
 	case dead != "" && last != nil:
-		return fmt.Errorf("%s stopped; %s", dead, tail(l.folders, dead))
+		return fmt.Errorf("%s stopped; %s", dead, readLogTail(l.folders, dead))
 	case err != nil:
-		return fmt.Errorf("%s is not ready after %s (%w); %s", name, timeout, last, tail(l.folders, name))
+		return fmt.Errorf("%s is not ready after %s (%w); %s", name, timeout, last, readLogTail(l.folders, name))
 	}
 	return nil
 }
@@ -79,29 +79,6 @@ func (l local) mainProcess(name string) (process, bool) {
 		return process{}, false
 	}
 	return found[i], true
-}
-
-// settles reports whether the cluster is healthy, or becomes healthy while all its processes run.
-// On a busy machine checks may time out, which is no reason to restart the cluster.
-func (l local) settles(ctx context.Context) bool {
-	told := false
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true,
-		func(ctx context.Context) (bool, error) {
-			unhealthy := l.healthy(ctx)
-			if unhealthy == nil {
-				return true, nil
-			}
-			if err := l.pinnedProcesses(); err != nil {
-				return false, err
-			}
-			if !told {
-				sayf(l.progress, "every process runs; giving them half a minute to settle: %s",
-					lastLines(unhealthy.Error(), 1))
-				told = true
-			}
-			return false, nil
-		})
-	return err == nil
 }
 
 // pinnedProcesses returns an error if a component doesn't run or isn't the pinned version.
@@ -137,7 +114,7 @@ func (l local) healthy(ctx context.Context) error {
 
 // run runs kubectl as the administrator.
 func (l local) run(ctx context.Context, args ...string) (string, error) {
-	return run(ctx, l.find("kubectl"), append([]string{"--kubeconfig=" + l.kubeconfig()}, args...)...)
+	return runProgram(ctx, l.find("kubectl"), append([]string{"--kubeconfig=" + l.kubeconfig()}, args...)...)
 }
 
 // ctr runs containerd's command ctr in the namespace of the kubelet's images.

@@ -48,7 +48,7 @@ func (f folders) behind(path string) string {
 
 // recordHost records the machine's settings once per cluster, those before all clusters.
 func recordHost(f folders) error {
-	if built(f.at("host.json")) {
+	if isRegularFile(f.at("host.json")) {
 		return nil
 	}
 	if other, shared := otherCluster(f.state); shared { // which has changed them
@@ -123,7 +123,7 @@ func prepareHost(ctx context.Context, f folders) error {
 	}
 	// This loads overlay if it is a module that isn't loaded yet. An error of modprobe doesn't
 	// matter.
-	_, _ = run(ctx, "modprobe", "overlay")
+	_, _ = runProgram(ctx, "modprobe", "overlay")
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("turning on IP forwarding: %w", err)
 	}
@@ -146,19 +146,6 @@ func mountsBelow(mounts []*procfs.MountInfo, dir string) []string {
 // unescapeMount decodes the octal escapes of proc(5) for blanks in paths.
 func unescapeMount(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
-}
-
-// filesystemAt returns the type of the filesystem that contains dir.
-func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
-	longest, kind := -1, ""
-	for _, m := range mounts {
-		point := unescapeMount(m.MountPoint)
-		inside := point == "/" || dir == point || strings.HasPrefix(dir, point+"/")
-		if inside && len(point) >= longest {
-			longest, kind = len(point), m.FSType
-		}
-	}
-	return kind
 }
 
 // unmountState unmounts everything in the state folder before files are removed. The node's own

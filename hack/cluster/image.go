@@ -32,7 +32,7 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 	if err != nil {
 		return nil, err
 	}
-	files, err := shipped.Files(program)
+	files, err := shipped.ListFiles(program)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,13 @@ func givenProgram(repo string, progress io.Writer) ([]byte, error) {
 	for _, wanted := range []debug.BuildSetting{{Key: "-tags", Value: shipped.ImageTags}, {Key: "GOOS", Value: "linux"},
 		{Key: "GOARCH", Value: runtime.GOARCH}, {Key: "CGO_ENABLED", Value: "0"}} {
 		if !slices.Contains(info.Settings, wanted) {
-			sayf(progress, "%s is not built with %s=%s: the image gets another program", path, wanted.Key, wanted.Value)
+			logProgressf(
+				progress,
+				"%s is not built with %s=%s: the image gets another program",
+				path,
+				wanted.Key,
+				wanted.Value,
+			)
 			return nil, nil
 		}
 	}
@@ -78,16 +84,16 @@ func buildProgram(ctx context.Context, folder string, progress io.Writer, pkg, t
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	sayf(progress, "building %s", pkg)
+	logProgressf(progress, "building %s", pkg)
 	file := filepath.Join(dir, "program")
-	if err := runGo(ctx, progress, folder, shipped.BuildArgs(revision(ctx, folder), tags, file, pkg)...); err != nil {
+	if err := runGo(ctx, progress, folder, shipped.BuildArgs(describeRevision(ctx, folder), tags, file, pkg)...); err != nil {
 		return nil, fmt.Errorf("building the image's program: %w", err)
 	}
 	return os.ReadFile(file)
 }
 
-// revision returns git's description of the checkout, or "dev" if git fails.
-func revision(ctx context.Context, repo string) string {
+// describeRevision returns git's description of the checkout, or "dev" if git fails.
+func describeRevision(ctx context.Context, repo string) string {
 	out, err := exec.CommandContext(ctx, "git", "-C", repo, "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {
 		return "dev"

@@ -32,7 +32,7 @@ func (k kind) kubectl(ctx context.Context) (string, error) {
 
 // exists reports whether the cluster exists in kind.
 func (k kind) exists(ctx context.Context) (bool, error) {
-	names, err := run(ctx, "kind", "get", "clusters")
+	names, err := runProgram(ctx, "kind", "get", "clusters")
 	if err != nil {
 		return false, fmt.Errorf("listing kind's clusters: %w", err)
 	}
@@ -46,7 +46,7 @@ func (k kind) up(ctx context.Context, nodes int, network string) error {
 	if nodes > 1 {
 		return errors.New("kind's cluster has one node: set CSENV_CLUSTER=local for two")
 	}
-	sayf(k.progress, "using kind: %s", k.reason)
+	logProgressf(k.progress, "using kind: %s", k.reason)
 	if err := writeFile(k.at("provider"), []byte(providerKind+"\n"), 0o644); err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func (k kind) up(ctx context.Context, nodes int, network string) error {
 		return err
 	}
 	if there {
-		sayf(k.progress, "kind's cluster %s is there; writing its kubeconfig", k.name)
+		logProgressf(k.progress, "kind's cluster %s is there; writing its kubeconfig", k.name)
 		return k.show(ctx, "kind", "export", "kubeconfig", "--name", k.name, "--kubeconfig", k.kubeconfig())
 	}
-	sayf(k.progress, "creating kind's cluster %s (a first time downloads the node image)", k.name)
+	logProgressf(k.progress, "creating kind's cluster %s (a first time downloads the node image)", k.name)
 	return k.show(ctx, "kind", "create", "cluster", "--name", k.name, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
 }
 
@@ -70,21 +70,21 @@ func (k kind) load(ctx context.Context, name string) (string, error) {
 	if !there {
 		return "", fmt.Errorf("kind has no cluster %s: run up first", k.name)
 	}
-	sayf(k.progress, "building %s with Docker", name)
-	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", name,
+	logProgressf(k.progress, "building %s with Docker", name)
+	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+describeRevision(ctx, k.repo), "--tag", name,
 		k.repo); err != nil {
 		return "", err
 	}
-	sayf(k.progress, "loading %s into kind's node", name)
+	logProgressf(k.progress, "loading %s into kind's node", name)
 	if err := k.show(ctx, "kind", "load", "docker-image", name, "--name", k.name); err != nil {
 		return "", err
 	}
-	digest, err := run(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", name)
+	digest, err := runProgram(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", name)
 	return strings.TrimSpace(digest), err
 }
 
 func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
-	released, names, err := image.Released(dir)
+	released, names, err := image.FindRelease(dir)
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +97,7 @@ func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
 	if err := image.WriteArchive(archive, released, names...); err != nil {
 		return "", err
 	}
-	sayf(k.progress, "loading %s into kind's node", strings.Join(names, " and "))
+	logProgressf(k.progress, "loading %s into kind's node", strings.Join(names, " and "))
 	if err := k.show(ctx, "kind", "load", "image-archive", archive.Name(), "--name", k.name); err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (k kind) loadReleased(ctx context.Context, dir string) (string, error) {
 }
 
 func (k kind) down(ctx context.Context) error {
-	sayf(k.progress, "deleting kind's cluster %s", k.name)
+	logProgressf(k.progress, "deleting kind's cluster %s", k.name)
 	if err := k.show(ctx, "kind", "delete", "cluster", "--name", k.name, "--kubeconfig", k.kubeconfig()); err != nil {
 		return err
 	}

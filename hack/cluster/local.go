@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/csenv/csenv/hack/image"
 )
@@ -45,24 +46,69 @@ func (l local) up(ctx context.Context, nodes int, wanted string) error {
 	return l.upSecond(ctx)
 }
 
+// settle gives the cluster its network, which it keeps until down.
+func (f *folders) settle(wanted string) error {
+	if err := f.ofThisVersion(); err != nil {
+		return err
+	}
+	if isRegularFile(f.at("network")) {
+		if wanted != "" && wanted != f.net.String() {
+			return fmt.Errorf("the cluster has the network %s: run down before you give it another", f.net)
+		}
+		return nil
+	}
+	addresses, err := machineAddresses()
+	if err != nil {
+		return err
+	}
+	if f.net.Prefix, err = chooseNetwork(wanted, addresses); err != nil {
+		return err
+	}
+	f.node = firstNode(f.net)
+	return writeFile(f.at("network"), []byte(f.net.String()+"\n"), 0o644)
+}
+
 // upFirst starts the first node, unless it is healthy. Otherwise it assumes that the machine lost
 // power: it stops all processes and clears runtime files, but keeps API objects, images and
 // certificates.
 func (l local) upFirst(ctx context.Context) error {
 	if l.settles(ctx) {
-		sayf(l.progress, "the cluster is up: nothing to do")
+		logProgressf(l.progress, "the cluster is up: nothing to do")
 		return nil
 	}
 	start := time.Now()
-	sayf(l.progress, "running the cluster straight on this machine: %s", l.reason)
+	logProgressf(l.progress, "running the cluster straight on this machine: %s", l.reason)
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
 	if err := l.start(ctx); err != nil {
 		return err
 	}
-	sayf(l.progress, "the cluster is up after %s", time.Since(start).Round(100*time.Millisecond))
+	logProgressf(l.progress, "the cluster is up after %s", time.Since(start).Round(100*time.Millisecond))
 	return nil
+}
+
+// settles reports whether the cluster is healthy, or becomes healthy while all its processes run.
+// On a busy machine checks may time out, which is no reason to restart the cluster.
+func (l local) settles(ctx context.Context) bool {
+	told := false
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			unhealthy := l.healthy(ctx)
+			if unhealthy == nil {
+				return true, nil
+			}
+			if err := l.pinnedProcesses(); err != nil {
+				return false, err
+			}
+			if !told {
+				logProgressf(l.progress, "every process runs; giving them half a minute to settle: %s",
+					lastLines(unhealthy.Error(), 1))
+				told = true
+			}
+			return false, nil
+		})
+	return err == nil
 }
 
 // prepare does everything that must precede the first process.
@@ -73,14 +119,14 @@ func (l local) prepare(ctx context.Context) error {
 	if err := l.ensure(ctx); err != nil {
 		return err
 	}
-	if built(l.at("host.json")) {
-		sayf(l.progress, "an earlier cluster is not healthy: removing its remaining processes; API objects, "+
+	if isRegularFile(l.at("host.json")) {
+		logProgressf(l.progress, "an earlier cluster is not healthy: removing its remaining processes; API objects, "+
 			"images and certificates are kept, pods are started again")
 	}
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
 	}
-	sayf(l.progress, "preparing certificates, configuration and network in %s", l.state)
+	logProgressf(l.progress, "preparing certificates, configuration and network in %s", l.state)
 	return l.writeFiles(ctx)
 }
 
@@ -113,7 +159,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 	if err := l.stop(ctx); err != nil {
 		return err
 	}
-	if built(l.at("network")) { // or the network may be another cluster's
+	if isRegularFile(l.at("network")) { // or the network may be another cluster's
 		if err := l.net.remove(ctx); err != nil {
 			return err
 		}
@@ -162,15 +208,15 @@ func (l local) stop(ctx context.Context) error {
 // start starts every component after its dependencies are ready.
 func (l local) start(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second)
-	sayf(l.progress, "starting etcd, containerd and kube-apiserver")
+	logProgressf(l.progress, "starting etcd, containerd and kube-apiserver")
 	if err := l.startServers(ctx); err != nil {
 		return err
 	}
-	sayf(l.progress, "starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet")
+	logProgressf(l.progress, "starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet")
 	if err := l.startClients(ctx); err != nil {
 		return err
 	}
-	sayf(l.progress, "waiting for the node, DNS and the default service account")
+	logProgressf(l.progress, "waiting for the node, DNS and the default service account")
 	return l.awaitClients(ctx, begin)
 }
 
@@ -181,7 +227,7 @@ func (l local) startServers(ctx context.Context) error {
 	if err := l.await(ctx, "containerd", 30*time.Second, l.containerdAnswers); err != nil {
 		return err
 	}
-	sayf(l.progress, "importing the pause image")
+	logProgressf(l.progress, "importing the pause image")
 	if err := l.loadPause(ctx); err != nil {
 		return err
 	}
@@ -195,7 +241,7 @@ func (l local) startClients(ctx context.Context) error {
 	}
 	runtime, running := l.mainProcess("containerd")
 	if !running {
-		return fmt.Errorf("containerd stopped; %s", tail(l.folders, "containerd"))
+		return fmt.Errorf("containerd stopped; %s", readLogTail(l.folders, "containerd"))
 	}
 	return l.startComponents(runtime.pid, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy",
 		"coredns")
@@ -212,6 +258,31 @@ func (l local) startComponents(containerdPID int, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// commandLine renders a component's command line from config/components. Only the kubelet's depends
+// on containerd's process id.
+func (b builder) commandLine(component string, containerdPID int) ([]string, error) {
+	text, err := settings{folders: b.folders, Program: b.find, ContainerdPID: containerdPID}.render("components")
+	if err != nil {
+		return nil, err
+	}
+	var argv []string
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		case section == component:
+			argv = append(argv, line)
+		}
+	}
+	if len(argv) == 0 {
+		return nil, fmt.Errorf("config/components has no command line for %s", component)
+	}
+	return b.net.inside(argv...), nil
 }
 
 // awaitClients waits until the node is usable. A Ready condition older than begin comes from a
@@ -260,7 +331,7 @@ func (l local) load(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sayf(l.progress, "the node has %s after %s", name, time.Since(start).Round(100*time.Millisecond))
+	logProgressf(l.progress, "the node has %s after %s", name, time.Since(start).Round(100*time.Millisecond))
 	return digest, nil
 }
 
@@ -268,7 +339,7 @@ func (l local) loadReleased(ctx context.Context, dir string) (string, error) {
 	if err := l.containerdAnswers(ctx); err != nil {
 		return "", fmt.Errorf("the cluster is not up, run up first: %w", err)
 	}
-	released, names, err := image.Released(dir)
+	released, names, err := image.FindRelease(dir)
 	if err != nil {
 		return "", err
 	}
@@ -276,7 +347,7 @@ func (l local) loadReleased(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sayf(l.progress, "the node has %s", strings.Join(names, " and "))
+	logProgressf(l.progress, "the node has %s", strings.Join(names, " and "))
 	return digest, nil
 }
 
@@ -336,14 +407,14 @@ func (l local) down(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Stat(l.state); os.IsNotExist(err) && len(found) == 0 {
-		sayf(l.progress, "nothing to do: there is no cluster in %s", l.state)
+		logProgressf(l.progress, "nothing to do: there is no cluster in %s", l.state)
 		return nil
 	}
-	sayf(l.progress, "stopping the cluster's processes")
+	logProgressf(l.progress, "stopping the cluster's processes")
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
 	}
-	sayf(l.progress, "removing %s and putting the machine's settings back", l.state)
+	logProgressf(l.progress, "removing %s and putting the machine's settings back", l.state)
 	if _, shared := otherCluster(l.state); !shared {
 		if err := restoreHost(record); err != nil {
 			return err
@@ -375,7 +446,7 @@ func (l local) status(ctx context.Context, out io.Writer) error {
 
 func (l local) verdict(ctx context.Context, running int) string {
 	switch {
-	case running == 0 && built(l.at("host.json")):
+	case running == 0 && isRegularFile(l.at("host.json")):
 		return "nothing runs; an earlier cluster's state is there (up continues it, down removes it)"
 	case running == 0:
 		return "nothing runs"

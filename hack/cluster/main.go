@@ -14,8 +14,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,10 +28,10 @@ import (
 )
 
 func main() {
-	os.Exit(execute())
+	os.Exit(executeCommand())
 }
 
-func execute() (code int) {
+func executeCommand() (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := rootCommand().ExecuteContext(ctx); err != nil {
@@ -72,10 +74,11 @@ func withProvider(run func(cmd *cobra.Command, p provider) error) func(*cobra.Co
 	}
 }
 
-// exclusively is like withProvider, for commands that change the cluster: they run one at a time.
-func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
+// withLockedProvider is like withProvider, for commands that change the cluster: they run one at a
+// time.
+func withLockedProvider(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
 	return withProvider(func(cmd *cobra.Command, p provider) error {
-		release, err := lock(cmd.Context(), p.where().lockFile(), cmd.ErrOrStderr())
+		release, err := acquireLock(cmd.Context(), p.where().lockFile(), cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -83,6 +86,8 @@ func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Com
 		return run(cmd, p)
 	})
 }
+
+func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock") }
 
 func upCommand() *cobra.Command {
 	var nodes int
@@ -95,7 +100,7 @@ func upCommand() *cobra.Command {
 	cmd.Flags().IntVar(&nodes, "nodes", 1, "number of nodes, 1 or 2; the second can be added later")
 	cmd.Flags().StringVar(&network, "network", "", "the network of a new cluster, such as 10.97.0.0/16; "+
 		"empty takes the first that is free")
-	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
+	cmd.RunE = withLockedProvider(func(cmd *cobra.Command, p provider) error {
 		if nodes < 1 || nodes > 2 {
 			return fmt.Errorf("--nodes=%d: it must be 1 or 2", nodes)
 		}
@@ -142,7 +147,7 @@ func loadCommand() *cobra.Command {
 	cmd.Flags().StringVar(&layout, "layout", "",
 		"load the image of a release from this folder, such as dist/image, under the names of its manifests")
 	cmd.MarkFlagsMutuallyExclusive("image", "layout")
-	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
+	cmd.RunE = withLockedProvider(func(cmd *cobra.Command, p provider) error {
 		var digest string
 		var err error
 		if layout != "" {
@@ -164,7 +169,7 @@ func downCommand() *cobra.Command {
 		Use:   "down",
 		Short: "Stop the cluster and remove everything it made, except built binaries",
 		Args:  cobra.NoArgs,
-		RunE: exclusively(func(cmd *cobra.Command, p provider) error {
+		RunE: withLockedProvider(func(cmd *cobra.Command, p provider) error {
 			return p.down(cmd.Context())
 		}),
 	}
@@ -236,6 +241,28 @@ Without names, prints all binaries, one "name<TAB>path" per line. With names, pr
 	}
 }
 
+// print prints the paths for the command binaries.
+func (b builder) print(ctx context.Context, out io.Writer, names []string) error {
+	for _, name := range names {
+		if !knownProgram(name) {
+			return fmt.Errorf("no binary is called %q: run binaries without names to list them", name)
+		}
+	}
+	if err := b.ensure(ctx, names...); err != nil {
+		return err
+	}
+	for _, name := range names {
+		fmt.Fprintln(out, b.find(name))
+	}
+	if len(names) > 0 {
+		return nil
+	}
+	for _, p := range listPrograms() {
+		fmt.Fprintf(out, "%s\t%s\n", p.name, b.path(p))
+	}
+	return nil
+}
+
 func envtestCommand() *cobra.Command {
 	var minor string
 	cmd := &cobra.Command{
@@ -259,4 +286,36 @@ func envtestCommand() *cobra.Command {
 	cmd.Flags().StringVar(&minor, "kubernetes", "", "an older minor of Kubernetes, "+
 		strings.Join(olderKubernetes(), " or ")+"; empty is the cluster's")
 	return cmd
+}
+
+// envtestAssets returns the folder of the programs that the envtest suites need, of a minor of
+// Kubernetes or, if it is empty, of the newest.
+func (b builder) envtestAssets(ctx context.Context, minor string) (string, error) {
+	shared := []string{"etcd", "kubectl"}
+	versioned := []string{"kube-apiserver", "kube-controller-manager"}
+	if minor == "" || strings.HasPrefix(b.kubernetesVersion(), "v"+minor+".") {
+		return b.folder(newest), b.ensure(ctx, append(shared, versioned...)...)
+	}
+	if !slices.Contains(olderKubernetes(), minor) {
+		return "", fmt.Errorf("no Kubernetes %q is pinned here: use %s, or nothing for %s", minor,
+			strings.Join(olderKubernetes(), ", "), b.kubernetesVersion())
+	}
+	if err := b.ensure(ctx, shared...); err != nil {
+		return "", err
+	}
+	if err := b.ensureOf(ctx, newest+"-"+minor, versioned...); err != nil {
+		return "", err
+	}
+	folder := b.folder(newest + "-" + minor)
+	for _, name := range shared {
+		link := filepath.Join(folder, name)
+		if isRegularFile(link) {
+			continue
+		}
+		_ = os.Remove(link) // it may lead to a folder that was deleted
+		if err := os.Symlink(b.find(name), link); err != nil {
+			return "", fmt.Errorf("linking %s: %w", name, err)
+		}
+	}
+	return folder, nil
 }

@@ -12,7 +12,7 @@ import (
 // TestMain lets the test program act as the command, which replaces its own process by kubectl.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_CLUSTER_COMMAND") != "" {
-		os.Exit(execute())
+		os.Exit(executeCommand())
 	}
 	os.Exit(m.Run())
 }

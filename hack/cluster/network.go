@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"strings"
 )
@@ -72,8 +71,8 @@ type address struct {
 	prefix netip.Prefix
 }
 
-// clash returns an error if an address of the machine overlaps a network.
-func clash(ours netip.Prefix, addresses []address) error {
+// checkOverlap returns an error if an address of the machine overlaps a network.
+func checkOverlap(ours netip.Prefix, addresses []address) error {
 	for _, a := range addresses {
 		if a.prefix.Overlaps(ours) {
 			return fmt.Errorf("the machine's device %s has the address %s, inside %s", a.device, a.prefix, ours)
@@ -89,10 +88,10 @@ func chooseNetwork(wanted string, addresses []address) (netip.Prefix, error) {
 		if err != nil {
 			return prefix, err
 		}
-		return prefix, clash(prefix, addresses)
+		return prefix, checkOverlap(prefix, addresses)
 	}
 	for second := byte(firstNetwork); second <= lastNetwork; second++ {
-		if prefix := networkOf(second); clash(prefix, addresses) == nil {
+		if prefix := networkOf(second); checkOverlap(prefix, addresses) == nil {
 			return prefix, nil
 		}
 	}
@@ -123,32 +122,10 @@ func machineAddresses() ([]address, error) {
 // ofThisVersion returns an error for a cluster that shares the machine's network, as those of
 // earlier versions did.
 func (f folders) ofThisVersion() error {
-	if built(f.at("host.json")) && !built(f.at("network")) {
+	if isRegularFile(f.at("host.json")) && !isRegularFile(f.at("network")) {
 		return fmt.Errorf("the cluster in %s is one of an earlier version: remove it with that version's down", f.state)
 	}
 	return nil
-}
-
-// settle gives the cluster its network, which it keeps until down.
-func (f *folders) settle(wanted string) error {
-	if err := f.ofThisVersion(); err != nil {
-		return err
-	}
-	if built(f.at("network")) {
-		if wanted != "" && wanted != f.net.String() {
-			return fmt.Errorf("the cluster has the network %s: run down before you give it another", f.net)
-		}
-		return nil
-	}
-	addresses, err := machineAddresses()
-	if err != nil {
-		return err
-	}
-	if f.net.Prefix, err = chooseNetwork(wanted, addresses); err != nil {
-		return err
-	}
-	f.node = firstNode(f.net)
-	return writeFile(f.at("network"), []byte(f.net.String()+"\n"), 0o644)
 }
 
 // inside returns a command line that runs in the cluster's network.
@@ -174,7 +151,7 @@ func (n network) make(ctx context.Context) error {
 		{"ip", "route", "add", n.String(), "via", n.nodeIP(), "dev", n.id()},
 		n.masquerade("--append"),
 	} {
-		if _, err := run(ctx, argv[0], argv[1:]...); err != nil {
+		if _, err := runProgram(ctx, argv[0], argv[1:]...); err != nil {
 			return fmt.Errorf("making the cluster's network: %w", err)
 		}
 	}
@@ -191,31 +168,19 @@ func (n network) masquerade(action string) []string {
 // process has ended, with all that is in it.
 func (n network) remove(ctx context.Context) error {
 	for rule := n.masquerade("--delete"); ; {
-		if _, err := run(ctx, rule[0], rule[1:]...); err != nil {
+		if _, err := runProgram(ctx, rule[0], rule[1:]...); err != nil {
 			break // there is no such rule any more
 		}
 	}
-	_, err := run(ctx, "ip", "link", "delete", n.id())
+	_, err := runProgram(ctx, "ip", "link", "delete", n.id())
 	if _, gone := net.InterfaceByName(n.id()); err != nil && gone == nil {
 		return fmt.Errorf("removing the cluster's network: %w", err)
 	}
 	return nil
 }
 
-// recordedNetwork returns the network of a cluster that exists, or the first one.
-func recordedNetwork(file string) (netip.Prefix, error) {
-	text, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		return networkOf(firstNetwork), nil
-	}
-	if err != nil {
-		return netip.Prefix{}, err
-	}
-	return parseNetwork(strings.TrimSpace(string(text)))
-}
-
-// run runs a program and returns its output. An error contains the program's standard error.
-func run(ctx context.Context, name string, args ...string) (string, error) {
+// runProgram runs a program and returns its output. An error contains the program's standard error.
+func runProgram(ctx context.Context, name string, args ...string) (string, error) {
 	return runWith(ctx, "", name, args...)
 }
 

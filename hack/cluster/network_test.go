@@ -50,7 +50,7 @@ func TestClash(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := clash(networkOf(firstNetwork), []address{{"lo", netip.MustParsePrefix("127.0.0.1/8")},
+			err := checkOverlap(networkOf(firstNetwork), []address{{"lo", netip.MustParsePrefix("127.0.0.1/8")},
 				{"eth0", netip.MustParsePrefix(test.prefix)}})
 			if (err != nil) != test.clashes {
 				t.Errorf("clash = %v", err)
@@ -112,7 +112,7 @@ func TestAClusterOfAnEarlierVersionIsRefused(t *testing.T) {
 	if err := writeFile(b.at("host.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.settle(""); err == nil || built(b.at("network")) {
+	if err := b.settle(""); err == nil || isRegularFile(b.at("network")) {
 		t.Errorf("settle: %v", err)
 	}
 }

@@ -20,8 +20,8 @@ const cniFolder = "/usr/lib/cni"
 // requirement is a file that the node needs and the package that contains it.
 type requirement struct{ file, pkg string }
 
-// requirements lists the programs that aren't Go modules. A bare name is looked up in PATH.
-func requirements() []requirement {
+// listRequirements lists the programs that aren't Go modules. A bare name is looked up in PATH.
+func listRequirements() []requirement {
 	return []requirement{
 		{"containerd", "containerd"},
 		{"ctr", "containerd"},
@@ -40,7 +40,7 @@ func requirements() []requirement {
 // missingPackages lists the packages whose files lookup doesn't find, without duplicates.
 func missingPackages(lookup func(file string) bool) []string {
 	var missing []string
-	for _, r := range requirements() {
+	for _, r := range listRequirements() {
 		if !lookup(r.file) && !slices.Contains(missing, r.pkg) {
 			missing = append(missing, r.pkg)
 		}
@@ -88,7 +88,7 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your "+
 			"distribution's packages of %s", list)
 	}
-	sayf(progress, "installing Debian packages: %s", list)
+	logProgressf(progress, "installing Debian packages: %s", list)
 	if err := holdServices(servicePolicy); err != nil {
 		return err
 	}

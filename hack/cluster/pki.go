@@ -27,9 +27,9 @@ type identity struct {
 	names  []string // DNS names and addresses of the server
 }
 
-// identities lists every certificate that the CA issues. Users and groups have the names to which
-// Kubernetes' default RBAC roles are bound.
-func identities(n network) []identity {
+// listIdentities lists every certificate that the CA issues. Users and groups have the names to
+// which Kubernetes' default RBAC roles are bound.
+func listIdentities(n network) []identity {
 	return []identity{
 		{file: "admin", user: "csenv-admin", groups: []string{"system:masters"}},
 		{file: "etcd", user: "etcd", names: []string{"localhost", "127.0.0.1"}},
@@ -59,14 +59,14 @@ type authority struct {
 // ensurePKI writes the CA, every certificate and the service-account key into dir. The CA's
 // certificate is written last: if it is missing, everything is created again.
 func ensurePKI(dir string, n network) error {
-	if built(filepath.Join(dir, "ca.crt")) {
+	if isRegularFile(filepath.Join(dir, "ca.crt")) {
 		return nil
 	}
 	ca, err := newAuthority()
 	if err != nil {
 		return fmt.Errorf("making the CA: %w", err)
 	}
-	for _, id := range identities(n) {
+	for _, id := range listIdentities(n) {
 		if err := ca.issue(dir, id); err != nil {
 			return fmt.Errorf("issuing the certificate %s: %w", id.file, err)
 		}

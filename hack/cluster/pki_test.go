@@ -29,7 +29,7 @@ func TestCertificatesVerify(t *testing.T) {
 	if !roots.AppendCertsFromPEM([]byte(mustRead(t, filepath.Join(dir, "ca.crt")))) {
 		t.Fatal("ca.crt holds no certificate")
 	}
-	for _, id := range identities(sampleNetwork()) {
+	for _, id := range listIdentities(sampleNetwork()) {
 		t.Run(id.file, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, id.file+".crt"), filepath.Join(dir, id.file+".key"))
 			if err != nil {
@@ -92,7 +92,7 @@ func TestKeysAreForTheOwnerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
-	if err != nil || len(keys) != len(identities(sampleNetwork()))+2 {
+	if err != nil || len(keys) != len(listIdentities(sampleNetwork()))+2 {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	for _, key := range keys {

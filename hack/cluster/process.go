@@ -34,8 +34,9 @@ type process struct {
 // main reports whether this is a component's main process and not a child (a shim of containerd).
 func (p process) main() bool { return p.component == filepath.Base(p.executable) }
 
-// ownership returns the component that an environment names, if it belongs to the state folder.
-func ownership(environ []string, state string) (component string, ours bool) {
+// parseOwnership returns the component that an environment names, if it belongs to the state
+// folder.
+func parseOwnership(environ []string, state string) (component string, ours bool) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch name {
@@ -56,7 +57,7 @@ func findProcesses(state string) ([]process, error) {
 	}
 	var found []process
 	for _, candidate := range all {
-		if p, ours := inspect(candidate, state); ours {
+		if p, ours := readProcess(candidate, state); ours {
 			found = append(found, p)
 		}
 	}
@@ -77,7 +78,7 @@ func otherCluster(state string) (other string, found bool) {
 		for _, entry := range environ {
 			other, marked := strings.CutPrefix(entry, stateVariable+"=")
 			other = strings.TrimSuffix(other, "/"+secondFolder)
-			if marked && other != state && built(filepath.Join(other, "host.json")) {
+			if marked && other != state && isRegularFile(filepath.Join(other, "host.json")) {
 				return other, true
 			}
 		}
@@ -85,13 +86,13 @@ func otherCluster(state string) (other string, found bool) {
 	return "", false
 }
 
-// inspect reads one process. A process that can't be read has ended or isn't ours.
-func inspect(candidate procfs.Proc, state string) (process, bool) {
+// readProcess reads one process. A process that can't be read has ended or isn't ours.
+func readProcess(candidate procfs.Proc, state string) (process, bool) {
 	environ, err := candidate.Environ()
 	if err != nil {
 		return process{}, false
 	}
-	component, ours := ownership(environ, state)
+	component, ours := parseOwnership(environ, state)
 	if !ours {
 		return process{}, false
 	}
@@ -119,7 +120,7 @@ func (p process) signal(state string, sig syscall.Signal) {
 	if err != nil {
 		return
 	}
-	if _, ours := inspect(again, state); ours {
+	if _, ours := readProcess(again, state); ours {
 		_ = handle.Signal(sig)
 	}
 }
@@ -206,8 +207,8 @@ func openLog(path string) (*os.File, error) {
 	return os.Create(path)
 }
 
-// tail returns the last lines of a component's log for an error message.
-func tail(f folders, component string) string {
+// readLogTail returns the last lines of a component's log for an error message.
+func readLogTail(f folders, component string) string {
 	file, err := os.Open(f.logFile(component))
 	if err != nil {
 		return "(no log)"

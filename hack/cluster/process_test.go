@@ -32,7 +32,7 @@ func TestOwnership(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			component, ours := ownership(test.environ, "/state")
+			component, ours := parseOwnership(test.environ, "/state")
 			if component != test.component || ours != test.ours {
 				t.Errorf("ownership = %q, %v; want %q, %v", component, ours, test.component, test.ours)
 			}
@@ -119,7 +119,7 @@ func TestStopProcessesForcesWhatIgnoresTheSignal(t *testing.T) {
 	marker := filepath.Join(state, "ready")
 	script := `trap "" TERM; touch ` + marker + `; while :; do sleep 0.1; done`
 	cmd, ended := startProgram(t, []string{"sh", "-c", script}, stateVariable+"="+state, componentVariable+"=sh")
-	if !eventually(func() bool { return built(marker) }) {
+	if !eventually(func() bool { return isRegularFile(marker) }) {
 		t.Fatal("the process did not start")
 	}
 	own := func(p process) bool { return p.pid == cmd.Process.Pid }
@@ -148,7 +148,7 @@ func TestSignalSparesAReusedID(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ready")
 	script := `trap "exit 3" USR1; trap "exit 0" USR2; touch ` + marker + `; while :; do sleep 0.01; done`
 	cmd, ended := startProgram(t, []string{"sh", "-c", script})
-	if !eventually(func() bool { return built(marker) }) {
+	if !eventually(func() bool { return isRegularFile(marker) }) {
 		t.Fatal("the process did not start")
 	}
 	// The id belonged to one of our processes and now belongs to another program.
@@ -178,8 +178,8 @@ func TestStartedProcessIsFoundAndLogs(t *testing.T) {
 		// The test doesn't wait for the process, so it remains as a zombie, which counts as ended.
 		_ = stopProcesses(t.Context(), f.state, time.Second, func(process) bool { return true })
 	})
-	if !eventually(func() bool { return strings.Contains(tail(f, "sleep"), "hello") }) {
-		t.Fatalf("log: %s", tail(f, "sleep"))
+	if !eventually(func() bool { return strings.Contains(readLogTail(f, "sleep"), "hello") }) {
+		t.Fatalf("log: %s", readLogTail(f, "sleep"))
 	}
 	var found []process
 	var err error
@@ -230,14 +230,14 @@ func TestOpenLogKeepsTheOneBefore(t *testing.T) {
 
 func TestTailIsBounded(t *testing.T) {
 	f := folders{state: t.TempDir()}
-	if got := tail(f, "etcd"); got != "(no log)" {
+	if got := readLogTail(f, "etcd"); got != "(no log)" {
 		t.Errorf("without a log: %q", got)
 	}
 	lines := strings.Repeat("line\n", 10000) + "last"
 	if err := writeFile(f.logFile("etcd"), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := tail(f, "etcd")
+	got := readLogTail(f, "etcd")
 	if !strings.HasSuffix(got, "\nlast") || strings.Count(got, "\n") != 15 {
 		t.Errorf("tail = %q", got)
 	}

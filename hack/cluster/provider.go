@@ -36,10 +36,10 @@ const (
 // choice is a provider's name and the reason for choosing it.
 type choice struct{ name, reason string }
 
-// choose chooses a provider. The provider of an existing cluster has precedence over the state of
-// the machine. An order that contradicts it is refused, because the other provider would remove the
-// state folder.
-func choose(order, recorded string, kindProblem func() string) (choice, error) {
+// resolveProvider chooses a provider. The provider of an existing cluster has precedence over the
+// state of the machine. An order that contradicts it is refused, because the other provider would
+// remove the state folder.
+func resolveProvider(order, recorded string, kindProblem func() string) (choice, error) {
 	made := recorded == providerLocal || recorded == providerKind
 	switch {
 	case made && order != "" && order != recorded:
@@ -67,7 +67,7 @@ func kindProblem(ctx context.Context) func() string {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		version, err := run(ctx, "docker", "info", "--format", "{{.ServerVersion}}")
+		version, err := runProgram(ctx, "docker", "info", "--format", "{{.ServerVersion}}")
 		if err != nil || strings.TrimSpace(version) == "" {
 			return "no Docker engine answers"
 		}
@@ -84,7 +84,7 @@ func chooseProvider(ctx context.Context, progress io.Writer) (provider, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("reading which provider made the cluster: %w", err)
 	}
-	chosen, err := choose(os.Getenv("CSENV_CLUSTER"), strings.TrimSpace(string(recorded)), kindProblem(ctx))
+	chosen, err := resolveProvider(os.Getenv("CSENV_CLUSTER"), strings.TrimSpace(string(recorded)), kindProblem(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := choose(test.order, test.recorded, func() string { return test.kind })
+			got, err := resolveProvider(test.order, test.recorded, func() string { return test.kind })
 			if (err != nil) != test.fails || got.name != test.want || !strings.Contains(got.reason, test.reason) {
 				t.Errorf("choose = %+v, %v", got, err)
 			}
@@ -41,7 +41,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestChooseReportsHowToRemoveTheOtherCluster(t *testing.T) {
-	_, err := choose(providerKind, providerLocal, nil)
+	_, err := resolveProvider(providerKind, providerLocal, nil)
 	for _, words := range []string{"CSENV_CLUSTER=kind", "created by local",
 		"CSENV_CLUSTER=local go run ./hack/cluster down"} {
 		if err == nil || !strings.Contains(err.Error(), words) {

@@ -41,7 +41,7 @@ func (l local) second() local {
 func (l local) upSecond(ctx context.Context) error {
 	n := l.second()
 	if _, running := n.mainProcess("kubelet"); running && l.nodeReady(ctx, n.node.name, time.Time{}) == nil {
-		sayf(l.progress, "the second node is up: nothing to do")
+		logProgressf(l.progress, "the second node is up: nothing to do")
 		return nil
 	}
 	start := time.Now()
@@ -71,7 +71,7 @@ func (l local) upSecond(ctx context.Context) error {
 	if err := n.await(ctx, "kubelet", time.Minute, ready, "containerd"); err != nil {
 		return err
 	}
-	sayf(l.progress, "the second node is up after %s; load puts the image on it",
+	logProgressf(l.progress, "the second node is up after %s; load puts the image on it",
 		time.Since(start).Round(100*time.Millisecond))
 	return nil
 }
@@ -79,7 +79,7 @@ func (l local) upSecond(ctx context.Context) error {
 // prepareSecond gives the second node its address, certificates, configuration and cgroup.
 func (l local) prepareSecond(ctx context.Context, n local) error {
 	address := l.net.inside("ip", "address", "replace", n.node.ip+nodePrefix, "dev", cable)
-	if _, err := run(ctx, address[0], address[1:]...); err != nil {
+	if _, err := runProgram(ctx, address[0], address[1:]...); err != nil {
 		return err
 	}
 	for _, path := range coveredFolders() {
@@ -137,7 +137,7 @@ func makeGroup(path string) error {
 // cgroupRoots lists the root of every hierarchy: one of version 2, or several of version 1.
 func cgroupRoots() []string {
 	const root = "/sys/fs/cgroup"
-	if built(filepath.Join(root, "cgroup.controllers")) {
+	if isRegularFile(filepath.Join(root, "cgroup.controllers")) {
 		return []string{root}
 	}
 	found, _ := filepath.Glob(root + "/*/cgroup.procs")

@@ -37,13 +37,13 @@ func (f *front) serve(ctx context.Context) {
 			return
 		}
 		target := f.targets[turn%len(f.targets)]
-		f.running.Go(func() { pass(ctx, client, target) })
+		f.running.Go(func() { forwardConnection(ctx, client, target) })
 	}
 }
 
-// pass copies in both directions until both have ended. The end of one direction leaves the other
-// open, as in a Service.
-func pass(ctx context.Context, client net.Conn, target string) {
+// forwardConnection copies in both directions until both have ended. The end of one direction
+// leaves the other open, as in a Service.
+func forwardConnection(ctx context.Context, client net.Conn, target string) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)
 	if err != nil {

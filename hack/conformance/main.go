@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +102,7 @@ func newCommand(stdout io.Writer) *cobra.Command {
 					return fmt.Errorf("--suites has %q: choose one of %s", suite, strings.Join(known, ", "))
 				}
 			}
-			return run(cmd.Context(), o, stdout)
+			return runSuites(cmd.Context(), o, stdout)
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.suites, "suites", o.suites, "suites to run")
@@ -112,16 +113,16 @@ func newCommand(stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-// run runs the suites. All environments are made first, so that no suite starts if one of them
-// can't be made.
-func run(ctx context.Context, o options, stdout io.Writer) error {
+// runSuites runs the suites. All environments are made first, so that no suite starts if one of
+// them can't be made.
+func runSuites(ctx context.Context, o options, stdout io.Writer) error {
 	work, err := os.MkdirTemp("", "csenv-conformance-")
 	if err != nil {
 		return fmt.Errorf("making a folder for this run: %w", err)
 	}
 	defer os.RemoveAll(work)
 	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout,
-		Run: venv.Run}}
+		Run: venv.RunCommand}}
 	environments, err := r.environments(ctx)
 	if err != nil {
 		return err
@@ -140,7 +141,50 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	if len(servers.all) > 0 {
 		reports = append(reports, servers.end(ctx))
 	}
-	return summarise(reports, stdout)
+	return summariseReports(reports, stdout)
+}
+
+// end checks that the servers still run, have no session and have no error in their logs. It then
+// stops them.
+func (s *servers) end(ctx context.Context) report {
+	started := time.Now()
+	r := report{suite: "servers"}
+	for _, one := range s.all {
+		if err := one.inspect(ctx, s.opsToken); err != nil {
+			r.failed++
+			r.notes = append(r.notes, "failed: "+one.name+": "+err.Error())
+			continue
+		}
+		r.passed++
+	}
+	r.failure = s.stop()
+	r.took = time.Since(started)
+	return r
+}
+
+// summariseReports prints the results of all suites, and returns an error if one of them failed.
+func summariseReports(reports []report, w io.Writer) error {
+	fmt.Fprintln(w, "\n==> summary")
+	var failed []string
+	for _, r := range reports {
+		verdict := "ok"
+		if !r.ok() {
+			verdict = "FAILED"
+			failed = append(failed, r.suite)
+		}
+		fmt.Fprintf(w, "%-8s %-7s %3d passed, %d failed, %d skipped in %s\n", r.suite, verdict, r.passed, r.failed,
+			r.skipped, r.took.Round(100*time.Millisecond))
+		for _, note := range r.notes {
+			fmt.Fprintln(w, "         "+note)
+		}
+		if r.failure != nil {
+			fmt.Fprintln(w, "         "+strings.ReplaceAll(r.failure.Error(), "\n", "\n         "))
+		}
+	}
+	if len(failed) > 0 {
+		return errors.New("not conforming: " + strings.Join(failed, ", "))
+	}
+	return nil
 }
 
 // runner holds the state of one invocation.
@@ -218,13 +262,13 @@ func (r *runner) build(ctx context.Context) error {
 	if err := os.Mkdir(r.programs(), 0o750); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o",
+	if output, err := venv.RunCommand(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o",
 		r.programs()}, wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}
 	if r.wants(suiteOpenEnv) {
 		r.progressf("building the image")
-		if output, err := venv.Run(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
+		if output, err := venv.RunCommand(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
 			return fmt.Errorf("building the image: %w\n%s", err, output)
 		}
 	}
@@ -233,7 +277,7 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	r.progressf("building versitygw (a minute or two, once)")
 	// This program is a separate module, because it has more dependencies than all of csenv.
-	if output, err := venv.Run(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, suiteS3), "build",
+	if output, err := venv.RunCommand(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, suiteS3), "build",
 		"-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
 	}
@@ -261,7 +305,7 @@ func (r *runner) suite(ctx context.Context, name string, environments map[string
 		result = r.trainers(ctx, environments, servers)
 	case suiteExport:
 		if environments[name] == "" {
-			result = report{skipped: 1, notes: []string{needs("the suite", exportPython)}}
+			result = report{skipped: 1, notes: []string{formatSkipNote("the suite", exportPython)}}
 			break
 		}
 		result = r.pytest(ctx, name, environments[name], servers)
@@ -315,6 +359,33 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	}
 	result.failure = ended
 	return result
+}
+
+func readJUnit(path string) (report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return report{}, fmt.Errorf("reading pytest's results: %w", err)
+	}
+	var results junit
+	if err := xml.Unmarshal(text, &results); err != nil {
+		return report{}, fmt.Errorf("parsing pytest's results: %w", err)
+	}
+	var r report
+	for _, suite := range results.Suites {
+		for _, c := range suite.Cases {
+			switch {
+			case c.Failure != nil || c.Error != nil:
+				r.failed++
+				r.notes = append(r.notes, "failed: "+c.Name)
+			case c.Skipped != nil:
+				r.skipped++
+				r.notes = append(r.notes, "skipped: "+c.Name+": "+c.Skipped.Message)
+			default:
+				r.passed++
+			}
+		}
+	}
+	return r, nil
 }
 
 // isolation returns the variables that hide the user's caches, proxies and the network from the

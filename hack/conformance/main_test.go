@@ -98,7 +98,7 @@ func TestSummarise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := summarise([]report{good, c.bad}, &out); err == nil || err.Error() != "not conforming: mcp" {
+			if err := summariseReports([]report{good, c.bad}, &out); err == nil || err.Error() != "not conforming: mcp" {
 				t.Errorf("error %v", err)
 			}
 			if text := out.String(); !strings.Contains(text, c.want) ||
@@ -107,14 +107,14 @@ func TestSummarise(t *testing.T) {
 			}
 		})
 	}
-	if err := summarise([]report{good}, &bytes.Buffer{}); err != nil {
+	if err := summariseReports([]report{good}, &bytes.Buffer{}); err != nil {
 		t.Errorf("no suite failed, but got %v", err)
 	}
 }
 
 func TestConfigurations(t *testing.T) {
 	work := t.TempDir()
-	all, err := configurations(t.Context(), work)
+	all, err := makeConfigurations(t.Context(), work)
 	if err != nil {
 		t.Fatal(err)
 	}

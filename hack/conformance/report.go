@@ -2,13 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"regexp"
-	"strings"
 	"time"
 )
 
@@ -39,33 +33,6 @@ type junit struct {
 	} `xml:"testsuite"`
 }
 
-func readJUnit(path string) (report, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return report{}, fmt.Errorf("reading pytest's results: %w", err)
-	}
-	var results junit
-	if err := xml.Unmarshal(text, &results); err != nil {
-		return report{}, fmt.Errorf("parsing pytest's results: %w", err)
-	}
-	var r report
-	for _, suite := range results.Suites {
-		for _, c := range suite.Cases {
-			switch {
-			case c.Failure != nil || c.Error != nil:
-				r.failed++
-				r.notes = append(r.notes, "failed: "+c.Name)
-			case c.Skipped != nil:
-				r.skipped++
-				r.notes = append(r.notes, "skipped: "+c.Name+": "+c.Skipped.Message)
-			default:
-				r.passed++
-			}
-		}
-	}
-	return r, nil
-}
-
 // testLines collects the output of `go test -v`.
 type testLines struct{ bytes.Buffer }
 
@@ -87,29 +54,4 @@ func (l *testLines) report() report {
 		}
 	}
 	return r
-}
-
-// summarise prints the results of all suites, and returns an error if one of them failed.
-func summarise(reports []report, w io.Writer) error {
-	fmt.Fprintln(w, "\n==> summary")
-	var failed []string
-	for _, r := range reports {
-		verdict := "ok"
-		if !r.ok() {
-			verdict = "FAILED"
-			failed = append(failed, r.suite)
-		}
-		fmt.Fprintf(w, "%-8s %-7s %3d passed, %d failed, %d skipped in %s\n", r.suite, verdict, r.passed, r.failed,
-			r.skipped, r.took.Round(100*time.Millisecond))
-		for _, note := range r.notes {
-			fmt.Fprintln(w, "         "+note)
-		}
-		if r.failure != nil {
-			fmt.Fprintln(w, "         "+strings.ReplaceAll(r.failure.Error(), "\n", "\n         "))
-		}
-	}
-	if len(failed) > 0 {
-		return errors.New("not conforming: " + strings.Join(failed, ", "))
-	}
-	return nil
 }

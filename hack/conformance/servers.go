@@ -38,9 +38,9 @@ type configuration struct {
 	flags []string
 }
 
-// configurations returns the configurations of all servers, and writes the files that they refer
-// to.
-func configurations(ctx context.Context, work string) ([]configuration, error) {
+// makeConfigurations returns the configurations of all servers, and writes the files that they
+// refer to.
+func makeConfigurations(ctx context.Context, work string) ([]configuration, error) {
 	tokenFile, keyFile := filepath.Join(work, "tokens"), filepath.Join(work, ledgerKeyFile)
 	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the token: %w", err)
@@ -110,7 +110,7 @@ type server struct {
 }
 
 func startServers(ctx context.Context, binary, work string) (*servers, error) {
-	configured, err := configurations(ctx, work)
+	configured, err := makeConfigurations(ctx, work)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := poolkey.Derive(key)
+	secrets, err := poolkey.DeriveSecrets(key)
 	if err != nil {
 		return nil, err
 	}
@@ -158,24 +158,6 @@ func (s *servers) environment() []string {
 		}
 	}
 	return variables
-}
-
-// end checks that the servers still run, have no session and have no error in their logs. It then
-// stops them.
-func (s *servers) end(ctx context.Context) report {
-	started := time.Now()
-	r := report{suite: "servers"}
-	for _, one := range s.all {
-		if err := one.inspect(ctx, s.opsToken); err != nil {
-			r.failed++
-			r.notes = append(r.notes, "failed: "+one.name+": "+err.Error())
-			continue
-		}
-		r.passed++
-	}
-	r.failure = s.stop()
-	r.took = time.Since(started)
-	return r
 }
 
 func (s *server) inspect(ctx context.Context, token string) error {

@@ -58,7 +58,7 @@ func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string
 		}
 		// The lists are complete. One names packages that don't admit each other's versions, though
 		// the parts that are used work together.
-		maker := venv.Maker{Command: interpreter, NoDeps: true, Progress: r.stdout, Run: venv.Run}
+		maker := venv.Maker{Command: interpreter, NoDeps: true, Progress: r.stdout, Run: venv.RunCommand}
 		environment, err := maker.Environment(ctx, s.environment(),
 			filepath.Join(recipes, "requirements-"+s.name+".txt"))
 		if err != nil {
@@ -76,15 +76,15 @@ func (r *runner) interpreter(ctx context.Context, condition string) string {
 	}
 	for _, name := range []string{r.options.python, "python3.12", "python3.13", "python3.14"} {
 		program := "import sys; sys.exit(not sys.version_info " + condition + ")"
-		if _, err := venv.Run(ctx, name, "-c", program); err == nil {
+		if _, err := venv.RunCommand(ctx, name, "-c", program); err == nil {
 			return name
 		}
 	}
 	return ""
 }
 
-// needs is the note on what is skipped without an interpreter that satisfies a condition.
-func needs(skipped, condition string) string {
+// formatSkipNote is the note on what is skipped without an interpreter that satisfies a condition.
+func formatSkipNote(skipped, condition string) string {
 	return "skipped: " + skipped + " needs Python " + condition + ": name one with --python"
 }
 
@@ -101,7 +101,7 @@ func (r *runner) trainers(ctx context.Context, environments map[string]string, s
 			environment := environments[s.environment()]
 			if environment == "" {
 				result.skipped++
-				result.notes = append(result.notes, needs(recipe, s.python))
+				result.notes = append(result.notes, formatSkipNote(recipe, s.python))
 				continue
 			}
 			started := time.Now()

@@ -14,9 +14,9 @@ import (
 // deprecated is in the description of a field that the next release may remove.
 const deprecated = "Deprecated:"
 
-// compare lists what an object or a client that fits before may miss or violate after. It doesn't
-// compare CEL rules: most of them say what the servers couldn't do anyway.
-func compare(before, after *apiextensionsv1.CustomResourceDefinition) []string {
+// compareCRDs lists what an object or a client that fits before may miss or violate after. It
+// doesn't compare CEL rules: most of them say what the servers couldn't do anyway.
+func compareCRDs(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	kind := before.Spec.Names.Kind
 	var breaks []string
 	for _, was := range before.Spec.Versions {
@@ -28,14 +28,16 @@ func compare(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 			breaks = append(breaks, fmt.Sprintf("%s: version %s is no longer served", kind, was.Name))
 		default:
 			is := after.Spec.Versions[at].Schema
-			breaks = append(breaks, schemas(kind+" "+was.Name, was.Schema.OpenAPIV3Schema, is.OpenAPIV3Schema)...)
+			breaks = append(
+				breaks,
+				compareSchemas(kind+" "+was.Name, was.Schema.OpenAPIV3Schema, is.OpenAPIV3Schema)...)
 		}
 	}
 	return breaks
 }
 
-// schemas compares the schemas of the value at a path.
-func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
+// compareSchemas compares the schemas of the value at a path.
+func compareSchemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
 	var breaks []string
 	report := func(broken bool, format string, args ...any) {
 		if broken {
@@ -53,53 +55,53 @@ func schemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []stri
 		}), "%s is no longer allowed", value.Raw)
 	}
 	report(len(before.Enum) == 0 && len(after.Enum) > 0, "the values are now limited")
-	report(after.Pattern != "" && !widens(before.Pattern, after.Pattern), "the pattern was %q and is %q",
+	report(after.Pattern != "" && !isWiderPattern(before.Pattern, after.Pattern), "the pattern was %q and is %q",
 		before.Pattern, after.Pattern)
-	report(raised(before.Minimum, after.Minimum) || raised(before.MinLength, after.MinLength) ||
-		raised(before.MinItems, after.MinItems) || raised(before.MinProperties, after.MinProperties),
+	report(isRaised(before.Minimum, after.Minimum) || isRaised(before.MinLength, after.MinLength) ||
+		isRaised(before.MinItems, after.MinItems) || isRaised(before.MinProperties, after.MinProperties),
 		"a minimum is raised")
-	report(lowered(before.Maximum, after.Maximum) || lowered(before.MaxLength, after.MaxLength) ||
-		lowered(before.MaxItems, after.MaxItems) || lowered(before.MaxProperties, after.MaxProperties),
+	report(isLowered(before.Maximum, after.Maximum) || isLowered(before.MaxLength, after.MaxLength) ||
+		isLowered(before.MaxItems, after.MaxItems) || isLowered(before.MaxProperties, after.MaxProperties),
 		"a maximum is lowered")
-	return append(breaks, inner(path, before, after)...)
+	return append(breaks, compareSubschemas(path, before, after)...)
 }
 
 // optionalEnd matches an optional group without inner groups, and the end of a pattern.
 var optionalEnd = regexp.MustCompile(`^\([^()]*\)\?\$$`)
 
-// widens reports whether a pattern plainly accepts all that the one before accepted: it is the
-// same, or has an optional group before its end.
-func widens(before, after string) bool {
+// isWiderPattern reports whether a pattern plainly accepts all that the one before accepted: it is
+// the same, or has an optional group before its end.
+func isWiderPattern(before, after string) bool {
 	added, ok := strings.CutPrefix(after, strings.TrimSuffix(before, "$"))
 	return before == after || ok && strings.HasSuffix(before, "$") && optionalEnd.MatchString(added)
 }
 
-// inner compares the schemas of the fields, items and values at a path.
-func inner(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
+// compareSubschemas compares the schemas of the fields, items and values at a path.
+func compareSubschemas(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
 	var breaks []string
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
 		was := before.Properties[name]
 		is, ok := after.Properties[name]
 		if ok {
-			breaks = append(breaks, schemas(path+"."+name, &was, &is)...)
+			breaks = append(breaks, compareSchemas(path+"."+name, &was, &is)...)
 		} else if !strings.Contains(was.Description, deprecated) {
 			breaks = append(breaks, fmt.Sprintf("%s: %s is removed", path, name))
 		}
 	}
 	if before.Items != nil && after.Items != nil {
-		breaks = append(breaks, schemas(path+"[]", before.Items.Schema, after.Items.Schema)...)
+		breaks = append(breaks, compareSchemas(path+"[]", before.Items.Schema, after.Items.Schema)...)
 	}
 	was, is := before.AdditionalProperties, after.AdditionalProperties
 	if was != nil && is != nil && was.Schema != nil && is.Schema != nil {
-		breaks = append(breaks, schemas(path+"{}", was.Schema, is.Schema)...)
+		breaks = append(breaks, compareSchemas(path+"{}", was.Schema, is.Schema)...)
 	}
 	return breaks
 }
 
-func raised[T cmp.Ordered](before, after *T) bool {
+func isRaised[T cmp.Ordered](before, after *T) bool {
 	return after != nil && (before == nil || *after > *before)
 }
 
-func lowered[T cmp.Ordered](before, after *T) bool {
+func isLowered[T cmp.Ordered](before, after *T) bool {
 	return after != nil && (before == nil || *after < *before)
 }

@@ -20,7 +20,7 @@ func TestWidens(t *testing.T) {
 		{"^a$", "^a$", true}, {"^a$", `^a(\?b=[c.]+)?$`, true}, {"^a$", "^a(b)$", false}, {"^a", "^a(b)?$", false},
 		{"^a$", "^a(b)?c$", false}, {"", "^a$", false}, {"^a$", "^b(c)?$", false}, {"^a$", "^a(b)?(c)?d?$", false},
 	} {
-		if got := widens(test.before, test.after); got != test.want {
+		if got := isWiderPattern(test.before, test.after); got != test.want {
 			t.Errorf("widens(%q, %q) = %v", test.before, test.after, got)
 		}
 	}
@@ -58,15 +58,15 @@ func TestCompare(t *testing.T) {
 		"without the version": {`{spec: {names: {kind: Desk}, versions: [{name: v2, served: true}]}}`,
 			[]string{"Desk: version v1 is no longer served"}},
 	} {
-		before, err := parse([]byte(crd(spec)))
+		before, err := parseCRD([]byte(crd(spec)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := parse([]byte(test.after))
+		after, err := parseCRD([]byte(test.after))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, compare(before, after)); diff != "" {
+		if diff := cmp.Diff(test.want, compareCRDs(before, after)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

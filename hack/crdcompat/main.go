@@ -19,9 +19,9 @@ import (
 const bases = "config/crd/bases"
 
 func main() {
-	breaks, err := check(context.Background())
+	breaks, err := findBreaks(context.Background())
 	switch {
-	case errors.Is(err, previous.ErrNoHistory) && !previous.Required():
+	case errors.Is(err, previous.ErrNoHistory) && !previous.IsHistoryRequired():
 		fmt.Fprintln(os.Stderr, "crdcompat: not checked:", err)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "crdcompat:", err)
@@ -36,9 +36,9 @@ func main() {
 	}
 }
 
-// check lists the incompatible changes since the previous release.
-func check(ctx context.Context) ([]string, error) {
-	release, err := previous.Find(ctx, ".")
+// findBreaks lists the incompatible changes since the previous release.
+func findBreaks(ctx context.Context) ([]string, error) {
+	release, err := previous.FindRelease(ctx, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func check(ctx context.Context) ([]string, error) {
 	}
 	var breaks []string
 	for name, data := range files {
-		before, err := parse(data)
+		before, err := parseCRD(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", name, release.Name, err)
 		}
@@ -62,16 +62,16 @@ func check(ctx context.Context) ([]string, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		after, err := parse(data)
+		after, err := parseCRD(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		breaks = append(breaks, compare(before, after)...)
+		breaks = append(breaks, compareCRDs(before, after)...)
 	}
 	return breaks, nil
 }
 
-func parse(data []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
+func parseCRD(data []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	return crd, yaml.UnmarshalStrict(data, crd)
 }

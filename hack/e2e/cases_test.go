@@ -67,7 +67,7 @@ var _ = Describe("A run over generated cases", Ordered, func() {
 // numbers of episodes by family and by difficulty.
 func testCases() (families, difficulties map[string]int64, trials int64) {
 	GinkgoHelper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	Expect(err).NotTo(HaveOccurred())
 	var selected []*scenarios.WorkflowScenario
 	for _, s := range catalog.Cases() {

@@ -136,7 +136,7 @@ type episode struct {
 // begin opens a session as OpenEnv's own clients do: a server that is full or terminating may
 // forward it to another server. The episode belongs to the run, if it isn't "".
 func begin(ctx context.Context, url, run string, seed int) (*episode, error) {
-	factory, err := policy.Builtin(policy.Heuristic, "ticket", nil)
+	factory, err := policy.NewBuiltin(policy.Heuristic, "ticket", nil)
 	if err != nil {
 		return nil, err
 	}

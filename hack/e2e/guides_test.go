@@ -31,7 +31,7 @@ var _ = Describe("The guides", Serial, Label("guides"), Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 			script := "set -euo pipefail\nkubectl() { bin/cluster kubectl -- \"$@\"; }\nset -x\n"
 			executed := 0
-			for _, b := range guides.Blocks(string(page)) {
+			for _, b := range guides.ParseBlocks(string(page)) {
 				if b.Language == "sh" && (b.Why == "" || b.Why == guides.Cluster) {
 					script += string(page[b.Start:b.End])
 				}
@@ -41,7 +41,7 @@ var _ = Describe("The guides", Serial, Label("guides"), Ordered, func() {
 			}
 			Expect(executed).To(BeNumerically(">", 0), "blocks for a cluster")
 			folder := GinkgoT().TempDir()
-			Expect(guides.Checkout(folder, "../..", map[string]string{"csenv": csenvTool(ctx), "cluster": clusterTool})).To(
+			Expect(guides.MakeCheckout(folder, "../..", map[string]string{"csenv": csenvTool(ctx), "cluster": clusterTool})).To(
 				Succeed())
 			follow(ctx, folder, script)
 		}, SpecTimeout(specBound))

@@ -116,7 +116,7 @@ func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	}).Should(Succeed(), "the plan of %s", evalrun)
 	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
 	Expect(err).NotTo(HaveOccurred())
-	secrets, err := objects.Keys(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
+	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())
 	places := map[int64]place{}
 	for shard := range plan.Shards {

@@ -367,7 +367,7 @@ func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	env := &v1alpha1.CustomerSupportEnv{}
 	name := client.ObjectKey{Namespace: namespace, Name: pool}
 	Expect(k8s.Get(ctx, name, env)).To(Succeed())
-	secrets, err := objects.Keys(k8s).Secrets(ctx, name, env.Status.LedgerPublicKey)
+	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, name, env.Status.LedgerPublicKey)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range serversOf(ctx, pool) {
 		var report score.Report

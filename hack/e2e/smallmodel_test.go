@@ -40,7 +40,7 @@ var _ = Describe("A small language model on this machine", Ordered, func() {
 func serveSmallModel(ctx SpecContext) string {
 	GinkgoHelper()
 	folder := filepath.Join("..", "conformance", "model")
-	environment, err := venv.Maker{Command: "python3", NoDeps: true, Progress: GinkgoWriter, Run: venv.Run}.Environment(ctx,
+	environment, err := venv.Maker{Command: "python3", NoDeps: true, Progress: GinkgoWriter, Run: venv.RunCommand}.Environment(ctx,
 		"model", filepath.Join(folder, "requirements.txt"))
 	Expect(err).NotTo(HaveOccurred())
 	server := exec.Command(filepath.Join(environment, "bin", "python"), filepath.Join(folder, "serve.py"), hereAddress(ctx)) //nolint:noctx // it outlives the context

@@ -57,7 +57,7 @@ var _ = Describe("A run that collects episodes of trainers", Ordered, func() {
 		Expect(run.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionComplete, metav1.ConditionTrue,
 			v1alpha1.ReasonCollectionEnded)))
 		Expect(run.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
-		Expect(run.Status.Score.Mean).To(Equal(score.Decimal((players.sum+ended/2)/ended)),
+		Expect(run.Status.Score.Mean).To(Equal(score.FormatDecimal((players.sum+ended/2)/ended)),
 			"the mean of the scores that the clients received")
 		Expect(run.Status.Rollouts.Dropped).To(BeZero())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), &batchv1.Job{})).To(

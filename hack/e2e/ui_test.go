@@ -52,7 +52,7 @@ var _ = Describe("The web pages in the cluster", Ordered, Label("ui"), func() {
 	}, SpecTimeout(specBound))
 
 	It("change in a browser while a run plays", func(ctx SpecContext) {
-		if _, err := browser.Find(); err != nil {
+		if _, err := browser.FindChromium(); err != nil {
 			Skip(err.Error())
 		}
 		site, err := browser.ServeWith(context.WithoutCancel(ctx), csenvTool(ctx), os.Environ(), "-n", namespace, "--kubeconfig",

@@ -67,8 +67,8 @@ type release struct {
 // previousRelease loads the image of the previous release onto the node and returns it.
 func previousRelease(ctx SpecContext) release {
 	GinkgoHelper()
-	found, err := previous.Find(ctx, ".")
-	if errors.Is(err, previous.ErrNoHistory) && !previous.Required() {
+	found, err := previous.FindRelease(ctx, ".")
+	if errors.Is(err, previous.ErrNoHistory) && !previous.IsHistoryRequired() {
 		Skip(err.Error())
 	}
 	Expect(err).NotTo(HaveOccurred())
@@ -227,7 +227,7 @@ func (u *upgrade) settle(ctx SpecContext) {
 	u.recorded = trained.Status.Episodes.Total
 	Expect(trained.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
 	Expect(trained.Status.Rollouts.Dropped).To(BeZero())
-	Expect(trained.Status.Score.Mean).To(Equal(score.Decimal((u.trainers.sum + ended/2) / ended)))
+	Expect(trained.Status.Score.Mean).To(Equal(score.FormatDecimal((u.trainers.sum + ended/2) / ended)))
 	kubectl(ctx, "-n", namespace, "delete", "evalrun,cse", "--all", timeout)
 }
 

@@ -28,8 +28,8 @@ type Block struct {
 	Start, End int
 }
 
-// Blocks returns the fences of a page in their order.
-func Blocks(page string) []Block {
+// ParseBlocks returns the fences of a page in their order.
+func ParseBlocks(page string) []Block {
 	places := fence.FindAllStringSubmatchIndex(page, -1)
 	found := make([]Block, len(places))
 	for i, at := range places {
@@ -41,8 +41,9 @@ func Blocks(page string) []Block {
 	return found
 }
 
-// Checkout makes a folder look like a checkout with built programs, which are given by their names.
-func Checkout(folder, root string, programs map[string]string) error {
+// MakeCheckout makes a folder look like a checkout with built programs, which are given by their
+// names.
+func MakeCheckout(folder, root string, programs map[string]string) error {
 	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o750); err != nil {
 		return fmt.Errorf("making a checkout: %w", err)
 	}

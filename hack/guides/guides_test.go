@@ -77,7 +77,7 @@ func TestTheGuidesShowWhatTheirCommandsPrint(t *testing.T) {
 	for _, page := range pages {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			folder := t.TempDir()
-			if err := Checkout(folder, root, map[string]string{"csenv": bin}); err != nil {
+			if err := MakeCheckout(folder, root, map[string]string{"csenv": bin}); err != nil {
 				t.Fatal(err)
 			}
 			follow(t, page, folder, model.URL)
@@ -93,7 +93,7 @@ func follow(t *testing.T, path, folder, model string) {
 		t.Fatal(err)
 	}
 	page := string(data)
-	all := Blocks(page)
+	all := ParseBlocks(page)
 	script := "set -euo pipefail\n"
 	ran, left := 0, map[string]int{}
 	for _, b := range all {

@@ -27,8 +27,8 @@ func FullName(image string) (string, error) {
 	return strings.Replace(reference.Name(), name.DefaultRegistry, "docker.io", 1), nil
 }
 
-// Append adds an image or an index to a layout under a full name.
-func Append(path layout.Path, content mutate.Appendable, annotations map[string]string) error {
+// AppendToLayout adds an image or an index to a layout under a full name.
+func AppendToLayout(path layout.Path, content mutate.Appendable, annotations map[string]string) error {
 	option := layout.WithAnnotations(annotations)
 	switch content := content.(type) {
 	case v1.ImageIndex:
@@ -52,7 +52,7 @@ func WriteArchive(w io.Writer, content mutate.Appendable, fullNames ...string) e
 		return fmt.Errorf("writing the image: %w", err)
 	}
 	for _, full := range fullNames {
-		if err := Append(path, content, map[string]string{NameAnnotation: full}); err != nil {
+		if err := AppendToLayout(path, content, map[string]string{NameAnnotation: full}); err != nil {
 			return fmt.Errorf("writing the image: %w", err)
 		}
 	}
@@ -63,9 +63,9 @@ func WriteArchive(w io.Writer, content mutate.Appendable, fullNames ...string) e
 	return packed.Close()
 }
 
-// Released finds the index of a release in the layout of folder dir, and the full names that
+// FindRelease finds the index of a release in the layout of folder dir, and the full names that
 // manifests may use for it: its tag, and its digest.
-func Released(dir string) (index v1.ImageIndex, fullNames []string, err error) {
+func FindRelease(dir string) (index v1.ImageIndex, fullNames []string, err error) {
 	all, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the image layout %s: %w", dir, err)

@@ -91,7 +91,7 @@ func layersOf(files []File) [][]File {
 }
 
 func (o Options) layer(files []File) (v1.Layer, error) {
-	content, err := archive(files, o.Created)
+	content, err := packTar(files, o.Created)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (o Options) layer(files []File) (v1.Layer, error) {
 		tarball.WithCompressedCaching)
 }
 
-// archive packs files and the folders above them.
-func archive(files []File, created time.Time) ([]byte, error) {
+// packTar packs files and the folders above them.
+func packTar(files []File, created time.Time) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	if created.IsZero() {
@@ -112,7 +112,7 @@ func archive(files []File, created time.Time) ([]byte, error) {
 	}
 	written := map[string]bool{}
 	for _, file := range files {
-		for dir := range parents(file.Path) {
+		for dir := range parentFolders(file.Path) {
 			if written[dir] {
 				continue
 			}
@@ -139,8 +139,8 @@ func archive(files []File, created time.Time) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
-// parents yields the folders above path, outermost first.
-func parents(path string) func(func(string) bool) {
+// parentFolders yields the folders above path, outermost first.
+func parentFolders(path string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for i, c := range path {
 			if c == '/' && !yield(path[:i]) {
@@ -150,8 +150,8 @@ func parents(path string) func(func(string) bool) {
 	}
 }
 
-// Index makes one index of the images of several platforms.
-func Index(images []v1.Image, annotations map[string]string) (v1.ImageIndex, error) {
+// MakeIndex makes one index of the images of several platforms.
+func MakeIndex(images []v1.Image, annotations map[string]string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, image := range images {
 		config, err := image.ConfigFile()

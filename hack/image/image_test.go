@@ -135,7 +135,7 @@ func entries(t *testing.T, content []byte) (headers []*tar.Header) {
 }
 
 func TestLayerHoldsTheFileAndItsFolders(t *testing.T) {
-	content, err := archive(sampleFiles()[1:], time.Time{})
+	content, err := packTar(sampleFiles()[1:], time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestLinksAreInOneLayer(t *testing.T) {
 	if len(layers) != 3 || len(layers[2]) != 2 {
 		t.Fatalf("layers %v", layers)
 	}
-	content, err := archive(layers[2], time.Unix(7, 0))
+	content, err := packTar(layers[2], time.Unix(7, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestCompressedImageIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := Index([]v1.Image{made}, map[string]string{"org.opencontainers.image.version": "v1"})
+	index, err := MakeIndex([]v1.Image{made}, map[string]string{"org.opencontainers.image.version": "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestCompressedImageIsValid(t *testing.T) {
 
 // The names under which a release's manifests ask for its image lead to its index.
 func TestReleasedImageIsFoundByItsNames(t *testing.T) {
-	index, err := Index([]v1.Image{mustImage(t, sampleFiles())}, nil)
+	index, err := MakeIndex([]v1.Image{mustImage(t, sampleFiles())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,13 +309,13 @@ func TestReleasedImageIsFoundByItsNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Released(dir); err == nil || !strings.Contains(err.Error(), NameAnnotation) {
+	if _, _, err := FindRelease(dir); err == nil || !strings.Contains(err.Error(), NameAnnotation) {
 		t.Errorf("an empty layout: %v", err)
 	}
-	if err := Append(path, index, map[string]string{NameAnnotation: "ghcr.io/csenv/csenv:v1"}); err != nil {
+	if err := AppendToLayout(path, index, map[string]string{NameAnnotation: "ghcr.io/csenv/csenv:v1"}); err != nil {
 		t.Fatal(err)
 	}
-	found, names, err := Released(dir)
+	found, names, err := FindRelease(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

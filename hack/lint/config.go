@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/OpenPeeDeeP/depguard/v2"
 	"go.yaml.in/yaml/v3"
@@ -77,11 +76,4 @@ func (c *config) walls() *depguard.LinterSettings {
 		walls[name] = &depguard.List{ListMode: rule.ListMode, Files: rule.Files, Allow: rule.Allow, Deny: deny}
 	}
 	return &walls
-}
-
-func (c *config) excludes(linter, path, text, source string) bool {
-	return slices.ContainsFunc(c.Linters.Exclusions.Rules, func(e exclusion) bool {
-		return (len(e.Linters) == 0 || slices.Contains(e.Linters, linter)) &&
-			e.Path.matches(path) && e.Text.matches(text) && e.Source.matches(source)
-	})
 }

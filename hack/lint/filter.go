@@ -77,6 +77,13 @@ func (f *filter) drops(d analysis.Diagnostic) bool {
 		})
 }
 
+func (c *config) excludes(linter, path, text, source string) bool {
+	return slices.ContainsFunc(c.Linters.Exclusions.Rules, func(e exclusion) bool {
+		return (len(e.Linters) == 0 || slices.Contains(e.Linters, linter)) &&
+			e.Path.matches(path) && e.Text.matches(text) && e.Source.matches(source)
+	})
+}
+
 func read(fset *token.FileSet, file *ast.File) *source {
 	text, err := os.ReadFile(fset.Position(file.FileStart).Filename)
 	if err != nil {

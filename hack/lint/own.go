@@ -2,16 +2,12 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"go/ast"
 	"go/token"
-	"go/types"
 	"regexp"
 	"strings"
 
-	"github.com/OpenPeeDeeP/depguard/v2"
 	"github.com/golangci/unconvert"
-	"github.com/julz/importas"
 	"github.com/kisielk/errcheck/errcheck"
 	"golang.org/x/tools/go/analysis"
 	"honnef.co/go/tools/unused"
@@ -26,32 +22,6 @@ func pos(pass *analysis.Pass, p token.Position) token.Pos {
 		}
 	}
 	return token.NoPos
-}
-
-func depguardAnalyzer(c *config) *analysis.Analyzer {
-	// The library takes its rules when it makes an analyser. There are none before flags are
-	// parsed.
-	return &analysis.Analyzer{Name: "depguard", Doc: "imports that the rules of depguard forbid",
-		Run: func(pass *analysis.Pass) (any, error) {
-			walls, err := depguard.NewAnalyzer(c.walls())
-			if err != nil {
-				return nil, fmt.Errorf("rules of depguard: %w", err)
-			}
-			return walls.Run(pass)
-		}}
-}
-
-func importasAnalyzer(c *config) *analysis.Analyzer {
-	run := importas.Analyzer.Run
-	importas.Analyzer.Run = func(pass *analysis.Pass) (any, error) {
-		for _, a := range c.Linters.Settings.Importas.Alias {
-			if err := importas.Analyzer.Flags.Set("alias", a.Pkg+":"+a.Alias); err != nil {
-				return nil, err
-			}
-		}
-		return run(pass)
-	}
-	return importas.Analyzer
 }
 
 // errcheckAnalyzer names the function whose error is not checked, as golangci-lint does: exclusions
@@ -89,23 +59,6 @@ var unusedAnalyzer = &analysis.Analyzer{
 		}
 		return nil, nil
 	},
-}
-
-func forbidigoAnalyzer(c *config) *analysis.Analyzer {
-	return &analysis.Analyzer{Name: "forbidigo", Doc: "names that the rules of forbidigo forbid",
-		Run: func(pass *analysis.Pass) (any, error) {
-			return nil, inspect(pass, func(n ast.Node) {
-				name, ok := n.(*ast.SelectorExpr)
-				if !ok {
-					return
-				}
-				for _, rule := range c.Linters.Settings.Forbidigo.Forbid {
-					if text := types.ExprString(name); rule.Pattern.MatchString(text) {
-						pass.Reportf(n.Pos(), "use of %s is forbidden: %s", text, rule.Msg)
-					}
-				}
-			})
-		}}
 }
 
 var explained = regexp.MustCompile(`^//nolint:[a-z0-9,]+ // \S`)

@@ -2,11 +2,16 @@ package main
 
 import (
 	"codeberg.org/polyfloyd/go-errorlint/errorlint"
+	"fmt"
+	"github.com/OpenPeeDeeP/depguard/v2"
 	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
 	"github.com/gostaticanalysis/nilerr"
+	"github.com/julz/importas"
 	"github.com/nishanths/exhaustive/passes/exhaustive"
 	"github.com/sonatard/noctx"
 	"github.com/timakin/bodyclose/passes/bodyclose"
+	"go/ast"
+	"go/types"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/appends"
 	"golang.org/x/tools/go/analysis/passes/assign"
@@ -77,6 +82,49 @@ func suite(c *config) map[string][]*analysis.Analyzer {
 		"unconvert":   {unconvertAnalyzer},
 		"unused":      {unusedAnalyzer},
 	}
+}
+
+func depguardAnalyzer(c *config) *analysis.Analyzer {
+	// The library takes its rules when it makes an analyser. There are none before flags are
+	// parsed.
+	return &analysis.Analyzer{Name: "depguard", Doc: "imports that the rules of depguard forbid",
+		Run: func(pass *analysis.Pass) (any, error) {
+			walls, err := depguard.NewAnalyzer(c.walls())
+			if err != nil {
+				return nil, fmt.Errorf("rules of depguard: %w", err)
+			}
+			return walls.Run(pass)
+		}}
+}
+
+func forbidigoAnalyzer(c *config) *analysis.Analyzer {
+	return &analysis.Analyzer{Name: "forbidigo", Doc: "names that the rules of forbidigo forbid",
+		Run: func(pass *analysis.Pass) (any, error) {
+			return nil, inspect(pass, func(n ast.Node) {
+				name, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return
+				}
+				for _, rule := range c.Linters.Settings.Forbidigo.Forbid {
+					if text := types.ExprString(name); rule.Pattern.MatchString(text) {
+						pass.Reportf(n.Pos(), "use of %s is forbidden: %s", text, rule.Msg)
+					}
+				}
+			})
+		}}
+}
+
+func importasAnalyzer(c *config) *analysis.Analyzer {
+	run := importas.Analyzer.Run
+	importas.Analyzer.Run = func(pass *analysis.Pass) (any, error) {
+		for _, a := range c.Linters.Settings.Importas.Alias {
+			if err := importas.Analyzer.Flags.Set("alias", a.Pkg+":"+a.Alias); err != nil {
+				return nil, err
+			}
+		}
+		return run(pass)
+	}
+	return importas.Analyzer
 }
 
 // vet is go vet's passes without those for assembly and cgo, fieldalignment and shadow.

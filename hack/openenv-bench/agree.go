@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -32,38 +31,9 @@ var errDiffer = errors.New("the servers differ")
 // sampledEpisodes is the number of episodes that are compared.
 const sampledEpisodes = 420
 
-// agreeOnTickets compares csenv's server with the official one that serves the same tickets.
-func agreeOnTickets(ctx context.Context, progress io.Writer) (agreement, error) {
-	fmt.Fprintf(progress, "==> comparing the rewards of %d episodes of %s and %s\n", sampledEpisodes, csenvTicket,
-		officialTicket)
-	catalog, err := scenarios.Public()
-	if err != nil {
-		return agreement{}, err
-	}
-	tickets, err := exportTickets(catalog, sampledEpisodes)
-	if err != nil {
-		return agreement{}, err
-	}
-	ours, err := start(ctx, csenvTicket, progress)
-	if err != nil {
-		return agreement{}, err
-	}
-	defer ours.Kill()
-	theirs, err := start(ctx, officialTicket, progress)
-	if err != nil {
-		return agreement{}, err
-	}
-	defer theirs.Kill()
-	a, err := agree(ctx, ours.url, theirs.url, tickets.Tickets)
-	if err == nil {
-		fmt.Fprintf(progress, "    %s\n", a)
-	}
-	return a, err
-}
-
-// agree plays the same episodes on two servers of tickets, and compares the ticket, the articles
-// that a search finds, the rewards and the end. A difference is an error.
-func agree(ctx context.Context, one, other string, tickets []exportedTicket) (agreement, error) {
+// compareEpisodes plays the same episodes on two servers of tickets, and compares the ticket, the
+// articles that a search finds, the rewards and the end. A difference is an error.
+func compareEpisodes(ctx context.Context, one, other string, tickets []exportedTicket) (agreement, error) {
 	var a agreement
 	sessions := make([]*client.Client, 0, 2)
 	for _, url := range []string{one, other} {
@@ -107,8 +77,8 @@ func (a *agreement) count(episode []moment) {
 // that depend on the seed. Some episodes run out of steps or end with submit.
 func sampleActions(seed int, g gold) []map[string]string {
 	queries := []string{"refund", "delivery delay parcel", "How do I reset my password?", "zz", "invoice credit order"}
-	category := scenarios.Categories()[seed%4]
-	priority := scenarios.Priorities()[seed/4%4]
+	category := scenarios.ListCategories()[seed%4]
+	priority := scenarios.ListPriorities()[seed/4%4]
 	switch seed % 3 {
 	case 0:
 		category, priority = g.Category, g.Priority

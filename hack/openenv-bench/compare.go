@@ -26,21 +26,21 @@ type row struct {
 	err error
 }
 
-// compare measures every server with every number of sessions. If a server fails, its row contains
-// the error.
-func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([]row, error) {
+// compareServers measures every server with every number of sessions. If a server fails, its row
+// contains the error.
+func compareServers(ctx context.Context, o options, sizes []int, progress io.Writer) ([]row, error) {
 	var rows []row
 	total, began := len(sizes)*len(o.servers), time.Now()
 	for _, size := range sizes {
 		for _, server := range o.servers {
 			fmt.Fprintf(progress, "==> %d of %d, after %v: %s, %d sessions\n", len(rows)+1, total,
 				time.Since(began).Round(time.Second), server, size)
-			r, err := measure(ctx, server, size, o.duration, progress)
+			r, err := measureServer(ctx, server, size, o.duration, progress)
 			if err != nil {
 				return nil, err
 			}
 			rows = append(rows, r)
-			fmt.Fprintf(progress, "    %s\n", summary(r))
+			fmt.Fprintf(progress, "    %s\n", summariseRow(r))
 		}
 	}
 	return rows, nil
@@ -49,9 +49,9 @@ func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([
 // progressEvery is the number of progress reports, one per second, for each one that is printed.
 const progressEvery = 5
 
-func measure(ctx context.Context, server string, sessions int, duration time.Duration,
+func measureServer(ctx context.Context, server string, sessions int, duration time.Duration,
 	progress io.Writer) (row, error) {
-	p, err := start(ctx, server, progress)
+	p, err := startServer(ctx, server, progress)
 	if err != nil {
 		return row{}, err
 	}
@@ -132,22 +132,13 @@ func actionsFor(server string) []json.RawMessage {
 	return slices.Repeat([]json.RawMessage{json.RawMessage(`{"action_type":"say","message":"How are you?"}`)}, 100)
 }
 
-// reference returns the official server that plays the same environment, or the echo.
-func reference(server string) string {
-	switch server {
-	case csenvTicket, officialTicket, officialTicketWorkers:
-		return officialTicket
-	}
-	return official
-}
-
-func summary(r row) string {
+func summariseRow(r row) string {
 	if r.err != nil {
 		return r.err.Error()
 	}
 	return fmt.Sprintf("%.0f steps/s, p50 %v, p99 %v, %v of the server's processor time for a step, connect p99 %v, "+
 		"%s for a session, failures: %s",
-		r.StepsPerSecond(), r.Step.P50, r.Step.P99, r.cpu, r.Connect.P99, r.memoryOfOne(), causes(r.Failures))
+		r.StepsPerSecond(), r.Step.P50, r.Step.P99, r.cpu, r.Connect.P99, r.memoryOfOne(), formatCauses(r.Failures))
 }
 
 // manySessions is the minimum number of sessions at which the memory of a session exceeds the noise
@@ -167,61 +158,14 @@ func (r row) perSession() float64 {
 	return float64(r.memory-r.idle) / 1024 / float64(max(r.Sessions, 1))
 }
 
-func tableOf(rows []row) string {
-	var b strings.Builder
-	b.WriteString("| sessions | server | open | steps/s | ratio | step p50 | step p99 | connect p99 | CPU per step | " +
-		"memory | per session | failures |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, r := range rows {
-		b.WriteString(line(r, rows))
-	}
-	return b.String()
-}
-
-func line(r row, rows []row) string {
-	if r.err != nil {
-		return fmt.Sprintf("| %d | %s | 0 | – | – | – | – | – | – | – | – | %s |\n", r.asked, r.server, r.err)
-	}
-	ratio := "–"
-	if o := find(rows, reference(r.server), r.asked); o != nil {
-		ratio = fmt.Sprintf("%.1f", r.StepsPerSecond()/o.StepsPerSecond())
-	}
-	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %s | %.0f MiB | %s | %s |\n", r.asked, r.server,
-		r.Sessions, r.StepsPerSecond(), ratio,
-		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), r.cpu.Round(100*time.Nanosecond), float64(
-			r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
-}
-
 // kinds are the kinds of steps whose cost beside the bare echo is shown.
 var kinds = []struct{ name, server string }{
 	{"echo", csenvEcho}, {"ticket, with a search", csenvTicket}, {"ticket, without a search", csenvNoSearch},
 	{"workflow", csenvWorkflow},
 }
 
-// sharesOf shows the steps per second of each kind of step as a share of those of the bare echo.
-func sharesOf(rows []row) string {
-	var b strings.Builder
-	b.WriteString("| step | 100 sessions | 400 sessions | CPU per step, 100 sessions |\n|---|---|---|---|\n")
-	for _, kind := range kinds {
-		cost := "–"
-		if r := find(rows, kind.server, 100); r != nil {
-			cost = r.cpu.Round(100 * time.Nanosecond).String()
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind.name, share(rows, kind.server, 100),
-			share(rows, kind.server, 400), cost)
-	}
-	return b.String()
-}
-
-func share(rows []row, server string, sessions int) string {
-	r, echo := find(rows, server, sessions), find(rows, bare, sessions)
-	if r == nil || echo == nil {
-		return "not measured"
-	}
-	return fmt.Sprintf("%.0f %%", 100*r.StepsPerSecond()/echo.StepsPerSecond())
-}
-
-// find returns the row of a server with that number of sessions, or nil if it wasn't measured.
-func find(rows []row, server string, asked int) *row {
+// findRow returns the row of a server with that number of sessions, or nil if it wasn't measured.
+func findRow(rows []row, server string, asked int) *row {
 	i := slices.IndexFunc(rows, func(r row) bool {
 		return r.server == server && r.asked == asked && r.err == nil &&
 			r.Steps > 0
@@ -232,14 +176,14 @@ func find(rows []row, server string, asked int) *row {
 	return &rows[i]
 }
 
-func short(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	if d < time.Millisecond {
 		return d.Round(time.Microsecond).String()
 	}
 	return d.Round(100 * time.Microsecond).String()
 }
 
-func causes(failures map[string]int) string {
+func formatCauses(failures map[string]int) string {
 	if len(failures) == 0 {
 		return "0"
 	}

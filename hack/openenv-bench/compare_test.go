@@ -51,7 +51,7 @@ func TestLine(t *testing.T) {
 		3: "| 19000 | openenv-python | 0 | – | – | – | – | – | – | – | – | no session opened |\n",
 		4: "| 19000 | csenv-echo | 100 | 50000 | – | 900µs | 12.3ms | 40ms | 0s | 0 MiB | 0.0 KiB | 0 |\n",
 	} {
-		if diff := cmp.Diff(want, line(rows[i], rows)); diff != "" {
+		if diff := cmp.Diff(want, formatRow(rows[i], rows)); diff != "" {
 			t.Errorf("row %d (-want +got)\n%s", i, diff)
 		}
 	}
@@ -65,7 +65,7 @@ func TestReferenceOfTickets(t *testing.T) {
 		{server: officialTicket, asked: 100, Result: result(5)}, {server: csenvTicket, asked: 100, Result: result(40)},
 		{server: csenvWorkflow, asked: 100, Result: result(40)}}
 	for i, want := range map[int]string{1: "| 5 | 1.0 |", 2: "| 40 | 8.0 |", 3: "| 40 | 4.0 |"} {
-		if got := line(rows[i], rows); !strings.Contains(got, want) {
+		if got := formatRow(rows[i], rows); !strings.Contains(got, want) {
 			t.Errorf("row %d is %s, want %s", i, got, want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestTargets(t *testing.T) {
 // The page contains the machine, the versions and both tables.
 func TestDocument(t *testing.T) {
 	t.Chdir("../..")
-	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1,
+	text, err := renderDocument([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1,
 		Elapsed: time.Second}}}, agreement{episodes: 3, full: 2, part: 1}, 8*time.Second, "make it")
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"sync"
-
-	"github.com/gorilla/websocket"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
@@ -78,33 +74,4 @@ func (e *echo) State() any {
 		EpisodeID string `json:"episode_id"`
 		StepCount int    `json:"step_count"`
 	}{e.id, e.steps}
-}
-
-// bareEcho is the upper bound: the same WebSocket library, which answers every message with the
-// same bytes without parsing it.
-func bareEcho() http.Handler {
-	up := websocket.Upgrader{
-		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,
-		WriteBufferPool: &sync.Pool{},
-	}
-	answer := []byte(
-		`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},` +
-			`"reward":1.2,"done":false}}`)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := up.Upgrade(w, r, nil)
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			for {
-				if _, _, err := c.ReadMessage(); err != nil {
-					return
-				}
-				if err := c.WriteMessage(websocket.TextMessage, answer); err != nil {
-					return
-				}
-			}
-		}()
-	})
 }

@@ -12,8 +12,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -22,6 +24,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/cobra"
 )
 
@@ -60,11 +64,11 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 					return err
 				}
 			}
-			rows, err := compare(cmd.Context(), o, sizes, progress)
+			rows, err := compareServers(cmd.Context(), o, sizes, progress)
 			if err != nil {
 				return err
 			}
-			text, err := document(rows, agreed, o.duration, "make bench-openenv")
+			text, err := renderDocument(rows, agreed, o.duration, "make bench-openenv")
 			if err != nil {
 				return err
 			}
@@ -83,6 +87,56 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 	cmd.Flags().StringVar(&o.out, "out", "", "file to write the page to instead of standard output")
 	cmd.AddCommand(newServeCommand())
 	return cmd
+}
+
+// agreeOnTickets compares csenv's server with the official one that serves the same tickets.
+func agreeOnTickets(ctx context.Context, progress io.Writer) (agreement, error) {
+	fmt.Fprintf(progress, "==> comparing the rewards of %d episodes of %s and %s\n", sampledEpisodes, csenvTicket,
+		officialTicket)
+	catalog, err := scenarios.LoadPublic()
+	if err != nil {
+		return agreement{}, err
+	}
+	tickets, err := exportTickets(catalog, sampledEpisodes)
+	if err != nil {
+		return agreement{}, err
+	}
+	ours, err := startServer(ctx, csenvTicket, progress)
+	if err != nil {
+		return agreement{}, err
+	}
+	defer ours.Kill()
+	theirs, err := startServer(ctx, officialTicket, progress)
+	if err != nil {
+		return agreement{}, err
+	}
+	defer theirs.Kill()
+	a, err := compareEpisodes(ctx, ours.url, theirs.url, tickets.Tickets)
+	if err == nil {
+		fmt.Fprintf(progress, "    %s\n", a)
+	}
+	return a, err
+}
+
+// newServeCommand serves one of the Go servers. The comparison starts this program again for each,
+// so that every server has its own process.
+func newServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "serve SERVER ADDRESS", Args: cobra.ExactArgs(2), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			handler, err := handlerOf(args[0])
+			if err != nil {
+				return err
+			}
+			go openenv.KeepHeadroom(cmd.Context()) // as envserver does
+			server := &http.Server{Addr: args[1], Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+			context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
+			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+	}
 }
 
 func parseSizes(text string) ([]int, error) {

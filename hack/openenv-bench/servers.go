@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,11 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/prometheus/procfs"
-	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -46,27 +46,6 @@ const (
 
 const upstreamFolder = "hack/openenv-bench/upstream"
 
-// newServeCommand serves one of the Go servers. The comparison starts this program again for each,
-// so that every server has its own process.
-func newServeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "serve SERVER ADDRESS", Args: cobra.ExactArgs(2), Hidden: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			handler, err := handlerOf(args[0])
-			if err != nil {
-				return err
-			}
-			go openenv.KeepHeadroom(cmd.Context()) // as envserver does
-			server := &http.Server{Addr: args[1], Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-			context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
-			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		},
-	}
-}
-
 func handlerOf(name string) (http.Handler, error) {
 	var kind episode.Kind
 	switch name {
@@ -75,7 +54,7 @@ func handlerOf(name string) (http.Handler, error) {
 	case csenvEcho:
 		kind = newEchoKind()
 	case csenvTicket, csenvNoSearch, csenvWorkflow:
-		catalog, err := scenarios.Public()
+		catalog, err := scenarios.LoadPublic()
 		if err != nil {
 			return nil, err
 		}
@@ -95,6 +74,35 @@ func handlerOf(name string) (http.Handler, error) {
 	return server.Handler(), nil
 }
 
+// bareEcho is the upper bound: the same WebSocket library, which answers every message with the
+// same bytes without parsing it.
+func bareEcho() http.Handler {
+	up := websocket.Upgrader{
+		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,
+		WriteBufferPool: &sync.Pool{},
+	}
+	answer := []byte(
+		`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},` +
+			`"reward":1.2,"done":false}}`)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			for {
+				if _, _, err := c.ReadMessage(); err != nil {
+					return
+				}
+				if err := c.WriteMessage(websocket.TextMessage, answer); err != nil {
+					return
+				}
+			}
+		}()
+	})
+}
+
 func kindOf(name string, catalog *scenarios.Catalog) (episode.Kind, error) {
 	if name == csenvWorkflow {
 		return workflow.New(catalog, offline.New())
@@ -109,8 +117,8 @@ type server struct {
 	url string
 }
 
-// start starts a server and waits until it accepts connections.
-func start(ctx context.Context, name string, progress io.Writer) (*server, error) {
+// startServer starts a server and waits until it accepts connections.
+func startServer(ctx context.Context, name string, progress io.Writer) (*server, error) {
 	addresses, err := process.FreeAddresses(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -174,10 +182,33 @@ func upstreamCommand(ctx context.Context, script, address string, workers int, p
 	return cmd, nil
 }
 
+// exportedFile exports the built-in tickets to a file of the user's cache, unless these tickets are
+// there already, and returns its path.
+func exportedFile() (string, error) {
+	catalog, err := scenarios.LoadPublic()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a cache folder: %w", err)
+	}
+	folder := filepath.Join(cache, "csenv")
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // other tools of the user share it
+		return "", err
+	}
+	digest := catalog.Digest()
+	path := filepath.Join(folder, "openenv-bench-tickets-"+digest[len(digest)-12:]+".json")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, writeTickets(catalog, path)
+}
+
 // upstreamPython returns the interpreter of the official server's environment, and creates the
 // environment if necessary.
 func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
-	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.Run}
+	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.RunCommand}
 	folder, err := maker.Environment(ctx, "openenv-bench", filepath.Join(upstreamFolder, "requirements.txt"))
 	if err != nil {
 		return "", fmt.Errorf("making the official server's Python environment: %w", err)

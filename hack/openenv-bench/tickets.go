@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -78,7 +77,7 @@ func exportTickets(catalog *scenarios.Catalog, n int) (exported, error) {
 	known := map[scenarios.Article]int{}
 	all := catalog.Tickets()
 	for seed := range int64(n) {
-		drawn, err := all[episode.Draw(seed, len(all))].Draw(seed)
+		drawn, err := all[episode.DrawIndex(seed, len(all))].Draw(seed)
 		if err != nil {
 			return exported{}, fmt.Errorf("exporting the ticket of seed %d: %w", seed, err)
 		}
@@ -106,8 +105,8 @@ func exportTicket(t *scenarios.Served, seed int64) exportedTicket {
 			Conversation: []servedUtterance{},
 		},
 		Articles: []int{},
-		Gold: gold{Category: t.Gold.Category, CategoryAlternates: credits(t.Gold.CategoryAlternates),
-			Priority: t.Gold.Priority, PriorityAlternates: credits(t.Gold.PriorityAlternates)},
+		Gold: gold{Category: t.Gold.Category, CategoryAlternates: creditByValue(t.Gold.CategoryAlternates),
+			Priority: t.Gold.Priority, PriorityAlternates: creditByValue(t.Gold.PriorityAlternates)},
 	}
 	if !t.Customer.Since.IsZero() {
 		out.Served.CustomerSince = t.Customer.Since.Format(time.DateOnly)
@@ -121,35 +120,12 @@ func exportTicket(t *scenarios.Served, seed int64) exportedTicket {
 	return out
 }
 
-func credits(alternates []scenarios.Alternate) map[string]int64 {
+func creditByValue(alternates []scenarios.Alternate) map[string]int64 {
 	credit := map[string]int64{}
 	for _, a := range alternates {
 		credit[a.Value] = a.Credit
 	}
 	return credit
-}
-
-// exportedFile exports the built-in tickets to a file of the user's cache, unless these tickets are
-// there already, and returns its path.
-func exportedFile() (string, error) {
-	catalog, err := scenarios.Public()
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding a cache folder: %w", err)
-	}
-	folder := filepath.Join(cache, "csenv")
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // other tools of the user share it
-		return "", err
-	}
-	digest := catalog.Digest()
-	path := filepath.Join(folder, "openenv-bench-tickets-"+digest[len(digest)-12:]+".json")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	return path, writeTickets(catalog, path)
 }
 
 // writeTickets exports the tickets of a catalogue to a file.

@@ -31,7 +31,7 @@ func TestExportedLabelsAreRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := serveTickets(t, catalog)
-	got, err := agree(t.Context(), url, url, out.Tickets)
+	got, err := compareEpisodes(t.Context(), url, url, out.Tickets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func TestServersThatDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split := catalog.Split(scenarios.Splits()[0])
-	_, err = agree(t.Context(), serveTickets(t, catalog), serveTickets(t, split), out.Tickets)
+	split := catalog.Split(scenarios.ListSplits()[0])
+	_, err = compareEpisodes(t.Context(), serveTickets(t, catalog), serveTickets(t, split), out.Tickets)
 	if !errors.Is(err, errDiffer) || !strings.Contains(err.Error(), "seed ") {
 		t.Errorf("error %v, want that the servers differ", err)
 	}

@@ -26,8 +26,8 @@ const (
 // its clone is shallow.
 var ErrNoHistory = errors.New("the checkout doesn't contain the previous release")
 
-// Required reports whether a checkout without history is a failure.
-func Required() bool { return os.Getenv(requiredVariable) != "" }
+// IsHistoryRequired reports whether a checkout without history is a failure.
+func IsHistoryRequired() bool { return os.Getenv(requiredVariable) != "" }
 
 // Release is a revision of a checkout.
 type Release struct {
@@ -36,14 +36,14 @@ type Release struct {
 	checkout string
 }
 
-// Find returns the newest tag of a version before HEAD.
-func Find(ctx context.Context, checkout string) (Release, error) {
-	tag, err := git(ctx, checkout, "describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^")
+// FindRelease returns the newest tag of a version before HEAD.
+func FindRelease(ctx context.Context, checkout string) (Release, error) {
+	tag, err := runGit(ctx, checkout, "describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^")
 	if err != nil {
 		tag = nil // there is none
 	}
 	name := cmp.Or(os.Getenv(revisionVariable), strings.TrimSpace(string(tag)), untagged)
-	hash, err := git(ctx, checkout, "rev-parse", "--verify", "--quiet", name+"^{commit}")
+	hash, err := runGit(ctx, checkout, "rev-parse", "--verify", "--quiet", name+"^{commit}")
 	if err != nil {
 		return Release{}, fmt.Errorf("%w, %s: run `git fetch --unshallow --tags`, or name another revision with %s",
 			ErrNoHistory, name, revisionVariable)
@@ -57,13 +57,13 @@ func Find(ctx context.Context, checkout string) (Release, error) {
 
 // Files returns the content of the release's files in a folder, by name.
 func (r Release) Files(ctx context.Context, folder string) (map[string][]byte, error) {
-	list, err := git(ctx, r.checkout, "ls-tree", "--full-tree", "--name-only", r.revision, folder+"/")
+	list, err := runGit(ctx, r.checkout, "ls-tree", "--full-tree", "--name-only", r.revision, folder+"/")
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{}
 	for name := range strings.FieldsSeq(string(list)) {
-		if files[filepath.Base(name)], err = git(ctx, r.checkout, "show", r.revision+":"+name); err != nil {
+		if files[filepath.Base(name)], err = runGit(ctx, r.checkout, "show", r.revision+":"+name); err != nil {
 			return nil, err
 		}
 	}
@@ -72,11 +72,11 @@ func (r Release) Files(ctx context.Context, folder string) (map[string][]byte, e
 
 // Extract writes all files of the release to an existing folder.
 func (r Release) Extract(ctx context.Context, folder string) error {
-	top, err := git(ctx, r.checkout, "rev-parse", "--show-toplevel")
+	top, err := runGit(ctx, r.checkout, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
 	}
-	archive, err := git(ctx, strings.TrimSpace(string(top)), "archive", "--format=tar", r.revision)
+	archive, err := runGit(ctx, strings.TrimSpace(string(top)), "archive", "--format=tar", r.revision)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r Release) Extract(ctx context.Context, folder string) error {
 	return nil
 }
 
-func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
+func runGit(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", folder}, args...)...) //nolint:gosec // no shell
 	cmd.Stderr = &stderr

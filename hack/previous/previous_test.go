@@ -34,7 +34,7 @@ func history(t *testing.T) string {
 
 func do(t *testing.T, folder string, args ...string) {
 	t.Helper()
-	if _, err := git(t.Context(), folder, args...); err != nil {
+	if _, err := runGit(t.Context(), folder, args...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +47,7 @@ func TestTheNewestTagBeforeHEADIsThePreviousRelease(t *testing.T) {
 	do(t, folder, "tag", "v3", "HEAD")
 	for from, want := range map[string][2]string{"": {"v2", "2"}, "v1": {"v1", "1"}} {
 		t.Setenv(revisionVariable, from)
-		release, err := Find(t.Context(), folder)
+		release, err := FindRelease(t.Context(), folder)
 		if err != nil || release.Name != want[0] {
 			t.Fatalf("%q: %v, %v", from, release, err)
 		}
@@ -68,7 +68,7 @@ func TestTheNewestTagBeforeHEADIsThePreviousRelease(t *testing.T) {
 }
 
 func TestACheckoutWithoutThePreviousRelease(t *testing.T) {
-	_, err := Find(t.Context(), history(t))
+	_, err := FindRelease(t.Context(), history(t))
 	if !errors.Is(err, ErrNoHistory) || !strings.Contains(err.Error(), untagged+": run `git fetch --unshallow") {
 		t.Errorf("error %v", err)
 	}

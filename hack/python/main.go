@@ -16,7 +16,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	err := makeEnvironment(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -24,11 +24,11 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func makeEnvironment(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("got %d arguments, want the environment's name and the file with its packages", len(args))
 	}
-	maker := venv.Maker{Command: "python3", Progress: os.Stderr, Run: venv.Run}
+	maker := venv.Maker{Command: "python3", Progress: os.Stderr, Run: venv.RunCommand}
 	environment, err := maker.Environment(ctx, args[0], args[1])
 	if err != nil {
 		return err

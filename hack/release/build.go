@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/hack/shipped"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/mod/semver"
 )
@@ -114,7 +117,7 @@ func (r *release) build(ctx context.Context, out string) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	if err := replace(out, r.stage); err != nil {
+	if err := replaceRelease(out, r.stage); err != nil {
 		return err
 	}
 	r.sayf("[%4.0fs] %s is in %s: %s", time.Since(begin).Seconds(), r.version, out, r.image)
@@ -124,9 +127,68 @@ func (r *release) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// replace moves the folder from to its final name, in place of an earlier release. It refuses to
-// replace a folder that is none.
-func replace(to, from string) error {
+// buildPrograms builds the command line for each platform, and the image's program for those of
+// Linux.
+func (r *release) buildPrograms(ctx context.Context) error {
+	for _, p := range r.platforms {
+		begin := time.Now()
+		if err := r.buildProgram(ctx, p, shipped.Tags, r.commandLine(p)); err != nil {
+			return err
+		}
+		if p.OS == "linux" {
+			if err := r.buildProgram(ctx, p, shipped.ImageTags, r.imageProgram(p)); err != nil {
+				return err
+			}
+		}
+		r.sayf("        %s after %s", p, time.Since(begin).Round(time.Second))
+	}
+	return nil
+}
+
+// buildDocs has the command line describe itself. The tag adds the command for that, which needs
+// libraries that the program otherwise doesn't.
+func (r *release) buildDocs(ctx context.Context) error {
+	here := v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
+	program := filepath.Join(r.temp, "csenv-docs")
+	if err := r.tools.run(ctx, r.source, here, "build", "-trimpath", "-buildvcs=false", "-tags", shipped.Tags+",docs",
+		"-ldflags", "-X main.version="+r.version, "-o", program, shipped.CommandLine); err != nil {
+		return err
+	}
+	env := append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.created.Unix(), 10))
+	_, err := runProgram(ctx, r.temp, env, program, "docs", r.docs())
+	return err
+}
+
+// packPython packs the wheels and the source distributions of the Python packages. A wheel is a zip
+// archive, so this needs no Python.
+func (r *release) packPython(context.Context) error {
+	for _, folder := range pythonPackages {
+		if err := r.packPythonPackage(filepath.Join(r.source, filepath.FromSlash(folder))); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	return nil
+}
+
+// writeSBOMs describes each archive, and the image of each platform.
+func (r *release) writeSBOMs(context.Context) error {
+	for _, p := range r.platforms {
+		if err := r.writeBill(artefactName("csenv", r.version, p), r.commandLine(p)); err != nil {
+			return err
+		}
+		if p.OS != "linux" {
+			continue
+		}
+		if err := r.writeBill(artefactName("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceRelease moves the folder from to its final name, in place of an earlier release. It
+// refuses to replace a folder that is none.
+func replaceRelease(to, from string) error {
 	if _, err := os.Stat(to); err == nil {
 		if _, err := os.Stat(filepath.Join(to, checksumsFile)); err != nil {
 			return fmt.Errorf("%s exists and is no release: remove it, or choose another folder", to)
@@ -150,8 +212,8 @@ func platformNames(platforms []v1.Platform) string {
 	return strings.Join(names, ", ")
 }
 
-// artefact begins the names of a platform's files: csenv_v1.2.3_linux_amd64.
-func artefact(name, version string, p v1.Platform) string {
+// artefactName begins the names of a platform's files: csenv_v1.2.3_linux_amd64.
+func artefactName(name, version string, p v1.Platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s", name, version, p.OS, p.Architecture)
 }
 

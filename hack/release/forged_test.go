@@ -23,7 +23,7 @@ import (
 // without the key.
 func reseal(t *testing.T, dir string) {
 	t.Helper()
-	sums, err := hashes(dir)
+	sums, err := hashFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func reseal(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, provenanceFile), text)
-	if sums, err = hashes(dir); err != nil {
+	if sums, err = hashFiles(dir); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, checksumsFile), checksums(sums))
+	writeFile(t, filepath.Join(dir, checksumsFile), formatChecksums(sums))
 }
 
 // failures are the checks of a report that failed.
@@ -199,7 +199,7 @@ func TestDoubledSignatures(t *testing.T) {
 // signedLayout returns an artefact of a text, and its signature from a layout.
 func signedLayout(t *testing.T, key *ecdsa.PrivateKey, text string) (content, signature v1.Image) {
 	t.Helper()
-	content, err := newArtefact([]byte(text), v1.Manifest{Config: descriptor(emptyType, []byte("{}"))}, []byte("{}"),
+	content, err := newArtefact([]byte(text), v1.Manifest{Config: newDescriptor(emptyType, []byte("{}"))}, []byte("{}"),
 		helmContent)
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestChecksums(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := string(checksums(sums)); got != "11  a\n22  b c\n" {
+	if got := string(formatChecksums(sums)); got != "11  a\n22  b c\n" {
 		t.Errorf("the checksums are %q", got)
 	}
 }
@@ -306,13 +306,13 @@ func TestChecksums(t *testing.T) {
 func TestLinksAreNoFilesOfARelease(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "a"), []byte("a"))
-	if sums, err := hashes(dir); err != nil || len(sums) != 1 {
+	if sums, err := hashFiles(dir); err != nil || len(sums) != 1 {
 		t.Errorf("%v, %v", sums, err)
 	}
 	if err := os.Symlink("a", filepath.Join(dir, "b")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hashes(dir); err == nil || !strings.Contains(err.Error(), "b is no plain file") {
+	if _, err := hashFiles(dir); err == nil || !strings.Contains(err.Error(), "b is no plain file") {
 		t.Errorf("got %v", err)
 	}
 }

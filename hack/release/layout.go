@@ -15,15 +15,14 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/hack/image"
 )
 
-// rehash reads every blob of a layout, and checks that it has the digest of its name.
-func rehash(dir string) error {
+// verifyBlobs reads every blob of a layout, and checks that it has the digest of its name.
+func verifyBlobs(dir string) error {
 	blobs := filepath.Join(dir, "blobs", "sha256")
 	entries, err := os.ReadDir(blobs)
 	if err != nil {
@@ -43,10 +42,10 @@ func rehash(dir string) error {
 
 // image checks the image's layout, and returns its digest.
 func (v *verification) image() (v1.Hash, string, error) {
-	if err := rehash(v.path(imageFolder)); err != nil {
+	if err := verifyBlobs(v.path(imageFolder)); err != nil {
 		return v1.Hash{}, "", err
 	}
-	index, names, err := image.Released(v.path(imageFolder))
+	index, names, err := image.FindRelease(v.path(imageFolder))
 	if err != nil {
 		return v1.Hash{}, "", err
 	}
@@ -157,48 +156,19 @@ func verifyReferrer(key *ecdsa.PublicKey, signature v1.Image, digest v1.Hash) er
 	return verifyStatement(key, statement, bundled)
 }
 
-// imageBill checks the SBOMs of the image's programs on a platform.
-func (v *verification) imageBill(p v1.Platform) (string, error) {
-	index, _, err := image.Released(v.path(imageFolder))
-	if err != nil {
-		return "", err
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return "", err
-	}
-	for _, entry := range manifest.Manifests {
-		if entry.Platform == nil || !entry.Platform.Equals(p) {
-			continue
-		}
-		made, err := index.Image(entry.Digest)
-		if err != nil {
-			return "", err
-		}
-		content := mutate.Extract(made)
-		defer content.Close()
-		files, err := untar(content)
-		if err != nil {
-			return "", err
-		}
-		return v.bill(artefact("csenv-image", v.named.Version, p), p, executables(files))
-	}
-	return "", fmt.Errorf("the image isn't for %s", p)
-}
-
 // chart checks the packed chart, and that its OCI artefact has the same bytes.
 func (v *verification) chart(reference string) (string, error) {
 	packed, err := v.read(chartFile(v.named.Version))
 	if err != nil {
 		return "", err
 	}
-	if err := rehash(v.path(chartFolder)); err != nil {
+	if err := verifyBlobs(v.path(chartFolder)); err != nil {
 		return "", err
 	}
 	if err := v.sameChart(packed); err != nil {
 		return "", err
 	}
-	files, err := unpack(packed)
+	files, err := unpackTarGz(packed)
 	if err != nil {
 		return "", err
 	}
@@ -244,22 +214,22 @@ func (v *verification) sameChart(packed []byte) error {
 		if err != nil {
 			return err
 		}
-		_, err = artefact.LayerByDigest(descriptor(helmContent, packed).Digest)
+		_, err = artefact.LayerByDigest(newDescriptor(helmContent, packed).Digest)
 		return err
 	}
 	return fmt.Errorf("the OCI layout has no chart %s", chartVersion(v.named.Version))
 }
 
-func unpack(packed []byte) ([]image.File, error) {
+func unpackTarGz(packed []byte) ([]image.File, error) {
 	content, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	return untar(content)
+	return unpackTar(content)
 }
 
-// untar reads the plain files of an archive.
-func untar(content io.Reader) ([]image.File, error) {
+// unpackTar reads the plain files of an archive.
+func unpackTar(content io.Reader) ([]image.File, error) {
 	var files []image.File
 	reader := tar.NewReader(content)
 	for {
@@ -281,8 +251,8 @@ func untar(content io.Reader) ([]image.File, error) {
 	}
 }
 
-// executables are the programs among files.
-func executables(files []image.File) []image.File {
+// filterExecutables are the programs among files.
+func filterExecutables(files []image.File) []image.File {
 	var programs []image.File
 	for _, file := range files {
 		if file.Mode&0o111 != 0 {

@@ -7,12 +7,27 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 	"github.com/spf13/cobra"
 )
 
@@ -76,6 +91,37 @@ func buildCommand() *cobra.Command {
 	return cmd
 }
 
+// readPrivateKey reads a key that cosign or makeKeys has made.
+func readPrivateKey(file string) (*ecdsa.PrivateKey, error) {
+	block, err := readPEM(file)
+	if err != nil {
+		return nil, err
+	}
+	der := block.Bytes
+	switch block.Type {
+	case plainKey:
+	case encryptedKey:
+		password, ok := os.LookupEnv("COSIGN_PASSWORD")
+		if !ok {
+			return nil, fmt.Errorf("%s is encrypted: set COSIGN_PASSWORD", file)
+		}
+		if der, err = encrypted.Decrypt(der, []byte(password)); err != nil {
+			return nil, fmt.Errorf("decrypting %s with COSIGN_PASSWORD: %w", file, err)
+		}
+	default:
+		return nil, fmt.Errorf("%s holds a %s: it must be a %s or %s", file, block.Type, plainKey, encryptedKey)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
+	}
+	return key, nil
+}
+
 func verifyCommand() *cobra.Command {
 	var dir, key string
 	cmd := &cobra.Command{
@@ -100,6 +146,54 @@ func verifyCommand() *cobra.Command {
 	return cmd
 }
 
+// report prints the table, and returns an error if a check failed.
+func (v *verification) report(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "CHECK\tRESULT\tDETAIL")
+	bad := 0
+	for _, r := range v.rows {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r.what, r.result, strings.ReplaceAll(r.detail, "\n", " "))
+		if r.result == failed {
+			bad++
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d checks failed: don't use the files in %s", bad, len(v.rows), v.dir)
+	}
+	return nil
+}
+
+func readPublicKey(file string) (*ecdsa.PublicKey, error) {
+	block, err := readPEM(file)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the public key %s: %w", file, err)
+	}
+	key, ok := parsed.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
+	}
+	return key, nil
+}
+
+func readPEM(file string) (*pem.Block, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no key: it must be a PEM file", file)
+	}
+	return block, nil
+}
+
 func keysCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keys PREFIX",
@@ -119,6 +213,44 @@ If COSIGN_PASSWORD is set, it encrypts the private key.`,
 	}
 }
 
+// makeKeys writes a new key pair and never overwrites one.
+func makeKeys(prefix string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	kind := plainKey
+	if password := os.Getenv("COSIGN_PASSWORD"); password != "" {
+		kind = encryptedKey
+		if private, err = encrypted.Encrypt(private, []byte(password)); err != nil {
+			return err
+		}
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name, kind string
+		content    []byte
+		mode       os.FileMode
+	}{{prefix + ".key", kind, private, 0o600}, {prefix + ".pub", publicKey, public, 0o644}} {
+		f, err := os.OpenFile(file.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
+		if err != nil {
+			return fmt.Errorf("writing a key (an existing one is kept): %w", err)
+		}
+		err = errors.Join(pem.Encode(f, &pem.Block{Type: file.kind, Bytes: file.content}), f.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func pushCommand() *cobra.Command {
 	var dir, chart string
 	cmd := &cobra.Command{
@@ -134,7 +266,7 @@ The digests are printed.`,
 	cmd.Flags().StringVar(&chart, "chart", "",
 		"name of the chart in its registry (default: charts/csenv beside the image)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		pushed, err := push(cmd.Context(), dir, chart)
+		pushed, err := pushArtefacts(cmd.Context(), dir, chart)
 		if err != nil {
 			return err
 		}
@@ -142,4 +274,69 @@ The digests are printed.`,
 		return err
 	}
 	return cmd
+}
+
+// pushArtefacts pushes image and chart with their signatures, and returns their references.
+func pushArtefacts(ctx context.Context, dir, chart string) ([]string, error) {
+	statement, err := readProvenance(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := statement.Predicate.BuildDefinition.ExternalParameters
+	if chart == "" {
+		chart = path.Join(path.Dir(p.Image), "charts", "csenv")
+	}
+	var pushed []string
+	for _, one := range []struct{ folder, repository, tag string }{
+		{imageFolder, p.Image, p.Version}, {chartFolder, chart, strings.ReplaceAll(chartVersion(p.Version), "+", "_")},
+	} {
+		reference, err := pushLayout(ctx, filepath.Join(dir, one.folder), one.repository, one.tag)
+		if err != nil {
+			return nil, fmt.Errorf("pushing the %s: %w", one.folder, err)
+		}
+		pushed = append(pushed, reference)
+	}
+	return pushed, nil
+}
+
+// pushLayout pushes every entry of a layout: first what has a name, then the signatures of it.
+func pushLayout(ctx context.Context, dir, repository, tag string) (string, error) {
+	registry, err := name.NewRepository(repository)
+	if err != nil {
+		return "", err
+	}
+	all, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return "", err
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return "", err
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	var pushed string
+	for _, entry := range manifest.Manifests {
+		var reference name.Reference = registry.Digest(entry.Digest.String())
+		if entry.Annotations[refNameAnnotation] != "" {
+			pushed, reference = reference.Name(), registry.Tag(tag)
+		}
+		if entry.MediaType.IsIndex() {
+			index, err := all.ImageIndex(entry.Digest)
+			if err != nil {
+				return "", err
+			}
+			if err := remote.WriteIndex(reference, index, options...); err != nil {
+				return "", err
+			}
+			continue
+		}
+		image, err := all.Image(entry.Digest)
+		if err != nil {
+			return "", err
+		}
+		if err := remote.Write(reference, image, options...); err != nil {
+			return "", err
+		}
+	}
+	return pushed, nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/ecdsa"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"sigs.k8s.io/yaml"
 
@@ -39,8 +41,8 @@ func filesBelow(dir, prefix string) ([]image.File, error) {
 	return files, err
 }
 
-// pack makes a compressed archive that depends only on files and created.
-func pack(files []image.File, created time.Time) ([]byte, error) {
+// packTarGz makes a compressed archive that depends only on files and created.
+func packTarGz(files []image.File, created time.Time) ([]byte, error) {
 	var buffer bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
 	if err != nil {
@@ -67,7 +69,7 @@ func pack(files []image.File, created time.Time) ([]byte, error) {
 // packArchives packs the command line of each platform with its man pages and completions.
 func (r *release) packArchives(context.Context) error {
 	for _, p := range r.platforms {
-		top := artefact("csenv", r.version, p)
+		top := artefactName("csenv", r.version, p)
 		program, err := os.ReadFile(r.commandLine(p))
 		if err != nil {
 			return err
@@ -84,7 +86,7 @@ func (r *release) packArchives(context.Context) error {
 		if err != nil {
 			return err
 		}
-		packed, err := pack(append(files, docs...), r.created)
+		packed, err := packTarGz(append(files, docs...), r.created)
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func (r *release) packImage(context.Context) error {
 		if err != nil {
 			return err
 		}
-		files, err := shipped.Files(program)
+		files, err := shipped.ListFiles(program)
 		if err != nil {
 			return err
 		}
@@ -130,7 +132,7 @@ func (r *release) packImage(context.Context) error {
 		}
 		images = append(images, made)
 	}
-	index, err := image.Index(images, labels)
+	index, err := image.MakeIndex(images, labels)
 	if err != nil {
 		return err
 	}
@@ -177,13 +179,41 @@ func (r *release) writeLayout(folder string, content mutate.Appendable, annotati
 	if err != nil {
 		return err
 	}
-	if err := image.Append(dir, content, annotations); err != nil {
+	if err := image.AppendToLayout(dir, content, annotations); err != nil {
 		return err
 	}
 	if r.key == nil {
 		return nil
 	}
 	return signLayout(dir, content, r.key)
+}
+
+// signLayout adds the signature of content to its layout.
+func signLayout(dir layout.Path, content mutate.Appendable, key *ecdsa.PrivateKey) error {
+	of, err := partial.Descriptor(content)
+	if err != nil {
+		return err
+	}
+	statement, err := imageStatement(of.Digest)
+	if err != nil {
+		return err
+	}
+	signed, err := signStatement(key, statement)
+	if err != nil {
+		return err
+	}
+	empty := []byte("{}")
+	signature, err := newArtefact(signed, v1.Manifest{
+		ArtifactType: bundleType,
+		Config:       newDescriptor(emptyType, empty),
+		Subject:      &v1.Descriptor{MediaType: of.MediaType, Digest: of.Digest, Size: of.Size},
+		Annotations: map[string]string{"dev.sigstore.bundle.content": "dsse-envelope",
+			"dev.sigstore.bundle.predicateType": signatureType},
+	}, empty, bundleType)
+	if err != nil {
+		return err
+	}
+	return image.AppendToLayout(dir, signature, nil)
 }
 
 const (
@@ -228,7 +258,7 @@ func (r *release) packChart(context.Context) error {
 			}
 		}
 	}
-	packed, err := pack(files, r.created)
+	packed, err := packTarGz(files, r.created)
 	if err != nil {
 		return err
 	}
@@ -236,7 +266,7 @@ func (r *release) packChart(context.Context) error {
 		return err
 	}
 	chart, err := newArtefact(packed,
-		v1.Manifest{Annotations: r.annotations(), Config: descriptor(helmConfig, metadata)}, metadata, helmContent)
+		v1.Manifest{Annotations: r.annotations(), Config: newDescriptor(helmConfig, metadata)}, metadata, helmContent)
 	if err != nil {
 		return err
 	}

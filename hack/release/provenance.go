@@ -104,7 +104,7 @@ func readProvenance(dir string) (statement, error) {
 
 // attest writes the provenance of all files, their checksums and the signatures of both.
 func (r *release) attest(context.Context) error {
-	sums, err := hashes(r.stage)
+	sums, err := hashFiles(r.stage)
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func (r *release) attest(context.Context) error {
 			return err
 		}
 	}
-	if sums, err = hashes(r.stage); err != nil {
+	if sums, err = hashFiles(r.stage); err != nil {
 		return err
 	}
-	text := checksums(sums)
+	text := formatChecksums(sums)
 	if err := r.write(checksumsFile, text); err != nil || r.key == nil {
 		return err
 	}
@@ -138,17 +138,17 @@ func (r *release) attest(context.Context) error {
 	return r.write(checksumsFile+signedSuffix, signed)
 }
 
-// uncovered reports whether the checksums can't name the file: they, and their signatures.
-func uncovered(name string) bool {
+// isChecksumsFile reports whether the checksums can't name the file: they, and their signatures.
+func isChecksumsFile(name string) bool {
 	return name == checksumsFile || name == checksumsFile+signedSuffix || name == checksumsFile+keylessSuffix
 }
 
-// hashes returns the SHA-256 of every file below dir, by its name there. A release has only plain
-// files, so a link in it is an error.
-func hashes(dir string) (map[string]string, error) {
+// hashFiles returns the SHA-256 of every file below dir, by its name there. A release has only
+// plain files, so a link in it is an error.
+func hashFiles(dir string) (map[string]string, error) {
 	sums := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || uncovered(name) {
+		if err != nil || entry.IsDir() || isChecksumsFile(name) {
 			return err
 		}
 		if !entry.Type().IsRegular() {
@@ -173,8 +173,8 @@ func hashOf(file string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// checksums writes sums as sha256sum does.
-func checksums(sums map[string]string) []byte {
+// formatChecksums writes sums as sha256sum does.
+func formatChecksums(sums map[string]string) []byte {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		fmt.Fprintf(&text, "%s  %s\n", sums[name], name)
@@ -184,7 +184,7 @@ func checksums(sums map[string]string) []byte {
 
 // compareChecksums returns what is wrong with the text of the checksums, given those of the files.
 func compareChecksums(text []byte, sums map[string]string) []string {
-	if bytes.Equal(text, checksums(sums)) {
+	if bytes.Equal(text, formatChecksums(sums)) {
 		return nil
 	}
 	var problems []string

@@ -67,7 +67,7 @@ func remove(t *testing.T, repo, folder string) {
 func TestFolderThatIsNoReleaseIsKept(t *testing.T) {
 	out := t.TempDir()
 	writeFile(t, filepath.Join(out, "mine"), nil)
-	if err := replace(out, t.TempDir()); err == nil || !strings.Contains(err.Error(), "is no release") {
+	if err := replaceRelease(out, t.TempDir()); err == nil || !strings.Contains(err.Error(), "is no release") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func pushRelease(t *testing.T, key *ecdsa.PrivateKey) (r *release, dir string, p
 	r = newRelease(t, newProject(t), key)
 	r.repository = strings.TrimPrefix(server.URL, "http://") + "/team/csenv"
 	dir = build(t, r)
-	pushed, err := push(t.Context(), dir, "")
+	pushed, err := pushArtefacts(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
@@ -194,22 +193,6 @@ func (b bill) sboms() (map[string][]byte, error) {
 	}
 	cyclone, err := b.cycloneDX()
 	return map[string][]byte{".spdx.json": spdx, ".cdx.json": cyclone}, err
-}
-
-// writeSBOMs describes each archive, and the image of each platform.
-func (r *release) writeSBOMs(context.Context) error {
-	for _, p := range r.platforms {
-		if err := r.writeBill(artefact("csenv", r.version, p), r.commandLine(p)); err != nil {
-			return err
-		}
-		if p.OS != "linux" {
-			continue
-		}
-		if err := r.writeBill(artefact("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *release) writeBill(name, file string) error {

@@ -4,25 +4,15 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
-
-	"github.com/csenv/csenv/hack/image"
 )
 
 // The formats of Sigstore, which cosign verifies.
@@ -86,8 +76,9 @@ func newBundle(key *ecdsa.PublicKey) (bundle, error) {
 	return b, nil
 }
 
-// sign signs deterministically (RFC 6979), so that a second release of a commit has the same bytes.
-func sign(key *ecdsa.PrivateKey, text []byte) ([]byte, error) {
+// signBytes signs deterministically (RFC 6979), so that a second release of a commit has the same
+// bytes.
+func signBytes(key *ecdsa.PrivateKey, text []byte) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	return key.Sign(nil, digest[:], crypto.SHA256)
 }
@@ -101,7 +92,7 @@ func signText(key *ecdsa.PrivateKey, text []byte) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	b.MessageSignature = &messageSignature{}
 	b.MessageSignature.MessageDigest.Algorithm, b.MessageSignature.MessageDigest.Digest = "SHA2_256", digest[:]
-	if b.MessageSignature.Signature, err = sign(key, text); err != nil {
+	if b.MessageSignature.Signature, err = signBytes(key, text); err != nil {
 		return nil, err
 	}
 	return json.Marshal(b)
@@ -114,7 +105,7 @@ func signStatement(key *ecdsa.PrivateKey, statement []byte) ([]byte, error) {
 		return nil, err
 	}
 	b.Envelope = &envelope{Payload: statement, PayloadType: payloadType}
-	signature, err := sign(key, b.Envelope.signed())
+	signature, err := signBytes(key, b.Envelope.signed())
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +141,7 @@ func readBundle(key *ecdsa.PublicKey, text []byte) (bundle, error) {
 
 var errSignature = errors.New("the signature doesn't belong to the text")
 
-func verified(key *ecdsa.PublicKey, text, signature []byte) bool {
+func isValidSignature(key *ecdsa.PublicKey, text, signature []byte) bool {
 	digest := sha256.Sum256(text)
 	return ecdsa.VerifyASN1(key, digest[:], signature)
 }
@@ -163,7 +154,7 @@ func verifyText(key *ecdsa.PublicKey, text, bundled []byte) error {
 	digest := sha256.Sum256(text)
 	m := b.MessageSignature
 	if m == nil || m.MessageDigest.Algorithm != "SHA2_256" || !bytes.Equal(m.MessageDigest.Digest, digest[:]) ||
-		!verified(key, text, m.Signature) {
+		!isValidSignature(key, text, m.Signature) {
 		return errSignature
 	}
 	return nil
@@ -176,7 +167,7 @@ func verifyStatement(key *ecdsa.PublicKey, statement, bundled []byte) error {
 	}
 	e := b.Envelope
 	if e == nil || e.PayloadType != payloadType || !bytes.Equal(e.Payload, statement) || len(e.Signatures) != 1 ||
-		!verified(key, e.signed(), e.Signatures[0].Sig) {
+		!isValidSignature(key, e.signed(), e.Signatures[0].Sig) {
 		return errSignature
 	}
 	return nil
@@ -186,129 +177,4 @@ func verifyStatement(key *ecdsa.PublicKey, statement, bundled []byte) error {
 func imageStatement(digest v1.Hash) ([]byte, error) {
 	return json.Marshal(map[string]any{"_type": statementType, "predicateType": signatureType,
 		"predicate": map[string]any{}, "subject": []subject{{Digest: map[string]string{digest.Algorithm: digest.Hex}}}})
-}
-
-// signLayout adds the signature of content to its layout.
-func signLayout(dir layout.Path, content mutate.Appendable, key *ecdsa.PrivateKey) error {
-	of, err := partial.Descriptor(content)
-	if err != nil {
-		return err
-	}
-	statement, err := imageStatement(of.Digest)
-	if err != nil {
-		return err
-	}
-	signed, err := signStatement(key, statement)
-	if err != nil {
-		return err
-	}
-	empty := []byte("{}")
-	signature, err := newArtefact(signed, v1.Manifest{
-		ArtifactType: bundleType,
-		Config:       descriptor(emptyType, empty),
-		Subject:      &v1.Descriptor{MediaType: of.MediaType, Digest: of.Digest, Size: of.Size},
-		Annotations: map[string]string{"dev.sigstore.bundle.content": "dsse-envelope",
-			"dev.sigstore.bundle.predicateType": signatureType},
-	}, empty, bundleType)
-	if err != nil {
-		return err
-	}
-	return image.Append(dir, signature, nil)
-}
-
-func readPEM(file string) (*pem.Block, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key: %w", err)
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s is no key: it must be a PEM file", file)
-	}
-	return block, nil
-}
-
-// readPrivateKey reads a key that cosign or makeKeys has made.
-func readPrivateKey(file string) (*ecdsa.PrivateKey, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, err
-	}
-	der := block.Bytes
-	switch block.Type {
-	case plainKey:
-	case encryptedKey:
-		password, ok := os.LookupEnv("COSIGN_PASSWORD")
-		if !ok {
-			return nil, fmt.Errorf("%s is encrypted: set COSIGN_PASSWORD", file)
-		}
-		if der, err = encrypted.Decrypt(der, []byte(password)); err != nil {
-			return nil, fmt.Errorf("decrypting %s with COSIGN_PASSWORD: %w", file, err)
-		}
-	default:
-		return nil, fmt.Errorf("%s holds a %s: it must be a %s or %s", file, block.Type, plainKey, encryptedKey)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
-	}
-	return key, nil
-}
-
-func readPublicKey(file string) (*ecdsa.PublicKey, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("reading the public key %s: %w", file, err)
-	}
-	key, ok := parsed.(*ecdsa.PublicKey)
-	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
-	}
-	return key, nil
-}
-
-// makeKeys writes a new key pair and never overwrites one.
-func makeKeys(prefix string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	kind := plainKey
-	if password := os.Getenv("COSIGN_PASSWORD"); password != "" {
-		kind = encryptedKey
-		if private, err = encrypted.Encrypt(private, []byte(password)); err != nil {
-			return err
-		}
-	}
-	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		name, kind string
-		content    []byte
-		mode       os.FileMode
-	}{{prefix + ".key", kind, private, 0o600}, {prefix + ".pub", publicKey, public, 0o644}} {
-		f, err := os.OpenFile(file.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
-		if err != nil {
-			return fmt.Errorf("writing a key (an existing one is kept): %w", err)
-		}
-		err = errors.Join(pem.Encode(f, &pem.Block{Type: file.kind, Bytes: file.content}), f.Close())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +54,7 @@ func (r *release) export(ctx context.Context) error {
 	if _, err := r.git(ctx, "archive", "--format=tar", "-o", packed, r.commit); err != nil {
 		return err
 	}
-	if _, err := run(ctx, r.temp, nil, "tar", "-xf", packed, "-C", r.source); err != nil {
+	if _, err := runProgram(ctx, r.temp, nil, "tar", "-xf", packed, "-C", r.source); err != nil {
 		return err
 	}
 	r.tools, err = findToolchain(ctx, r.repo)
@@ -63,12 +62,12 @@ func (r *release) export(ctx context.Context) error {
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
-	return run(ctx, r.repo, nil, "git", args...)
+	return runProgram(ctx, r.repo, nil, "git", args...)
 }
 
-// run runs a program and returns its output without the last newline. A nil environment is that of
-// this process.
-func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+// runProgram runs a program and returns its output without the last newline. A nil environment is
+// that of this process.
+func runProgram(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, env
 	var output, problems strings.Builder
@@ -89,7 +88,7 @@ type toolchain struct {
 // where its caches are.
 func findToolchain(ctx context.Context, dir string) (toolchain, error) {
 	kept := []string{"GOPROXY", "GONOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GOINSECURE", "GOMODCACHE", "GOCACHE"}
-	output, err := run(ctx, dir, nil, "go", append([]string{"env", "-json", "GOVERSION"}, kept...)...)
+	output, err := runProgram(ctx, dir, nil, "go", append([]string{"env", "-json", "GOVERSION"}, kept...)...)
 	if err != nil {
 		return toolchain{}, err
 	}
@@ -113,26 +112,8 @@ func findToolchain(ctx context.Context, dir string) (toolchain, error) {
 }
 
 func (t toolchain) run(ctx context.Context, dir string, p v1.Platform, args ...string) error {
-	_, err := run(ctx, dir, append(slices.Clone(t.env), "GOOS="+p.OS, "GOARCH="+p.Architecture), "go", args...)
+	_, err := runProgram(ctx, dir, append(slices.Clone(t.env), "GOOS="+p.OS, "GOARCH="+p.Architecture), "go", args...)
 	return err
-}
-
-// buildPrograms builds the command line for each platform, and the image's program for those of
-// Linux.
-func (r *release) buildPrograms(ctx context.Context) error {
-	for _, p := range r.platforms {
-		begin := time.Now()
-		if err := r.buildProgram(ctx, p, shipped.Tags, r.commandLine(p)); err != nil {
-			return err
-		}
-		if p.OS == "linux" {
-			if err := r.buildProgram(ctx, p, shipped.ImageTags, r.imageProgram(p)); err != nil {
-				return err
-			}
-		}
-		r.sayf("        %s after %s", p, time.Since(begin).Round(time.Second))
-	}
-	return nil
 }
 
 func (r *release) buildProgram(ctx context.Context, p v1.Platform, tags, file string) error {
@@ -149,17 +130,3 @@ func (r *release) program(p v1.Platform, name string) string {
 
 // docs is the folder of man pages and completions.
 func (r *release) docs() string { return filepath.Join(r.temp, "docs") }
-
-// buildDocs has the command line describe itself. The tag adds the command for that, which needs
-// libraries that the program otherwise doesn't.
-func (r *release) buildDocs(ctx context.Context) error {
-	here := v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
-	program := filepath.Join(r.temp, "csenv-docs")
-	if err := r.tools.run(ctx, r.source, here, "build", "-trimpath", "-buildvcs=false", "-tags", shipped.Tags+",docs",
-		"-ldflags", "-X main.version="+r.version, "-o", program, shipped.CommandLine); err != nil {
-		return err
-	}
-	env := append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.created.Unix(), 10))
-	_, err := run(ctx, r.temp, env, program, "docs", r.docs())
-	return err
-}

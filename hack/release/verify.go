@@ -5,15 +5,14 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/csenv/csenv/hack/image"
 )
@@ -95,24 +94,33 @@ func (v *verification) run() {
 	}
 }
 
-// report prints the table, and returns an error if a check failed.
-func (v *verification) report(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "CHECK\tRESULT\tDETAIL")
-	bad := 0
-	for _, r := range v.rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.what, r.result, strings.ReplaceAll(r.detail, "\n", " "))
-		if r.result == failed {
-			bad++
+// imageBill checks the SBOMs of the image's programs on a platform.
+func (v *verification) imageBill(p v1.Platform) (string, error) {
+	index, _, err := image.FindRelease(v.path(imageFolder))
+	if err != nil {
+		return "", err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range manifest.Manifests {
+		if entry.Platform == nil || !entry.Platform.Equals(p) {
+			continue
 		}
+		made, err := index.Image(entry.Digest)
+		if err != nil {
+			return "", err
+		}
+		content := mutate.Extract(made)
+		defer content.Close()
+		files, err := unpackTar(content)
+		if err != nil {
+			return "", err
+		}
+		return v.bill(artefactName("csenv-image", v.named.Version, p), p, filterExecutables(files))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %d checks failed: don't use the files in %s", bad, len(v.rows), v.dir)
-	}
-	return nil
+	return "", fmt.Errorf("the image isn't for %s", p)
 }
 
 func (v *verification) path(name string) string { return filepath.Join(v.dir, name) }
@@ -121,7 +129,7 @@ func (v *verification) read(name string) ([]byte, error) { return os.ReadFile(v.
 
 func (v *verification) checksums() (string, error) {
 	var err error
-	if v.sums, err = hashes(v.dir); err != nil {
+	if v.sums, err = hashFiles(v.dir); err != nil {
 		return "", err
 	}
 	text, err := v.read(checksumsFile)
@@ -175,7 +183,7 @@ func (v *verification) provenance() (string, error) {
 	for _, subject := range s.Subject {
 		got[subject.Name] = subject.Digest["sha256"]
 	}
-	if problems := compareChecksums(checksums(got), want); problems != nil {
+	if problems := compareChecksums(formatChecksums(got), want); problems != nil {
 		return "", errors.New(strings.Join(problems, ", "))
 	}
 	return fmt.Sprintf("commit %s, %s, built by %s", b.ResolvedDependencies[0].Digest["gitCommit"], v.facts.Go,
@@ -184,16 +192,16 @@ func (v *verification) provenance() (string, error) {
 
 // archive checks the command line of a platform: that it is for it, and that its SBOMs describe it.
 func (v *verification) archive(p v1.Platform) (string, error) {
-	name := artefact("csenv", v.named.Version, p)
+	name := artefactName("csenv", v.named.Version, p)
 	packed, err := v.read(name + ".tar.gz")
 	if err != nil {
 		return "", err
 	}
-	files, err := unpack(packed)
+	files, err := unpackTarGz(packed)
 	if err != nil {
 		return "", err
 	}
-	return v.bill(name, p, executables(files))
+	return v.bill(name, p, filterExecutables(files))
 }
 
 // bill compares SBOMs with those that follow from the programs.

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -72,17 +71,6 @@ func pythonVersion(version string) string {
 	return base + ".dev0+" + strings.Join(local, ".")
 }
 
-// packPython packs the wheels and the source distributions of the Python packages. A wheel is a zip
-// archive, so this needs no Python.
-func (r *release) packPython(context.Context) error {
-	for _, folder := range pythonPackages {
-		if err := r.packPythonPackage(filepath.Join(r.source, filepath.FromSlash(folder))); err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
-		}
-	}
-	return nil
-}
-
 func (r *release) packPythonPackage(folder string) error {
 	described, err := os.ReadFile(filepath.Join(folder, "pyproject.toml"))
 	if err != nil {
@@ -132,7 +120,7 @@ func (r *release) packPythonPackage(folder string) error {
 	for i := range files {
 		files[i].Path = stem + "/" + files[i].Path
 	}
-	packed, err := pack(files, r.created)
+	packed, err := packTarGz(files, r.created)
 	if err != nil {
 		return err
 	}

@@ -160,18 +160,6 @@ func (f *fleet) fill() int64 {
 	return int64(len(full)) * f.capacity
 }
 
-// beginSweep waits for every pod that runs now to be asked once more.
-func (f *fleet) beginSweep() *sweep {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := &sweep{missing: map[string]bool{}, done: make(chan struct{}), pods: len(f.pods)}
-	for _, server := range f.pods {
-		s.missing[server.Addr] = true
-	}
-	f.sweep = s
-	return s
-}
-
 // took is the time from the first question to the last answer. It may be called once done is
 // closed.
 func (s *sweep) took() time.Duration { return s.last.Sub(s.first) }

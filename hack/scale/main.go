@@ -34,7 +34,7 @@ type scenario struct {
 	measure     func(ctx context.Context, r *rig, s settings) ([]figure, error)
 }
 
-func scenarios() []scenario {
+func listScenarios() []scenario {
 	return []scenario{
 		{"pools", "many pools: at rest, under load, and read all at once by an operator that has just started",
 			measurePools},
@@ -46,7 +46,7 @@ func scenarios() []scenario {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := runScenarios(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -59,7 +59,7 @@ func main() {
 // errMissed means that a figure is out of its range.
 var errMissed = errors.New("a figure is out of its range")
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func runScenarios(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	chosen := flags.String("scenarios", "", "comma-separated scenarios to run, all of them by default")
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	selected, err := choose(*chosen)
+	selected, err := selectScenarios(*chosen)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("running scenario %s: %w", s.name, err)
 		}
-		kept, err := report(out, s, figures, settings[s.name].Ranges)
+		kept, err := reportFigures(out, s, figures, settings[s.name].Ranges)
 		if err != nil {
 			return err
 		}
@@ -97,18 +97,18 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return nil
 }
 
-// choose finds scenarios by their names, all of them without any.
-func choose(names string) ([]scenario, error) {
+// selectScenarios finds scenarios by their names, all of them without any.
+func selectScenarios(names string) ([]scenario, error) {
 	if names == "" {
-		return scenarios(), nil
+		return listScenarios(), nil
 	}
 	var selected []scenario
 	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+		i := slices.IndexFunc(listScenarios(), func(s scenario) bool { return s.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no scenario %q", name)
 		}
-		selected = append(selected, scenarios()[i])
+		selected = append(selected, listScenarios()[i])
 	}
 	return selected, nil
 }
@@ -118,7 +118,7 @@ func choose(names string) ([]scenario, error) {
 func measureOne(ctx context.Context, s scenario, settings settings, progress io.Writer) (figures []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settings.Deadline.Duration)
 	defer cancel()
-	r, err := newRig(ctx, settings, teller(progress, s.name, time.Now()))
+	r, err := newRig(ctx, settings, newProgressLogger(progress, s.name, time.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func measureOne(ctx context.Context, s scenario, settings settings, progress io.
 	return s.measure(ctx, r, settings)
 }
 
-// teller prints progress with the time that has passed.
-func teller(w io.Writer, name string, started time.Time) func(format string, args ...any) {
+// newProgressLogger prints progress with the time that has passed.
+func newProgressLogger(w io.Writer, name string, started time.Time) func(format string, args ...any) {
 	return func(format string, args ...any) {
 		fmt.Fprintf(w, "%s [%3.0fs] %s\n", name, time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 	}

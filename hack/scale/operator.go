@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/procfs"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/envserver/testkit/process"
-	"github.com/csenv/csenv/hack/apiwrites"
 )
 
 // readyTimeout is how long the operator may take to answer for its metrics.
@@ -37,9 +39,10 @@ const (
 	deployment = "config/manager/deployment.yaml"
 )
 
-// released returns the arguments and the environment with which a Deployment runs the operator. A
-// container's processor limit throttles all its threads; here the same number of them run.
-func released(manifest []byte) (args, env []string, err error) {
+// parseDeployment returns the arguments and the environment with which a Deployment runs the
+// operator. A container's processor limit throttles all its threads; here the same number of them
+// run.
+func parseDeployment(manifest []byte) (args, env []string, err error) {
 	var d appsv1.Deployment
 	if err := yaml.UnmarshalStrict(manifest, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the operator's Deployment: %w", err)
@@ -62,7 +65,7 @@ func (r *rig) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args, env, err := released(manifest)
+	args, env, err := parseDeployment(manifest)
 	if err != nil {
 		return err
 	}
@@ -91,32 +94,6 @@ func (r *rig) stopOperator() error {
 	return p.Stop(stopTimeout)
 }
 
-// killOperator kills the operator, as a node that fails would.
-func (r *rig) killOperator(ctx context.Context) error {
-	done, cpuSeconds, err := r.work(ctx)
-	if err != nil {
-		return err
-	}
-	used, err := r.operator.usage()
-	if err != nil {
-		return err
-	}
-	r.operator.process.Kill()
-	r.operator = nil
-	r.killed = mark{passes: done, cpuSeconds: cpuSeconds, peakMiB: max(r.killed.peakMiB, used.peakMiB)}
-	return nil
-}
-
-// ownWrites counts what the operator has written so far, and all before it.
-func (r *rig) ownWrites() (apiwrites.Counts, error) {
-	log, err := os.Open(filepath.Join(r.folder, auditLog))
-	if err != nil {
-		return nil, fmt.Errorf("counting the operator's writes: %w", err)
-	}
-	defer log.Close()
-	return auditedWrites(log)
-}
-
 func (o *operator) scrape(ctx context.Context) (samples, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.metrics, http.NoBody)
 	if err != nil {
@@ -128,6 +105,15 @@ func (o *operator) scrape(ctx context.Context) (samples, error) {
 	}
 	defer resp.Body.Close()
 	return parseSamples(resp.Body)
+}
+
+func parseSamples(r io.Reader) (samples, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(r)
+	if err != nil {
+		return nil, fmt.Errorf("parsing metrics: %w", err)
+	}
+	return families, nil
 }
 
 // usage is what the operator has used so far.

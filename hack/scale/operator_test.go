@@ -19,7 +19,7 @@ func TestReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, env, err := released(manifest)
+	args, env, err := parseDeployment(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestReleased(t *testing.T) {
 		}
 	}
 	unlimited := strings.Replace(string(manifest), "memory: 512Mi", "ephemeral-storage: 1Gi", 1)
-	if _, _, err := released([]byte(unlimited)); err == nil {
+	if _, _, err := parseDeployment([]byte(unlimited)); err == nil {
 		t.Error("a Deployment without a memory limit is accepted")
 	}
 }

@@ -2,7 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/hack/apiwrites"
 )
 
@@ -23,25 +28,6 @@ const (
 	// The simulated servers grade with these.
 	scenarioDigest, graderVersion, judgeName = "sha256:5ca1e", "scale", "offline-v1"
 )
-
-// idleReport returns the report of a server without sessions, with the given number of scenarios in
-// each of its tasks.
-func idleReport(scenarios int) score.Report {
-	report := score.Report{
-		Environment: "ticket", ScenarioDigest: scenarioDigest, GraderVersion: graderVersion, Judge: judgeName,
-		Sessions: score.Sessions{Capacity: sessionsPerPod},
-	}
-	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {
-		task := score.Task{Name: name}
-		for i := range scenarios {
-			task.Scenarios = append(task.Scenarios, score.Scenario{
-				ID: scenarioID(i), Category: "billing", Difficulty: "medium", Language: "en", Split: "public-train",
-			})
-		}
-		report.Tasks = append(report.Tasks, task)
-	}
-	return report
-}
 
 func scenarioID(i int) string { return fmt.Sprintf("S%04d", i) }
 
@@ -65,6 +51,35 @@ func (r *rig) mark(ctx context.Context) (mark, error) {
 	m := mark{server: server, operator: own}
 	m.passes, m.cpuSeconds, err = r.work(ctx)
 	return m, err
+}
+
+// ownWrites counts what the operator has written so far, and all before it.
+func (r *rig) ownWrites() (apiwrites.Counts, error) {
+	log, err := os.Open(filepath.Join(r.folder, auditLog))
+	if err != nil {
+		return nil, fmt.Errorf("counting the operator's writes: %w", err)
+	}
+	defer log.Close()
+	return auditedWrites(log)
+}
+
+// auditedWrites counts the requests of an audit log. Unlike the operator's own metrics, the log
+// has the writes of an operator that was killed.
+func auditedWrites(log io.Reader) (apiwrites.Counts, error) {
+	counts := apiwrites.Counts{}
+	for decoder := json.NewDecoder(log); ; {
+		var event struct {
+			Verb      string
+			ObjectRef struct{ Resource, Subresource string }
+		}
+		switch err := decoder.Decode(&event); {
+		case errors.Is(err, io.EOF):
+			return counts, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		counts[event.Verb+" "+path.Join(event.ObjectRef.Resource, event.ObjectRef.Subresource)]++
+	}
 }
 
 // work is what the operator has done, and all before it that were killed.
@@ -135,13 +150,13 @@ func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
 		return nil, err
 	}
 	r.tell("at rest for %s", s.Rest.Duration)
-	rest, err := r.during(ctx, pause(s.Rest.Duration))
+	rest, err := r.during(ctx, sleepFor(s.Rest.Duration))
 	if err != nil {
 		return nil, err
 	}
 	r.tell("%.0f writes at rest; under load for %s", rest.server.Sum(), s.Load.Duration)
 	r.fleet.busy.Store(true)
-	load, err := r.during(ctx, pause(s.Load.Duration))
+	load, err := r.during(ctx, sleepFor(s.Load.Duration))
 	if err != nil {
 		return nil, err
 	}
@@ -158,17 +173,32 @@ func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
 		{"pools ready", ready.Seconds(), "s", fmt.Sprintf("%d pools, %d pods", s.Pools, pods)},
 		{"writes to create", creation.server.Sum(), "requests", "of everybody: " + creation.server.String()},
 		{"operator's writes to create", creation.operator.Sum(), "requests", creation.operator.String()},
-		{"reconcile p99 while created", ms(creation.passes[poolController].quantile(0.99)), "ms",
-			passes(creation, poolController)},
+		{"reconcile p99 while created", toMilliseconds(creation.passes[poolController].quantile(0.99)), "ms",
+			formatPasses(creation, poolController)},
 		{"writes at rest", rest.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Rest.Duration, rest.server)},
-		{"reconcile p99 at rest", ms(rest.passes[poolController].quantile(0.99)), "ms", passes(rest, poolController)},
-		{"reconcile p50", ms(load.passes[poolController].quantile(0.50)), "ms", passes(load, poolController)},
-		{"reconcile p99", ms(load.passes[poolController].quantile(0.99)), "ms",
-			fmt.Sprintf("%s, the polls of /stats (%s to answer) included", passes(load, poolController),
+		{
+			"reconcile p99 at rest",
+			toMilliseconds(rest.passes[poolController].quantile(0.99)),
+			"ms",
+			formatPasses(rest, poolController),
+		},
+		{
+			"reconcile p50",
+			toMilliseconds(load.passes[poolController].quantile(0.50)),
+			"ms",
+			formatPasses(load, poolController),
+		},
+		{"reconcile p99", toMilliseconds(load.passes[poolController].quantile(0.99)), "ms",
+			fmt.Sprintf("%s, the polls of /stats (%s to answer) included", formatPasses(load, poolController),
 				s.AnswerDelay.Duration)},
 		{"writes under load", load.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Load.Duration, load.server)},
-		{"full poll", ms(poll.took().Seconds()), "ms", fmt.Sprintf("all %d pods, by an operator that starts and uses "+
-			"%.2g s of CPU for it", poll.pods, fresh.cpuSeconds)},
+		{
+			"full poll",
+			toMilliseconds(poll.took().Seconds()),
+			"ms",
+			fmt.Sprintf("all %d pods, by an operator that starts and uses "+
+				"%.2g s of CPU for it", poll.pods, fresh.cpuSeconds),
+		},
 		{"manager memory", max(used.peakMiB, fresh.peakMiB), "MiB",
 			fmt.Sprintf("resident at most: %.0f MiB, and %.0f MiB after the start", used.peakMiB, fresh.peakMiB)},
 		{"CPU at rest", 100 * rest.cpuSeconds / s.Rest.Seconds(), "%", "of a core"},
@@ -176,14 +206,14 @@ func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	}, nil
 }
 
-func passes(m mark, controller string) string {
+func formatPasses(m mark, controller string) string {
 	return fmt.Sprintf("%.0f passes", m.passes[controller].count())
 }
 
-func ms(seconds float64) float64 { return seconds * 1000 }
+func toMilliseconds(seconds float64) float64 { return seconds * 1000 }
 
-// pause waits.
-func pause(d time.Duration) func(context.Context) error {
+// sleepFor waits.
+func sleepFor(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -307,4 +337,16 @@ func (r *rig) restart(ctx context.Context) (*sweep, usage, error) {
 		return nil, usage{}, err
 	}
 	return poll, used, r.stopOperator()
+}
+
+// beginSweep waits for every pod that runs now to be asked once more.
+func (f *fleet) beginSweep() *sweep {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &sweep{missing: map[string]bool{}, done: make(chan struct{}), pods: len(f.pods)}
+	for _, server := range f.pods {
+		s.missing[server.Addr] = true
+	}
+	f.sweep = s
+	return s
 }

@@ -22,9 +22,9 @@ type figure struct {
 // maxDetail is the width of the last column.
 const maxDetail = 80
 
-// report prints the figures and reports whether all of them are within their ranges. A range
+// reportFigures prints the figures and reports whether all of them are within their ranges. A range
 // without a figure is an error.
-func report(w io.Writer, s scenario, figures []figure, ranges map[string]span) (bool, error) {
+func reportFigures(w io.Writer, s scenario, figures []figure, ranges map[string]span) (bool, error) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetTitle("%s: %s", s.name, s.about)
@@ -50,4 +50,9 @@ func report(w io.Writer, s scenario, figures []figure, ranges map[string]span) (
 	}
 	t.Render()
 	return kept, nil
+}
+
+// holds reports whether the value is within the range.
+func (s span) holds(value float64) bool {
+	return (s.Min == nil || value >= *s.Min) && (s.Max == nil || value <= *s.Max)
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
@@ -58,6 +59,25 @@ func newRig(ctx context.Context, s settings, tell func(string, ...any)) (*rig, e
 	return r, nil
 }
 
+// idleReport returns the report of a server without sessions, with the given number of scenarios in
+// each of its tasks.
+func idleReport(scenarios int) score.Report {
+	report := score.Report{
+		Environment: "ticket", ScenarioDigest: scenarioDigest, GraderVersion: graderVersion, Judge: judgeName,
+		Sessions: score.Sessions{Capacity: sessionsPerPod},
+	}
+	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {
+		task := score.Task{Name: name}
+		for i := range scenarios {
+			task.Scenarios = append(task.Scenarios, score.Scenario{
+				ID: scenarioID(i), Category: "billing", Difficulty: "medium", Language: "en", Split: "public-train",
+			})
+		}
+		report.Tasks = append(report.Tasks, task)
+	}
+	return report
+}
+
 // close ends what runs, the operator and then the last first.
 func (r *rig) close() error {
 	var errs []error
@@ -80,7 +100,7 @@ func (r *rig) prepare(ctx context.Context) error {
 	}
 	r.undo = append(r.undo, func() error { return os.RemoveAll(r.folder) }, r.fleet.close)
 	r.tell("building the operator")
-	_, err = output(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(r.folder, "manager"),
+	_, err = runCommand(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(r.folder, "manager"),
 		"./cmd/manager")
 	return err
 }
@@ -89,7 +109,7 @@ func (r *rig) prepare(ctx context.Context) error {
 func (r *rig) startAPIServer(ctx context.Context) error {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
-		said, err := output(ctx, "go", "run", "./hack/cluster", "envtest")
+		said, err := runCommand(ctx, "go", "run", "./hack/cluster", "envtest")
 		if err != nil {
 			return err
 		}
@@ -160,7 +180,7 @@ func (r *rig) connect(cfg *rest.Config) error {
 
 // startControllerManager runs the controllers that pools and runs build upon.
 func (r *rig) startControllerManager(ctx context.Context) error {
-	binary, err := output(ctx, "go", "run", "./hack/cluster", "binaries", "kube-controller-manager")
+	binary, err := runCommand(ctx, "go", "run", "./hack/cluster", "binaries", "kube-controller-manager")
 	if err != nil {
 		return err
 	}
@@ -194,8 +214,8 @@ func (r *rig) startNode(ctx context.Context) error {
 	return nil
 }
 
-// output runs a command at the checkout's root and returns what it printed.
-func output(ctx context.Context, name string, args ...string) (string, error) {
+// runCommand runs a command at the checkout's root and returns what it printed.
+func runCommand(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

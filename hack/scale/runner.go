@@ -80,8 +80,6 @@ func (p *players) finish(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus
 	}, nil
 }
 
-func (p *players) lastEnd() time.Time { return time.Unix(0, p.last.Load()) }
-
 // shardOf is the shard that a pod plays: the Job's index counts the shards that the Job lists.
 func shardOf(pod *corev1.Pod) (int, error) {
 	index, err := strconv.ParseInt(pod.Annotations[batchv1.JobCompletionIndexAnnotation], 10, 64)

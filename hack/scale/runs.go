@@ -154,10 +154,17 @@ func (r *rig) playLarge(ctx context.Context, s settings) ([]figure, error) {
 		{"fold", fold.Seconds(), "s", "from the end of the last runner to the figures"},
 		{"operator's writes a shard", cost.operator.Sum() / shards, "requests", cost.operator.String()},
 		{"status", float64(len(status)) / 1024, "KiB", "of the large run, as JSON"},
-		{"large run's reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
+		{
+			"large run's reconcile p99",
+			toMilliseconds(cost.passes[runController].quantile(0.99)),
+			"ms",
+			formatPasses(cost, runController),
+		},
 		{"large run's CPU", cost.cpuSeconds, "s", "of the operator"},
 	}, nil
 }
+
+func (p *players) lastEnd() time.Time { return time.Unix(0, p.last.Load()) }
 
 // playMany plays many runs side by side, of which trainers play some. The operator is killed once
 // half of them are complete.
@@ -193,7 +200,12 @@ func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 			"of %d episodes each; the death of the operator included", s.Runs, smallRunShards, s.External,
 			externalEpisodes)},
 		{"operator's writes a run", cost.operator.Sum() / float64(all), "requests", cost.operator.String()},
-		{"many runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
+		{
+			"many runs' reconcile p99",
+			toMilliseconds(cost.passes[runController].quantile(0.99)),
+			"ms",
+			formatPasses(cost, runController),
+		},
 		{"taken over", idle.Seconds(), "s", "from kill -9 of the operator to the next complete run; the Lease takes " +
 			"most of it"},
 		{"episodes lost", float64(lost), "episodes", fmt.Sprintf("in %d runs", 1+all)},
@@ -218,6 +230,22 @@ func (r *rig) replaceOperator(ctx context.Context) (time.Duration, error) {
 	}
 	_, err = r.awaitRuns(ctx, complete+1)
 	return time.Since(killed), err
+}
+
+// killOperator kills the operator, as a node that fails would.
+func (r *rig) killOperator(ctx context.Context) error {
+	done, cpuSeconds, err := r.work(ctx)
+	if err != nil {
+		return err
+	}
+	used, err := r.operator.usage()
+	if err != nil {
+		return err
+	}
+	r.operator.process.Kill()
+	r.operator = nil
+	r.killed = mark{passes: done, cpuSeconds: cpuSeconds, peakMiB: max(r.killed.peakMiB, used.peakMiB)}
+	return nil
 }
 
 // createRuns creates runs of all types in turns.
@@ -256,6 +284,13 @@ func (r *rig) audit(ctx context.Context) (lost, twice int64, err error) {
 		twice += max(0, run.Status.Episodes.Scored-played)
 	}
 	return lost, twice, nil
+}
+
+// trained is the number of episodes in the segments that the operator has received.
+func (p *players) trained(tag string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.segments[tag] * segmentEpisodes
 }
 
 // awaitReleased waits until the operator has let go of all runners' pods and nothing is written any

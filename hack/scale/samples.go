@@ -3,18 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"path"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csenv/csenv/hack/apiwrites"
@@ -23,22 +17,13 @@ import (
 // samples are the metrics of one scrape, by name.
 type samples map[string]*dto.MetricFamily
 
-func parseSamples(r io.Reader) (samples, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
-	if err != nil {
-		return nil, fmt.Errorf("parsing metrics: %w", err)
-	}
-	return families, nil
-}
-
 // serverWrites returns the writes that the API server has answered so far.
 func serverWrites(ctx context.Context, api *kubernetes.Clientset) (apiwrites.Counts, error) {
 	data, err := api.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
-	return apiwrites.Read(bytes.NewReader(data))
+	return apiwrites.ParseMetrics(bytes.NewReader(data))
 }
 
 // auditPolicy has the API server log what the operator writes, without its Lease.
@@ -50,25 +35,6 @@ rules:
 - {level: Metadata, users: [` + operatorUser + `], verbs: [create, update, patch, delete, deletecollection]}
 - {level: None}
 `
-
-// auditedWrites counts the requests of an audit log. Unlike the operator's own metrics, the log
-// has the writes of an operator that was killed.
-func auditedWrites(log io.Reader) (apiwrites.Counts, error) {
-	counts := apiwrites.Counts{}
-	for decoder := json.NewDecoder(log); ; {
-		var event struct {
-			Verb      string
-			ObjectRef struct{ Resource, Subresource string }
-		}
-		switch err := decoder.Decode(&event); {
-		case errors.Is(err, io.EOF):
-			return counts, nil
-		case err != nil:
-			return nil, fmt.Errorf("reading the audit log: %w", err)
-		}
-		counts[event.Verb+" "+path.Join(event.ObjectRef.Resource, event.ObjectRef.Subresource)]++
-	}
-}
 
 func labelsOf(m *dto.Metric) map[string]string {
 	labels := map[string]string{}

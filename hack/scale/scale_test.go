@@ -26,8 +26,8 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != len(scenarios()) {
-		t.Errorf("%d scenarios have settings, want those of %d", len(all), len(scenarios()))
+	if len(all) != len(listScenarios()) {
+		t.Errorf("%d scenarios have settings, want those of %d", len(all), len(listScenarios()))
 	}
 	for name, s := range all {
 		if len(s.Ranges) == 0 {
@@ -56,13 +56,13 @@ func TestSettingsFaults(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	if all, err := choose(""); err != nil || len(all) != len(scenarios()) {
+	if all, err := selectScenarios(""); err != nil || len(all) != len(listScenarios()) {
 		t.Errorf("without names %d scenarios and %v", len(all), err)
 	}
-	if one, err := choose("pools"); err != nil || len(one) != 1 || one[0].name != "pools" {
+	if one, err := selectScenarios("pools"); err != nil || len(one) != 1 || one[0].name != "pools" {
 		t.Errorf("scenario %+v and %v", one, err)
 	}
-	if _, err := choose("pools,ponds"); err == nil || !strings.Contains(err.Error(), `"ponds"`) {
+	if _, err := selectScenarios("pools,ponds"); err == nil || !strings.Contains(err.Error(), `"ponds"`) {
 		t.Errorf("error %v, want the scenario that isn't there", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			kept, err := report(&out, scenario{name: "pools"}, append(figures, figure{"nothing", math.NaN(), "s", ""}),
+			kept, err := reportFigures(&out, scenario{name: "pools"}, append(figures, figure{"nothing", math.NaN(), "s", ""}),
 				tc.ranges)
 			said := out.String()
 			if err != nil {

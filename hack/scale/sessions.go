@@ -46,7 +46,7 @@ func measureSessions(ctx context.Context, r *rig, s settings) ([]figure, error) 
 	}
 	r.tell("sessions end and begin for %s", s.Load.Duration)
 	r.fleet.busy.Store(true)
-	load, err := r.during(ctx, pause(s.Load.Duration))
+	load, err := r.during(ctx, sleepFor(s.Load.Duration))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,12 @@ func sessionFigures(s settings, sessions int64, decided time.Duration, fill, loa
 		{"operator's writes a session", writes / float64(sessions), "requests",
 			fmt.Sprintf("%.0f writes; when they opened: %s; while they changed for %s: %s", writes, fill.operator,
 				s.Load.Duration, load.operator)},
-		{"reconcile p99", ms(load.passes[poolController].quantile(0.99)), "ms", passes(load, poolController)},
+		{
+			"reconcile p99",
+			toMilliseconds(load.passes[poolController].quantile(0.99)),
+			"ms",
+			formatPasses(load, poolController),
+		},
 		{"manager memory", used.peakMiB, "MiB", "resident at most"},
 		{"CPU under load", 100 * load.cpuSeconds / s.Load.Seconds(), "%", "of a core"},
 	}
@@ -83,7 +88,7 @@ func (r *rig) awaitDecision(ctx context.Context, s settings) error {
 		if err := r.client.List(ctx, deployments, client.HasLabels{v1alpha1.LabelEnvironment}); err != nil {
 			return false, err
 		}
-		return grown(deployments.Items, s.PodsPerPool) == s.Pools, nil
+		return countScaledUp(deployments.Items, s.PodsPerPool) == s.Pools, nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for more servers: %w", err)
@@ -91,8 +96,8 @@ func (r *rig) awaitDecision(ctx context.Context, s settings) error {
 	return nil
 }
 
-// grown counts the Deployments with more replicas.
-func grown(deployments []appsv1.Deployment, than int32) (count int) {
+// countScaledUp counts the Deployments with more replicas.
+func countScaledUp(deployments []appsv1.Deployment, than int32) (count int) {
 	for _, d := range deployments {
 		if ptr.Deref(d.Spec.Replicas, 0) > than {
 			count++

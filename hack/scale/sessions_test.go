@@ -51,7 +51,7 @@ func TestPoolSpec(t *testing.T) {
 func TestGrown(t *testing.T) {
 	deployments := make([]appsv1.Deployment, 3)
 	deployments[0].Spec.Replicas, deployments[1].Spec.Replicas = new(int32(6)), new(int32(5))
-	if n := grown(deployments, 5); n != 1 {
+	if n := countScaledUp(deployments, 5); n != 1 {
 		t.Errorf("%d Deployments have grown, want one", n)
 	}
 }
@@ -69,7 +69,7 @@ func TestSessionFigures(t *testing.T) {
 	for writes, kept := range map[float64]bool{30: true, 1_002_000: false} {
 		load := mark{operator: apiwrites.Counts{"patch customersupportenvs/status": writes}}
 		figures := sessionFigures(s, 1_002_000, 5*time.Second, mark{}, load, usage{peakMiB: 90})
-		if got, err := report(t.Output(), scenario{name: "sessions"}, figures, s.Ranges); err != nil || got != kept {
+		if got, err := reportFigures(t.Output(), scenario{name: "sessions"}, figures, s.Ranges); err != nil || got != kept {
 			t.Errorf("with %.0f writes, kept is %t (%v)", writes, got, err)
 		}
 	}

@@ -41,11 +41,6 @@ type span struct {
 	Unit string   `json:"unit"`
 }
 
-// holds reports whether the value is within the range.
-func (s span) holds(value float64) bool {
-	return (s.Min == nil || value >= *s.Min) && (s.Max == nil || value <= *s.Max)
-}
-
 func (s span) String() string {
 	switch {
 	case s.Min != nil && s.Max != nil:
@@ -67,7 +62,7 @@ func readSettings(path string) (map[string]settings, error) {
 	if err := yaml.UnmarshalStrict(data, &all); err != nil {
 		return nil, fmt.Errorf("reading ranges from %s: %w", path, err)
 	}
-	for _, s := range scenarios() {
+	for _, s := range listScenarios() {
 		if err := all[s.name].validate(); err != nil {
 			return nil, fmt.Errorf("reading ranges from %s: scenario %s: %w", path, s.name, err)
 		}

@@ -70,10 +70,3 @@ func (p *players) collect(question score.CollectRequest, pod string, key ed25519
 	segment.Ledger = &signed
 	return segment, err
 }
-
-// trained is the number of episodes in the segments that the operator has received.
-func (p *players) trained(tag string) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.segments[tag] * segmentEpisodes
-}

@@ -17,9 +17,9 @@ const (
 // Entrypoint runs in containers without a command, because OpenEnv's tools pass none.
 const Entrypoint = "/envserver"
 
-// Links are the names, besides csenv, under which the image has the program. The name by which it
-// is called decides what it does.
-func Links() []string { return []string{"envserver", "manager", "runner"} }
+// ListLinks are the names, besides csenv, under which the image has the program. The name by which
+// it is called decides what it does.
+func ListLinks() []string { return []string{"envserver", "manager", "runner"} }
 
 // BuildArgs returns the arguments with which the go command builds a package into a file.
 func BuildArgs(version, tags, file, pkg string) []string {
@@ -27,14 +27,14 @@ func BuildArgs(version, tags, file, pkg string) []string {
 		"-ldflags", "-s -w -X main.version=" + version, "-o", file, pkg}
 }
 
-// Files are the files of the image: the program, its links, and the authorities that it trusts.
-func Files(program []byte) ([]image.File, error) {
+// ListFiles are the files of the image: the program, its links, and the authorities that it trusts.
+func ListFiles(program []byte) ([]image.File, error) {
 	certificates, err := image.CertificatesFile()
 	if err != nil {
 		return nil, err
 	}
 	files := []image.File{{Path: "csenv", Content: program, Mode: 0o755}, certificates}
-	for _, name := range Links() {
+	for _, name := range ListLinks() {
 		files = append(files, image.File{Path: name, Link: "csenv"})
 	}
 	return files, nil

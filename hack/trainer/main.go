@@ -39,7 +39,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	err := buildTrainerImage(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func buildTrainerImage(ctx context.Context) error {
 	work, err := os.MkdirTemp("", "csenv-trainer-")
 	if err != nil {
 		return err
@@ -62,8 +62,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sayf("installing the packages of %s/requirements.txt for Python %s (about 2 minutes)", example, version)
-	if err := command(ctx, "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+	logProgressf("installing the packages of %s/requirements.txt for Python %s (about 2 minutes)", example, version)
+	if err := runCommand(ctx, "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
 		"--target", filepath.Join(root, "packages"), "--only-binary=:all:", "--implementation", "cp",
 		"--python-version", version, "-r", filepath.Join(example, "requirements.txt")); err != nil {
 		return err
@@ -71,16 +71,16 @@ func run(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(root, "learn"), os.DirFS(example)); err != nil {
 		return err
 	}
-	if err := pack(program, root); err != nil {
+	if err := writeTar(program, root); err != nil {
 		return err
 	}
-	sayf("writing %s to %s", imageName, folder)
-	return write(system, program)
+	logProgressf("writing %s to %s", imageName, folder)
+	return writeImage(system, program)
 }
 
-func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, "==> "+format+"\n", args...) }
+func logProgressf(format string, args ...any) { fmt.Fprintf(os.Stderr, "==> "+format+"\n", args...) }
 
-func command(ctx context.Context, name string, args ...string) error {
+func runCommand(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -92,17 +92,17 @@ func command(ctx context.Context, name string, args ...string) error {
 // installDebian writes a file system with Debian's Python to a tar archive.
 func installDebian(ctx context.Context, file string) error {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		sayf("installing mmdebstrap with apt-get")
+		logProgressf("installing mmdebstrap with apt-get")
 		for _, args := range [][]string{{"update", "-q"}, {"install", "-q", "-y", "--no-install-recommends",
 			"mmdebstrap"}} {
-			if err := command(ctx, "apt-get", args...); err != nil {
+			if err := runCommand(ctx, "apt-get", args...); err != nil {
 				return err
 			}
 		}
 	}
-	sayf("unpacking Debian's Python")
+	logProgressf("unpacking Debian's Python")
 	// Without a release, mmdebstrap takes that of the sources.
-	return command(ctx, "mmdebstrap", "--variant=extract", "--include=python3,libstdc++6,ca-certificates", "",
+	return runCommand(ctx, "mmdebstrap", "--variant=extract", "--include=python3,libstdc++6,ca-certificates", "",
 		file, sources)
 }
 
@@ -126,8 +126,8 @@ func pythonOf(file string) (string, error) {
 	}
 }
 
-// pack writes the files below a folder to a tar archive.
-func pack(file, root string) error {
+// writeTar writes the files below a folder to a tar archive.
+func writeTar(file, root string) error {
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -140,8 +140,8 @@ func pack(file, root string) error {
 	return errors.Join(packed.Close(), out.Close())
 }
 
-// write makes an image whose layers are archives, and writes its layout.
-func write(archives ...string) error {
+// writeImage makes an image whose layers are archives, and writes its layout.
+func writeImage(archives ...string) error {
 	trainer := empty.Image
 	for _, file := range archives {
 		// The image goes to this machine only, so its layers aren't compressed.
@@ -174,5 +174,5 @@ func write(archives ...string) error {
 	if err != nil {
 		return fmt.Errorf("writing the image: %w", err)
 	}
-	return image.Append(path, index, map[string]string{image.NameAnnotation: imageName})
+	return image.AppendToLayout(path, index, map[string]string{image.NameAnnotation: imageName})
 }

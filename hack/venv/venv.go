@@ -37,8 +37,8 @@ type Maker struct {
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 }
 
-// Run runs a command on this machine.
-func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+// RunCommand runs a command on this machine.
+func RunCommand(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, name, args...).CombinedOutput()
 }
 
@@ -55,7 +55,7 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 	}
 	digest := sha256.Sum256(wanted)
 	path := filepath.Join(cache, "csenv", "conformance", name+"-"+hex.EncodeToString(digest[:6]))
-	unlock, err := lock(path + ".lock")
+	unlock, err := lockFile(path + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -147,8 +147,8 @@ func (m Maker) beat() (stop func()) {
 	return func() { close(ended); <-done }
 }
 
-// lock prevents two processes from filling the same environment at the same time.
-func lock(path string) (unlock func(), err error) {
+// lockFile prevents two processes from filling the same environment at the same time.
+func lockFile(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil { //nolint:gosec // a folder of the user's cache
 		return nil, fmt.Errorf("making the cache folder: %w", err)
 	}

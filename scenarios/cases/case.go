@@ -80,7 +80,7 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
 	for i, r := range c.requests(w) {
-		d, err := desk.Decide(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
+		d, err := desk.DecideRequest(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 			d.Reads = slices.Insert(d.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 		}
 		out.Requests, out.Decisions = append(out.Requests, r), append(out.Decisions, d)
-		out.Decision = join(out.Decision, d)
+		out.Decision = joinDecisions(out.Decision, d)
 	}
 	for _, m := range c.modifiers {
 		for _, f := range m.Faults {
@@ -100,6 +100,18 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 		}
 	}
 	return out, c.write(out, w)
+}
+
+// build draws the records.
+func (w *world) build() {
+	w.policy = desk.DrawPolicy(func(name string, n uint64) uint64 { return w.key.Stream("policy." + name).Below(n) })
+	w.now = w.drawNow()
+	w.drawCustomer()
+	w.drawOrder()
+	w.drawPayments()
+	w.drawPast()
+	w.drawSubscription()
+	w.settleSince()
 }
 
 // requests are the family's and, if a modifier adds one, a second one.
@@ -138,8 +150,8 @@ func (c *Composition) request(w *world, f *requestFile) desk.Request {
 	return r
 }
 
-// join combines the decisions about two requests of one message.
-func join(a, b desk.Decision) desk.Decision {
+// joinDecisions combines the decisions about two requests of one message.
+func joinDecisions(a, b desk.Decision) desk.Decision {
 	if a.Outcome == "" {
 		return b
 	}
@@ -207,16 +219,42 @@ func (c *Composition) write(out *Case, w *world) error {
 	return nil
 }
 
+// withheld are the values that the customer must not be told, except those that the customer or a
+// fact states, and today's date.
+func (r *replies) withheld(out *Case, l *expr.Locale) []string {
+	hidden := out.Records.Withheld()
+	if len(hidden) == 0 {
+		return nil
+	}
+	said := []string{out.Query, l.Day(out.Now)}
+	for _, q := range out.Questions {
+		said = append(said, q.Answer)
+	}
+	for _, f := range out.Facts {
+		said = append(append(said, f.Value), f.Accept...)
+	}
+	text := strings.ToLower(strings.Join(said, "\n"))
+	var values []string
+	for _, f := range hidden {
+		for _, form := range r.forms(f, slotFile{}, l) {
+			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
+				values = append(values, form)
+			}
+		}
+	}
+	return values
+}
+
 // topics are those about which the policy may require a question: the order's id, if the customer
 // leaves it out, and those of the requests.
 func (c *Composition) topics() []string {
-	out := desk.Asked(c.family.Request.Kind)
+	out := desk.ListAskedTopics(c.family.Request.Kind)
 	if c.hides() {
 		out = append(out, orderValue)
 	}
 	for _, m := range c.modifiers {
 		if m.Also != nil {
-			out = appendNew(out, desk.Asked(m.Also.Kind))
+			out = appendNew(out, desk.ListAskedTopics(m.Also.Kind))
 		}
 	}
 	return out
@@ -281,7 +319,7 @@ func (c *Composition) spoken() []string {
 // anyVoice is the voice of texts that fit every voice.
 const anyVoice = "any"
 
-func wording(says map[string]map[string]text, language, voice string) text {
+func findWording(says map[string]map[string]text, language, voice string) text {
 	if t := says[language][voice]; t != nil {
 		return t
 	}
@@ -291,7 +329,7 @@ func wording(says map[string]map[string]text, language, voice string) text {
 // tell returns the customer's answer about a topic.
 func (c *Composition) tell(topic, voice string, values func(name string) (string, bool)) string {
 	var b strings.Builder
-	wording(c.answer(topic).says, c.Language, voice).render(&b, values)
+	findWording(c.answer(topic).says, c.Language, voice).render(&b, values)
 	return b.String()
 }
 

@@ -121,7 +121,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 func (s *Set) compose(familyID string, modifierIDs []string, language string, tickets bool) (*Composition, error) {
 	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no family %q%s", familyID, source.Suggest(familyID, s.Families()))
+		return nil, fmt.Errorf("there is no family %q%s", familyID, source.SuggestWord(familyID, s.Families()))
 	}
 	f := s.families[i]
 	all, names := f.modifiers, f.Modifiers
@@ -140,7 +140,7 @@ func (s *Set) compose(familyID string, modifierIDs []string, language string, ti
 		}
 		chosen = append(chosen, all[k])
 	}
-	if !compatible(chosen) {
+	if !isCompatible(chosen) {
 		return nil, fmt.Errorf("the modifiers %s change the same things", strings.Join(modifierIDs, ", "))
 	}
 	if len(f.says[language]) == 0 {
@@ -194,7 +194,7 @@ func (s *Set) visit(f *family, language string, chosen []*modifier, most int, yi
 	}
 	for _, m := range f.modifiers[from:] {
 		next := append(slices.Clone(chosen), m)
-		if compatible(next) && !s.visit(f, language, next, most, yield) {
+		if isCompatible(next) && !s.visit(f, language, next, most, yield) {
 			return false
 		}
 	}

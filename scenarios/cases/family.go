@@ -63,7 +63,7 @@ func IsFile(data []byte) bool { return strings.HasPrefix(source.KindOf(data), "C
 // error joins all faults.
 func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
-		locales: expr.Locales(), replies: map[string]*replies{}}
+		locales: expr.ListLocales(), replies: map[string]*replies{}}
 	c := &compiler{locales: s.locales}
 	var families []*familyFile
 	lists := map[string]*listFile{}
@@ -71,11 +71,11 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 		d := &source.Decoder{File: f.Name}
 		switch kind := source.KindAt(f.Root); kind {
 		case "CaseWorld":
-			s.readWorld(c, decode[worldFile](d, f.Root))
+			s.readWorld(c, decodeFile[worldFile](d, f.Root))
 		case "CaseFamily":
-			families = append(families, decode[familyFile](d, f.Root))
+			families = append(families, decodeFile[familyFile](d, f.Root))
 		case "CaseModifier":
-			m := decode[modifierFile](d, f.Root)
+			m := decodeFile[modifierFile](d, f.Root)
 			s.modifiers[m.Metadata.ID] = &modifier{m, c.specs(m.World), c.answers(m.Answers), c.wordings(m.Says)}
 			if m.Also != nil {
 				c.request(m.Also)
@@ -85,9 +85,9 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 			}
 			c.faults(m.Faults)
 		case "CaseList":
-			lists[f.Name] = decode[listFile](d, f.Root)
+			lists[f.Name] = decodeFile[listFile](d, f.Root)
 		case "CaseReplies":
-			r := decode[repliesFile](d, f.Root)
+			r := decodeFile[repliesFile](d, f.Root)
 			s.replies[r.Metadata.ID] = c.replies(r)
 		default:
 			c.failf(source.Position{File: f.Name, Line: 1},
@@ -108,7 +108,7 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	return s, errors.Join(c.errs...)
 }
 
-func decode[T any](d *source.Decoder, root *yaml.Node) *T {
+func decodeFile[T any](d *source.Decoder, root *yaml.Node) *T {
 	out := new(T)
 	d.Value(root, source.ValueOf(out), "")
 	return out
@@ -157,7 +157,7 @@ func (s *Set) named(c *compiler, f *familyFile, ids []string, situations bool) [
 		switch m := s.modifiers[id]; {
 		case m == nil:
 			c.failf(f.Metadata.Pos, "there is no modifier %q%s", id,
-				source.Suggest(id, slices.Sorted(maps.Keys(s.modifiers))))
+				source.SuggestWord(id, slices.Sorted(maps.Keys(s.modifiers))))
 		case (m.Situation != nil) != situations:
 			c.failf(f.Metadata.Pos, "modifier %q: those with a situation belong under ticket.situations, the others "+
 				"under modifiers", id)
@@ -170,15 +170,15 @@ func (s *Set) named(c *compiler, f *familyFile, ids []string, situations bool) [
 }
 
 func (c *compiler) request(r *requestFile) {
-	if !slices.Contains(desk.Kinds(), r.Kind) {
-		c.failf(r.Pos, "request.kind is one of %s, got %q", strings.Join(desk.Kinds(), ", "), r.Kind)
+	if !slices.Contains(desk.ListKinds(), r.Kind) {
+		c.failf(r.Pos, "request.kind is one of %s, got %q", strings.Join(desk.ListKinds(), ", "), r.Kind)
 	}
 }
 
 func (c *compiler) faults(files []faultFile) {
 	for _, f := range files {
-		if !slices.Contains(desk.Tools(), f.Tool) {
-			c.failf(f.Pos, "tool is one of %s, got %q", strings.Join(desk.Tools(), ", "), f.Tool)
+		if !slices.Contains(desk.ListTools(), f.Tool) {
+			c.failf(f.Pos, "tool is one of %s, got %q", strings.Join(desk.ListTools(), ", "), f.Tool)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (c *compiler) wordings(files wordings) map[string]map[string]text {
 		c.language(language.Name, language.Pos)
 		out[language.Name] = map[string]text{}
 		for _, voice := range language.Value {
-			t, err := parse(voice.Value)
+			t, err := parseText(voice.Value)
 			if err != nil {
 				c.errs = append(c.errs, err)
 			}
@@ -236,8 +236,8 @@ func (s *Set) Families() []string {
 	return out
 }
 
-// compatible reports whether the modifiers change different things.
-func compatible(ms []*modifier) bool {
+// isCompatible reports whether the modifiers change different things.
+func isCompatible(ms []*modifier) bool {
 	seen := map[string]bool{}
 	for _, m := range ms {
 		keys := slices.Collect(maps.Keys(m.specs))

@@ -77,6 +77,80 @@ func (s *Set) Generate(o Options) ([]*Composition, error) {
 	return out, nil
 }
 
+// generateTickets chooses compositions of the families with tickets. The families of a category
+// share its part of the number. Each family goes through its situations in turn, one of which is to
+// have none. A case and a ticket with the same modifiers, apart from the situation, are in the same
+// split.
+func (s *Set) generateTickets(families []*family, o Options) ([]*Composition, error) {
+	families = slices.DeleteFunc(families, func(f *family) bool {
+		return f.ticket == nil || f.ticket.subjects[o.Language] == nil
+	})
+	sharing := map[string]int{}
+	for _, f := range families {
+		sharing[f.Ticket.Category]++
+	}
+	var out []*Composition
+	for i, f := range families {
+		parts := len(sharing) * sharing[f.Ticket.Category]
+		chosen, err := s.ticketsOf(f, o, (o.Tickets+parts-1)/parts, i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, chosen...)
+	}
+	return out, nil
+}
+
+// ticketsOf makes up to most tickets of a family: each of its chosen compositions with a situation,
+// then again with the next ones. The first one has the situation after turn others.
+func (s *Set) ticketsOf(f *family, o Options, most, turn int) ([]*Composition, error) {
+	chosen, err := s.shownAsTickets(f, o, most)
+	if err != nil {
+		return nil, err
+	}
+	situations := append([]*modifier{nil}, f.ticket.situations...)
+	var out []*Composition
+	for round := range situations {
+		for i, c := range chosen {
+			if len(out) == most {
+				break
+			}
+			with := slices.Clone(c.modifiers)
+			if m := situations[(i+round+turn)%len(situations)]; m != nil {
+				with = append(with, m)
+			}
+			t := s.composition(f, with, o.Language)
+			t.Split, t.Difficulty, t.Tickets = c.Split, c.Difficulty, true
+			out = append(out, t)
+		}
+	}
+	return out, o.number(out)
+}
+
+// shownAsTickets chooses up to most compositions without what only an agent with tools notices.
+func (s *Set) shownAsTickets(f *family, o Options, most int) ([]*Composition, error) {
+	var out []*Composition
+	for i, c := range s.candidates(f, o) {
+		if i == maxMeasured || len(out) == most {
+			break
+		}
+		if c.Split = o.split(c); len(c.voices()) == 0 || slices.ContainsFunc(c.modifiers, (*modifier).ofTools) {
+			continue
+		}
+		m, err := c.measure()
+		if err != nil {
+			return nil, err
+		}
+		if c.Difficulty = rateDifficulty(m.steps); m.matters {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// ofTools reports whether the modifier changes only what an agent with tools has to do.
+func (m *modifier) ofTools() bool { return m.Hides || len(m.Faults) > 0 }
+
 // candidates are the compositions of a family in an order without a pattern, the family itself
 // first.
 func (s *Set) candidates(f *family, o Options) []*Composition {
@@ -108,7 +182,7 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Difficulty = difficulty(m.steps)
+		c.Difficulty = rateDifficulty(m.steps)
 		distracts := m.distracts && distracting*distracted+distracting/2 < len(out)
 		if (m.matters || distracts) && count[c.Difficulty] < o.PerDifficulty {
 			count[c.Difficulty]++
@@ -133,7 +207,7 @@ func (o Options) number(all []*Composition) error {
 	return nil
 }
 
-func difficulty(steps int) string {
+func rateDifficulty(steps int) string {
 	switch {
 	case steps <= easySteps:
 		return "easy"
@@ -169,7 +243,7 @@ func (c *Composition) measure() (measured, error) {
 				return measured{}, err
 			}
 			changes[i] = changes[i] || len(c.modifiers[i].Faults) > 0 ||
-				Signature(&whole.Decision) != Signature(&other.Decision)
+				BuildSignature(&whole.Decision) != BuildSignature(&other.Decision)
 			differs[i] = differs[i] || changes[i] || !reflect.DeepEqual(whole.Decision, other.Decision)
 		}
 	}
@@ -178,9 +252,9 @@ func (c *Composition) measure() (measured, error) {
 		distracts: slices.Equal(changes, differs)}, nil
 }
 
-// Signature describes what is right to do about a case, without its values: the outcome, the
+// BuildSignature describes what is right to do about a case, without its values: the outcome, the
 // look-ups, the changes and the rules. Cases with other signatures need another way of acting.
-func Signature(d *desk.Decision) string {
+func BuildSignature(d *desk.Decision) string {
 	var b strings.Builder
 	b.WriteString(d.Outcome)
 	for _, r := range d.Reads {

@@ -167,7 +167,7 @@ func (s *specFile) compile(name string) (spec, error) {
 	out := spec{step: 1, near: s.near, pos: s.pos}
 	k, ok := knobs()[name]
 	if !ok {
-		return out, s.pos.Errorf("there is no property %q%s", name, source.Suggest(name, knobNames()))
+		return out, s.pos.Errorf("there is no property %q%s", name, source.SuggestWord(name, knobNames()))
 	}
 	for _, text := range s.texts {
 		v, err := k.parse(text)

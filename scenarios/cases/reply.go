@@ -57,7 +57,7 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 	}
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }
-	pick(w, "greeting", r.greetings).render(&b, values)
+	pickItem(w, "greeting", r.greetings).render(&b, values)
 	if out.Ticket != nil && out.Voice == worriedVoice {
 		b.WriteString(" " + r.worried)
 	}
@@ -77,7 +77,7 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		b.WriteString(" " + about)
 	}
 	b.WriteByte(' ')
-	pick(w, "closing", r.closings).render(&b, values)
+	pickItem(w, "closing", r.closings).render(&b, values)
 	out.Reply = b.String()
 	return nil
 }
@@ -120,30 +120,4 @@ func (r *replies) forms(f desk.Fact, slot slotFile, l *expr.Locale) []string {
 		return slices.Clone(words)
 	}
 	return []string{f.Text}
-}
-
-// withheld are the values that the customer must not be told, except those that the customer or a
-// fact states, and today's date.
-func (r *replies) withheld(out *Case, l *expr.Locale) []string {
-	hidden := out.Records.Withheld()
-	if len(hidden) == 0 {
-		return nil
-	}
-	said := []string{out.Query, l.Day(out.Now)}
-	for _, q := range out.Questions {
-		said = append(said, q.Answer)
-	}
-	for _, f := range out.Facts {
-		said = append(append(said, f.Value), f.Accept...)
-	}
-	text := strings.ToLower(strings.Join(said, "\n"))
-	var values []string
-	for _, f := range hidden {
-		for _, form := range r.forms(f, slotFile{}, l) {
-			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
-				values = append(values, form)
-			}
-		}
-	}
-	return values
 }

@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/scenarios/source"
@@ -16,8 +18,8 @@ type piece struct {
 	optional      text
 }
 
-// parse reads a template. Names are checked against the known ones.
-func parse(raw source.Raw) (text, error) {
+// parseText reads a template. Names are checked against the known ones.
+func parseText(raw source.Raw) (text, error) {
 	var t text
 	rest := raw.Text
 	for rest != "" {
@@ -30,8 +32,8 @@ func parse(raw source.Raw) (text, error) {
 			if !ok {
 				return nil, raw.Pos.Errorf("{{ without }}")
 			}
-			if !known(name) {
-				return nil, raw.Pos.Errorf("there is no value %q%s", name, source.Suggest(name, valueNames()))
+			if !isKnownValue(name) {
+				return nil, raw.Pos.Errorf("there is no value %q%s", name, source.SuggestWord(name, valueNames()))
 			}
 			t, rest = append(t, piece{literal: rest[:i]}, piece{name: name}), after
 		case strings.HasPrefix(rest[i:], "[["):
@@ -39,7 +41,7 @@ func parse(raw source.Raw) (text, error) {
 			if !ok {
 				return nil, raw.Pos.Errorf("[[ without ]]")
 			}
-			part, err := parse(source.Raw{Text: inner, Pos: raw.Pos})
+			part, err := parseText(source.Raw{Text: inner, Pos: raw.Pos})
 			if err != nil {
 				return nil, err
 			}
@@ -50,6 +52,10 @@ func parse(raw source.Raw) (text, error) {
 	}
 	return t, nil
 }
+
+func isKnownValue(name string) bool { return values()[name] != nil }
+
+func valueNames() []string { return slices.Sorted(maps.Keys(values())) }
 
 // render writes the template. values returns the text of a name, and false for one that the
 // customer doesn't give.

@@ -53,7 +53,7 @@ func (s *Set) ticketParts(c *compiler, f *familyFile) *ticketParts {
 func (c *compiler) texts(raw []source.Raw) []text {
 	out := make([]text, len(raw))
 	for i, r := range raw {
-		t, err := parse(r)
+		t, err := parseText(r)
 		if err != nil {
 			c.errs = append(c.errs, err)
 		}
@@ -74,7 +74,7 @@ func (c *Composition) ticket(out *Case, w *world, values func(name string) (stri
 		from = c.family.ticket.subjects[c.Language].train
 	}
 	var b strings.Builder
-	pick(w, "subject", from).render(&b, values)
+	pickItem(w, "subject", from).render(&b, values)
 	t.Subject = b.String()
 	for _, topic := range f.Answers {
 		t.Answers = append(t.Answers, c.tell(topic, out.Voice, values))
@@ -86,7 +86,7 @@ func (c *Composition) ticket(out *Case, w *world, values func(name string) (stri
 func (c *Composition) situation(out *Case) triage.Situation {
 	var s triage.Situation
 	for _, r := range out.Requests {
-		of := desk.Situation(desk.Desk{Now: out.Now, Policy: out.Policy, Records: &out.Records}, r)
+		of := desk.AssessSituation(desk.Desk{Now: out.Now, Policy: out.Policy, Records: &out.Records}, r)
 		s.Compromise, s.CoreUnusable = s.Compromise || of.Compromise, s.CoreUnusable || of.CoreUnusable
 		s.Degraded, s.Delay = s.Degraded || of.Degraded, s.Delay || of.Delay
 		s.WronglyTaken, s.Disputed = max(s.WronglyTaken, of.WronglyTaken), max(s.Disputed, of.Disputed)

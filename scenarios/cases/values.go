@@ -1,8 +1,6 @@
 package cases
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +60,3 @@ var values = sync.OnceValue(func() map[string]func(w *world, l *expr.Locale) str
 })
 
 var serialID = mustPattern("SN{digits:8}")
-
-func known(name string) bool { return values()[name] != nil }
-
-func valueNames() []string { return slices.Sorted(maps.Keys(values())) }

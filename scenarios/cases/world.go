@@ -42,7 +42,7 @@ func (w *world) below(name string, n int) int {
 	return int(w.key.Stream(name).Below(uint64(n))) //nolint:gosec // below n
 }
 
-func pick[T any](w *world, name string, from []T) T { return from[w.below(name, len(from))] }
+func pickItem[T any](w *world, name string, from []T) T { return from[w.below(name, len(from))] }
 
 // id returns an id of the pattern.
 func (w *world) id(name string, pattern expr.IDPattern) string {
@@ -67,18 +67,6 @@ func (w *world) base(near string) int64 {
 	}
 	n, _ := w.policy.Number(near)
 	return n
-}
-
-// build draws the records.
-func (w *world) build() {
-	w.policy = desk.Draw(func(name string, n uint64) uint64 { return w.key.Stream("policy." + name).Below(n) })
-	w.now = w.drawNow()
-	w.drawCustomer()
-	w.drawOrder()
-	w.drawPayments()
-	w.drawPast()
-	w.drawSubscription()
-	w.settleSince()
 }
 
 // drawNow draws a time of the desk's hours.
@@ -115,13 +103,13 @@ func (w *world) drawOrder() {
 	status, delivered, placed := w.text("status"), w.count("delivered"), w.count("placed")
 	o := desk.Order{
 		ID: w.id("order", orderID), Owner: w.Customer.ID, Status: status, Delivery: w.amount("fee"),
-		Service: w.text("service"), Address: pick(w, "address", w.goods.Addresses),
+		Service: w.text("service"), Address: pickItem(w, "address", w.goods.Addresses),
 	}
 	if status == "delivered" {
 		placed += delivered
 	}
 	o.Placed = w.ago(placed, 9+w.below("placed.hour", 12))
-	w.address = pick(w, "new_address", w.goods.Addresses)
+	w.address = pickItem(w, "new_address", w.goods.Addresses)
 	if w.address == o.Address {
 		w.address = w.goods.Addresses[(w.below("address", len(w.goods.Addresses))+1)%len(w.goods.Addresses)]
 	}
@@ -191,7 +179,7 @@ func (w *world) drawItems(o *desk.Order) {
 
 func (w *world) drawShipment(o *desk.Order) {
 	s := desk.Shipment{
-		Tracking: w.id("tracking", trackingID), OrderID: o.ID, Carrier: pick(w, "carrier", w.goods.Carriers),
+		Tracking: w.id("tracking", trackingID), OrderID: o.ID, Carrier: pickItem(w, "carrier", w.goods.Carriers),
 		Status: "in_transit", Duty: w.amount("duty"),
 	}
 	if cause := w.text("cause"); cause != "none" {
@@ -296,15 +284,15 @@ func (w *world) drawPast() {
 func (w *world) settleSince() {
 	first := w.Orders[0].Placed
 	for _, r := range w.Refunds {
-		first = earlier(first, r.At)
+		first = minTime(first, r.At)
 	}
 	for _, c := range w.Credits {
-		first = earlier(first, c.At)
+		first = minTime(first, c.At)
 	}
-	w.Customer.Since = earlier(w.Customer.Since, first.AddDate(0, 0, -1))
+	w.Customer.Since = minTime(w.Customer.Since, first.AddDate(0, 0, -1))
 }
 
-func earlier(a, b time.Time) time.Time {
+func minTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

@@ -382,7 +382,7 @@ func testApart(t *testing.T, c *cases.Composition, got *cases.Case) {
 	}
 	effects, facts, sum := 0, 0, desk.Cents(0)
 	for _, r := range got.Requests {
-		d, err := desk.Decide(desk.Desk{Now: got.Now, Policy: got.Policy, Records: &got.Records}, r)
+		d, err := desk.DecideRequest(desk.Desk{Now: got.Now, Policy: got.Policy, Records: &got.Records}, r)
 		if err != nil {
 			t.Fatal(err)
 		}

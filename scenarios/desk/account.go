@@ -12,13 +12,13 @@ func (d *decider) subscription() *Subscription {
 // cancelSubscription decides about a subscription that isn't wanted any more.
 func (d *decider) cancelSubscription() {
 	s := d.subscription()
-	if !s.Used && !d.passed(within(s.Renewed, d.Policy.CancelDays)) {
+	if !s.Used && !d.passed(addDays(s.Renewed, d.Policy.CancelDays)) {
 		d.cite("SUB-1")
 		d.repay(s.ID, s.Price, "renewal_refunded")
 		return
 	}
 	d.cite("SUB-2")
-	d.end("runs_out", Fact{Slot: "until_day", Day: day(s.Until)})
+	d.end("runs_out", Fact{Slot: "until_day", Day: startOfDay(s.Until)})
 }
 
 // downgrade decides about a change to the cheaper plan that Value names.
@@ -27,7 +27,7 @@ func (d *decider) downgrade() {
 	d.cite("SUB-3")
 	for _, p := range s.Others {
 		if p.Name == d.Value {
-			left := int64(day(s.Until).Sub(day(d.Now)).Hours() / 24)
+			left := int64(startOfDay(s.Until).Sub(startOfDay(d.Now)).Hours() / 24)
 			d.credit("", (s.Price-p.Price)*Cents(left)/30, "downgraded")
 			return
 		}

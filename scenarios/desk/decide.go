@@ -41,13 +41,13 @@ var kinds = sync.OnceValue(func() map[string]func(*decider) {
 	}
 })
 
-// Kinds are the kinds of requests, sorted.
-func Kinds() []string {
+// ListKinds are the kinds of requests, sorted.
+func ListKinds() []string {
 	return slices.Sorted(maps.Keys(kinds()))
 }
 
-// Asked are the topics that the customer may have to be asked about a request of a kind.
-func Asked(kind string) []string {
+// ListAskedTopics are the topics that the customer may have to be asked about a request of a kind.
+func ListAskedTopics(kind string) []string {
 	switch kind {
 	case "damaged":
 		return []string{"photo"} // DMG-2
@@ -57,13 +57,17 @@ func Asked(kind string) []string {
 	return nil
 }
 
-// Decide returns what the policy says about a request. It fails if the request names an order, an
-// item or a subscription that the records don't have: such a world is incomplete.
-func Decide(desk Desk, r Request) (Decision, error) {
+// DecideRequest returns what the policy says about a request. It fails if the request names an
+// order, an item or a subscription that the records don't have: such a world is incomplete.
+func DecideRequest(desk Desk, r Request) (Decision, error) {
 	d := &decider{Desk: desk, Request: r}
 	handle := kinds()[r.Kind]
 	if handle == nil {
-		return d.out, fmt.Errorf("the policy has no rules for a request of kind %q: it is one of %q", r.Kind, Kinds())
+		return d.out, fmt.Errorf(
+			"the policy has no rules for a request of kind %q: it is one of %q",
+			r.Kind,
+			ListKinds(),
+		)
 	}
 	switch d.customer(); {
 	case d.Records.Customer.Hold != "":
@@ -123,7 +127,7 @@ func (d *decider) hand(team, rule string) {
 	d.effect(Effect{Tool: Escalating, Team: team})
 	d.out.Facts, d.out.Handed = nil, rule
 	d.end("to_"+team, Fact{Slot: "team", Text: team},
-		Fact{Slot: "answer_day", Day: business(d.Now, d.Policy.TeamDays)})
+		Fact{Slot: "answer_day", Day: addBusinessDays(d.Now, d.Policy.TeamDays)})
 }
 
 // The methods below read.
@@ -211,20 +215,20 @@ func (d *decider) ask(about string) {
 
 // The methods and functions below compute times. All days are UTC.
 
-func day(t time.Time) time.Time {
+func startOfDay(t time.Time) time.Time {
 	y, m, n := t.UTC().Date()
 	return time.Date(y, m, n, 0, 0, 0, 0, time.UTC)
 }
 
-// within returns the last day of a period of days after an event.
-func within(t time.Time, days int64) time.Time { return day(t).AddDate(0, 0, int(days)) }
+// addDays returns the last day of a period of days after an event.
+func addDays(t time.Time, days int64) time.Time { return startOfDay(t).AddDate(0, 0, int(days)) }
 
 // passed reports whether the last day is over.
-func (d *Desk) passed(last time.Time) bool { return day(d.Now).After(last) }
+func (d *Desk) passed(last time.Time) bool { return startOfDay(d.Now).After(last) }
 
-// business returns the last day of a period of business days after an event.
-func business(t time.Time, days int64) time.Time {
-	at := day(t)
+// addBusinessDays returns the last day of a period of business days after an event.
+func addBusinessDays(t time.Time, days int64) time.Time {
+	at := startOfDay(t)
 	for days > 0 {
 		at = at.AddDate(0, 0, 1)
 		if at.Weekday() != time.Saturday && at.Weekday() != time.Sunday {

@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	number := regexp.MustCompile(`\*\*([A-Z]+-\d+)\*\*`)
-	for _, topic := range desk.Topics() {
+	for _, topic := range desk.ListTopics() {
 		for _, rule := range number.FindAllStringSubmatch(policy().Section(topic), -1) {
 			// The terms are part of other rules, and SUB-5 says what an agent leaves alone.
 			if id := rule[1]; !applied[id] && !strings.HasPrefix(id, "GEN-") && id != "SUB-5" {
@@ -101,7 +101,7 @@ func decide(t *testing.T, kind string, changes []change) desk.Decision {
 	for _, c := range changes {
 		c(w, r)
 	}
-	got, err := desk.Decide(*w, *r)
+	got, err := desk.DecideRequest(*w, *r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestDraw(t *testing.T) {
 		"most":  func(_ string, n uint64) uint64 { return n - 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := desk.Draw(below)
+			p := desk.DrawPolicy(below)
 			want := map[string]map[string]int64{
 				"least": {"return_days": 21, "photo_from": 4000, "goodwill": 800, "team_days": 2},
 				"most":  {"return_days": 35, "photo_from": 9000, "goodwill": 2000, "team_days": 5},
@@ -286,7 +286,7 @@ func TestDraw(t *testing.T) {
 					t.Errorf("%s is %d, want %d", number, got, value)
 				}
 			}
-			for _, number := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(desk.Document(), -1) {
+			for _, number := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(desk.PolicyDocument(), -1) {
 				if got, ok := p.Number(number[1]); !ok || got == 0 {
 					t.Errorf("there is no number %s", number[1])
 				}

@@ -89,8 +89,8 @@ type Fact struct {
 	Text   string
 }
 
-// Tools are all tools of the desk but the reply.
-func Tools() []string {
+// ListTools are all tools of the desk but the reply.
+func ListTools() []string {
 	return []string{CheckOrder, CheckPayment, CheckShipment, LookUpCustomer, LookUpPolicy, AskCustomer,
 		Refunding, Crediting, Replacing, Cancelling, Readdressing, Escalating}
 }

@@ -38,7 +38,7 @@ func (d *decider) returnable(it *Item) (last time.Time, withdraws bool) {
 		return time.Time{}, false
 	}
 	delivered := d.shipment().Delivered
-	withdrawn := within(delivered, withdrawal)
+	withdrawn := addDays(delivered, withdrawal)
 	withdraws = eu && !d.passed(withdrawn)
 	if it.Kind == "final_sale" {
 		d.cite("RET-5", "RET-6")
@@ -56,7 +56,7 @@ func (d *decider) returnable(it *Item) (last time.Time, withdraws bool) {
 
 // returnUntil returns the last day of the return period.
 func (d *decider) returnUntil(delivered time.Time) time.Time {
-	last := within(delivered, d.returnPeriod())
+	last := addDays(delivered, d.returnPeriod())
 	if _, m, n := delivered.UTC().Date(); d.customer().Level != "business" &&
 		(m == time.December || m == time.November && n >= 15) {
 		d.cite("RET-4")
@@ -117,7 +117,7 @@ func (d *decider) returnDeadline() {
 func (d *decider) damaged() {
 	it, s := d.item(), d.shipment()
 	d.cite("DMG-1")
-	last := within(s.Delivered, d.Policy.DamageDays)
+	last := addDays(s.Delivered, d.Policy.DamageDays)
 	if d.passed(last) {
 		d.end("damage_too_late", Fact{Slot: "last_day", Day: last})
 		return
@@ -147,7 +147,7 @@ func (d *decider) warranty() time.Time {
 	if d.customer().Level == "business" {
 		months = d.Policy.BusinessWarranty
 	}
-	return addMonths(day(s.Delivered), months)
+	return addMonths(startOfDay(s.Delivered), months)
 }
 
 // addMonths moves a day by months; the last day of a shorter month takes the place of a missing
@@ -184,7 +184,7 @@ func (d *decider) defective() {
 	case d.Misused:
 		d.cite("DMG-7")
 		d.end("misuse", Fact{Slot: "kind", Text: "misuse"})
-	case d.Wish == "refund" && !d.passed(within(d.shipment().Delivered, d.Policy.ReturnDays)):
+	case d.Wish == "refund" && !d.passed(addDays(d.shipment().Delivered, d.Policy.ReturnDays)):
 		d.cite("DMG-6")
 		d.repay(d.OrderID, it.Price, "defect_refunded")
 	case d.frozen():
@@ -255,11 +255,11 @@ func (d *decider) parcel() {
 func (d *Desk) waiting(s *Shipment) time.Time {
 	switch {
 	case s.Status == "delivered":
-		return business(s.Delivered, d.Policy.SearchDays)
+		return addBusinessDays(s.Delivered, d.Policy.SearchDays)
 	case d.Records.Customer.Region != "domestic":
-		return business(s.LastScan, d.Policy.LostAbroad)
+		return addBusinessDays(s.LastScan, d.Policy.LostAbroad)
 	}
-	return business(s.LastScan, d.Policy.LostDays)
+	return addBusinessDays(s.LastScan, d.Policy.LostDays)
 }
 
 func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
@@ -273,7 +273,7 @@ func (d *decider) notFound() {
 	switch {
 	case !d.passed(last):
 		d.end("look_around", Fact{Slot: "act_day", Day: nextDay(last)},
-			Fact{Slot: "delivered_day", Day: day(s.Delivered)})
+			Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)})
 	case sum > d.Policy.LogisticsAbove:
 		d.hand("logistics", "DEL-5")
 	case s.Signed:
@@ -289,9 +289,13 @@ func (d *decider) late() {
 	d.cite("DEL-6")
 	switch {
 	case o.Service != "express":
-		d.end("no_promise", Fact{Slot: "delivered_day", Day: day(s.Delivered)}, Fact{Slot: "service", Text: "standard"})
-	case !day(s.Delivered).After(day(o.Promised)):
-		d.end("in_time", Fact{Slot: "delivered_day", Day: day(s.Delivered)})
+		d.end(
+			"no_promise",
+			Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)},
+			Fact{Slot: "service", Text: "standard"},
+		)
+	case !startOfDay(s.Delivered).After(startOfDay(o.Promised)):
+		d.end("in_time", Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)})
 	case s.Cause == "weather" || s.Cause == "customs":
 		d.goodwill(s)
 	default:
@@ -303,7 +307,7 @@ func (d *decider) late() {
 func (d *decider) goodwill(s *Shipment) {
 	d.cite("AUT-7")
 	given := slices.ContainsFunc(d.Records.Credits, func(c Credit) bool {
-		return (c.Why == "goodwill" || c.Why == "delay") && !d.passed(addMonths(day(c.At), 12))
+		return (c.Why == "goodwill" || c.Why == "delay") && !d.passed(addMonths(startOfDay(c.At), 12))
 	})
 	if given || d.customer().Level == "business" {
 		d.end("no_goodwill", Fact{Slot: "cause", Text: s.Cause})

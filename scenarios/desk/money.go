@@ -56,7 +56,7 @@ func (d *decider) refundLimited(due Cents) bool {
 	c := d.customer()
 	recent := int64(0)
 	for _, r := range d.Records.Refunds {
-		if !d.passed(within(r.At, 90)) {
+		if !d.passed(addDays(r.At, 90)) {
 			recent++
 		}
 	}
@@ -79,7 +79,7 @@ func (d *decider) refundLimited(due Cents) bool {
 
 // halved returns a limit for the customer: half of it for new ones.
 func (d *decider) halved(limit Cents) Cents {
-	if day(d.Now).Before(within(d.customer().Since, d.Policy.NewDays)) {
+	if startOfDay(d.Now).Before(addDays(d.customer().Since, d.Policy.NewDays)) {
 		d.cite("AUT-4")
 		return limit / 2
 	}
@@ -126,9 +126,9 @@ func (d *decider) arrival(method string, made time.Time) Fact {
 
 func (d *Desk) arrives(method string, made time.Time) time.Time {
 	if method == "transfer" {
-		return business(made, d.Policy.TransferDays)
+		return addBusinessDays(made, d.Policy.TransferDays)
 	}
-	return business(made, d.Policy.CardDays)
+	return addBusinessDays(made, d.Policy.CardDays)
 }
 
 // credit gives store credit.
@@ -172,7 +172,7 @@ func (d *decider) replace(items []Item, extra Cents) {
 			d.effect(Effect{Tool: Replacing, OrderID: d.OrderID, SKU: it.SKU})
 		}
 		d.cite("DMG-10")
-		d.end("replaced", Fact{Slot: "ship_day", Day: business(d.Now, d.Policy.ShipDays)})
+		d.end("replaced", Fact{Slot: "ship_day", Day: addBusinessDays(d.Now, d.Policy.ShipDays)})
 	}
 }
 
@@ -197,7 +197,7 @@ func (d *decider) doubleCharge() {
 			held = append(held, p)
 		}
 	}
-	switch later := twin(captured); {
+	switch later := findDuplicate(captured); {
 	case later.ID != "":
 		for _, r := range d.Records.Refunds {
 			if r.PaymentID == later.ID {
@@ -223,9 +223,9 @@ func (d *decider) doubleCharge() {
 	}
 }
 
-// twin returns the later one of two payments of the same amount that were made in the same way, the
-// zero payment if there are no such two.
-func twin(captured []Payment) Payment {
+// findDuplicate returns the later one of two payments of the same amount that were made in the same
+// way, the zero payment if there are no such two.
+func findDuplicate(captured []Payment) Payment {
 	for i, p := range captured {
 		for _, q := range captured[:i] {
 			switch {
@@ -286,9 +286,9 @@ func (d *decider) cancel() {
 	case o.Status != "placed":
 		d.cite("MON-8")
 		d.end("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
-	case !custom.IsZero() && !day(d.Now).Before(day(custom)):
+	case !custom.IsZero() && !startOfDay(d.Now).Before(startOfDay(custom)):
 		d.cite("MON-9")
-		d.end("in_production", Fact{Slot: "production_day", Day: day(custom)})
+		d.end("in_production", Fact{Slot: "production_day", Day: startOfDay(custom)})
 	default:
 		d.cancelled(o)
 	}
@@ -330,14 +330,14 @@ func (d *decider) cancelled(o *Order) {
 func (d *decider) held(p Payment, outcome string) {
 	d.cite("MON-2")
 	d.end(outcome, Fact{Slot: "held_amount", Amount: p.Amount},
-		Fact{Slot: "expiry_day", Day: business(p.At, d.Policy.HoldDays)})
+		Fact{Slot: "expiry_day", Day: addBusinessDays(p.At, d.Policy.HoldDays)})
 }
 
 // priceDrop decides about a lower price after the order.
 func (d *decider) priceDrop() {
 	o, it := d.order(), d.item()
 	d.cite("MON-10")
-	last := within(o.Placed, d.Policy.PriceDays)
+	last := addDays(o.Placed, d.Policy.PriceDays)
 	switch {
 	case d.Reason == "other_shop" && it.ListPrice >= it.Price:
 		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
@@ -364,7 +364,7 @@ func (d *decider) priceDrop() {
 func (d *decider) coupon() {
 	o := d.order()
 	d.cite("MON-11")
-	last := within(o.Placed, d.Policy.CouponDays)
+	last := addDays(o.Placed, d.Policy.CouponDays)
 	switch {
 	case o.Coupon != "":
 		d.end("coupon_used", Fact{Slot: "coupon", Text: o.Coupon})

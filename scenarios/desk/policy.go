@@ -74,9 +74,9 @@ var numbers = sync.OnceValue(func() []number {
 	}
 })
 
-// Draw returns a policy whose numbers are drawn. below returns a number from 0 to n-1, from a
+// DrawPolicy returns a policy whose numbers are drawn. below returns a number from 0 to n-1, from a
 // stream of its own for each name.
-func Draw(below func(name string, n uint64) uint64) Policy {
+func DrawPolicy(below func(name string, n uint64) uint64) Policy {
 	var p Policy
 	for _, n := range numbers() {
 		value := n.lo + n.step*int64(below(n.name, uint64((n.hi-n.lo)/n.step+1))) //nolint:gosec // small ranges
@@ -106,8 +106,8 @@ func (p *Policy) Number(name string) (int64, bool) {
 //go:embed policy.md
 var document string
 
-// Document returns the policy with the names of its numbers in place of the numbers.
-func Document() string { return document }
+// PolicyDocument returns the policy with the names of its numbers in place of the numbers.
+func PolicyDocument() string { return document }
 
 // section is a topic of the policy. Texts and numbers take turns, beginning and ending with a text.
 type section struct {
@@ -135,8 +135,8 @@ var sections = sync.OnceValue(func() []section {
 	return out
 })
 
-// Topics are the topics of the policy, in its order. The terms are part of every topic.
-func Topics() []string {
+// ListTopics are the topics of the policy, in its order. The terms are part of every topic.
+func ListTopics() []string {
 	topics := make([]string, 0, len(sections()))
 	for _, s := range sections()[1:] {
 		topics = append(topics, s.topic)

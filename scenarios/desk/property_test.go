@@ -125,7 +125,7 @@ func (d *drawn) drawPayments(kind string, number func(string, int, int) int, wor
 
 // drawPolicy makes the policy of numbers that are drawn.
 func (d *drawn) drawPolicy(below func(name string, n uint64) uint64) {
-	p := desk.Draw(func(name string, n uint64) uint64 {
+	p := desk.DrawPolicy(func(name string, n uint64) uint64 {
 		d.numbers[name] = below(name, n)
 		return d.numbers[name]
 	})
@@ -138,7 +138,7 @@ func TestDecisionsDependOnWhatIsRead(t *testing.T) {
 	shown := numbersByTopic()
 	eachKind(t, func(t *rapid.T, kind string) {
 		d, other := drawWorld(t, "", kind), drawWorld(t, "other ", kind)
-		want, err := desk.Decide(d.Desk, d.request)
+		want, err := desk.DecideRequest(d.Desk, d.request)
 		if err != nil {
 			t.Skip(err)
 		}
@@ -179,7 +179,7 @@ func TestDecisionsDependOnWhatIsRead(t *testing.T) {
 			}
 			return other.numbers[name]
 		})
-		got, err := desk.Decide(mixed.Desk, request)
+		got, err := desk.DecideRequest(mixed.Desk, request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestDecisionsDependOnWhatIsRead(t *testing.T) {
 // eachKind checks a property for each kind of request.
 func eachKind(t *testing.T, property func(t *rapid.T, kind string)) {
 	t.Helper()
-	for _, kind := range desk.Kinds() {
+	for _, kind := range desk.ListKinds() {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { property(t, kind) })
 		})
@@ -202,9 +202,9 @@ func eachKind(t *testing.T, property func(t *rapid.T, kind string)) {
 // numbersByTopic returns the names of the numbers that each topic shows.
 func numbersByTopic() map[string][]string {
 	out := map[string][]string{}
-	for i, part := range strings.Split("\n"+desk.Document(), "\n# ")[2:] {
+	for i, part := range strings.Split("\n"+desk.PolicyDocument(), "\n# ")[2:] {
 		for _, name := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(part, -1) {
-			topic := desk.Topics()[i]
+			topic := desk.ListTopics()[i]
 			out[topic] = append(out[topic], name[1])
 		}
 	}
@@ -215,7 +215,7 @@ func numbersByTopic() map[string][]string {
 func TestDecisionsKeepThePolicy(t *testing.T) {
 	eachKind(t, func(t *rapid.T, kind string) {
 		d := drawWorld(t, "", kind)
-		got, err := desk.Decide(d.Desk, d.request)
+		got, err := desk.DecideRequest(d.Desk, d.request)
 		if err != nil {
 			t.Skip(err)
 		}
@@ -397,7 +397,7 @@ func TestReturnsFollowThePolicy(t *testing.T) {
 		d.Records.Customer.Hold, d.Records.Orders[0].Owner = "", "CU-1"
 		d.Records.Refunds, d.Records.Credits = nil, nil
 		d.drawEndOfPeriod(t)
-		got, err := desk.Decide(d.Desk, d.request)
+		got, err := desk.DecideRequest(d.Desk, d.request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/csenv/csenv/scenarios/triage"
 )
 
-// Situation returns what the records and a request say about the priority of a case, as the article
-// POL-TRI defines it.
-func Situation(d Desk, r Request) triage.Situation {
+// AssessSituation returns what the records and a request say about the priority of a case, as the
+// article POL-TRI defines it.
+func AssessSituation(d Desk, r Request) triage.Situation {
 	s := triage.Situation{Compromise: d.Records.Customer.Hold != "", CoreUnusable: r.Kind == "defective",
 		Degraded: r.Kind == "damaged" || r.Kind == "wrong_item", Delay: d.delayed(&r)}
 	if !r.aboutOrder() {
@@ -22,7 +22,9 @@ func Situation(d Desk, r Request) triage.Situation {
 	}
 	switch r.Kind {
 	case "double_charge":
-		later := twin(slices.DeleteFunc(shown.Payments, func(p Payment) bool { return p.Status != "captured" }))
+		later := findDuplicate(
+			slices.DeleteFunc(shown.Payments, func(p Payment) bool { return p.Status != "captured" }),
+		)
 		if !slices.ContainsFunc(shown.Refunds, func(f Refund) bool { return f.PaymentID == later.ID }) {
 			s.WronglyTaken = int64(later.Amount)
 		}
@@ -41,7 +43,7 @@ func (d *Desk) delayed(r *Request) bool {
 		return d.passed(d.waiting(&d.Records.ShowShipments(r.OrderID)[0]))
 	case "late":
 		o, s := d.Records.ShowOrder(r.OrderID), d.Records.ShowShipments(r.OrderID)[0]
-		return o.Service == "express" && day(s.Delivered).After(day(o.Promised))
+		return o.Service == "express" && startOfDay(s.Delivered).After(startOfDay(o.Promised))
 	case "partial":
 		return d.Records.ShowOrder(r.OrderID).unshipped() > 0
 	case "refund_status":

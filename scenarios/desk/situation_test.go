@@ -65,7 +65,7 @@ func TestSituation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt.records.Customer.Region = "domestic"
 			d := Desk{Now: now, Policy: &Policy{LostDays: 2, SearchDays: 1, CardDays: 2}, Records: &tt.records}
-			got := Situation(d, Request{Kind: tt.kind, OrderID: "O"})
+			got := AssessSituation(d, Request{Kind: tt.kind, OrderID: "O"})
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("situation (-want +got):\n%s", diff)
 			}

@@ -116,7 +116,7 @@ func TestGivenBackIsSeenByTheNextDecision(t *testing.T) {
 		d.Records.Orders[0].Items[0].Kind = "standard"
 		d.Records.Customer.Hold, d.Records.Orders[0].Owner = "", "CU-1"
 		d.Records.Shipments[0].Delivered, d.Records.Refunds = d.Now, nil
-		first, err := desk.Decide(d.Desk, d.request)
+		first, err := desk.DecideRequest(d.Desk, d.request)
 		if err != nil || first.Outcome != "return_accepted" {
 			t.Skip("no return")
 		}
@@ -126,7 +126,7 @@ func TestGivenBackIsSeenByTheNextDecision(t *testing.T) {
 			}
 			d.Records.Apply(e)
 		}
-		if again, err := desk.Decide(d.Desk, d.request); err != nil || again.Outcome != "nothing_left" {
+		if again, err := desk.DecideRequest(d.Desk, d.request); err != nil || again.Outcome != "nothing_left" {
 			t.Errorf("after %s: %s (%v)", describe(first), describe(again), err)
 		}
 	})
@@ -274,7 +274,7 @@ func TestIncompleteWorlds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, r := standard(tc.kind)
 			tc.change(w, r)
-			if _, err := desk.Decide(*w, *r); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := desk.DecideRequest(*w, *r); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
@@ -286,8 +286,8 @@ func TestSections(t *testing.T) {
 	p := policy()
 	rules := map[string]string{"returns": "RET-1", "damage": "DMG-1", "delivery": "DEL-1", "money": "MON-1",
 		"subscriptions": "SUB-1", "accounts": "ACC-1", "authority": "AUT-1"}
-	if len(desk.Topics()) != len(rules) || p.Section("terms") != "" || p.Section("poems") != "" {
-		t.Errorf("the topics are %v", desk.Topics())
+	if len(desk.ListTopics()) != len(rules) || p.Section("terms") != "" || p.Section("poems") != "" {
+		t.Errorf("the topics are %v", desk.ListTopics())
 	}
 	for topic, rule := range rules {
 		text := p.Section(topic)

@@ -19,7 +19,7 @@ func (r *Records) Values() []Fact {
 	days := func(at ...time.Time) {
 		for _, t := range at {
 			if !t.IsZero() {
-				out = append(out, Fact{Day: day(t)})
+				out = append(out, Fact{Day: startOfDay(t)})
 			}
 		}
 	}

@@ -106,12 +106,12 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		return nil
 	}
 	c.Spend(cost)
-	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: variables(ast),
+	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: listVariables(ast),
 		cost: cost}
 }
 
-// variables returns the names of the variables of an expression, sorted.
-func variables(ast *cel.Ast) []string {
+// listVariables returns the names of the variables of an expression, sorted.
+func listVariables(ast *cel.Ast) []string {
 	names := map[string]bool{}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
 		if len(reference.OverloadIDs) == 0 {
@@ -127,7 +127,7 @@ func (c *Compiler) explain(issues *cel.Issues) string {
 	for _, e := range issues.Errors() {
 		msg := strings.TrimSuffix(e.Message, " (in container '')")
 		if _, name, ok := strings.Cut(msg, "undeclared reference to '"); ok {
-			msg += source.Suggest(strings.TrimSuffix(name, "'"), c.Names)
+			msg += source.SuggestWord(strings.TrimSuffix(name, "'"), c.Names)
 		}
 		msgs = append(msgs, msg)
 	}
@@ -139,35 +139,14 @@ func MomentVariables() []string {
 	return []string{"orders", "payments", "refunds", "cases", "replied", "message", "args"}
 }
 
-// inMoment compiles a predicate over the end state or an action.
-func (c *Compiler) inMoment(pos source.Position, source string) *Expression {
-	if c.moment == nil {
-		env, err := c.environment()
-		if err != nil {
-			c.Failf(pos, "declaring variables: %v", err)
-			return nil
-		}
-		list := cel.ListType(cel.MapType(cel.StringType, cel.DynType))
-		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list),
-			cel.Variable("refunds", list), cel.Variable("cases", list),
-			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args",
-				cel.MapType(cel.StringType, cel.DynType)))
-		if err != nil {
-			c.Failf(pos, "declaring %s: %v", strings.Join(MomentVariables(), ", "), err)
-			return nil
-		}
-	}
-	return c.boolean(c.compileIn(c.moment, pos, strings.TrimSpace(source)))
-}
-
 func (c *Compiler) boolean(e *Expression) *Expression {
-	if e != nil && !Fits(e.Type, cel.BoolType) {
+	if e != nil && !FitsType(e.Type, cel.BoolType) {
 		c.Failf(e.pos, "expression %.120q is %s, want bool", e.Source, cel.FormatCELType(e.Type))
 	}
 	return e
 }
 
-// Fits reports whether t is dynamic or one of the wanted types.
-func Fits(t *cel.Type, want ...*cel.Type) bool {
+// FitsType reports whether t is dynamic or one of the wanted types.
+func FitsType(t *cel.Type, want ...*cel.Type) bool {
 	return t.IsExactType(cel.DynType) || slices.ContainsFunc(want, t.IsExactType)
 }

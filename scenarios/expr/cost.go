@@ -77,8 +77,9 @@ func (c *Compiler) CheckCost(pos source.Position) {
 	}
 }
 
-// weight returns the size of a drawn value: the bytes of its texts and the number of its items.
-func weight(v ref.Val) int {
+// measureValue returns the size of a drawn value: the bytes of its texts and the number of its
+// items.
+func measureValue(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
 		return len(v)
@@ -86,13 +87,13 @@ func weight(v ref.Val) int {
 		n := 0
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			n += 1 + weight(key) + weight(v.Get(key))
+			n += 1 + measureValue(key) + measureValue(v.Get(key))
 		}
 		return n
 	case traits.Lister:
 		n := 0
 		for it := v.Iterator(); it.HasNext() == types.True; {
-			n += 1 + weight(it.Next())
+			n += 1 + measureValue(it.Next())
 		}
 		return n
 	}

@@ -16,7 +16,7 @@ func (c *Compiler) typed(r source.Raw, tag, name string, want ...*cel.Type) Temp
 	t := c.Template(r)
 	switch e := t.Single(); {
 	case !r.Given() || t.braced() && t.Literal(): // left out, or already reported
-	case e != nil && !Fits(e.Type, want...):
+	case e != nil && !FitsType(e.Type, want...):
 		c.Failf(r.Pos, "expression %.120q is %s, want %s", e.Source, cel.FormatCELType(e.Type), name)
 	case e == nil && !t.Literal():
 		c.Failf(r.Pos, "want one expression that is %s, got %q", name, r.Text)
@@ -59,7 +59,7 @@ type compilable interface {
 func (t *Text) Compile(c *Compiler) {
 	t.Template = c.Template(t.Raw)
 	for _, p := range t.Parts {
-		if p.Expr != nil && !Fits(p.Expr.Type, cel.StringType, cel.IntType, cel.TimestampType) {
+		if p.Expr != nil && !FitsType(p.Expr.Type, cel.StringType, cel.IntType, cel.TimestampType) {
 			c.Failf(p.Expr.pos, "expression %.120q is %s, which has no unique form as text", p.Expr.Source,
 				cel.FormatCELType(p.Expr.Type))
 		}
@@ -110,14 +110,35 @@ func (t *Predicate) Compile(c *Compiler) {
 	}
 }
 
-// FromYAML implements source.Unmarshaler.
-func (t *Condition) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
+// inMoment compiles a predicate over the end state or an action.
+func (c *Compiler) inMoment(pos source.Position, source string) *Expression {
+	if c.moment == nil {
+		env, err := c.environment()
+		if err != nil {
+			c.Failf(pos, "declaring variables: %v", err)
+			return nil
+		}
+		list := cel.ListType(cel.MapType(cel.StringType, cel.DynType))
+		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list),
+			cel.Variable("refunds", list), cel.Variable("cases", list),
+			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args",
+				cel.MapType(cel.StringType, cel.DynType)))
+		if err != nil {
+			c.Failf(pos, "declaring %s: %v", strings.Join(MomentVariables(), ", "), err)
+			return nil
+		}
+	}
+	return c.boolean(c.compileIn(c.moment, pos, strings.TrimSpace(source)))
+}
 
 // FromYAML implements source.Unmarshaler.
-func (t *Predicate) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
+func (t *Condition) FromYAML(d *source.Decoder, n *yaml.Node) { readBareExpr(d, n, &t.Raw) }
 
-// bare reads an expression that is written without braces.
-func bare(d *source.Decoder, n *yaml.Node, into *source.Raw) {
+// FromYAML implements source.Unmarshaler.
+func (t *Predicate) FromYAML(d *source.Decoder, n *yaml.Node) { readBareExpr(d, n, &t.Raw) }
+
+// readBareExpr reads an expression that is written without braces.
+func readBareExpr(d *source.Decoder, n *yaml.Node, into *source.Raw) {
 	into.FromYAML(d, n)
 	if strings.Contains(into.Text, "{{") {
 		d.Failf(n, "this is an expression already: write it without {{ }}")

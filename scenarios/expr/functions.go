@@ -30,29 +30,29 @@ func NewLanguage(loc *Locale) (*Language, error) {
 		cel.Function("usd",
 			cel.Overload("usd_int", []*cel.Type{cel.IntType}, cel.IntType,
 				cel.UnaryBinding(func(v ref.Val) ref.Val { return v.(types.Int).Multiply(types.Int(100)) })),
-			cel.Overload("usd_string", []*cel.Type{cel.StringType}, cel.IntType, unary(ParseMoney, toInt))),
+			cel.Overload("usd_string", []*cel.Type{cel.StringType}, cel.IntType, bindUnary(ParseMoney, toInt))),
 		cel.Function("money", cel.Overload("money_int", []*cel.Type{cel.IntType}, cel.StringType,
-			unary(infallible(loc.Money), toText))),
+			bindUnary(withNilError(loc.Money), toText))),
 		cel.Function("number", cel.Overload("number_int", []*cel.Type{cel.IntType}, cel.StringType,
-			unary(infallible(loc.number), toText))),
+			bindUnary(withNilError(loc.number), toText))),
 		cel.Function("day", onTime("day", loc.Day)),
 		cel.Function("weekday", onTime("weekday", loc.weekday)),
 		cel.Function("clock", onTime("clock", func(t time.Time) string { return t.Format("15:04") })),
 		cel.Function("iso", onTime("iso", func(t time.Time) string { return t.Format(time.DateOnly) })),
 		cel.Function("date", cel.Overload("date_string", []*cel.Type{cel.TimestampType, cel.StringType},
-			cel.TimestampType, moving(moveTime))),
+			cel.TimestampType, bindTimeShift(moveTime))),
 		cel.Function("at", cel.Overload("at_string", []*cel.Type{cel.TimestampType, cel.StringType}, cel.TimestampType,
-			moving(atClock))),
+			bindTimeShift(atClock))),
 		cel.Function("workdays", cel.Overload("workdays_int", []*cel.Type{cel.TimestampType, cel.IntType},
-			cel.TimestampType, moving(addWorkdays))),
+			cel.TimestampType, bindTimeShift(addWorkdays))),
 		cel.Function("sla", cel.Overload("sla_string", []*cel.Type{cel.StringType}, cel.IntType,
-			unary(triage.SLAMinutes, toInt))),
+			bindUnary(triage.SLAMinutes, toInt))),
 		cel.Function("sum", cel.Overload("sum_list", []*cel.Type{cel.ListType(cel.DynType)}, cel.IntType,
 			cel.UnaryBinding(sumList))),
 		cel.Function("lower", cel.Overload("lower_string", []*cel.Type{cel.StringType}, cel.StringType,
-			unary(infallible(strings.ToLower), toText))),
+			bindUnary(withNilError(strings.ToLower), toText))),
 		cel.Function("upper", cel.Overload("upper_string", []*cel.Type{cel.StringType}, cel.StringType,
-			unary(infallible(strings.ToUpper), toText))),
+			bindUnary(withNilError(strings.ToUpper), toText))),
 	)
 	if err != nil {
 		return nil, err
@@ -63,14 +63,14 @@ func NewLanguage(loc *Locale) (*Language, error) {
 func toText(s string) ref.Val { return types.String(s) }
 func toInt(i int64) ref.Val   { return types.Int(i) }
 
-func infallible[A, B any](f func(A) B) func(A) (B, error) {
+func withNilError[A, B any](f func(A) B) func(A) (B, error) {
 	return func(a A) (B, error) { return f(a), nil }
 }
 
-// unary binds a Go function to a CEL string, int or timestamp. The checker guarantees the type.
-func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt {
+// bindUnary binds a Go function to a CEL string, int or timestamp. The checker guarantees the type.
+func bindUnary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
-		out, err := f(Native[A](v))
+		out, err := f(ToNative[A](v))
 		if err != nil {
 			return types.WrapErr(err)
 		}
@@ -78,10 +78,10 @@ func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt
 	})
 }
 
-// moving binds a Go function that shifts a time.
-func moving[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
+// bindTimeShift binds a Go function that shifts a time.
+func bindTimeShift[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
 	return cel.BinaryBinding(func(t, arg ref.Val) ref.Val {
-		out, err := f(Native[time.Time](t), Native[A](arg))
+		out, err := f(ToNative[time.Time](t), ToNative[A](arg))
 		if err != nil {
 			return types.WrapErr(err)
 		}
@@ -89,14 +89,19 @@ func moving[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
 	})
 }
 
-// Native unwraps a CEL string, int or timestamp.
-func Native[T any](v ref.Val) T {
+// ToNative unwraps a CEL string, int or timestamp.
+func ToNative[T any](v ref.Val) T {
 	out, _ := v.Value().(T)
 	return out
 }
 
 func onTime(name string, f func(time.Time) string) cel.FunctionOpt {
-	return cel.Overload(name+"_timestamp", []*cel.Type{cel.TimestampType}, cel.StringType, unary(infallible(f), toText))
+	return cel.Overload(
+		name+"_timestamp",
+		[]*cel.Type{cel.TimestampType},
+		cel.StringType,
+		bindUnary(withNilError(f), toText),
+	)
 }
 
 var moneyForm = regexp.MustCompile(`^-?[0-9]{1,12}\.[0-9]{2}$`)
@@ -185,10 +190,10 @@ func expandID(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *c
 }
 
 func drawID(args ...ref.Val) ref.Val {
-	pattern, label := Native[string](args[1]), Native[string](args[2])
+	pattern, label := ToNative[string](args[1]), ToNative[string](args[2])
 	p, err := ParseIDPattern(pattern)
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return types.String(p.Draw(StreamKey(Native[string](args[0])).Stream("id:" + pattern + ":" + label)))
+	return types.String(p.Draw(StreamKey(ToNative[string](args[0])).Stream("id:" + pattern + ":" + label)))
 }

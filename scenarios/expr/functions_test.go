@@ -12,7 +12,7 @@ import (
 
 // evaluate compiles and evaluates one text template in a language.
 func evaluate(language, template string) (string, error) {
-	loc := Locales()[language]
+	loc := ListLocales()[language]
 	env, err := NewLanguage(loc)
 	if err != nil {
 		return "", err

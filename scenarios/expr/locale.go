@@ -20,8 +20,8 @@ type Locale struct {
 
 const nbsp = "\u00a0"
 
-// Locales returns the supported languages by their ISO 639-1 code.
-func Locales() map[string]*Locale {
+// ListLocales returns the supported languages by their ISO 639-1 code.
+func ListLocales() map[string]*Locale {
 	return map[string]*Locale{
 		"en": {
 			group: ",", decimal: ".", currency: "$%", dayPattern: "M D, Y",

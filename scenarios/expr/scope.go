@@ -37,7 +37,7 @@ func (e *Expression) Eval(v Values) (ref.Val, error) {
 
 // Set sets a variable.
 func (v Values) Set(name string, val ref.Val) error {
-	if n := weight(val); n > maxDrawn {
+	if n := measureValue(val); n > maxDrawn {
 		return fmt.Errorf("the value has %d bytes and items: a param holds at most %d", n, maxDrawn)
 	}
 	v[name] = val
@@ -223,8 +223,8 @@ func (in *Scope) Holds(c Condition) bool {
 	return c.Expr == nil || in.Eval(c.Expr) == types.True
 }
 
-// Kept maps the items whose condition is true.
-func Kept[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
+// FilterMap maps the items whose condition is true.
+func FilterMap[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
 	out := make([]U, 0, len(items))
 	for _, item := range items {
 		if in.Holds(item.condition()) {

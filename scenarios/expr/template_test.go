@@ -14,7 +14,7 @@ import (
 // testCompiler returns an English compiler with a variable of each type that templates use.
 func testCompiler(t *testing.T) *Compiler {
 	t.Helper()
-	loc := Locales()["en"]
+	loc := ListLocales()["en"]
 	env, err := NewLanguage(loc)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func testCompiler(t *testing.T) *Compiler {
 }
 
 func testScope() *Scope {
-	return &Scope{Loc: Locales()["en"], Vals: Values{
+	return &Scope{Loc: ListLocales()["en"], Vals: Values{
 		"name": types.String("Ada"), "seats": types.Int(12), "over": types.True, "any": types.True,
 		"due": types.Timestamp{Time: time.Date(2026, 3, 14, 9, 5, 0, 0, time.UTC)},
 	}}
@@ -186,7 +186,7 @@ func TestWeight(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			v := types.DefaultTypeAdapter.NativeToValue(tt.value)
-			if got := weight(v); got != tt.want {
+			if got := measureValue(v); got != tt.want {
 				t.Errorf("weight %d, want %d", got, tt.want)
 			}
 		})

@@ -84,8 +84,8 @@ func (s File) Canonical() string {
 	return s.Folder + "/" + s.ID + ".yaml"
 }
 
-// folders lists the folders of a pack in the order in which they are read.
-func folders() []string {
+// listFolders lists the folders of a pack in the order in which they are read.
+func listFolders() []string {
 	return []string{"names", "kb", "tickets", "workflows", "families", "modifiers"}
 }
 
@@ -140,10 +140,10 @@ func (r *packReader) read() (sources []File, manifest []byte) {
 		if name == manifestFile {
 			manifest = r.file(name)
 		}
-		nested = nested || slices.Contains(folders(), name)
+		nested = nested || slices.Contains(listFolders(), name)
 	}
 	if nested {
-		for _, folder := range folders() {
+		for _, folder := range listFolders() {
 			if slices.Contains(entries, folder) {
 				sources = append(sources, r.folder(folder)...)
 			}
@@ -156,7 +156,7 @@ func (r *packReader) read() (sources []File, manifest []byte) {
 			"themselves (*.yaml and *.md)")
 	}
 	slices.SortStableFunc(sources, func(a, b File) int {
-		return slices.Index(folders(), a.Folder) - slices.Index(folders(), b.Folder)
+		return slices.Index(listFolders(), a.Folder) - slices.Index(listFolders(), b.Folder)
 	})
 	return sources, manifest
 }

@@ -59,7 +59,7 @@ type kind struct {
 	compile func(c *Compiler, p *param, f *paramFile)
 }
 
-func kinds() []kind {
+func listKinds() []kind {
 	return []kind{
 		{"int", func(f *paramFile) bool { return f.Int != nil }, (*Compiler).intParam},
 		{"money", func(f *paramFile) bool { return f.Money != nil }, (*Compiler).moneyParam},
@@ -83,7 +83,7 @@ func (c *Compiler) param(e source.Entry[paramFile]) (param, bool) {
 		c.Failf(e.Pos, "param %q is given twice", e.Name)
 	}
 	var chosen kind
-	for _, k := range kinds() {
+	for _, k := range listKinds() {
 		switch {
 		case !k.given(&e.Value):
 		case chosen.name != "":
@@ -129,8 +129,8 @@ func (c *Compiler) steps(p *param, lo, hi, step int64, wrap func(expr.Values, in
 
 func toInt(_ expr.Values, i int64) ref.Val { return types.Int(i) }
 
-// parsed reads the bounds and the step of a range.
-func parsed[T ~int64](c *Compiler, p *param, ends []string, step string, parse func(string) (T, error)) []int64 {
+// parseRange reads the bounds and the step of a range.
+func parseRange[T ~int64](c *Compiler, p *param, ends []string, step string, parse func(string) (T, error)) []int64 {
 	out := make([]int64, 0, len(ends)+1)
 	for _, s := range append(slices.Clone(ends), step) {
 		v, err := parse(s)
@@ -160,7 +160,7 @@ func (c *Compiler) intParam(p *param, f *paramFile) {
 
 func (c *Compiler) moneyParam(p *param, f *paramFile) {
 	p.typ = cel.IntType
-	cents := parsed(c, p, f.Money, f.Step.Text, expr.ParseMoney)
+	cents := parseRange(c, p, f.Money, f.Step.Text, expr.ParseMoney)
 	if len(f.Money) != 2 {
 		c.Failf(p.pos, "param %q: money requires [lowest, highest] and a step", p.name)
 		return
@@ -170,13 +170,13 @@ func (c *Compiler) moneyParam(p *param, f *paramFile) {
 
 func (c *Compiler) dateParam(p *param, f *paramFile) {
 	p.typ = cel.TimestampType
-	spans := parsed(c, p, f.Date, f.Step.Text, expr.ParseSpan)
+	spans := parseRange(c, p, f.Date, f.Step.Text, expr.ParseSpan)
 	if len(f.Date) != 2 {
 		c.Failf(p.pos, "param %q: date requires [earliest, latest] relative to now, and a step", p.name)
 		return
 	}
 	c.steps(p, spans[0], spans[1], spans[2], func(vals expr.Values, offset int64) ref.Val {
-		return types.Timestamp{Time: expr.Native[time.Time](vals["now"]).Add(time.Duration(offset))}
+		return types.Timestamp{Time: expr.ToNative[time.Time](vals["now"]).Add(time.Duration(offset))}
 	})
 	p.holds = nil // its range moves with now
 }
@@ -293,33 +293,4 @@ func (c *Compiler) exprParam(p *param, f *paramFile) {
 		p.typ, p.uses = e.Type, e.Variables
 		p.draw = func(vals expr.Values, _ *expr.Stream) (ref.Val, error) { return e.Eval(vals) }
 	}
-}
-
-// now compiles the time of a scenario. The default is a multiple of 15 minutes between February and
-// November 2026.
-func (c *Compiler) now(f nowFile) param {
-	p := param{name: "now", stream: "now", typ: cel.TimestampType, pos: f.pos}
-	span := dateSpan{Date: []string{"2026-02-02T08:00:00Z", "2026-11-27T17:45:00Z"}, Step: "15m"}
-	switch {
-	case f.fixed != "":
-		span.Date = []string{f.fixed, f.fixed}
-	case f.span != nil:
-		span = *f.span
-	}
-	ends := make([]int64, 0, len(span.Date))
-	for _, s := range span.Date {
-		t, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			c.Failf(f.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", s)
-		}
-		ends = append(ends, t.Unix())
-	}
-	step, err := expr.ParseSpan(span.Step)
-	if err != nil || len(ends) != 2 {
-		c.Failf(f.pos, "now is a time, or {date: [earliest, latest], step: \"15m\"}")
-		return p
-	}
-	c.steps(&p, ends[0], ends[1], int64(step/time.Second),
-		func(_ expr.Values, sec int64) ref.Val { return types.Timestamp{Time: time.Unix(sec, 0).UTC()} })
-	return p
 }

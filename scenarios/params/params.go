@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -108,6 +109,35 @@ func (d *Drawing) CompileParams(c *Compiler) {
 		d.Constraints[i].Compile(c.Compiler)
 	}
 	d.redrawn = d.dependencies()
+}
+
+// now compiles the time of a scenario. The default is a multiple of 15 minutes between February and
+// November 2026.
+func (c *Compiler) now(f nowFile) param {
+	p := param{name: "now", stream: "now", typ: cel.TimestampType, pos: f.pos}
+	span := dateSpan{Date: []string{"2026-02-02T08:00:00Z", "2026-11-27T17:45:00Z"}, Step: "15m"}
+	switch {
+	case f.fixed != "":
+		span.Date = []string{f.fixed, f.fixed}
+	case f.span != nil:
+		span = *f.span
+	}
+	ends := make([]int64, 0, len(span.Date))
+	for _, s := range span.Date {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			c.Failf(f.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", s)
+		}
+		ends = append(ends, t.Unix())
+	}
+	step, err := expr.ParseSpan(span.Step)
+	if err != nil || len(ends) != 2 {
+		c.Failf(f.pos, "now is a time, or {date: [earliest, latest], step: \"15m\"}")
+		return p
+	}
+	c.steps(&p, ends[0], ends[1], int64(step/time.Second),
+		func(_ expr.Values, sec int64) ref.Val { return types.Timestamp{Time: time.Unix(sec, 0).UTC()} })
+	return p
 }
 
 // dependencies returns, for each constraint, the params on which it depends, also through

@@ -21,7 +21,7 @@ func compile(t *testing.T, text string) (*Drawing, string) {
 	if len(d.Errs) > 0 {
 		return nil, d.Errs[0].Error()
 	}
-	loc := expr.Locales()["en"]
+	loc := expr.ListLocales()["en"]
 	env, err := expr.NewLanguage(loc)
 	if err != nil {
 		t.Fatal(err)

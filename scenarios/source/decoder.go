@@ -158,15 +158,15 @@ func (d *Decoder) Value(n *yaml.Node, v reflect.Value, enum string) {
 // Mapping decodes a mapping into a struct. Unknown and missing keys are faults.
 func (d *Decoder) Mapping(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.Failf(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), Describe(n))
+		d.Failf(n, "want a mapping with the keys %s, got %s", strings.Join(listKeys(v.Type()), ", "), DescribeNode(n))
 		return
 	}
 	present := map[string]*yaml.Node{}
-	known := keys(v.Type())
+	known := listKeys(v.Type())
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if !slices.Contains(known, key.Value) {
-			d.Failf(key, "unknown key %q%s", key.Value, Suggest(key.Value, known))
+			d.Failf(key, "unknown key %q%s", key.Value, SuggestWord(key.Value, known))
 		}
 		present[key.Value] = n.Content[i+1]
 	}
@@ -196,13 +196,13 @@ func (d *Decoder) field(parent *yaml.Node, present map[string]*yaml.Node, v refl
 	}
 }
 
-// keys lists the YAML keys of a file struct in the order of its fields. The one field without a tag
-// receives the position.
-func keys(t reflect.Type) []string {
+// listKeys lists the YAML keys of a file struct in the order of its fields. The one field without a
+// tag receives the position.
+func listKeys(t reflect.Type) []string {
 	var names []string
 	for f := range t.Fields() {
 		if f.Anonymous {
-			names = append(names, keys(f.Type)...)
+			names = append(names, listKeys(f.Type)...)
 		} else if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" {
 			names = append(names, name)
 		}
@@ -213,7 +213,7 @@ func keys(t reflect.Type) []string {
 // Sequence decodes a list into a slice.
 func (d *Decoder) Sequence(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.SequenceNode {
-		d.Failf(n, "want a list, got %s", Describe(n))
+		d.Failf(n, "want a list, got %s", DescribeNode(n))
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -225,14 +225,14 @@ func (d *Decoder) Sequence(n *yaml.Node, v reflect.Value, enum string) {
 
 func (d *Decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		d.Failf(n, "want text, got %s", Describe(n))
+		d.Failf(n, "want text, got %s", DescribeNode(n))
 		return
 	}
 	if strings.Contains(n.Value, "{{") {
 		d.Failf(n, "this text is used unchanged: {{ }} is not rendered here")
 	}
 	if allowed := strings.Split(enum, "|"); enum != "" && !slices.Contains(allowed, n.Value) {
-		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), Suggest(n.Value, allowed))
+		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), SuggestWord(n.Value, allowed))
 	}
 	v.SetString(n.Value)
 }
@@ -248,7 +248,7 @@ func (d *Decoder) integer(n *yaml.Node, v reflect.Value) {
 
 func (d *Decoder) boolean(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		d.Failf(n, "want true or false, got %s", Describe(n))
+		d.Failf(n, "want true or false, got %s", DescribeNode(n))
 		return
 	}
 	v.SetBool(n.Value == "true")
@@ -262,7 +262,7 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 			"money is quoted text (\"49.00\")", n.Value)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
-		return 0, fmt.Errorf("want a whole number, got %s", Describe(n))
+		return 0, fmt.Errorf("want a whole number, got %s", DescribeNode(n))
 	}
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	if err != nil {
@@ -271,8 +271,8 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 	return i, nil
 }
 
-// Describe returns the kind of a node, for messages.
-func Describe(n *yaml.Node) string {
+// DescribeNode returns the kind of a node, for messages.
+func DescribeNode(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -299,7 +299,7 @@ type Entry[T any] struct {
 // FromYAML decodes a mapping.
 func (o *Ordered[T]) FromYAML(d *Decoder, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		d.Failf(n, "want a mapping, got %s", Describe(n))
+		d.Failf(n, "want a mapping, got %s", DescribeNode(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -323,7 +323,7 @@ func (r *Raw) FromYAML(d *Decoder, n *yaml.Node) {
 	r.Pos = d.At(n)
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!bool"}, n.Tag) {
 		d.Failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else",
-			Describe(n))
+			DescribeNode(n))
 		return
 	}
 	r.Text, r.Tag = n.Value, n.Tag
@@ -354,8 +354,8 @@ func (r Raw) Int() (int64, error) {
 // Given reports whether the key was in the file.
 func (r Raw) Given() bool { return r.Tag != "" }
 
-// Suggest suggests the known word nearest to a misspelt one.
-func Suggest(word string, known []string) string {
+// SuggestWord suggests the known word nearest to a misspelt one.
+func SuggestWord(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
 		if d := EditDistance(word, k); d < distance && d < utf8.RuneCountInString(word) {

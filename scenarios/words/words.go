@@ -35,7 +35,7 @@ func ContainsFold(text, word string) bool {
 // IsPart reports whether r is part of a word: a letter or a digit.
 func IsPart(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// Of yields the words of a text in lower case.
-func Of(text string) iter.Seq[string] {
+// SplitText yields the words of a text in lower case.
+func SplitText(text string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !IsPart(r) })
 }

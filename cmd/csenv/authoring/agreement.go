@@ -26,7 +26,7 @@ import (
 // NewJudgeCommand returns the command with the subcommands about judges.
 func NewJudgeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "judge", Short: "Check judges of replies"}
-	return cli.Group(cmd, newAgreementCommand())
+	return cli.GroupCommands(cmd, newAgreementCommand())
 }
 
 // defaultPassLine is the share of a reply's points that an episode of ticket-resolve must have of
@@ -34,13 +34,13 @@ func NewJudgeCommand() *cobra.Command {
 var defaultPassLine = float64(tasks.PassScore(tasks.TicketResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {
-	judge := judgeflags.Default()
+	judge := judgeflags.DefaultOptions()
 	cmd := &cobra.Command{
 		Use:   "agreement FILE",
 		Short: "Compare a judge's points with the labels of people",
-		Args:  cli.Arguments("FILE"),
+		Args:  cli.RequireArguments("FILE"),
 	}
-	cli.Help(cmd, "agreement")
+	cli.SetHelp(cmd, "agreement")
 	flags := cmd.Flags()
 	packs, output := cli.PackFlag(flags), view.FormatFlag(flags, "text", "markdown", "json")
 	judge.AddFlags(flags)
@@ -90,13 +90,13 @@ func newAgreementCommand() *cobra.Command {
 
 func readLabelled(stdin io.Reader, path string) ([]agreement.Reply, error) {
 	if path == "-" {
-		return agreement.Read(stdin)
+		return agreement.ReadReplies(stdin)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	replies, err := agreement.Read(file)
+	replies, err := agreement.ReadReplies(file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -130,7 +130,7 @@ func gradeAll(ctx context.Context, g *agreement.Grader, replies []agreement.Repl
 
 func agreementDocument(f agreement.Figures) view.Document {
 	scored := view.Section{
-		Heading: fmt.Sprintf("Agreement of %s with %s, pass line %.3f", f.Judge, view.Count(f.Replies, "label"),
+		Heading: fmt.Sprintf("Agreement of %s with %s, pass line %.3f", f.Judge, view.FormatCount(f.Replies, "label"),
 			f.PassLine),
 		Header: []string{"replies", "n", "label", "points", "MAE", "within .10", "> .10 above", "> .05 below",
 			"Spearman", "kappa"},
@@ -152,15 +152,30 @@ func agreementDocument(f agreement.Figures) view.Document {
 	worst := view.Section{Heading: "Worst disagreements",
 		Header: []string{"scenario", "seed", "class", "label", "points", "reply", "reader", "judge"}}
 	for _, g := range f.Worst {
-		worst.Rows = append(worst.Rows, []string{g.Scenario, strconv.FormatInt(g.Seed, 10), g.Class, points(g.Label),
-			points(g.Points), printable.Text(g.Text), printable.Text(g.Why), explanation(g.Verdict)})
+		worst.Rows = append(
+			worst.Rows,
+			[]string{g.Scenario, strconv.FormatInt(g.Seed, 10), g.Class, formatPoints(g.Label),
+				formatPoints(
+					g.Points,
+				), printable.EscapeText(g.Text), printable.EscapeText(g.Why), explainVerdict(g.Verdict)},
+		)
 	}
 	return view.Document{Sections: []view.Section{scored, confusion, worst}}
 }
 
 func agreementRow(name string, g agreement.Group) []string {
-	return []string{name, strconv.Itoa(g.Replies), points(g.Label), points(g.Points), points(g.MAE), points(g.Within),
-		points(g.Lenient), points(g.Strict), optional(g.Spearman), optional(g.Kappa)}
+	return []string{
+		name,
+		strconv.Itoa(g.Replies),
+		formatPoints(g.Label),
+		formatPoints(g.Points),
+		formatPoints(g.MAE),
+		formatPoints(g.Within),
+		formatPoints(g.Lenient),
+		formatPoints(g.Strict),
+		formatOptional(g.Spearman),
+		formatOptional(g.Kappa),
+	}
 }
 
 func confusionRow(name string, g agreement.Group) []string {
@@ -169,17 +184,17 @@ func confusionRow(name string, g agreement.Group) []string {
 		strconv.Itoa(c.Neither)}
 }
 
-func points(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+func formatPoints(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 
-func optional(x *float64) string {
+func formatOptional(x *float64) string {
 	if x == nil {
 		return "-"
 	}
-	return points(*x)
+	return formatPoints(*x)
 }
 
-// explanation names the criteria that lost points and the gates of a verdict.
-func explanation(v *grader.Verdict) string {
+// explainVerdict names the criteria that lost points and the gates of a verdict.
+func explainVerdict(v *grader.Verdict) string {
 	if v == nil {
 		return ""
 	}
@@ -195,5 +210,5 @@ func explanation(v *grader.Verdict) string {
 	for _, value := range v.Invented {
 		fmt.Fprintf(&text, "invented %s. ", value)
 	}
-	return printable.Text(text.String())
+	return printable.EscapeText(text.String())
 }

@@ -29,7 +29,7 @@ const publicCanary = "csenv-canary 3d0c7a2e-6b0f-4a51-9d5e-1f2b7c8a9e10"
 
 func newGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "generate NAME", Short: "Write a pack of generated cases", Args: cobra.ExactArgs(1)}
-	cli.Help(cmd, "generate")
+	cli.SetHelp(cmd, "generate")
 	o := cases.Options{}
 	var folder string
 	var public, tickets, builtIn bool
@@ -106,7 +106,7 @@ func generatePack(out io.Writer, folder string, o cases.Options) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func generatePack(out io.Writer, folder string, o cases.Options) error {
 	if o.Tickets > 0 {
 		own, what = len(written.Tickets())-len(c.Tickets()), "ticket"
 	}
-	fmt.Fprintf(out, "wrote %s to %s\ndigest of the catalogue with it: %s\n", view.Count(own, what), folder,
+	fmt.Fprintf(out, "wrote %s to %s\ndigest of the catalogue with it: %s\n", view.FormatCount(own, what), folder,
 		written.Digest())
 	return nil
 }

@@ -36,7 +36,7 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint [DIR...]",
 		Short: "Check scenarios",
 	}
-	cli.Help(cmd, "lint")
+	cli.SetHelp(cmd, "lint")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
 		for _, dir := range slices.Concat(*packs, dirs) {
@@ -45,7 +45,7 @@ func newLintCommand() *cobra.Command {
 					"names, or with the files of a pack", dir)
 			}
 		}
-		r, err := lint(cmd.Context(), *packs, dirs, cmd.ErrOrStderr())
+		r, err := lintScenarios(cmd.Context(), *packs, dirs, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -69,11 +69,11 @@ func printFindings(w io.Writer, output *view.Format, r interface{ print(w io.Wri
 	return nil
 }
 
-// lint checks the scenarios of the folders. The packs only provide what those share.
-func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*report, error) {
+// lintScenarios checks the scenarios of the folders. The packs only provide what those share.
+func lintScenarios(ctx context.Context, packs, dirs []string, progress io.Writer) (*report, error) {
 	c, err := cli.LoadCatalog(slices.Concat(packs, dirs))
 	if err != nil {
-		return &report{Findings: faults(err)}, nil
+		return &report{Findings: listFaults(err)}, nil
 	}
 	if len(dirs) > 0 {
 		c = c.Only(func(p pack.Info) bool { return slices.Contains(dirs, p.Folder) })
@@ -89,13 +89,13 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 	return r, nil
 }
 
-// faults converts the errors of loading to findings.
-func faults(err error) []finding {
+// listFaults converts the errors of loading to findings.
+func listFaults(err error) []finding {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
-	return view.Each(all, func(err error) finding {
+	return view.MapItems(all, func(err error) finding {
 		if position, message, ok := strings.Cut(err.Error(), ": "); ok {
 			return finding{position, "load", message}
 		}
@@ -119,10 +119,10 @@ func progressBar(w io.Writer, what string) func(done, total int) {
 func (r *report) print(w io.Writer) {
 	for _, f := range r.Findings {
 		line := fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule)
-		for i, part := range strings.Split(text.WrapSoft(printable.Text(line), view.Width-4), "\n") {
+		for i, part := range strings.Split(text.WrapSoft(printable.EscapeText(line), view.Width-4), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(strings.Repeat(" ", 4*min(i, 1))+part, " "))
 		}
 	}
-	fmt.Fprintf(w, "%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
-		view.Count(len(r.Findings), "finding"))
+	fmt.Fprintf(w, "%s and %s: %s\n", view.FormatCount(r.Tickets, "ticket"), view.FormatCount(r.Workflows, "workflow"),
+		view.FormatCount(len(r.Findings), "finding"))
 }

@@ -76,7 +76,7 @@ type familyProof struct {
 
 func newProveCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "prove [DIR...]", Short: "Prove the gold of generated cases by playing them"}
-	cli.Help(cmd, "prove")
+	cli.SetHelp(cmd, "prove")
 	o := proveOptions{}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.families, "family", nil, "`family` to prove; may be repeated; by default all")
@@ -91,7 +91,7 @@ func newProveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := prove(cmd.Context(), c, o, progressBar(cmd.ErrOrStderr(), "proving"))
+		r, err := proveCases(cmd.Context(), c, o, progressBar(cmd.ErrOrStderr(), "proving"))
 		if err != nil {
 			return err
 		}
@@ -107,11 +107,11 @@ type proved struct {
 	signatures map[string]bool
 }
 
-// prove proves cases of every composition in turn, with rising seeds. It uses all processors; the
-// result doesn't depend on their number.
-func prove(ctx context.Context, c *scenarios.Catalog, o proveOptions,
+// proveCases proves cases of every composition in turn, with rising seeds. It uses all processors;
+// the result doesn't depend on their number.
+func proveCases(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 	progress func(done, total int)) (*proofReport, error) {
-	all, err := provables(c, o)
+	all, err := listProvables(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ type provable struct {
 type prover func(ctx context.Context, judge *offline.Judge, seed int64, playing bool) (*desk.Decision,
 	environment.Proof, error)
 
-// provables lists the chosen cases of the catalogue's lists.
-func provables(c *scenarios.Catalog, o proveOptions) ([]provable, error) {
+// listProvables lists the chosen cases of the catalogue's lists.
+func listProvables(c *scenarios.Catalog, o proveOptions) ([]provable, error) {
 	var all []provable
 	for _, s := range c.Cases() {
 		all = append(all, provable{s.ID, s.Category(), s.Language, proveWorkflow(s)})
@@ -196,7 +196,7 @@ func proveWorkflow(s *scenarios.WorkflowScenario) prover {
 		case !playing:
 			return w.Decision, environment.Proof{}, nil
 		}
-		return w.Decision, environment.Prove(w, judge), nil
+		return w.Decision, environment.ProveCase(w, judge), nil
 	}
 }
 
@@ -231,7 +231,7 @@ func (r *proofReport) add(byFamily map[string]*proved, c provable, seed int64, d
 		f = &proved{familyProof: familyProof{Family: c.family}, signatures: map[string]bool{}}
 		byFamily[c.family] = f
 	}
-	f.signatures[cases.Signature(decision)] = true
+	f.signatures[cases.BuildSignature(decision)] = true
 	if !proving {
 		return
 	}
@@ -264,16 +264,16 @@ func (r *proofReport) sum(byFamily map[string]*proved) {
 
 func (r *proofReport) print(w io.Writer) {
 	for _, f := range r.Findings {
-		fmt.Fprintf(w, "%s: %s (%s)\n", f.Position, printable.Text(f.Message), f.Rule)
+		fmt.Fprintf(w, "%s: %s (%s)\n", f.Position, printable.EscapeText(f.Message), f.Rule)
 	}
 	printTable(w, "Proofs by family; steps are the required ones of a case: least, median, most",
 		[]string{"family", "cases", "proved", "decisions", "steps"}, r.Families, func(f familyProof) []any {
 			return []any{f.Family, f.Cases, f.Proved, f.Decisions,
 				fmt.Sprintf("%d %d %d", f.Steps[0], f.Steps[1], f.Steps[2])}
 		})
-	fmt.Fprintf(w, "\n%s of %s, %d different decisions, %s played, %s drawn: %s\n", view.Count(r.Cases, "case"),
-		view.Count(r.Compositions, "composition"), r.Decisions, view.Count(r.Paths, "path"),
-		view.Count(r.Draws, "case"), view.Count(len(r.Findings), "finding"))
+	fmt.Fprintf(w, "\n%s of %s, %d different decisions, %s played, %s drawn: %s\n", view.FormatCount(r.Cases, "case"),
+		view.FormatCount(r.Compositions, "composition"), r.Decisions, view.FormatCount(r.Paths, "path"),
+		view.FormatCount(r.Draws, "case"), view.FormatCount(len(r.Findings), "finding"))
 }
 
 // printTable prints a title and a table, or nothing if there are no rows.

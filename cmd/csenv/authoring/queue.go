@@ -19,7 +19,7 @@ type queued struct {
 }
 
 func queueOf(c *scenarios.Catalog, id string) (queue.Queue, bool) {
-	queues, err := queue.Compose(c)
+	queues, err := queue.ComposeQueues(c)
 	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == id })
 	if err != nil || at < 0 {
 		return queue.Queue{}, false
@@ -40,13 +40,13 @@ func newQueue(c *scenarios.Catalog, q queue.Queue, seed int64) (queued, error) {
 // printGold writes the gold answers of the tickets.
 func (q queued) printGold(w io.Writer) {
 	for _, t := range q.tickets {
-		view.Heading(w, "ticket "+t.scenario.ID)
+		view.WriteHeading(w, "ticket "+t.scenario.ID)
 		t.printGold(w)
 	}
 }
 
 func (q queued) print(w io.Writer) {
-	view.Paragraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID,
+	view.WriteParagraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID,
 		tasks.QueueManagement, q.Split, q.Language, q.seed))
 	for _, t := range q.tickets {
 		fmt.Fprintln(w)
@@ -56,5 +56,5 @@ func (q queued) print(w io.Writer) {
 
 func (q queued) encode(gold bool) object {
 	return object{"id", q.ID, "kind", kindQueue, "split", q.Split, "language", q.Language, "seed", q.seed,
-		"tickets", view.Each(q.tickets, func(t ticket) object { return t.encode(gold) })}
+		"tickets", view.MapItems(q.tickets, func(t ticket) object { return t.encode(gold) })}
 }

@@ -11,6 +11,13 @@ import (
 func NewScenariosCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "scenarios", Aliases: []string{"scenario"},
 		Short: "List, show and lint tickets and workflows"}
-	cli.Help(cmd, "scenarios")
-	return cli.Group(cmd, newListCommand(), newShowCommand(), newLintCommand(), newProveCommand(), newGenerateCommand())
+	cli.SetHelp(cmd, "scenarios")
+	return cli.GroupCommands(
+		cmd,
+		newListCommand(),
+		newShowCommand(),
+		newLintCommand(),
+		newProveCommand(),
+		newGenerateCommand(),
+	)
 }

@@ -17,9 +17,9 @@ func newShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one scenario: the ticket or workflow that the agent gets, and its gold answer",
-		Args:  cli.Arguments("ID"),
+		Args:  cli.RequireArguments("ID"),
 	}
-	cli.Help(cmd, "show")
+	cli.SetHelp(cmd, "show")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
 	cmd.Flags().BoolVar(&served, "served", false, "show only the part that the agent is served")
@@ -31,14 +31,14 @@ func newShowCommand() *cobra.Command {
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
-		instance, err := Instantiate(c, args[0], seed)
+		instance, err := InstantiateScenario(c, args[0], seed)
 		if err != nil {
 			return err
 		}
 		if output.Name != "text" {
 			return output.Encode(cmd.OutOrStdout(), instance.encode(!served))
 		}
-		show(cmd.OutOrStdout(), instance, !served)
+		printInstance(cmd.OutOrStdout(), instance, !served)
 		return nil
 	}
 	return cmd
@@ -54,8 +54,8 @@ type Instance interface {
 	encode(gold bool) object
 }
 
-// Instantiate draws the scenario with an id.
-func Instantiate(c *scenarios.Catalog, id string, seed int64) (Instance, error) {
+// InstantiateScenario draws the scenario with an id.
+func InstantiateScenario(c *scenarios.Catalog, id string, seed int64) (Instance, error) {
 	var instance Instance
 	var err error
 	if s, ok := c.Ticket(id); ok {
@@ -81,7 +81,7 @@ func Instantiate(c *scenarios.Catalog, id string, seed int64) (Instance, error) 
 	return instance, nil
 }
 
-func show(w io.Writer, instance Instance, gold bool) {
+func printInstance(w io.Writer, instance Instance, gold bool) {
 	instance.print(w)
 	if !gold {
 		return
@@ -89,6 +89,6 @@ func show(w io.Writer, instance Instance, gold bool) {
 	if f, ok := instance.(workflow); ok {
 		f.printHidden(w)
 	}
-	view.Heading(w, "gold answer (never served)")
+	view.WriteHeading(w, "gold answer (never served)")
 	instance.printGold(w)
 }

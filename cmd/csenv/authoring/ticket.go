@@ -32,13 +32,13 @@ func (t ticket) served() object {
 	return object{
 		"now", t.Now, "language", t.Language, "customer", encodeCustomer(t.Customer),
 		"subject", t.Subject, "description", t.Description,
-		"history,omitempty", view.Each(t.History, func(m scenarios.Message) object {
+		"history,omitempty", view.MapItems(t.History, func(m scenarios.Message) object {
 			return object{"role", m.Role, "at", m.At, "text", m.Text}
 		}),
-		"attachments,omitempty", view.Each(t.Attachments, func(a scenarios.Attachment) object {
+		"attachments,omitempty", view.MapItems(t.Attachments, func(a scenarios.Attachment) object {
 			return object{"name", a.Name, "content", a.Content}
 		}),
-		"knowledge_base", view.Each(t.Articles, func(a scenarios.Article) object {
+		"knowledge_base", view.MapItems(t.Articles, func(a scenarios.Article) object {
 			return object{"id", a.ID, "title", a.Title, "body", a.Body}
 		}),
 	}
@@ -46,11 +46,11 @@ func (t ticket) served() object {
 
 func encodeCustomer(c scenarios.Customer) object {
 	return object{"name", c.Name, "company,omitempty", c.Company, "account_level", c.AccountLevel,
-		"since,omitempty", since(c)}
+		"since,omitempty", formatSince(c)}
 }
 
-// since is the first day of the customer, or "".
-func since(c scenarios.Customer) string {
+// formatSince is the first day of the customer, or "".
+func formatSince(c scenarios.Customer) string {
 	if c.Since.IsZero() {
 		return ""
 	}
@@ -67,26 +67,26 @@ func (t ticket) gold() object {
 			"team_alternates,omitempty", g.TeamAlternates, "reason_code,omitempty", g.ReasonCode,
 			"policy,omitempty", g.Policy},
 		"first_response_minutes", t.SLAMinutes, "tone", t.Tone, "cue,omitempty", t.scenario.Cue,
-		"facts", view.Each(r.Facts, encodeFact),
+		"facts", view.MapItems(r.Facts, encodeFact),
 		"outcome", object{"value", r.Outcome.Value, "accept,omitempty", r.Outcome.Accept,
 			"facts,omitempty", r.Outcome.Facts},
-		"questions,omitempty", view.Each(r.Questions, func(q scenarios.Question) object {
+		"questions,omitempty", view.MapItems(r.Questions, func(q scenarios.Question) object {
 			return object{"id", q.ID, "text", q.Text, "answered_by", q.AnsweredBy}
 		}),
-		"gates,omitempty", view.Each(r.Forbidden, func(f scenarios.Forbidden) object {
+		"gates,omitempty", view.MapItems(r.Forbidden, func(f scenarios.Forbidden) object {
 			return object{"id", f.ID, "kind", f.Kind, "verbs,omitempty", f.Verbs, "values,omitempty", f.Values,
 				"cap", f.Cap}
 		}),
 		"length_words", [2]int{r.MinWords, r.MaxWords}, "user_sim,omitempty", encodeUserSim(t.UserSim),
 		"good_replies", t.References.Good,
-		"bad_replies,omitempty", view.Each(t.References.Bad, func(b scenarios.BadReference) object {
+		"bad_replies,omitempty", view.MapItems(t.References.Bad, func(b scenarios.BadReference) object {
 			return object{"text", b.Text, "max", b.Max, "why", b.Why}
 		}),
 	}
 }
 
 func encodeLabel(value string, alternates []scenarios.Alternate) object {
-	return object{"value", value, "alternates,omitempty", view.Each(alternates, func(a scenarios.Alternate) object {
+	return object{"value", value, "alternates,omitempty", view.MapItems(alternates, func(a scenarios.Alternate) object {
 		return object{"value", a.Value, "credit", a.Credit}
 	})}
 }
@@ -102,7 +102,7 @@ func encodeUserSim(u *scenarios.UserSim) object {
 	}
 	return object{
 		"persona", u.Persona, "max_turns", u.MaxTurns,
-		"answers,omitempty", view.Each(u.Answers, func(a scenarios.SimAnswer) object {
+		"answers,omitempty", view.MapItems(u.Answers, func(a scenarios.SimAnswer) object {
 			return object{"id", a.ID, "ask", a.Ask, "text", a.Text, "known", a.Known, "told,omitempty", a.Told}
 		}),
 		"lines", u.Lines, "stop_when,omitempty", u.StopWhen,
@@ -110,50 +110,50 @@ func encodeUserSim(u *scenarios.UserSim) object {
 }
 
 func (t ticket) print(w io.Writer) {
-	view.Paragraph(w, "", fmt.Sprintf("%s, ticket, version %d, seed %d (%s)", t.scenario.ID, t.Version, t.Seed,
+	view.WriteParagraph(w, "", fmt.Sprintf("%s, ticket, version %d, seed %d (%s)", t.scenario.ID, t.Version, t.Seed,
 		t.scenario.File))
-	view.Heading(w, "what the agent is served")
+	view.WriteHeading(w, "what the agent is served")
 	printCustomer(w, t.Customer)
-	view.Field(w, "now", t.Now.Format(view.ClockTime))
-	view.Field(w, "language", t.Language)
-	view.Field(w, "subject", t.Subject)
+	view.WriteField(w, "now", t.Now.Format(view.ClockTime))
+	view.WriteField(w, "language", t.Language)
+	view.WriteField(w, "subject", t.Subject)
 	fmt.Fprintln(w)
-	view.Paragraph(w, "  ", t.Description)
+	view.WriteParagraph(w, "  ", t.Description)
 	for _, m := range t.History {
-		view.Titled(w, m.Role+", "+m.At.Format(view.ClockTime), m.Text)
+		view.WriteTitledText(w, m.Role+", "+m.At.Format(view.ClockTime), m.Text)
 	}
 	for _, a := range t.Attachments {
-		view.Titled(w, "attachment "+a.Name, a.Content)
+		view.WriteTitledText(w, "attachment "+a.Name, a.Content)
 	}
 	for _, a := range t.Articles {
-		view.Titled(w, "article "+a.ID+", "+a.Title, a.Body)
+		view.WriteTitledText(w, "article "+a.ID+", "+a.Title, a.Body)
 	}
 }
 
 func printCustomer(w io.Writer, c scenarios.Customer) {
-	view.Field(w, "customer", view.Customer(c.Name, c.Company, since(c)))
-	view.Field(w, "account level", c.AccountLevel)
+	view.WriteField(w, "customer", view.FormatCustomer(c.Name, c.Company, formatSince(c)))
+	view.WriteField(w, "account level", c.AccountLevel)
 }
 
 // printGold writes the labels, the rules for replies and the good replies.
 func (t ticket) printGold(w io.Writer) {
 	g, r := t.Gold, t.Reply
-	view.Field(w, "category", labelText(g.Category, g.CategoryAlternates))
-	view.Field(w, "priority", labelText(g.Priority, g.PriorityAlternates))
-	view.Field(w, "escalate", escalationText(g))
-	view.Field(w, "first reply", fmt.Sprintf("within %d minutes", t.SLAMinutes))
-	view.Field(w, "tone", t.Tone)
-	view.Field(w, "cue", t.scenario.Cue)
-	view.Field(w, "words", fmt.Sprintf("%d to %d", r.MinWords, r.MaxWords))
+	view.WriteField(w, "category", labelText(g.Category, g.CategoryAlternates))
+	view.WriteField(w, "priority", labelText(g.Priority, g.PriorityAlternates))
+	view.WriteField(w, "escalate", escalationText(g))
+	view.WriteField(w, "first reply", fmt.Sprintf("within %d minutes", t.SLAMinutes))
+	view.WriteField(w, "tone", t.Tone)
+	view.WriteField(w, "cue", t.scenario.Cue)
+	view.WriteField(w, "words", fmt.Sprintf("%d to %d", r.MinWords, r.MaxWords))
 	printFacts(w, r.Facts)
-	view.Field(w, "outcome", r.Outcome.Value+"; "+strings.Join(r.Outcome.Accept, " | ")+"; with one of "+
+	view.WriteField(w, "outcome", r.Outcome.Value+"; "+strings.Join(r.Outcome.Accept, " | ")+"; with one of "+
 		strings.Join(r.Outcome.Facts, ", "))
 	for _, q := range r.Questions {
-		view.Field(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
+		view.WriteField(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
 	}
 	for _, f := range r.Forbidden {
 		terms := strings.Join(slices.Concat(f.Verbs, f.Values), ", ")
-		view.Field(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, terms, f.Cap))
+		view.WriteField(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, terms, f.Cap))
 	}
 	if t.UserSim != nil {
 		printUserSim(w, t.UserSim)
@@ -185,28 +185,28 @@ func printFacts(w io.Writer, facts []scenarios.Fact) {
 		if f.Optional {
 			text = "optional: " + text
 		}
-		view.Field(w, "fact "+f.ID, f.Slot+": "+text)
+		view.WriteField(w, "fact "+f.ID, f.Slot+": "+text)
 	}
 }
 
 func printUserSim(w io.Writer, u *scenarios.UserSim) {
-	view.Field(w, "customer", fmt.Sprintf("writes back, %s, at most %d times, until %s", u.Persona, u.MaxTurns,
+	view.WriteField(w, "customer", fmt.Sprintf("writes back, %s, at most %d times, until %s", u.Persona, u.MaxTurns,
 		strings.Join(u.StopWhen, " or ")))
 	for _, a := range u.Answers {
 		known := ""
 		if a.Told {
 			known = " (stated already)"
 		}
-		view.Field(w, "answer "+a.ID, strings.Join(a.Ask, " | ")+" -> "+a.Text+known)
+		view.WriteField(w, "answer "+a.ID, strings.Join(a.Ask, " | ")+" -> "+a.Text+known)
 	}
 	for _, mood := range []string{"calm", "uneasy", "annoyed", "angry"} {
-		view.Field(w, mood, strings.Join(u.Lines[mood], "\n"))
+		view.WriteField(w, mood, strings.Join(u.Lines[mood], "\n"))
 	}
 }
 
 func printReplies(w io.Writer, good []string) {
 	for i, reply := range good {
-		view.Heading(w, fmt.Sprintf("good reply %d of %d", i+1, len(good)))
-		view.Paragraph(w, "  ", reply)
+		view.WriteHeading(w, fmt.Sprintf("good reply %d of %d", i+1, len(good)))
+		view.WriteParagraph(w, "  ", reply)
 	}
 }

@@ -39,20 +39,27 @@ func (f workflow) gold() object {
 	return object{
 		"max_steps", f.MaxSteps, "orders,omitempty", f.State.Orders, "payments,omitempty", f.State.Payments,
 		"refunds,omitempty", f.State.Refunds, "cases,omitempty", f.State.Cases,
-		"steps", view.Each(f.Steps, func(s scenarios.WorkflowStep) object {
-			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", transcript.Accepted(s.Args),
+		"steps", view.MapItems(f.Steps, func(s scenarios.WorkflowStep) object {
+			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", transcript.AcceptedValues(s.Args),
 				"requires,omitempty", s.Requires, "terminal,omitempty", s.Terminal, "answer,omitempty", s.Answer}
 		}),
-		"neutral,omitempty", view.Each(f.Neutral, func(n scenarios.NeutralAction) object {
-			return object{"action", n.Action, "args,omitempty", transcript.Accepted(n.Args), "max,omitempty", n.Max}
+		"neutral,omitempty", view.MapItems(f.Neutral, func(n scenarios.NeutralAction) object {
+			return object{
+				"action",
+				n.Action,
+				"args,omitempty",
+				transcript.AcceptedValues(n.Args),
+				"max,omitempty",
+				n.Max,
+			}
 		}),
-		"forbidden,omitempty", view.Each(f.Forbidden, func(a scenarios.ForbiddenAction) object {
+		"forbidden,omitempty", view.MapItems(f.Forbidden, func(a scenarios.ForbiddenAction) object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
 				"verbs,omitempty", a.Verbs, "why,omitempty", a.Why}
 		}),
 		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk,
-		"facts", view.Each(f.Facts, encodeFact),
-		"tool_faults,omitempty", view.Each(f.Faults, func(f scenarios.Fault) object {
+		"facts", view.MapItems(f.Facts, encodeFact),
+		"tool_faults,omitempty", view.MapItems(f.Faults, func(f scenarios.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),
 		"good_replies", f.References.Good,
@@ -60,79 +67,79 @@ func (f workflow) gold() object {
 }
 
 func (f workflow) goal() []string {
-	return view.Each(f.Goal, func(p scenarios.Predicate) string { return p.Source })
+	return view.MapItems(f.Goal, func(p scenarios.Predicate) string { return p.Source })
 }
 
 func (f workflow) print(w io.Writer) {
-	view.Paragraph(w, "", fmt.Sprintf("%s, workflow, task %s, version %d, seed %d (%s)", f.scenario.ID,
+	view.WriteParagraph(w, "", fmt.Sprintf("%s, workflow, task %s, version %d, seed %d (%s)", f.scenario.ID,
 		f.scenario.Task(), f.Version, f.Seed, f.scenario.File))
-	view.Heading(w, "what the agent is served")
+	view.WriteHeading(w, "what the agent is served")
 	printCustomer(w, f.Customer)
-	view.Field(w, "now", f.Now.Format(view.ClockTime))
-	view.Field(w, "language", f.Language)
-	view.Field(w, "order", orUnknown(f.Visible.OrderStatus))
-	view.Field(w, "payment", orUnknown(f.Visible.PaymentStatus))
+	view.WriteField(w, "now", f.Now.Format(view.ClockTime))
+	view.WriteField(w, "language", f.Language)
+	view.WriteField(w, "order", orUnknown(f.Visible.OrderStatus))
+	view.WriteField(w, "payment", orUnknown(f.Visible.PaymentStatus))
 	fmt.Fprintln(w)
-	view.Paragraph(w, "  ", f.Query)
+	view.WriteParagraph(w, "  ", f.Query)
 }
 
 func (f workflow) printHidden(w io.Writer) {
-	view.Heading(w, "behind the tools (served only by them)")
+	view.WriteHeading(w, "behind the tools (served only by them)")
 	for _, o := range f.State.Orders {
-		view.Field(w, "order", view.YAML(o))
+		view.WriteField(w, "order", view.FormatYAML(o))
 	}
 	for _, p := range f.State.Payments {
-		view.Field(w, "payment", view.YAML(p))
+		view.WriteField(w, "payment", view.FormatYAML(p))
 	}
 	for _, r := range f.State.Refunds {
-		view.Field(w, "refund", view.YAML(r))
+		view.WriteField(w, "refund", view.FormatYAML(r))
 	}
 	for _, c := range f.State.Cases {
-		view.Field(w, "case", view.YAML(c))
+		view.WriteField(w, "case", view.FormatYAML(c))
 	}
 	if f.Desk != nil {
 		printDesk(w, f.Desk.Records)
 	}
 	for _, fault := range f.Faults {
-		view.Field(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
+		view.WriteField(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
 	}
 }
 
 // printDesk writes the records of a generated case.
 func printDesk(w io.Writer, r *desk.Records) {
-	view.Field(w, "customer", view.YAML(r.ShowCustomer()))
+	view.WriteField(w, "customer", view.FormatYAML(r.ShowCustomer()))
 	for _, o := range r.Orders {
-		view.Field(w, "order", view.YAML(o))
+		view.WriteField(w, "order", view.FormatYAML(o))
 	}
 	for _, s := range r.Shipments {
-		view.Field(w, "parcel", view.YAML(s))
+		view.WriteField(w, "parcel", view.FormatYAML(s))
 	}
 	for _, p := range r.Payments {
-		view.Field(w, "payment", view.YAML(p))
+		view.WriteField(w, "payment", view.FormatYAML(p))
 	}
 }
 
 // printGold writes the steps, the goal and the good replies.
 func (f workflow) printGold(w io.Writer) {
-	view.Field(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
+	view.WriteField(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
 	for _, s := range f.Steps {
-		view.Field(w, "step "+s.ID, transcript.StepText(s))
+		view.WriteField(w, "step "+s.ID, transcript.StepText(s))
 	}
 	for _, n := range f.Neutral {
 		text := transcript.ActionText(n.Action, n.Args)
 		if n.Max > 0 {
 			text += fmt.Sprintf(", at most %d times", n.Max)
 		}
-		view.Field(w, "harmless", text)
+		view.WriteField(w, "harmless", text)
 	}
 	for _, a := range f.Forbidden {
-		view.Field(w, "forbidden "+a.ID, forbiddenText(a))
+		view.WriteField(w, "forbidden "+a.ID, forbiddenText(a))
 	}
 	if f.Decision != nil {
-		view.Field(w, "decision", f.Decision.Outcome)
-		view.Field(w, "rules", strings.Join(f.Decision.Rules, ", "))
+		view.WriteField(w, "decision", f.Decision.Outcome)
+		view.WriteField(w, "rules", strings.Join(f.Decision.Rules, ", "))
 	} else {
-		view.Field(w, "goal", strings.Join(f.goal(), "\n"))
+		view.WriteField(w, "goal", strings.Join(f.goal(), "\n"))
 	}
 	printFacts(w, f.Facts)
 	printReplies(w, f.References.Good)

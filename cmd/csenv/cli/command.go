@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Among reports whether wanted contains a value or is empty.
-func Among(wanted []string, value string) bool {
+// IsAmong reports whether wanted contains a value or is empty.
+func IsAmong(wanted []string, value string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
 }
 
-// Unplayed reports a value of a filter that no episode has, which is probably misspelt. Who says
+// CheckPlayed reports a value of a filter that no episode has, which is probably misspelt. Who says
 // whose episodes these are, such as "run gpt has"; played has the values in lower case.
-func Unplayed(who, what string, wanted []string, played map[string]bool) error {
+func CheckPlayed(who, what string, wanted []string, played map[string]bool) error {
 	for _, value := range wanted {
 		if !played[strings.ToLower(value)] {
 			return fmt.Errorf("%s no episode of %s %q: choose one of %s", who, what, value,
@@ -53,8 +53,8 @@ func PlainFlagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// Arguments accepts exactly the named arguments.
-func Arguments(names ...string) cobra.PositionalArgs {
+// RequireArguments accepts exactly the named arguments.
+func RequireArguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
@@ -66,8 +66,8 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// Group makes a command print its help, and adds subcommands.
-func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+// GroupCommands makes a command print its help, and adds subcommands.
+func GroupCommands(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance, cmd.Args = 2, knownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(commands...)
@@ -86,8 +86,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q: %s", cmd.CommandPath(), args[0], hint)
 }
 
-// Complete registers the completion values of a flag.
-func Complete(cmd *cobra.Command, flag string, values func() []string) {
+// CompleteFlag registers the completion values of a flag.
+func CompleteFlag(cmd *cobra.Command, flag string, values func() []string) {
 	// This can't fail: the flag exists and has no other completion.
 	_ = cmd.RegisterFlagCompletionFunc(flag,
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

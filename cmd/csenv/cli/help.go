@@ -10,8 +10,8 @@ import (
 //go:embed help/*.txt
 var helpTexts embed.FS
 
-// Help sets the description and the examples of a command from help/NAME.txt.
-func Help(cmd *cobra.Command, name string) {
+// SetHelp sets the description and the examples of a command from help/NAME.txt.
+func SetHelp(cmd *cobra.Command, name string) {
 	text, err := helpTexts.ReadFile("help/" + name + ".txt")
 	if err != nil {
 		panic(err) // the files are embedded

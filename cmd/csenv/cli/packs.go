@@ -16,7 +16,7 @@ func PackFlag(f *pflag.FlagSet) *[]string {
 // LoadCatalog loads the built-in pack and some folders. A folder with the name of the built-in
 // pack, as in a checkout of csenv, replaces it.
 func LoadCatalog(folders []string) (*scenarios.Catalog, error) {
-	public, err := scenarios.Public()
+	public, err := scenarios.LoadPublic()
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func LoadCatalog(folders []string) (*scenarios.Catalog, error) {
 
 // ScenarioIDs returns the ids of the built-in scenarios.
 func ScenarioIDs() []string {
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		return nil
 	}
@@ -47,18 +47,18 @@ func ScenarioIDs() []string {
 	return ids
 }
 
-// Categories returns the categories of tickets and the families of generated cases.
-func Categories() []string {
-	return append(scenarios.Categories(), ofCases(func(s *scenarios.WorkflowScenario) []string {
+// ListCategories returns the categories of tickets and the families of generated cases.
+func ListCategories() []string {
+	return append(scenarios.ListCategories(), ofCases(func(s *scenarios.WorkflowScenario) []string {
 		return []string{s.Category()}
 	})...)
 }
 
-// Modifiers returns the modifiers of the built-in generated cases.
-func Modifiers() []string { return ofCases((*scenarios.WorkflowScenario).Modifiers) }
+// ListModifiers returns the modifiers of the built-in generated cases.
+func ListModifiers() []string { return ofCases((*scenarios.WorkflowScenario).Modifiers) }
 
 func ofCases(values func(*scenarios.WorkflowScenario) []string) []string {
-	c, err := scenarios.Public()
+	c, err := scenarios.LoadPublic()
 	if err != nil {
 		return nil
 	}

@@ -10,9 +10,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
-// Usage writes cobra's usage of a command with wrapped descriptions of flags. Cobra has templates
-// for this, but with them the linker would keep every method of every type in the program.
-func Usage(cmd *cobra.Command) error {
+// WriteUsage writes cobra's usage of a command with wrapped descriptions of flags. Cobra has
+// templates for this, but with them the linker would keep every method of every type in the
+// program.
+func WriteUsage(cmd *cobra.Command) error {
 	out := cmd.OutOrStderr()
 	var text strings.Builder
 	cmd.SetOut(&text)

@@ -94,8 +94,8 @@ func (c *Flags) Connect() (*Connection, error) {
 		Namespace: cmp.Or(c.Namespace, namespace)}, nil
 }
 
-// Explain wraps an error of the API server with advice.
-func Explain(err error, doing string) error {
+// ExplainError wraps an error of the API server with advice.
+func ExplainError(err error, doing string) error {
 	var unreachable *url.Error
 	switch {
 	case err == nil:

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,13 +42,13 @@ type finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-func fine(found string) finding { return finding{Level: view.LevelOK, Found: found} }
+func newOK(found string) finding { return finding{Level: view.LevelOK, Found: found} }
 
-func note(found, advice string) finding {
+func newNote(found, advice string) finding {
 	return finding{Level: view.LevelNote, Found: found, Advice: advice}
 }
 
-func bad(found, advice string) finding {
+func newBad(found, advice string) finding {
 	return finding{Level: view.LevelBad, Found: found, Advice: advice}
 }
 
@@ -67,7 +69,7 @@ func NewDoctorCommand() *cobra.Command {
 		Short: "Check this machine and its cluster, and print what to do",
 		Args:  cobra.NoArgs,
 	}
-	cli.Help(cmd, "doctor")
+	cli.SetHelp(cmd, "doctor")
 	from.Add(cmd)
 	tried.add(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
@@ -77,7 +79,7 @@ func NewDoctorCommand() *cobra.Command {
 		c.models(cmd.Context(), &tried, cmd.ErrOrStderr())
 		c.cluster(cmd.Context(), &from)
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
-			output.Name == "table" && view.Colours(cmd.OutOrStdout())); err != nil {
+			output.Name == "table" && view.HasColours(cmd.OutOrStdout())); err != nil {
 			return err
 		}
 		for _, f := range c {
@@ -96,38 +98,38 @@ const leastFiles = 4096
 
 func (c *checkup) machine() {
 	add := func(what string, f finding) { c.add("machine", what, f) }
-	add("csenv", fine(fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(), runtime.GOOS,
+	add("csenv", newOK(fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH, runtime.NumCPU())))
 	limit, err := cli.OpenFiles()
 	found := fmt.Sprintf("a process may open %d", limit)
 	switch {
 	case err != nil:
-		add("open files", note(err.Error(), ""))
+		add("open files", newNote(err.Error(), ""))
 	case limit < leastFiles:
-		add("open files", bad(found, "raise the limit before serving or playing many sessions: ulimit -n 65536"))
+		add("open files", newBad(found, "raise the limit before serving or playing many sessions: ulimit -n 65536"))
 	default:
-		add("open files", fine(found))
+		add("open files", newOK(found))
 	}
 	for _, port := range []int{v1alpha1.EnvironmentPort, v1alpha1.OperationsPort} {
-		result := fine("free")
+		result := newOK("free")
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // it is closed at once
 		if err != nil {
-			result = note("taken", "choose other ports for csenv serve with --addr and --ops-addr")
+			result = newNote("taken", "choose other ports for csenv serve with --addr and --ops-addr")
 		} else {
 			_ = listener.Close()
 		}
 		add(fmt.Sprintf("port %d", port), result)
 	}
-	if catalog, err := scenarios.Public(); err != nil {
-		add("scenarios", bad(err.Error(), "build csenv again"))
+	if catalog, err := scenarios.LoadPublic(); err != nil {
+		add("scenarios", newBad(err.Error(), "build csenv again"))
 	} else {
-		add("scenarios", fine(fmt.Sprintf("%d tickets and %d workflows, %s", len(catalog.Tickets()),
+		add("scenarios", newOK(fmt.Sprintf("%d tickets and %d workflows, %s", len(catalog.Tickets()),
 			len(catalog.Workflows()), view.ShortDigest(catalog.Digest()))))
 	}
 	for _, name := range []string{envvars.AgentKey, envvars.JudgeKey} {
-		result := fine("set")
+		result := newOK("set")
 		if os.Getenv(name) == "" {
-			result = note("not set", "set it if the model endpoint requires a key")
+			result = newNote("not set", "set it if the model endpoint requires a key")
 		}
 		add(name, result)
 	}
@@ -138,28 +140,63 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	connected, err := from.Connect()
 	switch {
 	case errors.Is(err, ErrNoCluster):
-		add("kubeconfig", note("none", "set --kubeconfig or $KUBECONFIG to check a cluster"))
+		add("kubeconfig", newNote("none", "set --kubeconfig or $KUBECONFIG to check a cluster"))
 		return
 	case err != nil:
-		add("kubeconfig", bad(err.Error(), ""))
+		add("kubeconfig", newBad(err.Error(), ""))
 		return
 	}
-	add("kubeconfig", fine(fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace)))
+	add("kubeconfig", newOK(fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace)))
 	var server version.Info
 	answer, err := connected.core.Get().AbsPath("/version").DoRaw(ctx)
 	if err == nil {
 		err = json.Unmarshal(answer, &server)
 	}
 	if err != nil {
-		add("API server", bad(err.Error(), "check that the cluster runs and that --context is right"))
+		add("API server", newBad(err.Error(), "check that the cluster runs and that --context is right"))
 		return
 	}
-	add("API server", fine(server.GitVersion))
+	add("API server", newOK(server.GitVersion))
 	if connected.checkDefinitions(ctx, add) {
 		connected.checkOperator(ctx, add)
 		connected.checkPools(ctx, add)
 		connected.checkRuns(ctx, add)
 	}
+}
+
+// checkRuns reports the runs that have failed or don't play: the stuck ones first, then the latest.
+func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
+	list := &v1alpha1.EvaluationRunList{}
+	if err := c.listAll(ctx, list); err != nil {
+		add("runs", newBad(err.Error(), "request the role csenv-viewer"))
+		return
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.EvaluationRun) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
+	type checked struct {
+		what string
+		finding
+	}
+	var runs []checked
+	for i := range list.Items {
+		if f := checkRun(&list.Items[i]); f.Found != "" {
+			runs = append(runs, checked{"run " + list.Items[i].Namespace + "/" + list.Items[i].Name, f})
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b checked) int {
+		order := map[string]int{view.LevelBad: 0, view.LevelNote: 1}
+		return cmp.Compare(order[a.Level], order[b.Level])
+	})
+	for _, r := range runs[:min(len(runs), maxNamed)] {
+		add(r.what, r.finding)
+	}
+	summary := fmt.Sprintf("%s, %d to look at", view.FormatCount(len(list.Items), "run"), len(runs))
+	if len(runs) > maxNamed {
+		add("runs", newNote(summary, "csenv runs lists them"))
+		return
+	}
+	add("runs", newOK(summary))
 }
 
 // install is the command that installs this version into a cluster.
@@ -168,9 +205,9 @@ const install = "kubectl apply --server-side --force-conflicts -k config/default
 // checkDefinitions compares the definitions in the cluster with those of this version, and reports
 // whether all are installed.
 func (c *Connection) checkDefinitions(ctx context.Context, add func(string, finding)) bool {
-	wanted, err := manifest.Definitions()
+	wanted, err := manifest.LoadDefinitions()
 	if err != nil {
-		add("definitions", bad(err.Error(), "build csenv again"))
+		add("definitions", newBad(err.Error(), "build csenv again"))
 		return false
 	}
 	all := true
@@ -179,15 +216,15 @@ func (c *Connection) checkDefinitions(ctx context.Context, add func(string, find
 		err := c.Get(ctx, NameOf(wanted[kind]), got)
 		switch {
 		case apierrors.IsNotFound(err):
-			add(kind, bad("not installed", install))
+			add(kind, newBad("not installed", install))
 			all = false
 		case err != nil:
-			add(kind, note("can't be read: "+err.Error(), "request permission to get customresourcedefinitions"))
+			add(kind, newNote("can't be read: "+err.Error(), "request permission to get customresourcedefinitions"))
 		case !equality.Semantic.DeepEqual(got.Spec.Versions[0].Schema, wanted[kind].Spec.Versions[0].Schema):
-			add(kind, bad("installed by another version of csenv",
+			add(kind, newBad("installed by another version of csenv",
 				"install this version, or use the csenv version of the cluster: "+install))
 		default:
-			add(kind, fine("installed, of this version"))
+			add(kind, newOK("installed, of this version"))
 		}
 	}
 	return all
@@ -197,11 +234,11 @@ func (c *Connection) checkOperator(ctx context.Context, add func(string, finding
 	manager := labels.Set{v1alpha1.LabelName: v1alpha1.LabelNameValue, v1alpha1.LabelComponent: "manager"}.String()
 	list := &appsv1.DeploymentList{}
 	if err := c.List(ctx, list, "", manager); err != nil {
-		add("operator", note("can't be listed: "+err.Error(), "request permission to list deployments"))
+		add("operator", newNote("can't be listed: "+err.Error(), "request permission to list deployments"))
 		return
 	}
 	if len(list.Items) == 0 {
-		add("operator", bad("not installed", install))
+		add("operator", newBad("not installed", install))
 		return
 	}
 	d := &list.Items[0]
@@ -210,18 +247,18 @@ func (c *Connection) checkOperator(ctx context.Context, add func(string, finding
 		image = containers[0].Image
 	}
 	if d.Status.AvailableReplicas == 0 {
-		add("operator", bad(fmt.Sprintf("%s/%s (%s) has no replica available", d.Namespace, d.Name, image),
+		add("operator", newBad(fmt.Sprintf("%s/%s (%s) has no replica available", d.Namespace, d.Name, image),
 			fmt.Sprintf("kubectl -n %s describe deployment %s", d.Namespace, d.Name)))
 	} else {
-		add("operator", fine(fmt.Sprintf("%s/%s runs %s", d.Namespace, d.Name, image)))
+		add("operator", newOK(fmt.Sprintf("%s/%s runs %s", d.Namespace, d.Name, image)))
 	}
 	services := &corev1.ServiceList{}
 	if err := c.List(ctx, services, "", manager); err != nil || len(services.Items) == 0 {
-		add("metrics", note("no Service for the metrics of the operator",
+		add("metrics", newNote("no Service for the metrics of the operator",
 			"apply config/default, which contains one"))
 		return
 	}
-	add("metrics", fine(fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name)))
+	add("metrics", newOK(fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name)))
 }
 
 // listAll lists the objects of all namespaces, or of the connection's if the user may not.
@@ -235,11 +272,11 @@ func (c *Connection) listAll(ctx context.Context, list apiruntime.Object) error 
 func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) {
 	list := &v1alpha1.CustomerSupportEnvList{}
 	if err := c.listAll(ctx, list); err != nil {
-		add("pools", bad(err.Error(), "request the role csenv-viewer"))
+		add("pools", newBad(err.Error(), "request the role csenv-viewer"))
 		return
 	}
 	if len(list.Items) == 0 {
-		add("pools", note("none", "kubectl apply -f config/samples/support.yaml"))
+		add("pools", newNote("none", "kubectl apply -f config/samples/support.yaml"))
 	}
 	for i := range list.Items {
 		pool := &list.Items[i]
@@ -248,18 +285,18 @@ func (c *Connection) checkPools(ctx context.Context, add func(string, finding)) 
 			condition := meta.FindStatusCondition(pool.Status.Conditions, kind)
 			if condition == nil {
 				if kind == v1alpha1.ConditionAvailable {
-					add(what, bad("not yet reconciled", "check that the operator runs"))
+					add(what, newBad("not yet reconciled", "check that the operator runs"))
 				}
 				continue
 			}
 			found := condition.Reason + ": " + condition.Message
 			switch good := (condition.Status == "True") == (kind == v1alpha1.ConditionAvailable); {
 			case good && kind == v1alpha1.ConditionAvailable:
-				add(what, fine(found))
+				add(what, newOK(found))
 			case !good && pool.Spec.OperatingMode == v1alpha1.SuspendedMode:
-				add(what, note(found, ""))
+				add(what, newNote(found, ""))
 			case !good:
-				add(what, bad(found, fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name)))
+				add(what, newBad(found, fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name)))
 			}
 		}
 	}

@@ -43,14 +43,14 @@ func (m *models) add(f *pflag.FlagSet) {
 // models tries the models of the flags.
 func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 	if m.agent.Model != "" {
-		view.Paragraph(progress, "", fmt.Sprintf("trying model %s at %s with about eight requests", m.agent.Model,
+		view.WriteParagraph(progress, "", fmt.Sprintf("trying model %s at %s with about eight requests", m.agent.Model,
 			m.agent.BaseURL))
 		if err := c.tryAgent(ctx, m); err != nil {
-			c.add("model", "model "+m.agent.Model, bad(err.Error(), adviceFor(err, envvars.AgentKey)))
+			c.add("model", "model "+m.agent.Model, newBad(err.Error(), adviceFor(err, envvars.AgentKey)))
 		}
 	}
 	if m.judge.Model != "" {
-		view.Paragraph(progress, "", fmt.Sprintf("asking judge %s at %s", m.judge.Model, m.judge.BaseURL))
+		view.WriteParagraph(progress, "", fmt.Sprintf("asking judge %s at %s", m.judge.Model, m.judge.BaseURL))
 		c.add("judge", "judge "+m.judge.Model, m.tryJudge(ctx))
 	}
 }
@@ -70,7 +70,7 @@ func (c *checkup) tryAgent(ctx context.Context, m *models) error {
 	if err != nil {
 		return err
 	}
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		return fmt.Errorf("loading the catalogue: %w", err)
 	}
@@ -93,13 +93,13 @@ func (c *checkup) tryAgent(ctx context.Context, m *models) error {
 		return err
 	}
 	for _, a := range abilities {
-		f := fine(cmp.Or(a.Found, a.State))
+		f := newOK(cmp.Or(a.Found, a.State))
 		if a.State != policy.Yes && a.Name != policy.AbilityLeftOut {
-			f = note(a.Found, adviceOn[a.Name])
+			f = newNote(a.Found, adviceOn[a.Name])
 		}
 		c.add("model", a.Name, f)
 	}
-	c.add("model", "cost of a run", fine(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
+	c.add("model", "cost of a run", newOK(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
 		"requests and tokens", m.task, config.Model)))
 	return nil
 }
@@ -129,24 +129,24 @@ func adviceFor(err error, key string) string {
 
 // tryJudge asks the judge's model one question.
 func (m *models) tryJudge(ctx context.Context) finding {
-	flags := judgeflags.Default()
+	flags := judgeflags.DefaultOptions()
 	flags.Type = "llm"
 	flags.Model.Model, flags.Model.BaseURL = m.judge.Model, m.judge.BaseURL
 	flags.FromEnvironment(os.LookupEnv)
 	judge, err := flags.New()
 	if err != nil {
-		return bad(err.Error(), "")
+		return newBad(err.Error(), "")
 	}
 	model, is := judge.(*llm.Judge)
 	if !is {
-		return bad(fmt.Sprintf("%T is no model", judge), "")
+		return newBad(fmt.Sprintf("%T is no model", judge), "")
 	}
 	if err := model.Try(ctx); err != nil {
-		return bad(err.Error(), adviceFor(err, envvars.JudgeKey))
+		return newBad(err.Error(), adviceFor(err, envvars.JudgeKey))
 	}
 	found := "it judges a reply in the form of a run's questions"
 	if left := model.LeftOut(); len(left) > 0 {
 		found += "; left out of requests, because they are refused: " + strings.Join(left, ", ")
 	}
-	return fine(found)
+	return newOK(found)
 }

@@ -1,10 +1,7 @@
 package cluster
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,44 +11,9 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// checkRuns reports the runs that have failed or don't play: the stuck ones first, then the latest.
-func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
-	list := &v1alpha1.EvaluationRunList{}
-	if err := c.listAll(ctx, list); err != nil {
-		add("runs", bad(err.Error(), "request the role csenv-viewer"))
-		return
-	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.EvaluationRun) int {
-		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
-	})
-	type checked struct {
-		what string
-		finding
-	}
-	var runs []checked
-	for i := range list.Items {
-		if f := checkRun(&list.Items[i]); f.Found != "" {
-			runs = append(runs, checked{"run " + list.Items[i].Namespace + "/" + list.Items[i].Name, f})
-		}
-	}
-	slices.SortStableFunc(runs, func(a, b checked) int {
-		order := map[string]int{view.LevelBad: 0, view.LevelNote: 1}
-		return cmp.Compare(order[a.Level], order[b.Level])
-	})
-	for _, r := range runs[:min(len(runs), maxNamed)] {
-		add(r.what, r.finding)
-	}
-	summary := fmt.Sprintf("%s, %d to look at", view.Count(len(list.Items), "run"), len(runs))
-	if len(runs) > maxNamed {
-		add("runs", note(summary, "csenv runs lists them"))
-		return
-	}
-	add("runs", fine(summary))
-}
-
-// Advice returns what a run waits for or why it failed, and what to do. Both are "" if the run
+// FindAdvice returns what a run waits for or why it failed, and what to do. Both are "" if the run
 // plays or is complete.
-func Advice(run *v1alpha1.EvaluationRun) (found, advice string) {
+func FindAdvice(run *v1alpha1.EvaluationRun) (found, advice string) {
 	f := checkRun(run)
 	return f.Found, f.Advice
 }
@@ -66,13 +28,13 @@ func checkRun(run *v1alpha1.EvaluationRun) finding {
 	about := func(c *metav1.Condition) string { return c.Reason + ": " + c.Message }
 	switch {
 	case complete == nil:
-		return bad("not yet reconciled", "check that the operator runs")
+		return newBad("not yet reconciled", "check that the operator runs")
 	case failed != nil && failed.Status == metav1.ConditionTrue && run.Spec.Agent.Type == v1alpha1.ExternalAgent:
-		return note(about(failed), "correct the cause, then create another run")
+		return newNote(about(failed), "correct the cause, then create another run")
 	case failed != nil && failed.Status == metav1.ConditionTrue:
-		return note(about(failed), "correct the cause, then: "+evaluation.ResumeCommand(run))
+		return newNote(about(failed), "correct the cause, then: "+evaluation.ResumeCommand(run))
 	case evaluation.AwaitsBaseline(conditions):
-		return note(about(compared), "create or finish that run")
+		return newNote(about(compared), "create or finish that run")
 	case complete.Status == metav1.ConditionTrue:
 		return finding{}
 	}
@@ -89,23 +51,23 @@ func checkWaiting(run *v1alpha1.EvaluationRun, complete *metav1.Condition) findi
 	}
 	switch complete.Reason {
 	case v1alpha1.ReasonSuspended:
-		return note(found, kubectl(`patch evalrun %s --type merge -p '{"spec":{"suspend":false}}'`, run.Name))
+		return newNote(found, kubectl(`patch evalrun %s --type merge -p '{"spec":{"suspend":false}}'`, run.Name))
 	case v1alpha1.ReasonQueued:
-		return note(found, kubectl("get workloads,localqueues"))
+		return newNote(found, kubectl("get workloads,localqueues"))
 	case v1alpha1.ReasonWaitingForCapacity:
-		return note(found, fmt.Sprintf("wait, or raise the replicas: kubectl -n %s edit cse %s", pool.Namespace,
+		return newNote(found, fmt.Sprintf("wait, or raise the replicas: kubectl -n %s edit cse %s", pool.Namespace,
 			pool.Name))
 	case v1alpha1.ReasonWaitingForEnvironment:
-		f := note(found, fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name))
+		f := newNote(found, fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name))
 		if environment != nil && environment.Reason != v1alpha1.ReasonEnvironmentNotAvailable {
 			f.Level = view.LevelBad
 		}
 		return f
 	case v1alpha1.ReasonRunnersNotStarted, v1alpha1.ReasonUnschedulable:
-		return bad(found, kubectl("describe pods -l %s=%s", v1alpha1.LabelRun, run.Name))
+		return newBad(found, kubectl("describe pods -l %s=%s", v1alpha1.LabelRun, run.Name))
 	case v1alpha1.ReasonJobRefused, v1alpha1.ReasonRunnersRefused, v1alpha1.ReasonNameTaken,
 		v1alpha1.ReasonSidecarRunning:
-		return bad(found, kubectl("describe evalrun %s", run.Name))
+		return newBad(found, kubectl("describe evalrun %s", run.Name))
 	}
 	return finding{}
 }

@@ -30,7 +30,7 @@ func (c *Connection) Events(ctx context.Context, run *v1alpha1.EvaluationRun) ([
 		return nil, nil
 	}
 	if err != nil {
-		return nil, Explain(err, "listing the events of run "+run.Name)
+		return nil, ExplainError(err, "listing the events of run "+run.Name)
 	}
 	return list.Items, nil
 }

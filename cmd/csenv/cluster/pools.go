@@ -53,7 +53,7 @@ func newEnvStatusCommand() *cobra.Command {
 		Short:             "Show the sessions of a pool, server by server",
 		ValidArgsFunction: from.Complete(&v1alpha1.CustomerSupportEnvList{}),
 	}
-	cli.Help(cmd, "env-status")
+	cli.SetHelp(cmd, "env-status")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -73,7 +73,7 @@ func newEnvStatusCommand() *cobra.Command {
 func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, error) {
 	list := &v1alpha1.CustomerSupportEnvList{}
 	if err := c.List(ctx, list, c.Namespace, ""); err != nil {
-		return nil, Explain(err, "listing pools")
+		return nil, ExplainError(err, "listing pools")
 	}
 	var views []poolView
 	for i := range list.Items {
@@ -88,7 +88,7 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 		views = append(views, shown)
 	}
 	if len(views) < max(len(names), 1) {
-		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
+		known := view.MapItems(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
 		if len(known) == 0 {
 			return nil, fmt.Errorf("there is no pool in namespace %s: choose another namespace with -n, or create one "+
 				"with `kubectl apply -f config/samples/support.yaml`", c.Namespace)
@@ -124,7 +124,7 @@ func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv
 func (c *Connection) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.List(ctx, list, pool.Namespace, labels.FormatLabels(pods.Selector(pool.Name))); err != nil {
-		return nil, Explain(err, "listing the servers of pool "+pool.Name)
+		return nil, ExplainError(err, "listing the servers of pool "+pool.Name)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, nil
@@ -208,13 +208,15 @@ func (v serverView) row() []string {
 	}
 	row[8] = "-"
 	if n := e.Scored + e.Failed; n > 0 {
-		row[8] = score.Decimal(e.ScoreSum / n)
+		row[8] = score.FormatDecimal(e.ScoreSum / n)
 	}
 	return row
 }
 
 // NewEnvCommand returns the command with the subcommands about pools.
 func NewEnvCommand() *cobra.Command {
-	return cli.Group(&cobra.Command{Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers"},
-		newEnvStatusCommand())
+	return cli.GroupCommands(
+		&cobra.Command{Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers"},
+		newEnvStatusCommand(),
+	)
 }

@@ -22,7 +22,7 @@ func (c *Connection) Run(ctx context.Context, name string) (*v1alpha1.Evaluation
 		run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
 		return run, nil
 	case !apierrors.IsNotFound(err) || strings.Contains(err.Error(), "could not find the requested resource"):
-		return nil, Explain(err, "reading run "+name)
+		return nil, ExplainError(err, "reading run "+name)
 	}
 	return nil, c.noRun(ctx, name)
 }
@@ -69,7 +69,7 @@ func (c *Connection) Runs(ctx context.Context, selector string) ([]*v1alpha1.Eva
 	}
 	list := &v1alpha1.EvaluationRunList{}
 	if err := c.List(ctx, list, c.Namespace, chosen.String()); err != nil {
-		return nil, Explain(err, "listing runs")
+		return nil, ExplainError(err, "listing runs")
 	}
 	runs := make([]*v1alpha1.EvaluationRun, len(list.Items))
 	for i := range list.Items {

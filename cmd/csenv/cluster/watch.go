@@ -95,11 +95,11 @@ func (w *Watcher) Snapshot() Snapshot {
 	}
 	switch {
 	case poolsErr != nil && runsErr != nil:
-		s.Problem = Explain(poolsErr, "reading pools and runs")
+		s.Problem = ExplainError(poolsErr, "reading pools and runs")
 	case poolsErr != nil:
-		s.Problem = Explain(poolsErr, "reading pools")
+		s.Problem = ExplainError(poolsErr, "reading pools")
 	case runsErr != nil:
-		s.Problem = Explain(runsErr, "reading runs")
+		s.Problem = ExplainError(runsErr, "reading runs")
 	}
 	return s
 }
@@ -271,7 +271,7 @@ func (m *mirror[T]) Update(object any) error {
 	if !ok {
 		return fmt.Errorf("%T is not of the watched kind", object)
 	}
-	slimmed(changed, m.slim)
+	slimObject(changed, m.slim)
 	m.mu.Lock()
 	m.objects[NameOf(changed)] = changed
 	m.mu.Unlock()
@@ -300,7 +300,7 @@ func (m *mirror[T]) Replace(list []any, _ string) error {
 		if !ok {
 			return fmt.Errorf("%T is not of the watched kind", item)
 		}
-		slimmed(object, m.slim)
+		slimObject(object, m.slim)
 		objects[NameOf(object)] = object
 	}
 	m.mu.Lock()
@@ -314,8 +314,8 @@ func (m *mirror[T]) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore.
 func (m *mirror[T]) Resync() error { return nil }
 
-// slimmed removes what no page shows, so that thousands of runs take little memory.
-func slimmed[T Object](object T, slim func(T)) {
+// slimObject removes what no page shows, so that thousands of runs take little memory.
+func slimObject[T Object](object T, slim func(T)) {
 	object.SetManagedFields(nil)
 	if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -14,18 +14,18 @@ import (
 
 // printGrade writes a grade with its parts.
 func printGrade(w io.Writer, g record.Grade) {
-	view.Heading(w, "grade")
-	view.Field(w, "outcome", string(g.Outcome))
-	view.Field(w, "class", g.Class)
+	view.WriteHeading(w, "grade")
+	view.WriteField(w, "outcome", string(g.Outcome))
+	view.WriteField(w, "class", g.Class)
 	if g.Score != nil {
-		view.Field(w, "score", score.Decimal(source.Micro(*g.Score)))
+		view.WriteField(w, "score", score.FormatDecimal(source.ToMicroPoints(*g.Score)))
 	}
-	view.Field(w, "grader", g.GraderVersion)
-	view.Field(w, "judge", g.Judge)
+	view.WriteField(w, "grader", g.GraderVersion)
+	view.WriteField(w, "judge", g.Judge)
 	if len(g.Dimensions) > 0 {
 		s := view.Section{Header: []string{"dimension", "earned", "offered", ""}}
 		for _, d := range g.Dimensions {
-			earned, offered := score.Thousandths(d.Earned), score.Thousandths(d.Offered)
+			earned, offered := score.FormatThousandths(d.Earned), score.FormatThousandths(d.Offered)
 			bar := chart.Bar{Earned: earned, Offered: offered}
 			s.Rows = append(s.Rows, []string{d.Name, earned, offered, bar.Text(20)})
 		}

@@ -51,9 +51,9 @@ func NewEpisodesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "episodes RUN",
 		Short: "List the stored episodes of a run",
-		Args:  cli.Arguments("RUN"),
+		Args:  cli.RequireArguments("RUN"),
 	}
-	cli.Help(cmd, "episodes")
+	cli.SetHelp(cmd, "episodes")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	f := cmd.Flags()
@@ -96,8 +96,8 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 		}
 	}
 	has := "run " + run.Name + " has"
-	if err := errors.Join(cli.Unplayed(has, "task", k.tasks, tasks),
-		cli.Unplayed(has, "scenario", k.only, scenarios)); err != nil {
+	if err := errors.Join(cli.CheckPlayed(has, "task", k.tasks, tasks),
+		cli.CheckPlayed(has, "scenario", k.only, scenarios)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
@@ -114,10 +114,10 @@ func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
 	if k.errored && !k.failed && e.Outcome != score.Errored {
 		return false
 	}
-	if below >= 0 && (e.Score == nil || source.Micro(*e.Score) >= below) {
+	if below >= 0 && (e.Score == nil || source.ToMicroPoints(*e.Score) >= below) {
 		return false
 	}
-	return cli.Among(k.tasks, e.Task) && cli.Among(k.only, e.Scenario)
+	return cli.IsAmong(k.tasks, e.Task) && cli.IsAmong(k.only, e.Scenario)
 }
 
 func newEpisodeRow(e record.Episode) episodeRow {
@@ -131,7 +131,7 @@ func newEpisodeRow(e record.Episode) episodeRow {
 func (r episodeRow) cells() []string {
 	points := "-"
 	if r.Score != nil {
-		points = score.Decimal(source.Micro(*r.Score))
+		points = score.FormatDecimal(source.ToMicroPoints(*r.Score))
 	}
 	return []string{
 		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points,
@@ -147,23 +147,23 @@ func printEpisodes(w io.Writer, f *view.Format, rows []episodeRow) error {
 	}
 	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds",
 		"class"}
-	cells := view.Each(rows, episodeRow.cells)
+	cells := view.MapItems(rows, episodeRow.cells)
 	return f.Print(w, view.Result{Value: rows, Header: header, Rows: cells,
 		Document: view.Document{Sections: []view.Section{{Header: header, Rows: cells}}}})
 }
 
-// find finds an episode of a run.
-func find(ctx context.Context, from *source.Flags, run, name string) (*source.LoadedRun, record.Episode, error) {
+// findEpisode finds an episode of a run.
+func findEpisode(ctx context.Context, from *source.Flags, run, name string) (*source.LoadedRun, record.Episode, error) {
 	runs, err := from.Find(ctx, run)
 	if err != nil {
 		return nil, record.Episode{}, err
 	}
-	e, err := pick(ctx, runs[0], name)
+	e, err := pickEpisode(ctx, runs[0], name)
 	return runs[0], e, err
 }
 
-// pick finds an episode by its index, its id, or its scenario if that was played once.
-func pick(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
+// pickEpisode finds an episode by its index, its id, or its scenario if that was played once.
+func pickEpisode(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
 	var found []record.Episode
 	var indexes []string
 	for e, err := range run.Episodes(ctx) {

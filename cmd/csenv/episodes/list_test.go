@@ -26,7 +26,7 @@ func TestEpisodesInThePlansOrder(t *testing.T) {
 	}
 	for limit, want := range map[int][]int64{0: {0, 1, 2, 3}, 2: {0, 1}, 9: {0, 1, 2, 3}} {
 		rows, err := (&episodeFilter{limit: limit}).rows(t.Context(), run)
-		if got := view.Each(rows, func(r episodeRow) int64 { return r.Index }); err != nil || !slices.Equal(got, want) {
+		if got := view.MapItems(rows, func(r episodeRow) int64 { return r.Index }); err != nil || !slices.Equal(got, want) {
 			t.Errorf("--limit %d: %v (%v), want %v", limit, got, err, want)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -25,15 +28,15 @@ const keptJudge = "kept"
 
 // NewRegradeCommand returns the command that grades recorded episodes again.
 func NewRegradeCommand() *cobra.Command {
-	r := regrader{judge: judgeflags.Default(), tally: tally{reasons: map[string]int{}}}
+	r := regrader{judge: judgeflags.DefaultOptions(), tally: tally{reasons: map[string]int{}}}
 	r.judge.Type = keptJudge
 	var out string
 	cmd := &cobra.Command{
 		Use:   "regrade FILE",
 		Short: "Grade recorded episodes again, with the scenarios and grader of this version",
-		Args:  cli.Arguments("FILE"),
+		Args:  cli.RequireArguments("FILE"),
 	}
-	cli.Help(cmd, "regrade")
+	cli.SetHelp(cmd, "regrade")
 	flags := cmd.Flags()
 	packs := cli.PackFlag(flags)
 	r.judge.AddFlags(flags)
@@ -92,6 +95,45 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 		return cli.ErrOutcome
 	}
 	return nil
+}
+
+// recordsOf opens records by path and returns a function that closes them.
+func recordsOf(ctx context.Context, stdin io.Reader, path string) (iter.Seq2[record.Episode, error], func(), error) {
+	if path == "-" {
+		return record.Read(stdin), func() {}, nil
+	}
+	if info, err := os.Stat(path); strings.Contains(path, "://") || err == nil && info.IsDir() {
+		return storedRecords(ctx, path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading records: %w", err)
+	}
+	return record.Read(file), func() { _ = file.Close() }, nil
+}
+
+// storedRecords reads the records of all runs of a store.
+func storedRecords(ctx context.Context, location string) (iter.Seq2[record.Episode, error], func(), error) {
+	store, err := source.OpenStored(ctx, location)
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err := store.Runs(ctx)
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("%s contains no run: give a folder with a manifest.json at most two levels below", location)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return func(yield func(record.Episode, error) bool) {
+		for _, run := range runs {
+			for e, err := range store.Episodes(ctx, run) {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}, func() { _ = store.Close() }, nil
 }
 
 func (r *regrader) chooseJudge() (err error) {
@@ -171,9 +213,66 @@ func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, 
 	if err != nil {
 		return record.Episode{}, err
 	}
-	again, err := record.Regrade(ctx, kind, e)
+	again, err := record.RegradeEpisode(ctx, kind, e)
 	if err == nil && r.kinds.Judge == nil && again.Outcome == score.Errored {
 		return record.Episode{}, errUnfit
 	}
 	return again, err
+}
+
+// tally counts the episodes by the result of grading them again.
+type tally struct {
+	episodes, regraded, changed, passed, errored, skipped int
+	// before and after are the sums of scores, over the episodes that have both.
+	before, after float64
+	both          int
+	reasons       map[string]int
+	// foreign counts the lines that aren't records.
+	foreign      int
+	firstForeign error
+}
+
+// skip counts an episode that keeps its grade, by reason.
+func (t *tally) skip(err error) {
+	t.skipped++
+	reason := err.Error()
+	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask,
+		episode.ErrUnknownScenario, errNoVerdict, errUnfit} {
+		if errors.Is(err, known) {
+			reason = known.Error()
+		}
+	}
+	t.reasons[reason]++
+}
+
+func (t *tally) count(before, after record.Grade) {
+	t.regraded++
+	if after.Outcome == score.Errored {
+		t.errored++
+		return
+	}
+	if before.Score == nil || *before.Score != *after.Score {
+		t.changed++
+	}
+	if before.Score != nil {
+		t.both++
+		t.before += *before.Score
+		t.after += *after.Score
+	}
+}
+
+func (t *tally) print(w io.Writer) {
+	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, "+
+		"%d not gradable\n", t.episodes, t.regraded, t.changed, t.errored, t.passed, t.skipped)
+	if t.both > 0 {
+		n := float64(t.both)
+		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/n, t.after/n)
+	}
+	for _, reason := range view.SortedKeys(t.reasons) {
+		view.WriteParagraph(w, "  ", fmt.Sprintf("%d not gradable: %s", t.reasons[reason], reason))
+	}
+	if t.foreign > 0 {
+		view.WriteParagraph(w, "  ", fmt.Sprintf("%s skipped because they aren't records; the first: %v",
+			view.FormatCount(t.foreign, "line"), t.firstForeign))
+	}
 }

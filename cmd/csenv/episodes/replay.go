@@ -68,7 +68,7 @@ func (g replayedGrade) String() string {
 	if g.Score == nil {
 		return string(g.Outcome)
 	}
-	return string(g.Outcome) + ", score " + score.Decimal(source.Micro(*g.Score))
+	return string(g.Outcome) + ", score " + score.FormatDecimal(source.ToMicroPoints(*g.Score))
 }
 
 // NewReplayCommand returns the command that plays a stored episode again.
@@ -77,13 +77,13 @@ func NewReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay RUN EPISODE",
 		Short: "Play a stored episode again, and compare every reward",
-		Args:  cli.Arguments("RUN", "EPISODE"),
+		Args:  cli.RequireArguments("RUN", "EPISODE"),
 	}
-	cli.Help(cmd, "replay")
+	cli.SetHelp(cmd, "replay")
 	from.Add(cmd)
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		run, e, err := find(cmd.Context(), &from, args[0], args[1])
+		run, e, err := findEpisode(cmd.Context(), &from, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func NewReplayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		result, err := replay(cmd.Context(), catalog, e)
+		result, err := replayEpisode(cmd.Context(), catalog, e)
 		if err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func NewReplayCommand() *cobra.Command {
 	return cmd
 }
 
-// replay plays the actions of an episode with the recorded verdicts. No model is called.
-func replay(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (replayed, error) {
+// replayEpisode plays the actions of an episode with the recorded verdicts. No model is called.
+func replayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (replayed, error) {
 	if e.Outcome == score.Errored {
 		return replayed{}, fmt.Errorf("episode %d has no score (%s), so there is nothing to compare", e.Index, e.Class)
 	}
@@ -152,7 +152,7 @@ func (r replayed) print(cmd *cobra.Command, output *view.Format) error {
 		if !s.Same {
 			mark = "differs"
 		}
-		t.AppendRow([]any{s.Step, printable.Line(s.Action), s.Recorded, s.Replayed, mark})
+		t.AppendRow([]any{s.Step, printable.EscapeLine(s.Action), s.Recorded, s.Replayed, mark})
 	}
 	fmt.Fprintln(w, t.Render())
 	verdict := "the same"
@@ -167,7 +167,7 @@ func (r replayed) print(cmd *cobra.Command, output *view.Format) error {
 			r.Replayed.GraderVersion, r.Replayed.ScenarioDigest))
 	}
 	for _, line := range lines {
-		fmt.Fprintln(w, printable.Line(line))
+		fmt.Fprintln(w, printable.EscapeLine(line))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // ended plays actions in B07, whose right outcome is a refund by the agent at seed 3.
 func ended(t *testing.T, actions ...string) (episode.Environment, *episode.Final) {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestReview(t *testing.T) {
 
 // Without its scenario an episode is shown with the verdicts that are recorded.
 func TestTranscriptWithoutTheScenario(t *testing.T) {
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

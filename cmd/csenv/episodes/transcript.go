@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -21,13 +24,13 @@ func NewTranscriptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript RUN EPISODE",
 		Short: "Show a stored episode: observations, actions and grade",
-		Args:  cli.Arguments("RUN", "EPISODE"),
+		Args:  cli.RequireArguments("RUN", "EPISODE"),
 	}
-	cli.Help(cmd, "transcript")
+	cli.SetHelp(cmd, "transcript")
 	from.Add(cmd)
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, e, err := find(cmd.Context(), &from, args[0], args[1])
+		_, e, err := findEpisode(cmd.Context(), &from, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -45,22 +48,22 @@ func NewTranscriptCommand() *cobra.Command {
 
 // PrintTranscript writes the observations, actions and grade of an episode.
 func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, e record.Episode) error {
-	t, err := transcript.Read(ctx, catalog, e)
+	t, err := transcript.ReplayEpisode(ctx, catalog, e)
 	if err != nil {
 		return err
 	}
-	view.Paragraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index,
+	view.WriteParagraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index,
 		view.OrDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))
 	if t.Missing != "" {
-		view.Paragraph(w, "", "note: "+t.Missing)
+		view.WriteParagraph(w, "", "note: "+t.Missing)
 	}
-	view.Heading(w, "observations")
+	view.WriteHeading(w, "observations")
 	printItems(w, t.Steps[0].Items)
 	for _, step := range t.Steps[1:] {
-		view.Heading(w, fmt.Sprintf("action %d of %d", step.Number, len(e.Turns)))
+		view.WriteHeading(w, fmt.Sprintf("action %d of %d", step.Number, len(e.Turns)))
 		printAction(w, step.Action)
 		if step.Refused != "" {
-			view.Paragraph(w, "  ", "refused: "+step.Refused)
+			view.WriteParagraph(w, "  ", "refused: "+step.Refused)
 		}
 		printItems(w, step.Items)
 	}
@@ -73,7 +76,144 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		}
 	}
 	if t.Unknown != "" {
-		view.Paragraph(w, "", "\ngold unknown: "+t.Unknown)
+		view.WriteParagraph(w, "", "\ngold unknown: "+t.Unknown)
 	}
 	return nil
+}
+
+// printItems writes what an agent sees after an action.
+func printItems(w io.Writer, items []transcript.Item) {
+	for _, item := range items {
+		switch {
+		case item.Queue != nil:
+			printQueue(w, item.Queue)
+		case item.Opened != nil:
+			printOpened(w, item.Opened)
+		case item.Message != nil:
+			view.WriteTitledText(w, item.Message.Role, item.Message.Content)
+		case item.Call != nil:
+			view.WriteTitledText(
+				w,
+				item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
+				view.FormatYAML(item.Call.Result),
+			)
+		case item.Article != nil:
+			view.WriteTitledText(w, "article "+item.Article.ID+", "+item.Article.Title, item.Article.Body)
+		case item.Nothing:
+			fmt.Fprintln(w, "\n  no article found")
+		case item.Standing != nil:
+			fmt.Fprintln(w)
+			if item.Standing.Feedback != "" {
+				view.WriteParagraph(w, "  > ", item.Standing.Feedback)
+			}
+			view.WriteParagraph(w, "  > ", item.Standing.String())
+		}
+	}
+}
+
+func printOpened(w io.Writer, o *transcript.Opened) {
+	fmt.Fprintln(w)
+	view.WriteField(w, "ticket", o.TicketID)
+	view.WriteField(w, "task", o.Task)
+	view.WriteField(w, "customer", view.FormatCustomer(o.Name, o.Company, o.Since))
+	view.WriteField(w, "account level", o.Level)
+	view.WriteField(w, "now", o.Now.Format(view.ClockTime))
+	view.WriteField(w, "language", o.Language)
+	view.WriteField(w, "subject", o.Subject)
+	fmt.Fprintln(w)
+	view.WriteParagraph(w, "  ", o.Text)
+	for _, a := range o.Attachments {
+		view.WriteTitledText(w, "attachment "+a.Name, a.Content)
+	}
+}
+
+func printQueue(w io.Writer, q *transcript.Queue) {
+	s := view.Section{
+		Heading: fmt.Sprintf("  %d minutes and %d escalations left", q.MinutesLeft, q.EscalationsLeft),
+		Header:  []string{" ", "#", "ticket", "subject", "level", "status", "waiting", "to SLA"},
+	}
+	for i, t := range q.Queue {
+		mark, left := " ", "?"
+		if t.TicketID == q.TicketID {
+			mark = ">"
+		}
+		if t.MinutesToSLA != nil {
+			left = strconv.Itoa(*t.MinutesToSLA)
+		}
+		s.Rows = append(s.Rows, []string{mark, strconv.Itoa(i + 1), t.TicketID, t.Subject, t.AccountLevel, t.Status,
+			strconv.Itoa(t.WaitingMinutes), left})
+	}
+	fmt.Fprintln(w)
+	view.Document{Sections: []view.Section{s}}.Print(w, "table")
+}
+
+// printAction writes the members of an action, one per line.
+func printAction(w io.Writer, a transcript.Action) {
+	if a.Raw != "" {
+		view.WriteParagraph(w, "  ", a.Raw)
+		return
+	}
+	view.WriteField(w, "action", a.Type)
+	for _, f := range a.Fields {
+		view.WriteField(w, f.Name, f.Value)
+	}
+}
+
+// printReview writes what the agent gave beside the gold, with the points of each criterion.
+func printReview(w io.Writer, r transcript.Review) {
+	view.WriteHeading(w, r.Heading)
+	s := view.Section{Header: []string{"criterion", "given", "gold", "points", "why"}, Note: describeInvented(r)}
+	for _, row := range r.Rows {
+		s.Rows = append(
+			s.Rows,
+			[]string{formatCriterion(row), row.Given, row.Gold, row.Points.String(), explainRow(row)},
+		)
+	}
+	view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	if r.Good != "" {
+		view.WriteTitledText(w, "a good reply", r.Good)
+	}
+}
+
+// printVerdict writes a recorded verdict, criterion by criterion.
+func printVerdict(w io.Writer, r transcript.Review) {
+	view.WriteHeading(w, r.Heading)
+	if r.Other != nil {
+		view.WriteParagraph(w, "  ", view.FormatYAML(r.Other))
+	}
+	if len(r.Rows) == 0 {
+		return
+	}
+	s := view.Section{Header: []string{"criterion", "earned", "offered", "why"}, Note: describeInvented(r)}
+	for _, row := range r.Rows {
+		earned, offered := "", row.Points.String()
+		if p := row.Points; p != nil && p.Kind == transcript.Earned {
+			earned, offered = score.FormatThousandths(p.Value), score.FormatThousandths(p.Offered)
+		}
+		s.Rows = append(s.Rows, []string{formatCriterion(row), earned, offered, explainRow(row)})
+	}
+	view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	view.WriteField(w, "reply earns", score.FormatThousandths(r.Earned))
+}
+
+// formatCriterion is a row's first cell.
+func formatCriterion(row transcript.Row) string {
+	if row.Part {
+		return "  " + row.Criterion
+	}
+	return row.Criterion
+}
+
+func explainRow(row transcript.Row) string {
+	if row.Evidence != nil {
+		return transcript.DescribeEvidence(*row.Evidence)
+	}
+	return row.Why
+}
+
+func describeInvented(r transcript.Review) string {
+	if len(r.Invented) == 0 {
+		return ""
+	}
+	return "invented: " + strings.Join(r.Invented, ", ")
 }

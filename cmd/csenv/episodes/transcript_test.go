@@ -15,7 +15,7 @@ import (
 )
 
 func TestPrintTranscript(t *testing.T) {
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

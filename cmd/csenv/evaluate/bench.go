@@ -46,9 +46,9 @@ func NewBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench URL",
 		Short: "Measure the throughput and latency of an OpenEnv server",
-		Args:  cli.Arguments("URL"),
+		Args:  cli.RequireArguments("URL"),
 	}
-	cli.Help(cmd, "bench")
+	cli.SetHelp(cmd, "bench")
 	f := cmd.Flags()
 	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},
 		"numbers of concurrent sessions, measured one after the other")
@@ -141,7 +141,7 @@ func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, erro
 	for i, action := range b.actions {
 		actions[i] = json.RawMessage(action)
 	}
-	return actions, load.Try(ctx, url, json.RawMessage(b.reset), actions[0], o)
+	return actions, load.TryAction(ctx, url, json.RawMessage(b.reset), actions[0], o)
 }
 
 func (b *bench) measure(ctx context.Context, url string, sessions int, actions []json.RawMessage,
@@ -172,7 +172,7 @@ func (b *bench) measure(ctx context.Context, url string, sessions int, actions [
 		fmt.Fprint(progress, "\r\x1b[K")
 	}
 	row := benchRow{Sessions: sessions, Open: result.Sessions, Seconds: result.Elapsed.Seconds(), Steps: result.Steps,
-		Step: milliseconds(result.Step), Connect: milliseconds(result.Connect), Failures: result.Failures}
+		Step: toMilliseconds(result.Step), Connect: toMilliseconds(result.Connect), Failures: result.Failures}
 	if result.Elapsed > 0 {
 		row.StepsPerSecond = result.StepsPerSecond()
 	}
@@ -223,7 +223,7 @@ type benchLatencies struct {
 	Max float64 `json:"max"`
 }
 
-func milliseconds(l load.Latencies) benchLatencies {
+func toMilliseconds(l load.Latencies) benchLatencies {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return benchLatencies{ms(l.P50), ms(l.P99), ms(l.Max)}
 }
@@ -243,9 +243,9 @@ func (r BenchReport) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 	for _, action := range r.Actions {
-		view.Paragraph(w, "", "Played: "+string(action))
+		view.WriteParagraph(w, "", "Played: "+string(action))
 	}
 	for _, cause := range view.SortedKeys(failures) {
-		view.Paragraph(w, "", fmt.Sprintf("%s failed: %s", view.Count(failures[cause], "session"), cause))
+		view.WriteParagraph(w, "", fmt.Sprintf("%s failed: %s", view.FormatCount(failures[cause], "session"), cause))
 	}
 }

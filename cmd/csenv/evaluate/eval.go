@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -57,13 +60,13 @@ type evalCommand struct {
 
 // NewEvalCommand returns the command that plays a run on this machine.
 func NewEvalCommand() *cobra.Command {
-	e := &evalCommand{judge: judgeflags.Default()}
+	e := &evalCommand{judge: judgeflags.DefaultOptions()}
 	cmd := &cobra.Command{
 		Use:       "eval [TASK...]",
 		Short:     "Play an evaluation on this machine and print its score, without a cluster",
 		ValidArgs: tasks.Names(),
 	}
-	cli.Help(cmd, "eval")
+	cli.SetHelp(cmd, "eval")
 	f := cmd.Flags()
 	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun or its CustomerSupportEnv; "+
 		"may be repeated, - is standard input")
@@ -128,17 +131,147 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	}
 	failures.print(errs, run.Status.Episodes.Scored+run.Status.Episodes.Failed)
 	if resumed > 0 {
-		view.Paragraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
-			view.Count(int(resumed), "episode"), e.store))
+		view.WriteParagraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
+			view.FormatCount(int(resumed), "episode"), e.store))
 	}
 	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil); err != nil {
 		return err
 	}
 	if options.Store != nil && !cmd.Flags().Changed("results") {
-		view.Paragraph(errs, "", fmt.Sprintf("episodes stored in %s: `csenv report --results %s` shows them",
+		view.WriteParagraph(errs, "", fmt.Sprintf("episodes stored in %s: `csenv report --results %s` shows them",
 			run.Status.Results, e.store))
 	}
 	return figures.OutcomeOf(run)
+}
+
+// estimate prints what a run would play. The options have the policy that knows the right answers,
+// and the judge by rules, so that no endpoint is called. Any other agent that asks, searches or
+// errs takes more actions.
+func (e *evalCommand) estimate(cmd *cobra.Command, run *v1alpha1.EvaluationRun, o local.Options) error {
+	played := run.DeepCopy()
+	played.Spec.Thresholds, played.UID = nil, "dry-run"
+	var actions, replies int
+	o.Log = slog.New(slog.DiscardHandler)
+	o.Record = func(r record.Episode) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		actions += len(r.Turns)
+		replies += len(r.Verdicts)
+	}
+	if e.meter != nil {
+		o.Agent = e.meter.Measure(o.Agent)
+	}
+	if err := local.Play(cmd.Context(), played, o); err != nil {
+		return err
+	}
+	if err := cmd.Context().Err(); err != nil {
+		return fmt.Errorf("estimating the run: %w", err)
+	}
+	s := view.Section{Header: []string{"what", "value"}}
+	value := view.Object{}
+	add := func(name, what, text string) {
+		s.Rows = append(s.Rows, []string{what, text})
+		value = append(value, name, text)
+	}
+	add("run", "run", run.Name)
+	add("agent", "agent", source.AgentName(run))
+	if address, _ := local.FindEndpoint(run.Spec.Agent); address != "" {
+		add("endpoint", "endpoint", address)
+	}
+	for _, task := range played.Status.Tasks {
+		add(task.Name, "task "+task.Name, view.FormatCount(int(task.Episodes), "episode"))
+	}
+	add("episodes", "episodes", strconv.FormatInt(played.Status.Episodes.Total, 10))
+	add("actions", "actions, at least", strconv.Itoa(actions))
+	add("replies", "replies to judge, at least", strconv.Itoa(replies))
+	if e.meter != nil {
+		requests, used := e.meter.Measured()
+		tokens := v1alpha1.Tokens{Prompt: used.Prompt, Completion: used.Completion}
+		add("requests", "requests to the model, at least", strconv.FormatInt(requests, 10))
+		add("promptTokens", "tokens of prompts, about", strconv.FormatInt(tokens.Prompt, 10))
+		add("completionTokens", "tokens of answers, about", strconv.FormatInt(tokens.Completion, 10))
+		if cost := evaluation.FormatCost(run.Spec.Prices, &tokens); cost != "" {
+			add("cost", "cost, about", cost)
+		}
+	}
+	add("results", "episodes stored in", e.store)
+	return e.output.Print(cmd.OutOrStdout(), view.Result{Value: value, Header: s.Header, Rows: s.Rows,
+		Document: view.Document{Sections: []view.Section{s}}})
+}
+
+// announce says what is waited for while the endpoints are tried, until the returned function is
+// called.
+func (e *evalCommand) announce(errs io.Writer) (stop func()) {
+	return startTicker(view.LineInterval, func() {
+		if waits := e.traffic.waits(); waits != "" {
+			fmt.Fprintf(errs, "trying the endpoints: %s\n", waits)
+		}
+	})
+}
+
+// following shows how far an evaluation is.
+type following struct {
+	meter *view.Meter
+	stop  func()
+
+	mu   sync.Mutex
+	last view.Progress
+}
+
+// remindInterval is how often a terminal is drawn anew although nothing has ended.
+const remindInterval = time.Second
+
+// newFollowing follows the play of a run with the given options.
+func (e *evalCommand) newFollowing(errs io.Writer, run *v1alpha1.EvaluationRun, o *local.Options) *following {
+	f := &following{meter: view.NewMeter(errs, "playing "+run.Name, o.Clock.Now)}
+	o.Record = e.traffic.count
+	o.Progress = func(p local.Progress) {
+		shown := view.Progress{Ended: p.Ended, Total: p.Total, Errored: p.Errored, Resumed: p.Resumed,
+			Notes: []string{e.traffic.pace()}}
+		if p.Scored > 0 {
+			shown.Score = score.FormatDecimal(p.Scores / p.Scored)
+		}
+		f.mu.Lock()
+		f.last = shown
+		f.mu.Unlock()
+		f.meter.Set(shown)
+	}
+	f.stop = startTicker(remindInterval, func() {
+		f.mu.Lock()
+		shown := f.last
+		f.mu.Unlock()
+		waits := e.traffic.waits()
+		if shown.Total == 0 && waits == "" {
+			return // nothing has ended, and nothing is late
+		}
+		if shown.Total == 0 {
+			shown.Total = view.UnknownTotal
+		}
+		shown.Notes = []string{e.traffic.pace(), waits}
+		f.meter.Remind(shown)
+	})
+	return f
+}
+
+// finish ends the progress, and returns the number of episodes that an earlier call played.
+func (f *following) finish() (resumed int64) {
+	f.stop()
+	f.meter.Finish()
+	return f.last.Resumed
+}
+
+// startTicker calls a function at an interval until the returned function is called.
+func startTicker(interval time.Duration, call func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		view.CallEvery(ctx, interval, call)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // objects returns the run, completed and validated, and its pool.
@@ -148,7 +281,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		run, err := e.spec.run("local")
 		if err == nil {
 			e.refer(run)
-			run, err = manifest.Run(ctx, run)
+			run, err = manifest.CompleteRun(ctx, run)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -162,7 +295,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 	}
 	if len(objects.Runs) != 1 {
 		return nil, nil, fmt.Errorf("-f contains %s: give one EvaluationRun at a time",
-			view.Count(len(objects.Runs), "EvaluationRun"))
+			view.FormatCount(len(objects.Runs), "EvaluationRun"))
 	}
 	run := objects.Runs[0]
 	if run.Spec.Suspend != nil && *run.Spec.Suspend {
@@ -181,7 +314,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 // unused warns about fields of a manifest that matter only in a cluster.
 func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	if run.Spec.Results != nil {
-		view.Paragraph(w, "", fmt.Sprintf("spec.results is ignored outside a cluster: --results is %s", e.store))
+		view.WriteParagraph(w, "", fmt.Sprintf("spec.results is ignored outside a cluster: --results is %s", e.store))
 	}
 }
 
@@ -199,13 +332,17 @@ func (e *evalCommand) loadBaseline(cmd *cobra.Command, run *v1alpha1.EvaluationR
 	if ref == nil {
 		return evaluation.Baseline{}, nil
 	}
-	baseline, err := source.Baseline(cmd.Context(), e.store, cmp.Or(e.baseline, ref.Name))
+	baseline, err := source.ReadBaseline(cmd.Context(), e.store, cmp.Or(e.baseline, ref.Name))
 	switch {
 	case err != nil && e.baseline != "":
 		return baseline, fmt.Errorf("reading --baseline: %w", err)
 	case err != nil:
-		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("no comparison with spec.baselineRef: %v; name a stored run "+
-			"with --baseline", err))
+		view.WriteParagraph(
+			cmd.ErrOrStderr(),
+			"",
+			fmt.Sprintf("no comparison with spec.baselineRef: %v; name a stored run "+
+				"with --baseline", err),
+		)
 		return evaluation.Baseline{}, nil
 	case !meta.IsStatusConditionTrue(baseline.Run.Status.Conditions, v1alpha1.ConditionComplete):
 		state, _ := figures.StateOf(baseline.Run)
@@ -237,7 +374,7 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 	}
 	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Environment: environment}}
 	pool.Name = ref.Name
-	return manifest.Pool(ctx, pool)
+	return manifest.CompletePool(ctx, pool)
 }
 
 // options returns the options of local.Play.
@@ -246,7 +383,7 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	o := local.Options{Pool: pool.Name, Limits: pool.Spec.Runs, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
 		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack",
-			pool.Name, view.Count(wanted, "pack"))
+			pool.Name, view.FormatCount(wanted, "pack"))
 	}
 	replies, err := e.newJudge(cmd, pool)
 	if err != nil {
@@ -266,7 +403,7 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 		judge.FromEnvironment(os.LookupEnv)
 		err = judge.Validate(strings.ToLower(string(pool.Spec.Environment)))
 	} else if err = judge.Stray(); err == nil {
-		judge, err = local.Judge(pool, os.LookupEnv)
+		judge, err = local.NewJudgeOptions(pool, os.LookupEnv)
 	}
 	if err != nil {
 		return nil, err
@@ -295,12 +432,12 @@ func (e *evalCommand) setAgent(ctx context.Context, run *v1alpha1.EvaluationRun,
 		return err
 	}
 	key := os.Getenv(envvars.AgentKey)
-	address, needsKey := local.Endpoint(run.Spec.Agent)
+	address, needsKey := local.FindEndpoint(run.Spec.Agent)
 	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
 	setting := policy.Options{Environment: o.Kind.Name(), Catalog: catalog, Key: key, Concurrency: parallel,
 		HTTPClient: e.traffic.client(agentPeer, parallel), Wait: e.traffic.wait}
 	if e.dryRun {
-		if o.Agent, err = policy.Builtin(policy.Oracle, o.Kind.Name(), catalog); err == nil && config.OpenAI != nil {
+		if o.Agent, err = policy.NewBuiltin(policy.Oracle, o.Kind.Name(), catalog); err == nil && config.OpenAI != nil {
 			e.meter, err = policy.NewMeter(config, setting)
 		}
 		return err
@@ -313,7 +450,7 @@ func (e *evalCommand) setAgent(ctx context.Context, run *v1alpha1.EvaluationRun,
 		return fmt.Errorf("the agent's endpoint %s requires a key: set it in %s", address, envvars.AgentKey)
 	}
 	if run.Spec.Agent.Type == v1alpha1.ContainerAgent {
-		if err := local.Reach(ctx, address); err != nil {
+		if err := local.CheckConnection(ctx, address); err != nil {
 			return err
 		}
 	}

@@ -69,11 +69,15 @@ func (l *failureLog) WithGroup(string) slog.Handler { return l }
 func (l *failureLog) print(w io.Writer, graded int64) {
 	for _, class := range view.SortedKeys(l.counts) {
 		if class == rollout.ClassMute {
-			view.Paragraph(w, "", fmt.Sprintf("no answer was an action in %d of %s; the first: %s",
-				l.counts[class], view.Count(int(graded), "episode"), l.first[class]))
+			view.WriteParagraph(w, "", fmt.Sprintf("no answer was an action in %d of %s; the first: %s",
+				l.counts[class], view.FormatCount(int(graded), "episode"), l.first[class]))
 			continue
 		}
-		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"),
-			class, l.first[class]))
+		view.WriteParagraph(
+			w,
+			"",
+			fmt.Sprintf("%s failed with %s; the first: %s", view.FormatCount(l.counts[class], "attempt"),
+				class, l.first[class]),
+		)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -48,7 +50,7 @@ func NewRunCommand() *cobra.Command {
 		Short: "Create an EvaluationRun in the cluster and follow it until it ends",
 		Args:  cobra.NoArgs,
 	}
-	cli.Help(cmd, "run")
+	cli.SetHelp(cmd, "run")
 	f := cmd.Flags()
 	f.StringArrayVarP(&c.files, "filename", "f", nil, "`file` with an EvaluationRun; - is standard input")
 	f.StringVar(&c.pool, "pool", "", "CustomerSupportEnv to play against")
@@ -90,6 +92,74 @@ func (c *creation) run(cmd *cobra.Command) error {
 	return figures.OutcomeOf(run)
 }
 
+// followInterval is the interval between two reads of a followed run.
+const followInterval = time.Second
+
+// followPatience is how long reads of a followed run may fail before following stops.
+const followPatience = 5 * time.Minute
+
+// followRun waits until the run has ended and shows its progress. It returns the run as last read.
+func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun,
+	every time.Duration) *v1alpha1.EvaluationRun {
+	ctx, name := cmd.Context(), run.Name
+	bar := view.NewMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
+	state := ""
+	answered := time.Now()
+	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
+		read := &v1alpha1.EvaluationRun{}
+		if err := c.Get(ctx, cluster.NameOf(run), read); err != nil {
+			if isTemporary(err) && time.Since(answered) < followPatience {
+				return false, nil
+			}
+			return false, cluster.ExplainError(err, "reading run "+name)
+		}
+		run, answered = read, time.Now()
+		if evaluation.HasNewAttempt(run) {
+			return false, nil // the conditions are those of the last attempt
+		}
+		if now, message := figures.StateOf(run); now != state {
+			state = now
+			if !bar.Terminal || now != v1alpha1.ReasonRunning {
+				view.WriteParagraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s: %s", now, message))
+			}
+		}
+		if e := run.Status.Episodes; e != nil {
+			mean := ptr.Deref(run.Status.Score, v1alpha1.Score{}).Mean
+			bar.Set(view.Progress{Ended: e.Scored + e.Failed + e.Errored, Total: countEpisodes(run), Errored: e.Errored,
+				Score: mean})
+		}
+		return evaluation.HasEnded(run.Status.Conditions), nil
+	})
+	bar.Finish()
+	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
+	if err == nil {
+		return run
+	}
+	if ctx.Err() == nil {
+		view.WriteParagraph(cmd.ErrOrStderr(), "", "stopped following: "+err.Error())
+	}
+	if ctx.Err() != nil || !apierrors.IsNotFound(err) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the run continues; follow it with: csenv run --follow %s -n %s\n", name,
+			c.Namespace)
+	}
+	return run
+}
+
+// countEpisodes returns the number of episodes of a complete run, or UnknownTotal if trainers may
+// play any number.
+func countEpisodes(run *v1alpha1.EvaluationRun) int64 {
+	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent &&
+		(agent.External == nil || agent.External.Episodes == nil) {
+		return view.UnknownTotal
+	}
+	return run.Status.Episodes.Total
+}
+
+// isTemporary reports whether an error of the API server may be temporary.
+func isTemporary(err error) bool {
+	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
+}
+
 // existing are the flags that name a run of the cluster.
 var existing = []string{"follow", "resume"}
 
@@ -120,7 +190,7 @@ func (c *creation) start(cmd *cobra.Command) (*cluster.Connection, *v1alpha1.Eva
 		}
 		run, err := connected.Run(cmd.Context(), name)
 		if err == nil && c.resume != "" {
-			err = resume(cmd, connected, run)
+			err = resumeRun(cmd, connected, run)
 		}
 		return connected, run, err
 	}
@@ -136,15 +206,15 @@ func (c *creation) start(cmd *cobra.Command) (*cluster.Connection, *v1alpha1.Eva
 		run.Namespace = connected.Namespace
 	}
 	connected.Namespace = run.Namespace
-	if err := create(cmd.Context(), connected, run); err != nil {
+	if err := createRun(cmd.Context(), connected, run); err != nil {
 		return nil, nil, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", run.Name, run.Namespace)
 	return connected, run, nil
 }
 
-// resume raises spec.attempt of a failed run.
-func resume(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
+// resumeRun raises spec.attempt of a failed run.
+func resumeRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
 	state, _ := figures.StateOf(run)
 	switch {
 	case run.Spec.Agent.Type == v1alpha1.ExternalAgent:
@@ -152,13 +222,13 @@ func resume(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationR
 	case !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed):
 		return fmt.Errorf("run %s has not failed, it is %s: only failed runs can be resumed; follow it with --follow "+
 			"%s", run.Name, state, run.Name)
-	case evaluation.Resumes(run):
+	case evaluation.HasNewAttempt(run):
 		fmt.Fprintf(cmd.ErrOrStderr(), "run %s is being resumed already\n", run.Name)
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"spec":{"attempt":%d}}`, evaluation.NextAttempt(run))
 	if err := c.Merge(cmd.Context(), run, patch); err != nil {
-		return cluster.Explain(err, "resuming run "+run.Name)
+		return cluster.ExplainError(err, "resuming run "+run.Name)
 	}
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
 	fmt.Fprintf(cmd.ErrOrStderr(), "resumed run %s in namespace %s: attempt %d\n", run.Name, run.Namespace,
@@ -176,8 +246,14 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 		return nil, err
 	}
 	if len(objects.Runs) != 1 || len(objects.Pools) > 0 {
-		return nil, fmt.Errorf("-f contains %s and %s: give one EvaluationRun, and apply pools with kubectl",
-			view.Count(len(objects.Runs), "EvaluationRun"), view.Count(len(objects.Pools), "CustomerSupportEnv"))
+		return nil, fmt.Errorf(
+			"-f contains %s and %s: give one EvaluationRun, and apply pools with kubectl",
+			view.FormatCount(
+				len(objects.Runs),
+				"EvaluationRun",
+			),
+			view.FormatCount(len(objects.Pools), "CustomerSupportEnv"),
+		)
 	}
 	return objects.Runs[0], nil
 }
@@ -214,11 +290,11 @@ func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, erro
 	if c.baseline != "" {
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: c.baseline}
 	}
-	return manifest.Run(ctx, run)
+	return manifest.CompleteRun(ctx, run)
 }
 
-// create creates a run and explains the common errors.
-func create(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
+// createRun creates a run and explains the common errors.
+func createRun(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
 	err := c.Create(ctx, run)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("run %s already exists in namespace %s: choose another --name, or follow it with "+
@@ -227,5 +303,5 @@ func create(ctx context.Context, c *cluster.Connection, run *v1alpha1.Evaluation
 	if apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces") {
 		return fmt.Errorf("there is no namespace %s: create it, or choose another namespace with -n", run.Namespace)
 	}
-	return cluster.Explain(err, "creating the run")
+	return cluster.ExplainError(err, "creating the run")
 }

@@ -60,9 +60,9 @@ type runFlags struct {
 // openAIBaseURL is the endpoint of OpenAI's models.
 const openAIBaseURL = "https://api.openai.com/v1"
 
-// agents returns the values of --agent.
-func agents() []string {
-	return append(view.Each(policy.Names(), strings.ToLower), "openai", "http")
+// listAgents returns the values of --agent.
+func listAgents() []string {
+	return append(view.MapItems(policy.Names(), strings.ToLower), "openai", "http")
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
@@ -71,7 +71,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&r.name, "name", "", "name of the run; the model or the agent by default")
 	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(tasks.Names(), ", "))
-	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agents(), ", ")+
+	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(listAgents(), ", ")+
 		"; --model implies openai, --agent-url implies http")
 	f.StringVar(&r.model, "model", "", "name of the model at its endpoint")
 	f.StringVar(&r.baseURL, "base-url", openAIBaseURL, "OpenAI-compatible `URL` up to its version (--agent openai)")
@@ -100,9 +100,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 		"with code 1")
 	f.Int32Var(&r.parallelism, "parallelism", 1, "number of shards played at the same time")
 	f.Int32Var(&r.concurrency, "concurrency", 16, "number of concurrent episodes in each shard")
-	cli.Complete(cmd, "agent", agents)
-	cli.Complete(cmd, "task", tasks.Names)
-	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
+	cli.CompleteFlag(cmd, "agent", listAgents)
+	cli.CompleteFlag(cmd, "task", tasks.Names)
+	cli.CompleteFlag(cmd, "mode", func() []string { return []string{"tools", "json"} })
 }
 
 // addSelection adds the flags that restrict the scenarios. Two of them have plural names too, which
@@ -118,31 +118,36 @@ func (r *runFlags) addSelection(cmd *cobra.Command) {
 		"that of a generated case is its family, such as return; may be repeated, as the next three")
 	f.StringSliceVar(&r.scenarios.Modifiers, "modifier", nil, "only generated cases with this `modifier`, such as "+
 		"plus, or with one of several")
-	f.StringSliceVar(&r.difficulties, "difficulty", nil, "only this `difficulty`: "+strings.Join(difficulties(), ", "))
-	f.StringSliceVar(&r.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
-	cli.Complete(cmd, "scenario", cli.ScenarioIDs)
-	cli.Complete(cmd, "category", cli.Categories)
-	cli.Complete(cmd, "modifier", cli.Modifiers)
-	cli.Complete(cmd, "difficulty", difficulties)
-	cli.Complete(cmd, "split", scenarios.Splits)
+	f.StringSliceVar(
+		&r.difficulties,
+		"difficulty",
+		nil,
+		"only this `difficulty`: "+strings.Join(listDifficulties(), ", "),
+	)
+	f.StringSliceVar(&r.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.ListSplits(), ", "))
+	cli.CompleteFlag(cmd, "scenario", cli.ScenarioIDs)
+	cli.CompleteFlag(cmd, "category", cli.ListCategories)
+	cli.CompleteFlag(cmd, "modifier", cli.ListModifiers)
+	cli.CompleteFlag(cmd, "difficulty", listDifficulties)
+	cli.CompleteFlag(cmd, "split", scenarios.ListSplits)
 }
 
-func difficulties() []string { return []string{"easy", "medium", "hard", "simple", "complex"} }
+func listDifficulties() []string { return []string{"easy", "medium", "hard", "simple", "complex"} }
 
 // selection is that of the flags, nil if none of them is given.
 func (r *runFlags) selection() (*v1alpha1.ScenarioSelection, error) {
 	s := r.scenarios
 	for _, name := range r.difficulties {
 		lower := strings.ToLower(name)
-		if !slices.Contains(difficulties(), lower) {
-			return nil, fmt.Errorf("--difficulty is %q: choose one of %s", name, strings.Join(difficulties(), ", "))
+		if !slices.Contains(listDifficulties(), lower) {
+			return nil, fmt.Errorf("--difficulty is %q: choose one of %s", name, strings.Join(listDifficulties(), ", "))
 		}
 		s.Difficulties = append(s.Difficulties, v1alpha1.Difficulty(lower))
 	}
 	for _, name := range r.splits {
 		split := v1alpha1.SplitNamed(name)
 		if split == "" {
-			return nil, fmt.Errorf("--split is %q: choose one of %s", name, strings.Join(scenarios.Splits(), ", "))
+			return nil, fmt.Errorf("--split is %q: choose one of %s", name, strings.Join(scenarios.ListSplits(), ", "))
 		}
 		s.Splits = append(s.Splits, split)
 	}
@@ -161,9 +166,9 @@ func passScores() string {
 	}
 	each := make([]string, 0, len(byScore))
 	for _, pass := range slices.Sorted(maps.Keys(byScore)) {
-		each = append(each, score.Exact(pass)+" for "+strings.Join(byScore[pass], ", "))
+		each = append(each, score.FormatExact(pass)+" for "+strings.Join(byScore[pass], ", "))
 	}
-	return strings.Join(each, "; ") + "; " + score.Exact(tasks.PassScore()) + " if the tasks differ"
+	return strings.Join(each, "; ") + "; " + score.FormatExact(tasks.PassScore()) + " if the tasks differ"
 }
 
 // read reads manifests, which can't be combined with these flags.
@@ -210,7 +215,7 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 		}
 	}
 	if r.passScore != "" {
-		if run.Spec.PassScore, err = number("pass-score", r.passScore); err != nil {
+		if run.Spec.PassScore, err = parseNumber("pass-score", r.passScore); err != nil {
 			return nil, err
 		}
 	}
@@ -227,7 +232,7 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 			Scenarios: selected.DeepCopy()})
 	}
 	for _, text := range r.thresholds {
-		t, err := threshold(text)
+		t, err := parseThreshold(text)
 		if err != nil {
 			return nil, err
 		}
@@ -236,14 +241,14 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	return run, nil
 }
 
-// threshold reads a value of --threshold.
-func threshold(text string) (v1alpha1.Threshold, error) {
+// parseThreshold reads a value of --threshold.
+func parseThreshold(text string) (v1alpha1.Threshold, error) {
 	figure, least, ok := strings.Cut(text, "=")
 	if !ok {
 		return v1alpha1.Threshold{}, fmt.Errorf("--threshold is %q: write METRIC=MIN, such as meanScore=0.7, or "+
 			"METRIC:SCOPE=MIN, such as passRate:billing=0.5, where SCOPE is a task or a category", text)
 	}
-	value, err := number("threshold", least)
+	value, err := parseNumber("threshold", least)
 	metric, scope, scoped := strings.Cut(figure, ":")
 	t := v1alpha1.Threshold{Metric: v1alpha1.Metric(metric), Min: value}
 	switch {
@@ -259,8 +264,8 @@ func threshold(text string) (v1alpha1.Threshold, error) {
 	return t, nil
 }
 
-// number reads the value of a flag.
-func number(flag, text string) (v1alpha1.Number, error) {
+// parseNumber reads the value of a flag.
+func parseNumber(flag, text string) (v1alpha1.Number, error) {
 	value, err := v1alpha1.ParseNumber(text)
 	if err != nil {
 		return v1alpha1.Number{}, fmt.Errorf("--%s: %w", flag, err)
@@ -395,7 +400,7 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}
-	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose one of %s", r.agent, strings.Join(agents(), ", "))
+	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose one of %s", r.agent, strings.Join(listAgents(), ", "))
 }
 
 func (r *runFlags) openAI() (v1alpha1.Agent, error) {
@@ -409,7 +414,7 @@ func (r *runFlags) openAI() (v1alpha1.Agent, error) {
 	}
 	if r.temperature != "" {
 		var err error
-		if spec.Temperature, err = number("temperature", r.temperature); err != nil {
+		if spec.Temperature, err = parseNumber("temperature", r.temperature); err != nil {
 			return v1alpha1.Agent{}, err
 		}
 	}

@@ -24,7 +24,7 @@ const noStore = "none"
 // complete one is reused if the user named its store, and otherwise played again.
 func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *local.Options,
 	named bool) (closeStore func(), err error) {
-	base, err := local.UID(run, o.Kind)
+	base, err := local.ComputeUID(run, o.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +53,10 @@ func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alp
 	if err != nil {
 		return "", 0, err
 	}
-	folder := func(uid types.UID) string { return results.Folder(run.Namespace, run.Name, string(uid)) }
+	folder := func(uid types.UID) string { return results.RunFolder(run.Namespace, run.Name, string(uid)) }
 	uid, next := types.UID(""), base
 	for n := 1; slices.Contains(stored, folder(next)); n++ {
-		uid, next = next, numbered(base, n)
+		uid, next = next, deriveUID(base, n)
 	}
 	if uid == "" || e.fresh {
 		return next, 0, nil
@@ -66,7 +66,7 @@ func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alp
 		return "", 0, err
 	}
 	if !named {
-		whole, err := complete(ctx, store, folder(uid), m.Plan)
+		whole, err := isComplete(ctx, store, folder(uid), m.Plan)
 		if whole || err != nil {
 			return next, 0, err
 		}
@@ -74,14 +74,14 @@ func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alp
 	return uid, m.Plan.Shards, nil
 }
 
-// numbered is the UID of a further play of the same run.
-func numbered(base types.UID, n int) types.UID {
+// deriveUID is the UID of a further play of the same run.
+func deriveUID(base types.UID, n int) types.UID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", base, n))
 	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String())
 }
 
-// complete reports whether every episode of a plan is stored with a receipt.
-func complete(ctx context.Context, store *results.Store, folder string, plan score.Plan) (bool, error) {
+// isComplete reports whether every episode of a plan is stored with a receipt.
+func isComplete(ctx context.Context, store *results.Store, folder string, plan score.Plan) (bool, error) {
 	var graded int64
 	for e, err := range store.Episodes(ctx, folder) {
 		if err != nil && !errors.Is(err, record.ErrNotRecord) {

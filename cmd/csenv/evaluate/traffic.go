@@ -117,10 +117,10 @@ func (t *traffic) end(to peer, number int64) {
 // wait waits before a request to the agent's endpoint.
 func (t *traffic) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		return endpoint.Wait(ctx, d)
+		return endpoint.SleepContext(ctx, d)
 	}
 	defer t.pause(d)()
-	return endpoint.Wait(ctx, d)
+	return endpoint.SleepContext(ctx, d)
 }
 
 // pause notes a pause before a request, until the returned function is called.
@@ -182,7 +182,7 @@ func (t *traffic) waits() string {
 		}
 		if age := now.Sub(oldest); age >= slow {
 			parts = append(parts, fmt.Sprintf("%s (%s without an answer, the oldest for %s)", to,
-				view.Count(len(t.open[to]), "request"), age.Round(time.Second)))
+				view.FormatCount(len(t.open[to]), "request"), age.Round(time.Second)))
 		}
 	}
 	until := now

@@ -93,13 +93,13 @@ func newATIFTrajectory(t *trajectory) atifTrajectory {
 	out := atifTrajectory{
 		SchemaVersion: "ATIF-v1.7", SessionID: string(t.run.UID), TrajectoryID: t.EpisodeID,
 		Agent: atifAgent{Name: source.AgentName(t.run.EvaluationRun), Version: versionOf(t.run), Tools: t.tools},
-		Extra: facts(t),
+		Extra: collectFacts(t),
 	}
 	if agent := t.run.Spec.Agent.OpenAI; agent != nil {
 		out.Agent.Model = agent.Model
 	}
 	for i, role := range []string{"system", "user"} {
-		out.Steps = append(out.Steps, atifStep{ID: i + 1, Source: role, Message: text(t.messages[i])})
+		out.Steps = append(out.Steps, atifStep{ID: i + 1, Source: role, Message: getContent(t.messages[i])})
 	}
 	for i := range t.Turns {
 		out.Steps = append(out.Steps, newATIFStep(t, i))
@@ -112,8 +112,8 @@ func newATIFTrajectory(t *trajectory) atifTrajectory {
 
 func newATIFStep(t *trajectory, i int) atifStep {
 	turn, asked, result := t.Turns[i], t.messages[resultOf(i)-1], t.messages[resultOf(i)]
-	s := atifStep{ID: i + 3, Source: "agent", Message: text(asked),
-		Seen:  &atifResults{[]atifResult{{CallID: result.ToolCallID, Content: text(result)}}},
+	s := atifStep{ID: i + 3, Source: "agent", Message: getContent(asked),
+		Seen:  &atifResults{[]atifResult{{CallID: result.ToolCallID, Content: getContent(result)}}},
 		Extra: &atifStepReward{Reward: turn.Reward, Refused: turn.Refused}}
 	for _, c := range asked.ToolCalls {
 		s.ToolCalls = append(s.ToolCalls, atifCall{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments)})
@@ -137,8 +137,8 @@ func newATIFStep(t *trajectory, i int) atifStep {
 	return s
 }
 
-// facts are the parts of an episode for which formats have no members of their own.
-func facts(t *trajectory) map[string]any {
+// collectFacts are the parts of an episode for which formats have no members of their own.
+func collectFacts(t *trajectory) map[string]any {
 	parts := map[string]any{}
 	for _, d := range t.Dimensions {
 		parts[d.Name] = map[string]any{"earned": float64(d.Earned) / 1000, "offered": float64(d.Offered) / 1000}

@@ -43,7 +43,7 @@ var formats = []format{
 }
 
 func formatNames() []string {
-	return view.Each(formats, func(f format) string { return f.name })
+	return view.MapItems(formats, func(f format) string { return f.name })
 }
 
 type options struct {
@@ -64,12 +64,12 @@ func NewExportCommand() *cobra.Command {
 		Short: "Write stored episodes for training, or for other evaluation tools",
 		Args:  atLeastOneRun,
 	}
-	cli.Help(cmd, "export")
+	cli.SetHelp(cmd, "export")
 	from.Add(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", formats[0].name, "`format`: "+strings.Join(formatNames(), ", "))
-	cli.Complete(cmd, "format", formatNames)
+	cli.CompleteFlag(cmd, "format", formatNames)
 	f.StringVarP(&o.out, "out", "O", "", "new `file`, for hf, atif and inspect a new folder; for jsonl, standard "+
 		"output when absent")
 	f.StringSliceVar(&o.tasks, "task", nil, "only this `task`; may be repeated")
@@ -85,7 +85,7 @@ func NewExportCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := unequal(runs); err != nil {
+		if err := checkDuplicates(runs); err != nil {
 			return err
 		}
 		catalog, err := cli.LoadCatalog(*packs)
@@ -112,8 +112,8 @@ func atLeastOneRun(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// unequal reports a run that is named twice.
-func unequal(runs []*source.LoadedRun) error {
+// checkDuplicates reports a run that is named twice.
+func checkDuplicates(runs []*source.LoadedRun) error {
 	known := map[types.UID]bool{}
 	for _, run := range runs {
 		if known[run.UID] {
@@ -191,25 +191,25 @@ func (e *exporter) write(ctx context.Context, w writer) error {
 			e.meter.Set(view.Progress{Ended: read, Total: max(total, read)})
 		}
 	}
-	if err := cli.Unplayed("the runs have", "task", e.tasks, played); err != nil {
+	if err := cli.CheckPlayed("the runs have", "task", e.tasks, played); err != nil {
 		return err
 	}
 	if e.exported == 0 {
-		return errors.New("no episode is selected of " + view.Count(int(read), "episode") + e.leftOut())
+		return errors.New("no episode is selected of " + view.FormatCount(int(read), "episode") + e.leftOut())
 	}
 	return w.close()
 }
 
 // one writes an episode if it is selected.
 func (e *exporter) one(ctx context.Context, w writer, run *source.LoadedRun, stored record.Episode) error {
-	if !cli.Among(e.tasks, stored.Task) {
+	if !cli.IsAmong(e.tasks, stored.Task) {
 		return nil
 	}
 	if stored.Outcome == score.Errored && !e.errored {
 		e.left++
 		return nil
 	}
-	if e.minScore != "" && source.Micro(*stored.Score) < e.minimum {
+	if e.minScore != "" && source.ToMicroPoints(*stored.Score) < e.minimum {
 		return nil
 	}
 	t, err := e.reader.read(ctx, run, stored)
@@ -225,7 +225,7 @@ func (e *exporter) one(ctx context.Context, w writer, run *source.LoadedRun, sto
 
 // conclude says what was written.
 func (e *exporter) conclude(w io.Writer) {
-	text := "exported " + view.Count(e.exported, "episode") + " of " + view.Count(len(e.runs), "run")
+	text := "exported " + view.FormatCount(e.exported, "episode") + " of " + view.FormatCount(len(e.runs), "run")
 	if e.out != "" {
 		text += " to " + e.out
 	}
@@ -236,5 +236,5 @@ func (e *exporter) leftOut() string {
 	if e.left == 0 {
 		return ""
 	}
-	return "; " + view.Count(e.left, "episode") + " without a score left out (--errored adds them)"
+	return "; " + view.FormatCount(e.left, "episode") + " without a score left out (--errored adds them)"
 }

@@ -182,8 +182,8 @@ func (l *inspectLog) count(t *trajectory, epoch int) {
 }
 
 func newInspectSample(t *trajectory, id string, epoch int) inspectSample {
-	s := inspectSample{inspectSummary: inspectSummary{ID: id, Epoch: epoch, Input: text(t.messages[1]),
-		Metadata: facts(t), TotalTime: float64(t.DurationMS) / 1000, UUID: t.EpisodeID}}
+	s := inspectSample{inspectSummary: inspectSummary{ID: id, Epoch: epoch, Input: getContent(t.messages[1]),
+		Metadata: collectFacts(t), TotalTime: float64(t.DurationMS) / 1000, UUID: t.EpisodeID}}
 	model := source.AgentName(t.run.EvaluationRun)
 	if t.Score != nil {
 		s.Scores = map[string]inspectScore{scorer: {Value: *t.Score, Metadata: map[string]any{"judge": t.Judge}}}
@@ -215,7 +215,7 @@ func usageOf(t score.Tokens) inspectUsage {
 }
 
 func newInspectMessage(m endpoint.ChatMessage) inspectMessage {
-	out := inspectMessage{Role: m.Role, Content: text(m), CallID: m.ToolCallID}
+	out := inspectMessage{Role: m.Role, Content: getContent(m), CallID: m.ToolCallID}
 	for _, c := range m.ToolCalls {
 		out.Calls = append(out.Calls, inspectCall{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments), c.Type})
 	}

@@ -116,7 +116,7 @@ func (w *dataset) close() error {
 			return err
 		}
 		fmt.Fprintf(&files, "  - split: %s\n    path: %s\n", name, dataFile(name))
-		fmt.Fprintf(&counts, "- `%s`: %s\n", name, view.Count(s.rows, "episode"))
+		fmt.Fprintf(&counts, "- `%s`: %s\n", name, view.FormatCount(s.rows, "episode"))
 	}
 	return w.folder.write("README.md", fmt.Appendf(nil, card, files.String(), counts.String()))
 }

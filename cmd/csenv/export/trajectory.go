@@ -81,7 +81,7 @@ func (r *reader) read(ctx context.Context, run *source.LoadedRun, e record.Episo
 	}
 	// The judge's verdicts on the replies of a terminal episode may not cover all replies.
 	e.RewardMode = episode.Dense
-	if again, err := record.Regrade(ctx, kind, e); err == nil && again.Outcome == e.Outcome &&
+	if again, err := record.RegradeEpisode(ctx, kind, e); err == nil && again.Outcome == e.Outcome &&
 		e.Outcome != score.Errored && len(again.Turns) == len(e.Turns) {
 		for _, turn := range again.Turns {
 			t.dense = append(t.dense, turn.Reward)
@@ -116,7 +116,7 @@ func (t *trajectory) play(ctx context.Context, kind episode.Kind, withGold bool)
 	if agent := t.run.Spec.Agent.OpenAI; agent != nil {
 		own = agent.SystemPrompt
 	}
-	seen, err := encode(begun.Observation)
+	seen, err := encodeObservation(begun.Observation)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (t *trajectory) play(ctx context.Context, kind episode.Kind, withGold bool)
 			return errChanged
 		}
 		if err == nil {
-			if seen, err = encode(result.Observation); err != nil {
+			if seen, err = encodeObservation(result.Observation); err != nil {
 				return err
 			}
 			final = result.Final
@@ -154,10 +154,10 @@ func (t *trajectory) play(ctx context.Context, kind episode.Kind, withGold bool)
 	return nil
 }
 
-// encode writes an observation as a server sends it.
-func encode(observation any) (json.RawMessage, error) {
+// encodeObservation writes an observation as a server sends it.
+func encodeObservation(observation any) (json.RawMessage, error) {
 	var out bytes.Buffer
-	if err := protocol.Encode(&out, observation); err != nil {
+	if err := protocol.EncodeJSON(&out, observation); err != nil {
 		return nil, fmt.Errorf("encoding an observation: %w", err)
 	}
 	return out.Bytes(), nil
@@ -177,13 +177,13 @@ func goldOf(review transcript.Review) gold {
 func (t *trajectory) reward() float64 {
 	sum := int64(0)
 	for _, turn := range t.Turns {
-		sum += thousandths(turn.Reward)
+		sum += toThousandths(turn.Reward)
 	}
 	return float64(sum) / 1000
 }
 
-// thousandths converts a reward, whose last digit is a thousandth.
-func thousandths(reward float64) int64 {
+// toThousandths converts a reward, whose last digit is a thousandth.
+func toThousandths(reward float64) int64 {
 	if reward < 0 {
 		return int64(reward*1000 - 0.5)
 	}
@@ -205,8 +205,8 @@ func (t *trajectory) tokens() *score.Tokens {
 	return sum
 }
 
-// text is the content of a message, "" without one.
-func text(m endpoint.ChatMessage) string {
+// getContent is the content of a message, "" without one.
+func getContent(m endpoint.ChatMessage) string {
 	if m.Content == nil {
 		return ""
 	}

@@ -23,9 +23,9 @@ func NewCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare two runs, scenario by scenario",
-		Args:  cli.Arguments("A", "B"),
+		Args:  cli.RequireArguments("A", "B"),
 	}
-	cli.Help(cmd, "compare")
+	cli.SetHelp(cmd, "compare")
 	from.Add(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
@@ -39,7 +39,7 @@ func NewCompareCommand() *cobra.Command {
 		if err := MayCompare(runs[0], runs[1]); err != nil && !force {
 			return fmt.Errorf("%w: --force compares them anyway", err)
 		}
-		c, err := Compare(cmd.Context(), runs[0], runs[1])
+		c, err := CompareRuns(cmd.Context(), runs[0], runs[1])
 		if err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ type Comparison struct {
 	A, B string
 }
 
-// Compare compares two runs, scenario by scenario.
-func Compare(ctx context.Context, a, b *source.LoadedRun) (Comparison, error) {
+// CompareRuns compares two runs, scenario by scenario.
+func CompareRuns(ctx context.Context, a, b *source.LoadedRun) (Comparison, error) {
 	of, err := a.Scores(ctx)
 	if err != nil {
 		return Comparison{}, err
@@ -88,27 +88,33 @@ func MayCompare(a, b *source.LoadedRun) error {
 	if err != nil {
 		return err
 	}
-	return score.Comparable(of, with)
+	return score.CheckComparable(of, with)
 }
 
 // result presents the comparison. The title of a change is what its scenario is about.
 func (c Comparison) result(everything bool, title func(score.Change) string) view.Result {
-	rows := view.Each(c.Changes, func(ch score.Change) []string {
-		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), Signed(score.Decimal(ch.Delta)),
-			title(ch)}
+	rows := view.MapItems(c.Changes, func(ch score.Change) []string {
+		return []string{
+			ch.Task,
+			ch.Scenario,
+			score.FormatDecimal(ch.A),
+			score.FormatDecimal(ch.B),
+			FormatSigned(score.FormatDecimal(ch.Delta)),
+			title(ch),
+		}
 	})
 	section := view.Section{Heading: "Changes, largest first",
 		Header: []string{"task", "scenario", c.A, c.B, "difference", "about"}, Rows: rows}
 	if !everything {
-		section = shortened(section)
+		section = shortenSection(section)
 	}
 	return view.Result{Value: c.encode(title), Rows: rows,
 		Header:   []string{"task", "scenario", "a", "b", "difference", "about"},
 		Document: view.Document{Title: c.String(), Sections: []view.Section{section}}}
 }
 
-// shortened returns a section with the first rows, and a note if there are more.
-func shortened(s view.Section) view.Section {
+// shortenSection returns a section with the first rows, and a note if there are more.
+func shortenSection(s view.Section) view.Section {
 	if more := len(s.Rows) - maxRows; more > 0 {
 		s.Rows, s.Note = s.Rows[:maxRows], fmt.Sprintf("and %d more: --all lists them", more)
 	}
@@ -120,30 +126,30 @@ func (c Comparison) interval() (low, high string) {
 	if c.CI95 == nil {
 		return "", ""
 	}
-	return score.Decimal(c.CI95.Low), score.Decimal(c.CI95.High)
+	return score.FormatDecimal(c.CI95.Low), score.FormatDecimal(c.CI95.High)
 }
 
 // Chart is the difference with its interval.
 func (c Comparison) Chart() chart.Interval {
 	low, high := c.interval()
-	return chart.Interval{Low: low, Middle: score.Decimal(c.Delta), High: high, Difference: true}
+	return chart.Interval{Low: low, Middle: score.FormatDecimal(c.Delta), High: high, Difference: true}
 }
 
 // encode gives decimals as a run's status does.
 func (c Comparison) encode(title func(score.Change) string) view.Object {
 	changes := make([]view.Object, len(c.Changes))
 	for i, ch := range c.Changes {
-		changes[i] = view.Object{"task", ch.Task, "scenario", ch.Scenario, "a", score.Decimal(ch.A),
-			"b", score.Decimal(ch.B), "delta", score.Decimal(ch.Delta),
+		changes[i] = view.Object{"task", ch.Task, "scenario", ch.Scenario, "a", score.FormatDecimal(ch.A),
+			"b", score.FormatDecimal(ch.B), "delta", score.FormatDecimal(ch.Delta),
 			"about,omitempty", title(ch)}
 	}
 	low, high := c.interval()
 	deviation := ""
 	if c.CI95 != nil {
-		deviation = score.Decimal(*c.StandardError)
+		deviation = score.FormatDecimal(*c.StandardError)
 	}
 	return view.Object{"a", c.A, "b", c.B, "pairs", c.Pairs, "scenarios", c.Scenarios, "onlyA", c.OnlyA,
-		"onlyB", c.OnlyB, "delta", score.Decimal(c.Delta), "standardError,omitempty", deviation,
+		"onlyB", c.OnlyB, "delta", score.FormatDecimal(c.Delta), "standardError,omitempty", deviation,
 		"low,omitempty", low, "high,omitempty", high, "better", c.Better, "worse", c.Worse, "same", c.Same,
 		"changes", changes}
 }
@@ -154,24 +160,35 @@ func (c Comparison) String() string {
 	if low, high := c.interval(); low != "" {
 		verdict = "no significant difference"
 		switch {
-		case chart.Decimal(low) > 0:
+		case chart.ParseDecimal(low) > 0:
 			verdict = c.A + " is better"
-		case chart.Decimal(high) < 0:
+		case chart.ParseDecimal(high) < 0:
 			verdict = c.B + " is better"
 		}
-		verdict += fmt.Sprintf(" (95 %% interval %s to %s)", Signed(low), Signed(high))
+		verdict += fmt.Sprintf(" (95 %% interval %s to %s)", FormatSigned(low), FormatSigned(high))
 	}
-	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B,
-		Signed(score.Decimal(c.Delta)), view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
+	text := fmt.Sprintf(
+		"%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.",
+		c.A,
+		c.B,
+		FormatSigned(
+			score.FormatDecimal(c.Delta),
+		),
+		view.FormatCount(int(c.Scenarios), "scenario"),
+		verdict,
+		c.Better,
+		c.Worse,
+		c.Same,
+	)
 	if c.OnlyA+c.OnlyB > 0 {
 		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.A, c.OnlyB, c.B)
 	}
 	return text
 }
 
-// Signed adds a plus sign to a positive number.
-func Signed(decimal string) string {
-	if chart.Decimal(decimal) > 0 {
+// FormatSigned adds a plus sign to a positive number.
+func FormatSigned(decimal string) string {
+	if chart.ParseDecimal(decimal) > 0 {
 		return "+" + decimal
 	}
 	return decimal

@@ -17,32 +17,6 @@ import (
 	"github.com/csenv/csenv/envserver/web/chart"
 )
 
-// runDocument presents the figures of a run.
-func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.LostPoints) view.Document {
-	s := &run.Status
-	d := view.Document{Title: VerdictOf(run) + "\n" + title(run)}
-	if s.Score == nil {
-		return d
-	}
-	groups := view.Section{Heading: "Scores, with 95 % intervals over scenarios",
-		Header: []string{"", "episodes", "score", "low", "high", "min", "median", "max", "pass rate"}}
-	dimensions := view.Section{Heading: "Points by dimension, per episode",
-		Header: []string{"task", "dimension", "earned", "offered", "share"}}
-	for _, r := range rows {
-		if r.Scope == "dimension" {
-			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Mean, r.Offered,
-				r.Bar().Text(20)})
-			continue
-		}
-		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
-			r.Min, r.P50, r.Max, r.PassRate})
-	}
-	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run),
-		thresholdSection(run), baselineSection(s),
-		errorSection(s), provenanceSection(run)}
-	return d
-}
-
 func passSection(run *v1alpha1.EvaluationRun) view.Section {
 	s := &run.Status
 	out := view.Section{Heading: "Pass rate, and the probability that k trials of a scenario all pass",
@@ -50,13 +24,13 @@ func passSection(run *v1alpha1.EvaluationRun) view.Section {
 	rate := ptr.Deref(s.PassRateCI95, v1alpha1.Interval{})
 	name := "pass rate"
 	if pass, err := evaluation.PassScore(run); err == nil {
-		name += " at " + score.Exact(pass)
+		name += " at " + score.FormatExact(pass)
 	}
 	out.Rows = append(out.Rows, []string{name, s.PassRate, rate.Low, rate.High})
 	for _, p := range s.PassHatK {
 		name := fmt.Sprintf("pass^%d", p.K)
 		if p.Scenarios > 0 { // the figures of earlier versions don't have it
-			name += " over " + view.Count(int(p.Scenarios), "scenario")
+			name += " over " + view.FormatCount(int(p.Scenarios), "scenario")
 		}
 		out.Rows = append(out.Rows, []string{name, p.Value, "", ""})
 	}
@@ -75,21 +49,24 @@ func thresholdRows(run *v1alpha1.EvaluationRun) []thresholdRow {
 	known := run.Status.Shards != nil && sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)) == nil
 	pending := meta.IsStatusConditionPresentAndEqual(run.Status.Conditions, v1alpha1.ConditionThresholdsMet,
 		metav1.ConditionUnknown)
-	return view.Each(evaluation.Check(run.Spec.Thresholds, run.Status, sums), func(c evaluation.Checked) thresholdRow {
-		result := "missed"
-		switch {
-		case !known || pending:
-			result = "not final"
-		case c.Met:
-			result = "met"
-		}
-		return thresholdRow{c.Name, c.Threshold.Min.String(), view.OrDash(c.Value), result}
-	})
+	return view.MapItems(
+		evaluation.CheckThresholds(run.Spec.Thresholds, run.Status, sums),
+		func(c evaluation.Checked) thresholdRow {
+			result := "missed"
+			switch {
+			case !known || pending:
+				result = "not final"
+			case c.Met:
+				result = "met"
+			}
+			return thresholdRow{c.Name, c.Threshold.Min.String(), view.OrDash(c.Value), result}
+		},
+	)
 }
 
 func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 	out := view.Section{Heading: "Thresholds", Header: []string{"metric", "at least", "is", "result"},
-		Rows: view.Each(thresholdRows(run), func(r thresholdRow) []string {
+		Rows: view.MapItems(thresholdRows(run), func(r thresholdRow) []string {
 			return []string{r.Metric, r.Min, r.Value, r.Result}
 		})}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil {
@@ -117,6 +94,15 @@ func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 			strconv.FormatInt(e.Errored, 10)})
 	}
 	return out
+}
+
+// lostSection lists the reasons for lost points.
+func lostSection(lost []source.LostPoints) view.Section {
+	return view.Section{Heading: "Lost points of all episodes; criteria and gates are parts of a dimension",
+		Header: []string{"task", "kind", "reason", "episodes", "points", "share"},
+		Rows: view.MapItems(lostRows(lost, ""), func(r LostRow) []string {
+			return []string{r.Task, r.Kind, r.Name, strconv.FormatInt(r.Episodes, 10), r.PointsText(), r.Share}
+		})}
 }
 
 // storedIn names the place of the episodes among the facts of a run.
@@ -200,11 +186,6 @@ func (r figureRow) Label() string {
 	return r.Scope + " " + r.Name
 }
 
-func (r figureRow) cells() []string {
-	return []string{r.Run, r.Scope, r.Name, strconv.FormatInt(r.Episodes, 10), r.Mean, r.StdErr, r.Low, r.High, r.Min,
-		r.P50, r.Max, r.PassRate, r.Offered}
-}
-
 // runRows lists the figures of a run: overall, and by task, dimension, category, difficulty and
 // language.
 func runRows(run *v1alpha1.EvaluationRun) []figureRow {
@@ -235,9 +216,9 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 	}
 	for i := range rows {
 		r := &rows[i]
-		digits := supported(r.Low, r.High)
-		r.Short = shortRow{rounded(r.Mean, digits), rounded(r.Low, digits), rounded(r.High, digits),
-			rounded(r.P50, digits), rounded(r.PassRate, digits), rounded(r.Offered, digits)}
+		digits := countDecimals(r.Low, r.High)
+		r.Short = shortRow{roundFigure(r.Mean, digits), roundFigure(r.Low, digits), roundFigure(r.High, digits),
+			roundFigure(r.P50, digits), roundFigure(r.PassRate, digits), roundFigure(r.Offered, digits)}
 	}
 	return rows
 }

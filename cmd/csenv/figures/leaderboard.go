@@ -70,7 +70,7 @@ func NewLeaderboardCommand() *cobra.Command {
 		Use:   "leaderboard [RUN...]",
 		Short: "Rank runs, with ties if scores don't differ significantly",
 	}
-	cli.Help(cmd, "leaderboard")
+	cli.SetHelp(cmd, "leaderboard")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
@@ -79,18 +79,18 @@ func NewLeaderboardCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		boards, left := Rank(cmd.Context(), runs)
+		boards, left := RankRuns(cmd.Context(), runs)
 		if len(left) > 0 {
-			names := view.Each(left, func(u Unranked) string { return fmt.Sprintf("%s (%s)", u.Name, u.Reason) })
-			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(names, ", "))
+			names := view.MapItems(left, func(u Unranked) string { return fmt.Sprintf("%s (%s)", u.Name, u.Reason) })
+			view.WriteParagraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(names, ", "))
 		}
 		return output.Print(cmd.OutOrStdout(), BoardResult(boards))
 	}
 	return cmd
 }
 
-// Rank sorts the complete runs into boards, the largest first, and returns the others apart.
-func Rank(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
+// RankRuns sorts the complete runs into boards, the largest first, and returns the others apart.
+func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
 	groups, parts, trust := map[string][]*source.LoadedRun{}, map[string][]string{}, map[string]string{}
 	for _, r := range runs {
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
@@ -105,22 +105,25 @@ func Rank(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left [
 		}
 		basis := basisParts(r.EvaluationRun, b)
 		key := strings.Join(basis, ", ")
-		groups[key], parts[key], trust[key] = append(groups[key], r), basis, grader.Trust(b.Judge, b.Tasks)
+		groups[key], parts[key], trust[key] = append(groups[key], r), basis, grader.DescribeTrust(b.Judge, b.Tasks)
 	}
 	for key, group := range groups {
-		boards = append(boards, Board{Basis: key, Entries: order(ctx, group), Parts: parts[key], Trust: trust[key]})
+		boards = append(
+			boards,
+			Board{Basis: key, Entries: rankEntries(ctx, group), Parts: parts[key], Trust: trust[key]},
+		)
 	}
 	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
 	})
 	for i := 1; i < len(boards); i++ {
-		boards[i].Apart = "Apart, because they differ from the first board in: " + difference(boards[0], boards[i])
+		boards[i].Apart = "Apart, because they differ from the first board in: " + listDifferences(boards[0], boards[i])
 	}
 	return boards, left
 }
 
-// difference lists the parts of a board's basis that another has not.
-func difference(first, other Board) string {
+// listDifferences lists the parts of a board's basis that another has not.
+func listDifferences(first, other Board) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(other.Parts), func(part string) bool {
 		return slices.Contains(first.Parts, part)
 	}), ", ")
@@ -131,7 +134,7 @@ func difference(first, other Board) string {
 func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
 	var parts []string
 	for _, t := range run.Spec.Tasks {
-		parts = append(parts, "task "+t.Name+" "+selection(t))
+		parts = append(parts, "task "+t.Name+" "+describeSelection(t))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "tasks "+strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", "))
@@ -140,45 +143,46 @@ func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
 		parts = append(parts, fmt.Sprintf("seed %d", *seed))
 	}
 	parts = append(parts, "catalogue "+view.ShortDigest(b.ScenarioDigest), "grader "+b.GraderVersion,
-		"judge "+b.Judge, "pass score "+score.Decimal(b.PassScore))
+		"judge "+b.Judge, "pass score "+score.FormatDecimal(b.PassScore))
 	if b.Pressure {
 		parts = append(parts, "response-time pressure")
 	}
 	return parts
 }
 
-// selection describes the scenarios of a task. A digest tells selections of the same size apart.
-func selection(t v1alpha1.TaskSelection) string {
+// describeSelection describes the scenarios of a task. A digest tells selections of the same size
+// apart.
+func describeSelection(t v1alpha1.TaskSelection) string {
 	text := "on all scenarios"
 	if s := t.Scenarios; s != nil {
-		if chosen := sorted(*s); len(chosen) > 0 {
+		if chosen := sortSelection(*s); len(chosen) > 0 {
 			sum := sha256.Sum256([]byte(strings.Join(chosen, "\n")))
 			text = fmt.Sprintf("on a selection (%x)", sum[:4])
 			if len(s.IDs) > 0 {
-				text = fmt.Sprintf("on %s (%x)", view.Count(len(s.IDs), "scenario"), sum[:4])
+				text = fmt.Sprintf("on %s (%x)", view.FormatCount(len(s.IDs), "scenario"), sum[:4])
 			}
 		}
 	}
-	return text + " in " + view.Count(int(max(t.Trials, 1)), "trial")
+	return text + " in " + view.FormatCount(int(max(t.Trials, 1)), "trial")
 }
 
-// sorted lists the values of a selection, those of each list ordered.
-func sorted(s v1alpha1.ScenarioSelection) []string {
+// sortSelection lists the values of a selection, those of each list ordered.
+func sortSelection(s v1alpha1.ScenarioSelection) []string {
 	lists := [][]string{s.IDs, s.Categories, s.Modifiers,
-		view.Each(s.Difficulties, func(d v1alpha1.Difficulty) string { return string(d) }),
-		view.Each(s.Splits, v1alpha1.ScenarioSplit.Name)}
+		view.MapItems(s.Difficulties, func(d v1alpha1.Difficulty) string { return string(d) }),
+		view.MapItems(s.Splits, v1alpha1.ScenarioSplit.Name)}
 	for i, list := range lists {
 		lists[i] = slices.Sorted(slices.Values(list))
 	}
 	return slices.Concat(lists...)
 }
 
-// order ranks comparable runs.
-func order(ctx context.Context, runs []*source.LoadedRun) []Entry {
+// rankEntries ranks comparable runs.
+func rankEntries(ctx context.Context, runs []*source.LoadedRun) []Entry {
 	entries := make([]Entry, len(runs))
 	scores := make([][]score.ScenarioScore, len(runs))
 	slices.SortFunc(runs, func(a, b *source.LoadedRun) int {
-		return cmp.Or(cmp.Compare(chart.Decimal(b.Status.Score.Mean), chart.Decimal(a.Status.Score.Mean)),
+		return cmp.Or(cmp.Compare(chart.ParseDecimal(b.Status.Score.Mean), chart.ParseDecimal(a.Status.Score.Mean)),
 			cmp.Compare(a.Name, b.Name))
 	})
 	for i, r := range runs {
@@ -190,10 +194,10 @@ func order(ctx context.Context, runs []*source.LoadedRun) []Entry {
 	for i := range entries {
 		entries[i].Rank, entries[i].Last = 1, len(entries)
 		for j := range entries {
-			if separates(entries[j], entries[i], scores[j], scores[i]) {
+			if isBetter(entries[j], entries[i], scores[j], scores[i]) {
 				entries[i].Rank++
 			}
-			if separates(entries[i], entries[j], scores[i], scores[j]) {
+			if isBetter(entries[i], entries[j], scores[i], scores[j]) {
 				entries[i].Last--
 			}
 		}
@@ -215,13 +219,13 @@ func newEntry(r *source.LoadedRun) Entry {
 	}
 }
 
-// separates reports whether one run is significantly better than another.
-func separates(better, worse Entry, a, b []score.ScenarioScore) bool {
+// isBetter reports whether one run is significantly better than another.
+func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 	if len(a) > 0 && len(b) > 0 {
 		c := score.Compare(a, b)
 		return c.CI95 != nil && c.CI95.Low > 0
 	}
-	return better.Low != "" && worse.High != "" && chart.Decimal(better.Low) > chart.Decimal(worse.High)
+	return better.Low != "" && worse.High != "" && chart.ParseDecimal(better.Low) > chart.ParseDecimal(worse.High)
 }
 
 // BoardResult presents boards in the formats of csenv leaderboard.

@@ -59,7 +59,7 @@ func NewReportCommand() *cobra.Command {
 		Use:   "report [RUN...]",
 		Short: "Write a report of runs as one HTML file",
 	}
-	cli.Help(cmd, "report")
+	cli.SetHelp(cmd, "report")
 	from.Add(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`")
@@ -94,12 +94,12 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 	if err != nil {
 		return err
 	}
-	style, err := page.Static("csenv.css")
+	style, err := page.ReadStatic("csenv.css")
 	if err != nil {
 		return err
 	}
 	slices.SortStableFunc(runs, func(a, b *source.LoadedRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
-	names := view.Each(runs, func(r *source.LoadedRun) string { return r.Name })
+	names := view.MapItems(runs, func(r *source.LoadedRun) string { return r.Name })
 	digest := sha256.Sum256(style)
 	allowed := "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
 	out := report{Title: "Evaluation of " + strings.Join(names, ", "), Version: cli.Version,
@@ -124,7 +124,7 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 }
 
 func meanOf(r *source.LoadedRun) float64 {
-	return chart.Decimal(ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean)
+	return chart.ParseDecimal(ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean)
 }
 
 // addEpisodes adds transcripts of episodes that did not pass.
@@ -143,7 +143,7 @@ func (p *reportRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog,
 		if err != nil {
 			return err
 		}
-		if e.Score == nil || source.Micro(*e.Score) < pass {
+		if e.Score == nil || source.ToMicroPoints(*e.Score) < pass {
 			missed = append(missed, e)
 		}
 	}
@@ -163,7 +163,7 @@ func (p *reportRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog,
 		}
 		points := "no score"
 		if e.Score != nil {
-			points = "score " + score.Decimal(source.Micro(*e.Score))
+			points = "score " + score.FormatDecimal(source.ToMicroPoints(*e.Score))
 		}
 		scenario := strings.TrimSuffix(e.Scenario+": "+TitleOf(catalog, e.Scenario, e.Seed), ": ")
 		p.Failed = append(p.Failed, reportEpisode{Transcript: text.String(), Label: fmt.Sprintf(

@@ -4,6 +4,7 @@ package figures
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,8 +31,39 @@ func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []s
 			LostPoints []source.LostPoints `json:"lostPoints"`
 		}{run, lost}
 	}
-	return f.Print(w, view.Result{Value: value, Header: header, Rows: view.Each(rows, figureRow.cells),
+	return f.Print(w, view.Result{Value: value, Header: header, Rows: view.MapItems(rows, figureRow.cells),
 		Document: runDocument(run, rows, lost)})
+}
+
+// runDocument presents the figures of a run.
+func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.LostPoints) view.Document {
+	s := &run.Status
+	d := view.Document{Title: VerdictOf(run) + "\n" + summarizeRun(run)}
+	if s.Score == nil {
+		return d
+	}
+	groups := view.Section{Heading: "Scores, with 95 % intervals over scenarios",
+		Header: []string{"", "episodes", "score", "low", "high", "min", "median", "max", "pass rate"}}
+	dimensions := view.Section{Heading: "Points by dimension, per episode",
+		Header: []string{"task", "dimension", "earned", "offered", "share"}}
+	for _, r := range rows {
+		if r.Scope == "dimension" {
+			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Mean, r.Offered,
+				r.Bar().Text(20)})
+			continue
+		}
+		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
+			r.Min, r.P50, r.Max, r.PassRate})
+	}
+	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run),
+		thresholdSection(run), baselineSection(s),
+		errorSection(s), provenanceSection(run)}
+	return d
+}
+
+func (r figureRow) cells() []string {
+	return []string{r.Run, r.Scope, r.Name, strconv.FormatInt(r.Episodes, 10), r.Mean, r.StdErr, r.Low, r.High, r.Min,
+		r.P50, r.Max, r.PassRate, r.Offered}
 }
 
 // OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold or is partly stored.
@@ -58,8 +90,8 @@ func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
 	return "Pending", "The operator hasn't seen the run yet."
 }
 
-// title summarizes a run in a sentence.
-func title(run *v1alpha1.EvaluationRun) string {
+// summarizeRun summarizes a run in a sentence.
+func summarizeRun(run *v1alpha1.EvaluationRun) string {
 	state, message := StateOf(run)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", run.Name, state)
@@ -93,9 +125,9 @@ func NewResultsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results RUN",
 		Short: "Show a run's figures: overall, by task, dimension and category, errors, provenance",
-		Args:  cli.Arguments("RUN"),
+		Args:  cli.RequireArguments("RUN"),
 	}
-	cli.Help(cmd, "results")
+	cli.SetHelp(cmd, "results")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -105,7 +137,7 @@ func NewResultsCommand() *cobra.Command {
 		}
 		run := runs[0].EvaluationRun
 		err = PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost)
-		if err != nil || !evaluation.Ended(run.Status.Conditions) {
+		if err != nil || !evaluation.HasEnded(run.Status.Conditions) {
 			return err
 		}
 		return OutcomeOf(run)

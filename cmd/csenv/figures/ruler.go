@@ -45,11 +45,11 @@ var measures = []measure{
 		}},
 }
 
-// rulers draw the measures of a run that are known, with what is known of other runs. A measure
+// drawRulers draw the measures of a run that are known, with what is known of other runs. A measure
 // that has nothing beside the run itself, or that repeats another one, is left out.
-func rulers(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []ruled {
+func drawRulers(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []ruled {
 	var out []ruled
-	with := references(run, others)
+	with := listReferences(run, others)
 	for _, m := range measures {
 		figure, ci := m.of(&run.Status)
 		if figure == "" {
@@ -75,9 +75,9 @@ func rulers(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []ruled {
 }
 
 func (r *ruled) add(m chart.Mark, ci v1alpha1.Interval) {
-	k := key{m, Short(m.Figure, ci)}
+	k := key{m, RoundToInterval(m.Figure, ci)}
 	if m.Kind == chart.RunMark && ci.Low != "" {
-		k.Text += " (" + Short(ci.Low, ci) + " to " + Short(ci.High, ci) + ")"
+		k.Text += " (" + RoundToInterval(ci.Low, ci) + " to " + RoundToInterval(ci.High, ci) + ")"
 	}
 	r.Marks, r.Keys = append(r.Marks, m), append(r.Keys, k)
 }
@@ -112,9 +112,9 @@ type reference struct {
 	run        *v1alpha1.EvaluationRun
 }
 
-// references are a run's baseline and the newest complete run of each built-in agent over the same
-// scenarios, as far as they are among the others.
-func references(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []reference {
+// listReferences are a run's baseline and the newest complete run of each built-in agent over the
+// same scenarios, as far as they are among the others.
+func listReferences(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []reference {
 	var found []reference
 	newest := map[string]*v1alpha1.EvaluationRun{}
 	for _, r := range others {
@@ -142,17 +142,17 @@ func references(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []refer
 
 // sameEpisodes reports whether two runs play the same scenarios under the same rules.
 func sameEpisodes(a, b *v1alpha1.EvaluationRun) bool {
-	of, err := evaluation.Basis(a)
+	of, err := evaluation.NewBasis(a)
 	if err != nil {
 		return false
 	}
-	with, err := evaluation.Basis(b)
-	return err == nil && score.Comparable(of, with) == nil && slices.Equal(selections(a), selections(b))
+	with, err := evaluation.NewBasis(b)
+	return err == nil && score.CheckComparable(of, with) == nil && slices.Equal(listSelections(a), listSelections(b))
 }
 
-// selections describe the tasks of a run and the scenarios of each.
-func selections(run *v1alpha1.EvaluationRun) []string {
-	return view.Each(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string {
-		return t.Name + "\n" + strings.Join(sorted(ptr.Deref(t.Scenarios, v1alpha1.ScenarioSelection{})), "\n")
+// listSelections describe the tasks of a run and the scenarios of each.
+func listSelections(run *v1alpha1.EvaluationRun) []string {
+	return view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string {
+		return t.Name + "\n" + strings.Join(sortSelection(ptr.Deref(t.Scenarios, v1alpha1.ScenarioSelection{})), "\n")
 	})
 }

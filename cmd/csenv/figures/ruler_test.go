@@ -39,7 +39,7 @@ func TestRulers(t *testing.T) {
 	others := []*source.LoadedRun{run, made("earlier", "", "0.4000", 1), made("old", v1alpha1.OraclePolicy, "0.8", 2),
 		made("new", v1alpha1.OraclePolicy, "1.0000", 3), elsewhere, unfinished,
 		made("noop", v1alpha1.NullPolicy, "0", 1)}
-	drawn := rulers(run.EvaluationRun, others)
+	drawn := drawRulers(run.EvaluationRun, others)
 	var got []string
 	for _, r := range drawn {
 		for _, k := range r.Keys {
@@ -61,7 +61,7 @@ mean score: oracle the agent oracle 0.90`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("%s\nwant %s", text, want)
 	}
-	if alone := rulers(run.EvaluationRun, nil); len(alone) != 1 {
+	if alone := drawRulers(run.EvaluationRun, nil); len(alone) != 1 {
 		t.Errorf("without other runs and thresholds a measure is drawn: %+v", alone)
 	}
 }

@@ -34,7 +34,7 @@ func NewRunsCommand() *cobra.Command {
 		Use:   "runs [RUN...]",
 		Short: "List runs with their state, score and date",
 	}
-	cli.Help(cmd, "runs")
+	cli.SetHelp(cmd, "runs")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
@@ -43,7 +43,7 @@ func NewRunsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.Print(cmd.OutOrStdout(), runList(view.Each(runs, newListedRun)))
+		return output.Print(cmd.OutOrStdout(), runList(view.MapItems(runs, newListedRun)))
 	}
 	return cmd
 }
@@ -61,7 +61,7 @@ func newListedRun(r *source.LoadedRun) listedRun {
 func runList(runs []listedRun) view.Result {
 	slices.SortStableFunc(runs, func(a, b listedRun) int { return b.Created.Compare(a.Created) })
 	header := []string{"run", "state", "agent", "score", "pass rate", "scored", "created"}
-	rows := view.Each(runs, func(r listedRun) []string {
+	rows := view.MapItems(runs, func(r listedRun) []string {
 		return []string{r.Name, r.State, r.Agent, view.OrDash(r.Score), view.OrDash(r.PassRate),
 			fmt.Sprintf("%d/%d", r.Scored, r.Total), r.Created.Local().Format(time.DateTime)}
 	})

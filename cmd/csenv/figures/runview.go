@@ -122,15 +122,15 @@ type ViewOptions struct {
 func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	s := &run.Status
 	v := RunView{Name: run.Name, Namespace: run.Namespace, Agent: source.AgentName(run),
-		Pool: run.Spec.EnvironmentRef.Name, States: verdicts(run), Progress: newProgress(run, o.Now), Score: s.Score,
+		Pool: run.Spec.EnvironmentRef.Name, States: listVerdicts(run), Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
 		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report}
 	if pass, err := evaluation.PassScore(run); err == nil {
-		v.PassScore = score.Exact(pass)
+		v.PassScore = score.FormatExact(pass)
 	}
 	v.advise(run)
 	v.conclude(run, o.Lost, o.Public)
-	v.Rulers = rulers(run, o.Others)
+	v.Rulers = drawRulers(run, o.Others)
 	if s.Score != nil {
 		v.addGroups(runRows(run))
 		v.addHistogram(s)
@@ -148,8 +148,22 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	return v
 }
 
-// verdicts are the states of a run that a reader should know, the run's own first.
-func verdicts(run *v1alpha1.EvaluationRun) []Verdict {
+// conclude fills in the verdict of a run and what to look at.
+func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
+	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
+	if public {
+		// The names of criteria and gates can tell what is right.
+		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {
+			return l.Kind != source.LostDimension
+		})
+	}
+	v.Lost = lostRows(lost, v.Episodes)
+	v.Tiles = listTiles(run, v.PassScore)
+	v.look(run)
+}
+
+// listVerdicts are the states of a run that a reader should know, the run's own first.
+func listVerdicts(run *v1alpha1.EvaluationRun) []Verdict {
 	conditions := run.Status.Conditions
 	state, message := StateOf(run)
 	own := Verdict{state, "busy", message}
@@ -189,7 +203,7 @@ func (v *RunView) advise(run *v1alpha1.EvaluationRun) {
 		}
 		return
 	}
-	found, advice := cluster.Advice(run)
+	found, advice := cluster.FindAdvice(run)
 	if !slices.ContainsFunc(v.States, func(s Verdict) bool { return s.Text+": "+s.Message == found }) {
 		v.Waits = found
 	}
@@ -250,12 +264,12 @@ func (v *RunView) publish() {
 // newProgress counts the episodes of a run and extrapolates its end.
 func newProgress(run *v1alpha1.EvaluationRun, now time.Time) Progress {
 	s := &run.Status
-	p := Progress{RunEpisodes: ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{}), Ended: evaluation.Ended(s.Conditions)}
+	p := Progress{RunEpisodes: ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{}), Ended: evaluation.HasEnded(s.Conditions)}
 	p.Done = p.Counted() + p.Errored
 	if s.StartTime == nil {
 		return p
 	}
-	p.Started = view.UTC(s.StartTime.Time)
+	p.Started = view.FormatUTC(s.StartTime.Time)
 	end := now
 	if s.CompletionTime != nil {
 		end = s.CompletionTime.Time
@@ -270,7 +284,7 @@ func newProgress(run *v1alpha1.EvaluationRun, now time.Time) Progress {
 		p.Rate = fmt.Sprintf("%.1f episodes per minute", float64(p.Done)/took.Minutes())
 	}
 	if s.EstimatedCompletionTime != nil && !p.Ended {
-		p.Ends = view.UTC(s.EstimatedCompletionTime.Time)
+		p.Ends = view.FormatUTC(s.EstimatedCompletionTime.Time)
 	}
 	return p
 }

@@ -74,7 +74,7 @@ func TestPublicRunView(t *testing.T) {
 	run.Status.Baseline = &v1alpha1.BaselineResult{Name: "other", Message: secret}
 	run.Status.Results = "s3://" + secret
 	for _, public := range []bool{false, true} {
-		if text := view.JSON(NewRunView(run, ViewOptions{Public: public})); !strings.HasPrefix(text, "{") ||
+		if text := view.FormatJSON(NewRunView(run, ViewOptions{Public: public})); !strings.HasPrefix(text, "{") ||
 			strings.Contains(text, secret) == public {
 			t.Errorf("public %v: %s", public, text)
 		}

@@ -35,33 +35,19 @@ type LostRow struct {
 }
 
 // PointsText are the lost points of all episodes.
-func (r LostRow) PointsText() string { return score.Thousandths(r.Points) }
+func (r LostRow) PointsText() string { return score.FormatThousandths(r.Points) }
 
 // maxLost bounds the reasons that a page shows.
 const maxLost = 12
 
-// conclude fills in the verdict of a run and what to look at.
-func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
-	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
-	if public {
-		// The names of criteria and gates can tell what is right.
-		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {
-			return l.Kind != source.LostDimension
-		})
-	}
-	v.Lost = lostRows(lost, v.Episodes)
-	v.Tiles = tiles(run, v.PassScore)
-	v.look(run)
-}
-
-// supported is the number of decimals of a figure that its interval supports: half its width is at
-// least about one unit of the last one. Without an interval, or with one of no width, which few
+// countDecimals is the number of decimals of a figure that its interval supports: half its width is
+// at least about one unit of the last one. Without an interval, or with one of no width, which few
 // equal scores have, there are two.
-func supported(low, high string) int {
+func countDecimals(low, high string) int {
 	if low == "" || high == "" {
 		return 2
 	}
-	switch half := (chart.Decimal(high) - chart.Decimal(low)) / 2; {
+	switch half := (chart.ParseDecimal(high) - chart.ParseDecimal(low)) / 2; {
 	case half == 0 || half >= .01:
 		return 2
 	case half >= .001:
@@ -70,8 +56,8 @@ func supported(low, high string) int {
 	return 4
 }
 
-// rounded is a decimal figure with fewer digits.
-func rounded(figure string, digits int) string {
+// roundFigure is a decimal figure with fewer digits.
+func roundFigure(figure string, digits int) string {
 	exact, ok := new(big.Rat).SetString(figure)
 	if !ok {
 		return figure
@@ -79,17 +65,19 @@ func rounded(figure string, digits int) string {
 	return exact.FloatString(digits)
 }
 
-// Short is a figure with the digits that an interval supports.
-func Short(figure string, ci v1alpha1.Interval) string {
-	return rounded(figure, supported(ci.Low, ci.High))
+// RoundToInterval is a figure with the digits that an interval supports.
+func RoundToInterval(figure string, ci v1alpha1.Interval) string {
+	return roundFigure(figure, countDecimals(ci.Low, ci.High))
 }
 
-// share is a part of 1 as a whole number of hundredths.
-func share(figure string) string { return strconv.FormatFloat(100*chart.Decimal(figure), 'f', 0, 64) }
+// formatPercent is a part of 1 as a whole number of hundredths.
+func formatPercent(figure string) string {
+	return strconv.FormatFloat(100*chart.ParseDecimal(figure), 'f', 0, 64)
+}
 
-// deed is what the episodes of a run are about: a verb and the noun of its object.
-func deed(run *v1alpha1.EvaluationRun) (verb, noun string) {
-	tasks := view.Each(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name })
+// describeWork is what the episodes of a run are about: a verb and the noun of its object.
+func describeWork(run *v1alpha1.EvaluationRun) (verb, noun string) {
+	tasks := view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name })
 	ticket := func(name string) bool { return strings.HasPrefix(name, "ticket-") }
 	switch {
 	case len(tasks) == 1 && tasks[0] == "ticket-classify":
@@ -110,13 +98,13 @@ func VerdictOf(run *v1alpha1.EvaluationRun) string {
 	complete := meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete)
 	var b strings.Builder
 	if s.Score != nil && s.PassRate != "" {
-		verb, noun := deed(run)
-		fmt.Fprintf(&b, "%s %s %% of the %s to the standard", verb, share(s.PassRate), noun)
+		verb, noun := describeWork(run)
+		fmt.Fprintf(&b, "%s %s %% of the %s to the standard", verb, formatPercent(s.PassRate), noun)
 		if ci := s.PassRateCI95; ci != nil {
-			fmt.Fprintf(&b, " (%s to %s %%)", share(ci.Low), share(ci.High))
+			fmt.Fprintf(&b, " (%s to %s %%)", formatPercent(ci.Low), formatPercent(ci.High))
 		}
-		fmt.Fprintf(&b, ", in %s", view.Count(int(e.Scored+e.Failed), "episode"))
-		b.WriteString(judged(thresholdRows(run)))
+		fmt.Fprintf(&b, ", in %s", view.FormatCount(int(e.Scored+e.Failed), "episode"))
+		b.WriteString(describeThresholds(thresholdRows(run)))
 	}
 	switch {
 	case complete && b.Len() > 0 && e.Errored > 0:
@@ -128,17 +116,17 @@ func VerdictOf(run *v1alpha1.EvaluationRun) string {
 		return "No episode has a score."
 	case b.Len() == 0:
 		return fmt.Sprintf("No episode has a score yet: %d of %d have ended.", ended, e.Total)
-	case evaluation.Ended(s.Conditions):
+	case evaluation.HasEnded(s.Conditions):
 		return fmt.Sprintf("%s. The run failed: %d of %d episodes have ended.", b.String(), ended, e.Total)
 	}
 	return fmt.Sprintf("%s so far: %d of %d episodes have ended.", b.String(), ended, e.Total)
 }
 
-// judged says whether thresholds are met.
-func judged(rows []thresholdRow) string {
+// describeThresholds says whether thresholds are met.
+func describeThresholds(rows []thresholdRow) string {
 	named := func(r thresholdRow) string {
 		if r.Metric == string(v1alpha1.PassRateMetric) {
-			return "threshold of " + share(r.Min) + " %"
+			return "threshold of " + formatPercent(r.Min) + " %"
 		}
 		return fmt.Sprintf("threshold for %s of %s", r.Metric, r.Min)
 	}
@@ -176,19 +164,19 @@ func MuteOf(run *v1alpha1.EvaluationRun) string {
 	}
 	return fmt.Sprintf("No answer was an action in %d of %s: the score says nothing of the agent's skill. "+
 		"The endpoint may not read the model's calls, or cut its answers off.", sums.Mute,
-		view.Count(int(graded), "episode"))
+		view.FormatCount(int(graded), "episode"))
 }
 
-// tiles are the main figures. A figure that another one repeats is left out.
-func tiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
+// listTiles are the main figures. A figure that another one repeats is left out.
+func listTiles(run *v1alpha1.EvaluationRun, passScore string) []Tile {
 	s := &run.Status
 	var out []Tile
 	add := func(name, figure string, ci *v1alpha1.Interval) {
 		interval := ptr.Deref(ci, v1alpha1.Interval{})
-		digits := supported(interval.Low, interval.High)
-		t := Tile{Value: rounded(figure, digits), Exact: figure, Name: name}
+		digits := countDecimals(interval.Low, interval.High)
+		t := Tile{Value: roundFigure(figure, digits), Exact: figure, Name: name}
 		if ci != nil {
-			t.Interval = rounded(ci.Low, digits) + " to " + rounded(ci.High, digits)
+			t.Interval = roundFigure(ci.Low, digits) + " to " + roundFigure(ci.High, digits)
 			t.Exact += ", " + ci.Low + " to " + ci.High
 		}
 		out = append(out, t)
@@ -219,7 +207,7 @@ func passHatName(p v1alpha1.PassHat) string {
 	}
 	name += fmt.Sprintf(" (pass^%d)", p.K)
 	if p.Scenarios > 0 { // the figures of earlier versions don't have it
-		name += ", over " + view.Count(int(p.Scenarios), "scenario")
+		name += ", over " + view.FormatCount(int(p.Scenarios), "scenario")
 	}
 	return name
 }
@@ -236,29 +224,36 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		func(c v1alpha1.CategoryResult) bool { return c.Score == nil })
 	if len(categories) > 1 {
 		worst := slices.MinFunc(categories, func(a, b v1alpha1.CategoryResult) int {
-			return cmp.Compare(chart.Decimal(a.Score.Mean), chart.Decimal(b.Score.Mean))
+			return cmp.Compare(chart.ParseDecimal(a.Score.Mean), chart.ParseDecimal(b.Score.Mean))
 		})
-		v.Looks = append(v.Looks, Look{fmt.Sprintf("Worst category: %s, mean score %s over %s.", worst.Name,
-			rounded(worst.Score.Mean, 2), view.Count(int(worst.Episodes), "episode")), path("category", worst.Name)})
+		v.Looks = append(v.Looks, Look{fmt.Sprintf(
+			"Worst category: %s, mean score %s over %s.",
+			worst.Name,
+			roundFigure(
+				worst.Score.Mean,
+				2,
+			),
+			view.FormatCount(int(worst.Episodes), "episode"),
+		), path("category", worst.Name)})
 	}
 	if len(v.Lost) > 0 {
 		most := slices.MaxFunc(v.Lost, func(a, b LostRow) int { return cmp.Compare(a.Episodes, b.Episodes) })
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("Most frequent reason for lost points: %s (%s), in %s.", most.Name,
-			most.Task, view.Count(int(most.Episodes), "episode")), most.Path})
+			most.Task, view.FormatCount(int(most.Episodes), "episode")), most.Path})
 	}
 	if e := run.Status.Episodes; e != nil && e.Failed > 0 {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
-			"answers.", view.Count(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
+			"answers.", view.FormatCount(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
 	}
-	for _, text := range []string{spent(run), TrustIn(&run.Status)} {
+	for _, text := range []string{describeUsage(run), TrustIn(&run.Status)} {
 		if text != "" {
 			v.Looks = append(v.Looks, Look{Text: text})
 		}
 	}
 }
 
-// spent says what the agent's model has used, "" if that isn't known.
-func spent(run *v1alpha1.EvaluationRun) string {
+// describeUsage says what the agent's model has used, "" if that isn't known.
+func describeUsage(run *v1alpha1.EvaluationRun) string {
 	s := &run.Status
 	if s.Tokens == nil || s.Tokens.Prompt+s.Tokens.Completion == 0 {
 		return ""
@@ -286,7 +281,10 @@ func TrustIn(s *v1alpha1.EvaluationRunStatus) string {
 	if s.Provenance == nil {
 		return ""
 	}
-	return grader.Trust(s.Provenance.Judge, view.Each(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }))
+	return grader.DescribeTrust(
+		s.Provenance.Judge,
+		view.MapItems(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }),
+	)
 }
 
 // lostRows are the most costly reasons for lost points.
@@ -297,7 +295,7 @@ func lostRows(lost []source.LostPoints, episodes string) []LostRow {
 			all += l.Points
 		}
 	}
-	return view.Each(lost[:min(len(lost), maxLost)], func(l source.LostPoints) LostRow {
+	return view.MapItems(lost[:min(len(lost), maxLost)], func(l source.LostPoints) LostRow {
 		row := LostRow{LostPoints: l}
 		if all > 0 {
 			row.Share = fmt.Sprintf("%.0f %%", 100*float64(l.Points)/float64(all))
@@ -307,13 +305,4 @@ func lostRows(lost []source.LostPoints, episodes string) []LostRow {
 		}
 		return row
 	})
-}
-
-// lostSection lists the reasons for lost points.
-func lostSection(lost []source.LostPoints) view.Section {
-	return view.Section{Heading: "Lost points of all episodes; criteria and gates are parts of a dimension",
-		Header: []string{"task", "kind", "reason", "episodes", "points", "share"},
-		Rows: view.Each(lostRows(lost, ""), func(r LostRow) []string {
-			return []string{r.Task, r.Kind, r.Name, strconv.FormatInt(r.Episodes, 10), r.PointsText(), r.Share}
-		})}
 }

@@ -44,7 +44,7 @@ func TestVerdicts(t *testing.T) {
 			{Metric: "coverage", Min: "1", Result: "met"}},
 		"": {{Metric: "passRate", Min: "0.6", Result: "not final"}},
 	} {
-		if got := judged(rows); got != want {
+		if got := describeThresholds(rows); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestSupportedDigits(t *testing.T) {
 		{"0.4750", "0.3475", "0.6025", "0.48"}, {"0.4754", "0.4721", "0.4787", "0.475"},
 		{"0.4754", "0.4753", "0.4755", "0.4754"}, {"0.4750", "", "", "0.48"}, {"", "", "", ""},
 	} {
-		if got := Short(tt.figure, v1alpha1.Interval{Low: tt.low, High: tt.high}); got != tt.want {
+		if got := RoundToInterval(tt.figure, v1alpha1.Interval{Low: tt.low, High: tt.high}); got != tt.want {
 			t.Errorf("%s in %s to %s: %s, want %s", tt.figure, tt.low, tt.high, got, tt.want)
 		}
 	}

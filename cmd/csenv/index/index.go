@@ -84,8 +84,8 @@ type Index struct {
 	unread map[int64]int
 }
 
-// Path is the default file of the index of some locations, below the user's cache folder.
-func Path(locations ...string) (string, error) {
+// DefaultPath is the default file of the index of some locations, below the user's cache folder.
+func DefaultPath(locations ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("choosing a file for the index: %w: set XDG_CACHE_HOME or HOME", err)
@@ -105,7 +105,7 @@ func Path(locations ...string) (string, error) {
 // Open opens the index in a file, which it creates with its folder. A file that is damaged or of
 // another release is replaced. One process at a time can open it.
 func Open(ctx context.Context, path string) (*Index, error) {
-	x, err := open(ctx, path)
+	x, err := openLocked(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the index %s: %w", path, err)
 	}
@@ -118,7 +118,7 @@ const maxFiles = 16
 // OpenDefault opens the first default file of the index of some locations that no other process
 // uses, so that several processes can show the same store.
 func OpenDefault(ctx context.Context, locations ...string) (*Index, error) {
-	first, err := Path(locations...)
+	first, err := DefaultPath(locations...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func OpenDefault(ctx context.Context, locations ...string) (*Index, error) {
 // ErrInUse means that another process has opened the index.
 var ErrInUse = errors.New("another csenv uses it: stop that one, or choose another file")
 
-func open(ctx context.Context, path string) (*Index, error) {
+func openLocked(ctx context.Context, path string) (*Index, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func open(ctx context.Context, path string) (*Index, error) {
 	if x.lock, err = takeLock(ctx, path+".lock"); err != nil {
 		return nil, err
 	}
-	if x.db, err = openFile(path); err == nil && !usable(ctx, x.db) {
+	if x.db, err = openFile(path); err == nil && !isUsable(ctx, x.db) {
 		err = x.replace(ctx)
 	}
 	if err != nil {
@@ -160,7 +160,7 @@ func open(ctx context.Context, path string) (*Index, error) {
 
 // takeLock locks a file by a transaction, which ends with the process.
 func takeLock(ctx context.Context, path string) (*sql.DB, error) {
-	lock, err := sql.Open("sqlite", address(path, "_pragma=journal_mode(MEMORY)"))
+	lock, err := sql.Open("sqlite", buildFileURL(path, "_pragma=journal_mode(MEMORY)"))
 	if err != nil {
 		return nil, err
 	}
@@ -168,19 +168,22 @@ func takeLock(ctx context.Context, path string) (*sql.DB, error) {
 	if _, err = lock.ExecContext(ctx, "BEGIN EXCLUSIVE"); err == nil {
 		return lock, nil
 	}
-	if code(err) == sqlite3.SQLITE_BUSY {
+	if findErrorCode(err) == sqlite3.SQLITE_BUSY {
 		err = ErrInUse
 	}
 	return nil, errors.Join(err, lock.Close())
 }
 
-func address(path, parameters string) string {
+func buildFileURL(path, parameters string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: parameters}).String()
 }
 
 func openFile(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", address(path, fmt.Sprintf("_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&"+
-		"_pragma=synchronous(NORMAL)&_pragma=cache_size(-%d)&_txlock=immediate", cacheKiB)))
+	db, err := sql.Open(
+		"sqlite",
+		buildFileURL(path, fmt.Sprintf("_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&"+
+			"_pragma=synchronous(NORMAL)&_pragma=cache_size(-%d)&_txlock=immediate", cacheKiB)),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +192,9 @@ func openFile(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// usable reports whether a file is an index of this release. It reads the list of segments, and so
-// notices most damage.
-func usable(ctx context.Context, db *sql.DB) bool {
+// isUsable reports whether a file is an index of this release. It reads the list of segments, and
+// so notices most damage.
+func isUsable(ctx context.Context, db *sql.DB) bool {
 	var found, n int64
 	return db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found) == nil && found == version &&
 		db.QueryRowContext(ctx, "SELECT count(*) FROM runs").Scan(&n) == nil &&
@@ -233,8 +236,8 @@ func (x *Index) Close() error {
 	return errors.Join(errs...)
 }
 
-// code is SQLite's code of an error, 0 for other errors.
-func code(err error) int {
+// findErrorCode is SQLite's code of an error, 0 for other errors.
+func findErrorCode(err error) int {
 	if failed, ok := errors.AsType[*sqlite.Error](err); ok {
 		return failed.Code() & 0xff
 	}
@@ -243,7 +246,7 @@ func code(err error) int {
 
 // explain says what to do about an error of the file.
 func (x *Index) explain(err error) error {
-	switch code(err) {
+	switch findErrorCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("the index %s is damaged: delete the file and start again: %w", x.path, err)
 	case sqlite3.SQLITE_FULL:

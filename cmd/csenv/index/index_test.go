@@ -81,7 +81,7 @@ func writeStore(t testing.TB, folder, id string) score.Plan {
 		var lines []record.Episode
 		for planned := range p.Shard(shard) {
 			e := episode(planned, float64(random.IntN(101))/100, fmt.Sprintf("word%d common", planned.Index%10))
-			e.Receipt = receipt(t, p, planned, source.Micro(*e.Score))
+			e.Receipt = receipt(t, p, planned, source.ToMicroPoints(*e.Score))
 			switch planned.Index % 9 {
 			case 1:
 				e.Receipt = receipt(t, p, planned, 123_456)
@@ -251,7 +251,7 @@ func TestQueries(t *testing.T) {
 	}
 	all := stored(t, folder)
 	points := func(e record.Episode) int64 {
-		if c := source.Count(e, p, key); c.Counts {
+		if c := source.CountEpisode(e, p, key); c.Counts {
 			return c.Episode.Score
 		}
 		return -1
@@ -479,7 +479,7 @@ func TestDefaultFiles(t *testing.T) {
 		update(t, x, folder)
 		all = append(all, x)
 	}
-	first, err := Path(folder)
+	first, err := DefaultPath(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -572,7 +572,7 @@ func TestMatch(t *testing.T) {
 		"a":           `"a"`,
 		"返金":          `"返" AND "金"`,
 	} {
-		if got := match(text); got != want {
+		if got := buildMatchQuery(text); got != want {
 			t.Errorf("match(%q) = %s, want %s", text, got, want)
 		}
 	}

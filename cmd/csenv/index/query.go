@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -25,8 +25,8 @@ const (
 	ByOutcome  Sort = "outcome"
 )
 
-// Sorts lists the sorts.
-func Sorts() []Sort {
+// ListSorts lists the sorts.
+func ListSorts() []Sort {
 	return []Sort{ByIndex, ByScore, ByScenario, ByTask, ByTurns, ByDuration, ByOutcome}
 }
 
@@ -72,8 +72,8 @@ func (q *Query) validate() error {
 		q.Limit = DefaultLimit
 	}
 	switch {
-	case !slices.Contains(Sorts(), q.Sort):
-		return fmt.Errorf("sort %.40q: choose one of %v", q.Sort, Sorts())
+	case !slices.Contains(ListSorts(), q.Sort):
+		return fmt.Errorf("sort %.40q: choose one of %v", q.Sort, ListSorts())
 	case q.Offset < 0:
 		return fmt.Errorf("offset %d: begin at 0", q.Offset)
 	case q.Limit < 1 || q.Limit > MaxLimit:
@@ -198,6 +198,13 @@ func (x *Index) withTable(ctx context.Context, id string, all bool, use func(run
 	return use(r, t)
 }
 
+// stale reports whether a query should wait for further segments although more are being read.
+func (t *table) stale() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.segments) == 0 || time.Since(t.refreshed) > max(staleTime, staleShare*t.took)
+}
+
 func (t *table) episode(r *row) Episode {
 	e := Episode{Index: r.index, Task: t.texts[r.task], Scenario: t.texts[r.scenario],
 		Trial: int(r.trial), Seed: r.seed,
@@ -212,49 +219,6 @@ func (t *table) episode(r *row) Episode {
 }
 
 func (t *table) passed(r *row) bool { return r.score >= 0 && int64(r.score) >= t.pass }
-
-// maxCached bounds the rows of the selections that a table keeps, so that the next page and the
-// neighbours need no new selection.
-const maxCached = 3_000_000
-
-// cache has the last selections of a table.
-type cache struct {
-	mu   sync.Mutex
-	keys []string
-	kept map[string]*selection
-}
-
-func (c *cache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keys, c.kept = nil, nil
-}
-
-func (c *cache) get(key string) *selection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept[key]
-}
-
-func (c *cache) put(key string, s *selection) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil {
-		c.kept = map[string]*selection{}
-	}
-	if c.kept[key] == nil {
-		c.keys = append(c.keys, key)
-	}
-	c.kept[key] = s
-	rows := 0
-	for _, kept := range c.kept {
-		rows += len(kept.rows)
-	}
-	for ; len(c.keys) > 1 && (rows > maxCached || len(c.keys) > 64); c.keys = c.keys[1:] {
-		rows -= len(c.kept[c.keys[0]].rows)
-		delete(c.kept, c.keys[0])
-	}
-}
 
 // key identifies what a query selects, whatever its page.
 func (q Query) key() (string, error) {

@@ -81,7 +81,7 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	}
 	flags := uint64(0)
 	for flag, set := range map[uint64]bool{hasReceipt: e.Receipt != "", isErrored: c.Errored, isCounted: c.Counts,
-		isClaimed: c.Claimed, isDifferent: differs(e, c), underPressure: c.Planned.Pressure,
+		isClaimed: c.Claimed, isDifferent: hasOtherResult(e, c), underPressure: c.Planned.Pressure,
 		isMute: c.Mute} {
 		if set {
 			flags |= flag
@@ -92,7 +92,7 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	p.unsigned(flags)
 	p.signed(e.Index, e.Seed, int64(e.Trial), int64(len(e.Turns)), int64(e.Attempts), e.DurationMS,
 		c.Tokens.Prompt, c.Tokens.Completion)
-	p.texts(short(e.Task), short(e.Scenario), short(string(e.Outcome)), short(e.Class))
+	p.texts(clipName(e.Task), clipName(e.Scenario), clipName(string(e.Outcome)), clipName(e.Class))
 	if !c.Counts {
 		return nil
 	}
@@ -112,17 +112,17 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	return nil
 }
 
-// short bounds a name.
-func short(name string) string {
+// clipName bounds a name.
+func clipName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxNameBytes)], "")
 }
 
-// differs reports whether the figures have another result than the record.
-func differs(e record.Episode, c source.Counted) bool {
+// hasOtherResult reports whether the figures have another result than the record.
+func hasOtherResult(e record.Episode, c source.Counted) bool {
 	if !c.Counts {
 		return e.Score != nil
 	}
-	return e.Score == nil || source.Micro(*e.Score) != c.Episode.Score || e.Outcome != c.Episode.Outcome
+	return e.Score == nil || source.ToMicroPoints(*e.Score) != c.Episode.Score || e.Outcome != c.Episode.Outcome
 }
 
 func (p *packer) unsigned(n uint64) { p.body = binary.AppendUvarint(p.body, n) }

@@ -305,34 +305,6 @@ func (x *Index) keptSum(ctx context.Context, r run) (summed, error) {
 	return kept, x.explain(err)
 }
 
-// storeSums stores the sums of the runs of a location that have new segments, for the next process.
-func (x *Index) storeSums(ctx context.Context, location string) error {
-	runs, err := x.listRuns(ctx, "location = ? AND summed <> segments", location)
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		// A run whose sum can't be computed says so where it is shown.
-		if _, err := x.load(ctx, r); err != nil && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		x.mu.Lock()
-		kept, fresh := x.sums[r.number]
-		x.mu.Unlock()
-		if !fresh {
-			continue
-		}
-		if _, err := x.db.ExecContext(ctx, "UPDATE runs SET sum = ?, summed = ? WHERE id = ?", kept.text, kept.segments,
-			r.number); err != nil {
-			return err
-		}
-		x.mu.Lock()
-		delete(x.sums, r.number)
-		x.mu.Unlock()
-	}
-	return nil
-}
-
 // sum adds up the episodes that count, by shard and in the order in which they ended. It returns
 // the number of segments that have them.
 func (x *Index) sum(ctx context.Context, r run, plan score.Plan) (*source.Sum, int, error) {

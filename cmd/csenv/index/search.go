@@ -40,7 +40,7 @@ func (s Search) expression() string {
 		}
 	}
 	for _, text := range append([]string{s.Text}, s.Scenarios...) {
-		add(match(text + " ")) // the space ends the last word
+		add(buildMatchQuery(text + " ")) // the space ends the last word
 	}
 	for _, reason := range s.Reasons {
 		add(`"` + lostWord(reason) + `"`)
@@ -172,8 +172,8 @@ func (h *hits) read(ctx context.Context, r run, place int64) error {
 	return err
 }
 
-// Words are the words of a text as searches compare them.
-func Words(text string) []string {
+// SplitWords are the words of a text as searches compare them.
+func SplitWords(text string) []string {
 	w := newWords()
 	w.add(text)
 	return strings.Fields(w.list.String())

@@ -3,9 +3,11 @@ package index
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -28,7 +30,7 @@ func (t *table) selection(ctx context.Context, x *Index, q Query) (*selection, e
 		return s, nil
 	}
 	f := t.filter(q)
-	query := match(q.Text)
+	query := buildMatchQuery(q.Text)
 	if q.Lost != "" {
 		query = strings.TrimSuffix(`"`+lostWord(q.Lost)+`" AND `+query, " AND ")
 	}
@@ -41,6 +43,71 @@ func (t *table) selection(ctx context.Context, x *Index, q Query) (*selection, e
 	t.order(s, q)
 	t.cache.put(key, s)
 	return s, nil
+}
+
+// maxCached bounds the rows of the selections that a table keeps, so that the next page and the
+// neighbours need no new selection.
+const maxCached = 3_000_000
+
+// cache has the last selections of a table.
+type cache struct {
+	mu   sync.Mutex
+	keys []string
+	kept map[string]*selection
+}
+
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys, c.kept = nil, nil
+}
+
+func (c *cache) get(key string) *selection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept[key]
+}
+
+func (c *cache) put(key string, s *selection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[string]*selection{}
+	}
+	if c.kept[key] == nil {
+		c.keys = append(c.keys, key)
+	}
+	c.kept[key] = s
+	rows := 0
+	for _, kept := range c.kept {
+		rows += len(kept.rows)
+	}
+	for ; len(c.keys) > 1 && (rows > maxCached || len(c.keys) > 64); c.keys = c.keys[1:] {
+		rows -= len(c.kept[c.keys[0]].rows)
+		delete(c.kept, c.keys[0])
+	}
+}
+
+// search returns the records that match a full-text query.
+func (t *table) search(ctx context.Context, db *sql.DB, query string) (bits, error) {
+	last := docID(t.run, len(t.segments), 0)
+	found, err := db.QueryContext(ctx, "SELECT rowid FROM docs WHERE docs MATCH ? AND rowid >= ? AND rowid < ?", query,
+		docID(t.run, 0, 0), last)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	set := t.newBits()
+	for found.Next() {
+		var id int64
+		if err := found.Scan(&id); err != nil {
+			return nil, err
+		}
+		if n := t.segments[id>>lineBits&(maxPlaces-1)].first + int(id&(maxLines-1)); n < t.records {
+			set.set(n)
+		}
+	}
+	return set, found.Err()
 }
 
 // filter is a query's filters in terms of a table. A nil set selects all.

@@ -45,13 +45,6 @@ const (
 	staleShare = 20
 )
 
-// stale reports whether a query should wait for further segments although more are being read.
-func (t *table) stale() bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.segments) == 0 || time.Since(t.refreshed) > max(staleTime, staleShare*t.took)
-}
-
 // segment is where a segment's lines begin among those of all segments.
 type segment struct {
 	shard, number int
@@ -159,8 +152,8 @@ func (l *load) add(blob []byte) error {
 			return errBlob
 		}
 		r := row{index: e.index, seed: e.seed, score: -1, task: ids[e.task], scenario: ids[e.scenario],
-			outcome: ids[e.outcome], class: ids[e.class], trial: clamp(e.trial), turns: clamp(e.turns),
-			attempts: clamp(e.attempts), duration: uint32(min(max(e.duration, 0), math.MaxUint32)),
+			outcome: ids[e.outcome], class: ids[e.class], trial: clampInt32(e.trial), turns: clampInt32(e.turns),
+			attempts: clampInt32(e.attempts), duration: uint32(min(max(e.duration, 0), math.MaxUint32)),
 			place: int32(len(l.segments) - 1), line: int32(e.line), flags: uint16(e.flags)} //nolint:gosec // bounded
 		if e.flags&isCounted != 0 {
 			r.outcome, r.score = ids[e.countedOutcome], int32(min(max(e.score, 0), score.One))
@@ -170,7 +163,7 @@ func (l *load) add(blob []byte) error {
 	}
 }
 
-func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+func clampInt32(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 func (t *table) intern(name string) uint32 {
 	id, known := t.names[name]
@@ -246,25 +239,3 @@ func (b bits) has(n int) bool { return b[n/64]&(1<<(n%64)) != 0 }
 
 // record is the number of a row's record.
 func (t *table) record(r *row) int { return t.segments[r.place].first + int(r.line) }
-
-// search returns the records that match a full-text query.
-func (t *table) search(ctx context.Context, db *sql.DB, query string) (bits, error) {
-	last := docID(t.run, len(t.segments), 0)
-	found, err := db.QueryContext(ctx, "SELECT rowid FROM docs WHERE docs MATCH ? AND rowid >= ? AND rowid < ?", query,
-		docID(t.run, 0, 0), last)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	set := t.newBits()
-	for found.Next() {
-		var id int64
-		if err := found.Scan(&id); err != nil {
-			return nil, err
-		}
-		if n := t.segments[id>>lineBits&(maxPlaces-1)].first + int(id&(maxLines-1)); n < t.records {
-			set.set(n)
-		}
-	}
-	return set, found.Err()
-}

@@ -93,6 +93,34 @@ func (x *Index) Update(ctx context.Context, location string, progress func(Progr
 	return errors.Join(problems[:min(len(problems), maxProblems)]...)
 }
 
+// storeSums stores the sums of the runs of a location that have new segments, for the next process.
+func (x *Index) storeSums(ctx context.Context, location string) error {
+	runs, err := x.listRuns(ctx, "location = ? AND summed <> segments", location)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		// A run whose sum can't be computed says so where it is shown.
+		if _, err := x.load(ctx, r); err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x.mu.Lock()
+		kept, fresh := x.sums[r.number]
+		x.mu.Unlock()
+		if !fresh {
+			continue
+		}
+		if _, err := x.db.ExecContext(ctx, "UPDATE runs SET sum = ?, summed = ? WHERE id = ?", kept.text, kept.segments,
+			r.number); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		delete(x.sums, r.number)
+		x.mu.Unlock()
+	}
+	return nil
+}
+
 // count notes how many segments of each run are still to be read.
 func (x *Index) count(jobs []job) {
 	x.mu.Lock()
@@ -274,7 +302,7 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 	workers.Go(func() error {
 		defer close(todo)
 		for _, j := range jobs {
-			if !send(reading, todo, j) {
+			if !sendValue(reading, todo, j) {
 				break
 			}
 		}
@@ -284,7 +312,7 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 		workers.Go(func() error {
 			text := newWords()
 			for j := range todo {
-				if p := parse(reading, store, j, text); !send(reading, read, p) {
+				if p := parseSegment(reading, store, j, text); !sendValue(reading, read, p) {
 					break
 				}
 			}
@@ -294,7 +322,7 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 	var problems []error
 	workers.Go(func() error {
 		for done.Segments < len(jobs) {
-			ready, err := collect(reading, read, len(jobs)-done.Segments)
+			ready, err := collectSegments(reading, read, len(jobs)-done.Segments)
 			if err != nil {
 				return err
 			}
@@ -313,8 +341,8 @@ func (x *Index) readAll(ctx context.Context, store *results.Store, jobs []job,
 	return problems, err
 }
 
-// send reports whether a value was sent before the context ended.
-func send[T any](ctx context.Context, to chan<- T, value T) bool {
+// sendValue reports whether a value was sent before the context ended.
+func sendValue[T any](ctx context.Context, to chan<- T, value T) bool {
 	select {
 	case to <- value:
 		return true
@@ -323,8 +351,8 @@ func send[T any](ctx context.Context, to chan<- T, value T) bool {
 	}
 }
 
-// parse reads a segment and verifies its receipts.
-func parse(ctx context.Context, store *results.Store, j job, text *words) parsed {
+// parseSegment reads a segment and verifies its receipts.
+func parseSegment(ctx context.Context, store *results.Store, j job, text *words) parsed {
 	p, pack := parsed{job: j}, newPacker()
 	line := 0
 	for e, err := range store.Segment(ctx, j.run.folder, j.segment) {
@@ -333,7 +361,7 @@ func parse(ctx context.Context, store *results.Store, j job, text *words) parsed
 			err = fmt.Errorf("%w: the segment has more than %d lines", record.ErrNotRecord, maxLines)
 		}
 		if err == nil {
-			counted = source.Count(e, j.plan, j.key)
+			counted = source.CountEpisode(e, j.plan, j.key)
 			err = pack.add(line, e, counted)
 		}
 		switch {
@@ -352,8 +380,9 @@ func parse(ctx context.Context, store *results.Store, j job, text *words) parsed
 	return p
 }
 
-// collect waits for a segment, and takes those that follow soon, before a transaction begins.
-func collect(ctx context.Context, read <-chan parsed, left int) ([]parsed, error) {
+// collectSegments waits for a segment, and takes those that follow soon, before a transaction
+// begins.
+func collectSegments(ctx context.Context, read <-chan parsed, left int) ([]parsed, error) {
 	var ready []parsed
 	var soon <-chan time.Time
 	for len(ready) < min(batch, left) {
@@ -384,7 +413,7 @@ func (x *Index) writeBatch(ctx context.Context, ready []parsed, done *Progress) 
 		for _, p := range ready {
 			if p.err != nil {
 				problems = append(problems, p.err)
-			} else if err := write(ctx, tx, add, p, counts); err != nil {
+			} else if err := storeSegment(ctx, tx, add, p, counts); err != nil {
 				return err
 			}
 		}
@@ -407,8 +436,8 @@ func (x *Index) writeBatch(ctx context.Context, ready []parsed, done *Progress) 
 	return problems, nil
 }
 
-// write writes a segment.
-func write(ctx context.Context, tx *sql.Tx, add *sql.Stmt, p parsed, counts map[*run]int) error {
+// storeSegment writes a segment.
+func storeSegment(ctx context.Context, tx *sql.Tx, add *sql.Stmt, p parsed, counts map[*run]int) error {
 	place, begun := counts[p.run]
 	if !begun {
 		place = p.run.segments

@@ -133,9 +133,9 @@ func (w *words) value(member string, value any) {
 	}
 }
 
-// match is the full-text query for a search: all words, of which the last one may be incomplete. It
-// is "" if the text has no word.
-func match(text string) string {
+// buildMatchQuery is the full-text query for a search: all words, of which the last one may be
+// incomplete. It is "" if the text has no word.
+func buildMatchQuery(text string) string {
 	w := newWords()
 	w.add(text)
 	list := strings.Fields(w.list.String())

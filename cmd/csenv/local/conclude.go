@@ -21,7 +21,7 @@ func (g *game) conclude(cause error) {
 	outcome := g.outcome(cause)
 	var conditions []metav1.Condition
 	if g.run.Spec.BaselineRef != nil && outcome.State == evaluation.Completed {
-		g.run.Status.Baseline = evaluation.Compare(g.run, &g.table, g.Baseline)
+		g.run.Status.Baseline = evaluation.CompareBaseline(g.run, &g.table, g.Baseline)
 		conditions = append(conditions, evaluation.ComparedCondition(*g.run.Status.Baseline, g.Baseline))
 	}
 	conditions = append(conditions,
@@ -30,7 +30,7 @@ func (g *game) conclude(cause error) {
 			Message: "The environment ran in the process of csenv eval."},
 		metav1.Condition{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse,
 			Reason: v1alpha1.ReasonNotSuspended, Message: "The run may be played."})
-	conditions = append(conditions, evaluation.Conditions(g.run, g.run.Status, g.sums, outcome)...)
+	conditions = append(conditions, evaluation.BuildConditions(g.run, g.run.Status, g.sums, outcome)...)
 	if c, known := evaluation.AgentCondition(g.seen, outcome); known {
 		conditions = append(conditions, c)
 	}
@@ -63,7 +63,7 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
 			Message: "The score is that of the episodes that ended first, and not comparable. " + g.rest()}
 	}
-	outcome, ended := evaluation.Verdict(g.run, g.run.Status, evaluation.Counted{
+	outcome, ended := evaluation.DecideOutcome(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllCounted, Mute: g.sums.Mute,
 		Advice: "Run the command with --verbose to log every attempt that fails.",
 	})

@@ -30,7 +30,7 @@ import (
 func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 	replies grader.Judge) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
-		catalog = catalog.Split(view.Each(splits, v1alpha1.ScenarioSplit.Name)...)
+		catalog = catalog.Split(view.MapItems(splits, v1alpha1.ScenarioSplit.Name)...)
 	}
 	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
 		return workflow.New(catalog, offline.New())
@@ -38,9 +38,12 @@ func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 	return ticket.New(catalog, replies)
 }
 
-// Judge returns the pool's judge, with its key from the environment.
-func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)) (judgeflags.Options, error) {
-	o, spec := judgeflags.Default(), pool.Spec.Judge
+// NewJudgeOptions returns the pool's judge, with its key from the environment.
+func NewJudgeOptions(
+	pool *v1alpha1.CustomerSupportEnv,
+	lookup func(string) (string, bool),
+) (judgeflags.Options, error) {
+	o, spec := judgeflags.DefaultOptions(), pool.Spec.Judge
 	if spec.Type != v1alpha1.LLMJudge || spec.LLM == nil {
 		return o, nil
 	}
@@ -66,9 +69,9 @@ func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
 	return policy.ParseConfig(data)
 }
 
-// Endpoint returns the URL of the agent's endpoint, "" if it has none, and whether the manifest
+// FindEndpoint returns the URL of the agent's endpoint, "" if it has none, and whether the manifest
 // refers to a key.
-func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
+func FindEndpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 	switch {
 	case agent.OpenAI != nil:
 		return agent.OpenAI.BaseURL, agent.OpenAI.APIKeySecretRef != nil
@@ -82,9 +85,9 @@ func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 
 const reachTimeout = 5 * time.Second
 
-// Reach checks that the URL of a container accepts connections, so that a run fails at once and
-// doesn't wait for it to start. It checks nothing if the URL is behind a proxy.
-func Reach(ctx context.Context, address string) error {
+// CheckConnection checks that the URL of a container accepts connections, so that a run fails at
+// once and doesn't wait for it to start. It checks nothing if the URL is behind a proxy.
+func CheckConnection(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("reading the agent's URL: %w", err)

@@ -12,6 +12,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,32 @@ func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	return g.play(ctx)
 }
 
+// openStore writes the run's manifest, before the first shard.
+func (g *game) openStore(ctx context.Context) error {
+	if g.Store == nil {
+		return nil
+	}
+	config, err := AgentConfig(g.run.Spec.Agent)
+	if err != nil {
+		return err
+	}
+	agent, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("writing the agent: %w", err)
+	}
+	limits, err := json.Marshal(evaluation.LimitsOf(g.run))
+	if err != nil {
+		return fmt.Errorf("writing the limits: %w", err)
+	}
+	g.run.Status.Results = results.JoinLocation(g.Location, g.folder())
+	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan,
+		Agent: agent, Limits: limits, Runner: g.Version})
+}
+
+func (g *game) folder() string {
+	return results.RunFolder(g.run.Namespace, g.run.Name, string(g.run.UID))
+}
+
 // LedgerKey is the key of a stored run: a function of its UID, so that the receipts of stored
 // episodes are valid when the run is resumed. It proves nothing to others, as no key of a local run
 // could.
@@ -112,9 +139,9 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// UID is a function of what the run plays, so that the same manifest is the same run. How fast it
-// is played and what is made of its scores doesn't matter.
-func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
+// ComputeUID is a function of what the run plays, so that the same manifest is the same run. How
+// fast it is played and what is made of its scores doesn't matter.
+func ComputeUID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	run = run.DeepCopy()
 	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
 	run.Spec.BaselineRef, run.Spec.Results = nil, nil
@@ -173,13 +200,13 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 	if o.Shards > 0 {
 		planned.Spec.Parallelism = new(int32(o.Shards)) //nolint:gosec // of a plan
 	}
-	g.plan, g.sums, err = evaluation.Begin(planned, &run.Status, evaluation.Offer{
+	g.plan, g.sums, err = evaluation.BeginRun(planned, &run.Status, evaluation.Offer{
 		Pool: o.Pool, Image: "csenv eval " + o.Version, Version: o.Version,
 		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind),
 		Limits: o.Limits,
 	})
 	if err != nil {
-		g.end(evaluation.Conditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
+		g.end(evaluation.BuildConditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
 		return nil, err
 	}
 	g.progress.Total, run.Status.StartTime = g.plan.Episodes(), g.now()
@@ -253,7 +280,7 @@ func (g *game) play(ctx context.Context) error {
 		return err
 	}
 	evaluation.WriteFigures(&g.run.Status, g.sums, g.done)
-	g.run.Status.Cost = evaluation.Cost(g.run.Spec.Prices, g.run.Status.Tokens)
+	g.run.Status.Cost = evaluation.FormatCost(g.run.Spec.Prices, g.run.Status.Tokens)
 	g.conclude(err)
 	return nil
 }
@@ -293,6 +320,93 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	g.table.Fold(ledger)
 	g.done.Add(int64(shard))
 	return nil
+}
+
+// kept is where a shard's episodes are stored.
+type kept struct {
+	// shard is nil if they are not stored, which lost reports.
+	shard   *results.Shard
+	planned int64
+	lost    score.Stored
+}
+
+// openShard opens a shard of the store. A shard that can't be read is played from its start and not
+// stored.
+func (g *game) openShard(ctx context.Context, index int) kept {
+	if g.Store == nil {
+		return kept{}
+	}
+	shard, err := g.Store.Shard(ctx, g.folder(), g.plan, index, g.Log)
+	if err != nil {
+		g.Log.Warn("A shard is not stored", "shard", index, "error", err)
+		return kept{lost: score.Stored{Error: err.Error()}}
+	}
+	k := kept{shard: shard}
+	for range g.plan.Shard(index) {
+		k.planned++
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.progress.Ended += int64(len(shard.Receipts()))
+	g.progress.Resumed += int64(len(shard.Receipts()))
+	g.used.Add(shard.Tokens())
+	for _, receipt := range shard.Receipts() {
+		r, err := score.VerifyReceipt(receipt, g.LedgerKey.Public().(ed25519.PublicKey))
+		if err != nil {
+			continue // the shard has verified it
+		}
+		g.progress.Scored++
+		g.progress.Scores += r.Episode.Score
+	}
+	if g.Progress != nil {
+		g.Progress(g.progress)
+	}
+	return k
+}
+
+// receipts returns those of the stored episodes.
+func (k kept) receipts() []string {
+	if k.shard == nil {
+		return nil
+	}
+	return k.shard.Receipts()
+}
+
+// tokens are those of the stored episodes.
+func (k kept) tokens() score.Tokens {
+	if k.shard == nil {
+		return score.Tokens{}
+	}
+	return k.shard.Tokens()
+}
+
+// recorder stores episodes before it passes them on.
+func (k kept) recorder(next func(record.Episode)) func(record.Episode) {
+	if k.shard == nil {
+		return next
+	}
+	return func(e record.Episode) {
+		k.shard.Record(e)
+		next(e)
+	}
+}
+
+// close writes the remaining episodes, even if the run was stopped.
+func (k kept) close(ctx context.Context) score.Stored {
+	if k.shard == nil {
+		return k.lost
+	}
+	return k.shard.Close(ctx, k.planned)
+}
+
+// keep adds up the stored episodes of the shards.
+func (g *game) keep(s score.Stored) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stored.Episodes += s.Episodes
+	if g.stored.Error == "" {
+		g.stored.Error = s.Error
+	}
 }
 
 // note reports an episode that has ended.

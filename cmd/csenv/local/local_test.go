@@ -41,7 +41,7 @@ func ticketKind(t *testing.T) episode.Kind {
 // options returns the options for a built-in policy.
 func options(t *testing.T, name string) Options {
 	t.Helper()
-	agent, err := policy.Builtin(name, "ticket", testkit.Catalog(t))
+	agent, err := policy.NewBuiltin(name, "ticket", testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestUnreachableThreshold(t *testing.T) {
 func TestUID(t *testing.T) {
 	kind := ticketKind(t)
 	uid := func(change func(*v1alpha1.EvaluationRun)) string {
-		id, err := UID(testRun(change), kind)
+		id, err := ComputeUID(testRun(change), kind)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,13 +277,13 @@ func TestReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err != nil {
+	if err := CheckConnection(t.Context(), "http://"+listener.Addr().String()+"/v1"); err != nil {
 		t.Error(err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err == nil ||
+	if err := CheckConnection(t.Context(), "http://"+listener.Addr().String()+"/v1"); err == nil ||
 		!strings.Contains(err.Error(), "can't be reached") {
 		t.Errorf("Reach() = %v", err)
 	}
@@ -295,11 +295,11 @@ func TestJudge(t *testing.T) {
 			BaseURL: "http://localhost:1/v1", Model: "m", MaxConcurrency: 3, TimeoutSeconds: 9,
 			OnFailure: v1alpha1.JudgeFailureOffline, APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
 		}}}}
-	if _, err := Judge(pool, func(string) (string, bool) { return "", false }); err == nil ||
+	if _, err := NewJudgeOptions(pool, func(string) (string, bool) { return "", false }); err == nil ||
 		!strings.Contains(err.Error(), envvars.JudgeKey) {
 		t.Errorf("without a key: %v", err)
 	}
-	o, err := Judge(pool, func(string) (string, bool) { return "key", true })
+	o, err := NewJudgeOptions(pool, func(string) (string, bool) { return "key", true })
 	if err != nil || o.Model.Timeout != 9*time.Second || o.Model.APIKey != "key" || o.Model.OnFailure != "offline" {
 		t.Errorf("Judge() = %+v, %v", o.Model, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/config/crd"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 const (
@@ -40,8 +41,8 @@ type kind struct {
 	rules     *cel.Validator
 }
 
-// Definitions returns the CustomResourceDefinitions of this version by kind.
-func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+// LoadDefinitions returns the CustomResourceDefinitions of this version by kind.
+func LoadDefinitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("listing the definitions: %w", err)
@@ -62,7 +63,7 @@ func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 }
 
 func loadKinds() (map[string]*kind, error) {
-	definitions, err := Definitions()
+	definitions, err := LoadDefinitions()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	}
 	var faults []error
 	for _, fault := range found {
-		fault.Detail += hint(fault)
+		fault.Detail += suggestFix(fault)
 		if fault.Field == "<nil>" { // a rule of the whole object
 			faults = append(faults, fmt.Errorf("%s: %s", k.label(object), fault.Detail))
 			continue
@@ -129,8 +130,8 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 // taskPath is the path of a task.
 var taskPath = regexp.MustCompile(`^spec\.tasks\[[0-9]+\]$`)
 
-// hint is what to do about a mistake that many make, "" for others.
-func hint(fault *field.Error) string {
+// suggestFix is what to do about a mistake that many make, "" for others.
+func suggestFix(fault *field.Error) string {
 	switch {
 	case fault.Type == field.ErrorTypeTypeInvalid && strings.Contains(fault.Detail, "of type number"):
 		return ": write it without quotes"
@@ -172,9 +173,9 @@ func (k *kind) unknown(object map[string]any) []error {
 	for _, at := range paths {
 		hint := "see `kubectl explain " + strings.ToLower(k.name) + ".spec --recursive`"
 		parent, name := parentOf(at)
-		if near := nearest(name, k.properties(parent)); near != "" {
+		if near := findNearestName(name, k.properties(parent)); near != "" {
 			hint = "did you mean " + near + "?"
-		} else if elsewhere := find(k.schema, "", name); elsewhere != "" {
+		} else if elsewhere := findField(k.schema, "", name); elsewhere != "" {
 			hint = "did you mean " + elsewhere + "?"
 		}
 		faults = append(faults, errors.New(k.label(object)+": unknown field "+at+": "+hint))
@@ -182,8 +183,19 @@ func (k *kind) unknown(object map[string]any) []error {
 	return faults
 }
 
-// find returns the path of the first field of a name in a schema's specs, "" if there is none.
-func find(s *schema.Structural, at, name string) string {
+// findNearestName returns the most similar name, "" if none is similar.
+func findNearestName(name string, names []string) string {
+	best, least := "", len(name)/2+1
+	for _, candidate := range slices.Sorted(slices.Values(names)) {
+		if d := source.EditDistance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// findField returns the path of the first field of a name in a schema's specs, "" if there is none.
+func findField(s *schema.Structural, at, name string) string {
 	for _, property := range slices.Sorted(maps.Keys(s.Properties)) {
 		child, path := s.Properties[property], strings.TrimPrefix(at+"."+property, ".")
 		if property == name {
@@ -193,7 +205,7 @@ func find(s *schema.Structural, at, name string) string {
 			child = *child.Items
 			path += "[]"
 		}
-		if found := find(&child, path, name); found != "" && property != "status" {
+		if found := findField(&child, path, name); found != "" && property != "status" {
 			return found
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Stdin is the file name that means standard input.
@@ -42,7 +40,7 @@ func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error
 	}
 	objects := &Objects{}
 	var faults []error
-	files, err = expand(files)
+	files, err = expandFolders(files)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +54,8 @@ func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error
 	return objects, errors.Join(faults...)
 }
 
-// expand replaces folders by the manifests in them, as kubectl does.
-func expand(names []string) ([]string, error) {
+// expandFolders replaces folders by the manifests in them, as kubectl does.
+func expandFolders(names []string) ([]string, error) {
 	var files []string
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -172,27 +170,27 @@ func (o *Objects) convert(kind string, object map[string]any) []error {
 	return into(pool)
 }
 
-// Run completes and validates a run built from flags.
-func Run(ctx context.Context, run *v1alpha1.EvaluationRun) (*v1alpha1.EvaluationRun, error) {
+// CompleteRun completes and validates a run built from flags.
+func CompleteRun(ctx context.Context, run *v1alpha1.EvaluationRun) (*v1alpha1.EvaluationRun, error) {
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), runKind
 	data, err := yaml.Marshal(run)
 	if err != nil {
 		return nil, fmt.Errorf("writing the run's manifest: %w", err)
 	}
-	return one(ctx, data, func(o *Objects) []*v1alpha1.EvaluationRun { return o.Runs })
+	return readObject(ctx, data, func(o *Objects) []*v1alpha1.EvaluationRun { return o.Runs })
 }
 
-// Pool completes and validates a pool built from flags.
-func Pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
+// CompletePool completes and validates a pool built from flags.
+func CompletePool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
 	pool.APIVersion, pool.Kind = v1alpha1.GroupVersion.String(), poolKind
 	data, err := yaml.Marshal(pool)
 	if err != nil {
 		return nil, fmt.Errorf("writing the pool's manifest: %w", err)
 	}
-	return one(ctx, data, func(o *Objects) []*v1alpha1.CustomerSupportEnv { return o.Pools })
+	return readObject(ctx, data, func(o *Objects) []*v1alpha1.CustomerSupportEnv { return o.Pools })
 }
 
-func one[T any](ctx context.Context, data []byte, of func(*Objects) []*T) (*T, error) {
+func readObject[T any](ctx context.Context, data []byte, of func(*Objects) []*T) (*T, error) {
 	kinds, err := loadKinds()
 	if err != nil {
 		return nil, err
@@ -219,15 +217,4 @@ func kindOf(kinds map[string]*kind, object map[string]any) (*kind, error) {
 			v1alpha1.GroupVersion)
 	}
 	return k, nil
-}
-
-// nearest returns the most similar name, "" if none is similar.
-func nearest(name string, names []string) string {
-	best, least := "", len(name)/2+1
-	for _, candidate := range slices.Sorted(slices.Values(names)) {
-		if d := source.EditDistance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
 }

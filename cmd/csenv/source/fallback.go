@@ -9,9 +9,9 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 )
 
-// Fallback returns the store that is read instead of a cluster after the error of cluster.Connect,
-// "" if there is none.
-func Fallback(err error) string {
+// FindFallback returns the store that is read instead of a cluster after the error of
+// cluster.Connect, "" if there is none.
+func FindFallback(err error) string {
 	folder := cmp.Or(os.Getenv(envvars.Results), DefaultStore)
 	if !errors.Is(err, cluster.ErrNoCluster) {
 		return ""

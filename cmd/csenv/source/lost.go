@@ -63,8 +63,9 @@ type verdict struct {
 	PostGate int64         `json:"postGate"`
 }
 
-// lost lists what an episode lost, by the dimensions that count and the recorded verdicts.
-func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
+// listLostPoints lists what an episode lost, by the dimensions that count and the recorded
+// verdicts.
+func listLostPoints(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 	points := map[string]int64{}
 	add := func(kind, name string, n int64) {
 		name = strings.ToValidUTF8(name[:min(len(name), maxReason)], "")
@@ -90,7 +91,7 @@ func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 		var earned int64
 		for _, c := range v.Criteria {
 			earned += c.Earned
-			add(LostCriterion, criterion(c.ID), c.Offered-c.Earned)
+			add(LostCriterion, nameCriterion(c.ID), c.Offered-c.Earned)
 		}
 		if len(v.Invented) > 0 {
 			add(LostCriterion, invented, earned-v.PreGate)
@@ -100,11 +101,12 @@ func lost(e record.Episode, task string, dimensions []score.Dimension) []Lost {
 			add(LostGate, lowest.ID, v.PreGate-v.PostGate)
 		}
 	}
-	return view.Each(view.SortedKeys(points), func(reason string) Lost { return Lost{reason, points[reason]} })
+	return view.MapItems(view.SortedKeys(points), func(reason string) Lost { return Lost{reason, points[reason]} })
 }
 
-// criterion names a criterion of a reply, or the kind of a step: steps are numbered by scenario.
-func criterion(id string) string {
+// nameCriterion names a criterion of a reply, or the kind of a step: steps are numbered by
+// scenario.
+func nameCriterion(id string) string {
 	number, step, isStep := strings.Cut(id, " ")
 	if isStep && strings.HasPrefix(number, "s") && strings.Trim(number[1:], "0123456789") == "" {
 		return step
@@ -114,28 +116,3 @@ func criterion(id string) string {
 
 // tally sums up the points that are lost for a reason.
 type tally struct{ Episodes, Points int64 }
-
-// addLost adds what an episode lost.
-func (s *Sum) addLost(lost []Lost) {
-	for _, l := range lost {
-		t, known := s.Lost[l.Reason]
-		if !known && len(s.Lost) >= maxReasons {
-			continue
-		}
-		s.Lost[l.Reason] = tally{t.Episodes + 1, t.Points + l.Points}
-	}
-}
-
-// lostPoints lists what the episodes lost, the most costly first.
-func (s *Sum) lostPoints() []LostPoints {
-	var out []LostPoints
-	for reason, t := range s.Lost {
-		if parts := strings.SplitN(reason, "/", 3); len(parts) == 3 {
-			out = append(out, LostPoints{parts[0], parts[1], parts[2], t.Episodes, t.Points})
-		}
-	}
-	slices.SortFunc(out, func(a, b LostPoints) int {
-		return cmp.Or(cmp.Compare(b.Points, a.Points), cmp.Compare(a.Reason(), b.Reason()))
-	})
-	return out
-}

@@ -21,7 +21,7 @@ func TestLost(t *testing.T) {
 	} {
 		e.Verdicts = append(e.Verdicts, json.RawMessage(text))
 	}
-	got := lost(e, "task", []score.Dimension{{Name: "response", Earned: 10, Offered: 500},
+	got := listLostPoints(e, "task", []score.Dimension{{Name: "response", Earned: 10, Offered: 500},
 		{Name: "penalties", Earned: -100}, {Name: "category", Earned: 100, Offered: 100}})
 	want := []Lost{{"task/criterion/Q1 facts", 150}, {"task/criterion/invented values", 20},
 		{"task/criterion/look_up_policy", 35}, {"task/dimension/penalties", 100}, {"task/dimension/response", 490},

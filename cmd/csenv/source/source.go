@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Micro converts a score to micro-points.
-func Micro(points float64) int64 { return int64(points*score.One + 0.5) }
+// ToMicroPoints converts a score to micro-points.
+func ToMicroPoints(points float64) int64 { return int64(points*score.One + 0.5) }
 
 // DefaultStore is the folder in which csenv eval stores episodes without --results.
 const DefaultStore = "csenv-results"
@@ -44,6 +45,20 @@ func (s *Flags) Add(cmd *cobra.Command) {
 		}
 		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+func storedNames(ctx context.Context, location string) []string {
+	s, err := OpenStored(ctx, location)
+	if err != nil {
+		return nil
+	}
+	folders, err := s.Runs(ctx)
+	if err != nil {
+		return nil
+	}
+	names := view.MapItems(folders, s.runName)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // LoadedRun is a run with access to its scores and episodes.
@@ -84,7 +99,7 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 // and returns nil.
 func (s *Flags) connect() (*cluster.Connection, error) {
 	c, err := s.Connect()
-	if folder := Fallback(err); folder != "" {
+	if folder := FindFallback(err); folder != "" {
 		s.store = folder
 		return nil, nil
 	}
@@ -117,7 +132,7 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+
 			"with -l", c.Namespace)
 	}
-	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return FromCluster(c, run) }), nil
+	return view.MapItems(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return FromCluster(c, run) }), nil
 }
 
 // FromCluster returns a run of the cluster.
@@ -145,7 +160,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted", run.Name, name)
 		}
-		return nil, cluster.Explain(err, "reading the scores of run "+run.Name)
+		return nil, cluster.ExplainError(err, "reading the scores of run "+run.Name)
 	}
 	var table score.ScenarioTable
 	if err := table.UnmarshalText([]byte(data.Data[v1alpha1.ScoresKey])); err != nil {
@@ -185,13 +200,13 @@ func AddTo(ledger *score.Ledger, e record.Episode) error {
 	if e.Score == nil {
 		return nil
 	}
-	planned, ended := claim(e)
+	planned, ended := readClaim(e)
 	return ledger.Add(planned, ended)
 }
 
 // Basis returns everything that scores must share to be comparable.
 func (r *LoadedRun) Basis() (score.Basis, error) {
-	return evaluation.Basis(r.EvaluationRun)
+	return evaluation.NewBasis(r.EvaluationRun)
 }
 
 // AgentName returns a short name of the agent.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -77,20 +79,6 @@ func (s *Stored) runName(folder string) string {
 	return uidPattern.ReplaceAllString(base, "")
 }
 
-func storedNames(ctx context.Context, location string) []string {
-	s, err := OpenStored(ctx, location)
-	if err != nil {
-		return nil
-	}
-	folders, err := s.Runs(ctx)
-	if err != nil {
-		return nil
-	}
-	names := view.Each(folders, s.runName)
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // findStored reads runs by name, or all runs if there are no names. If several runs have the same
 // name, the name of the folder selects one.
 func findStored(ctx context.Context, location string, names []string) ([]*LoadedRun, error) {
@@ -130,7 +118,7 @@ func tellApart(runs []*LoadedRun) {
 	}
 	for _, r := range runs {
 		if names[r.Name] > 1 {
-			r.Name = path.Base(results.Folder("", r.Name, string(r.UID)))
+			r.Name = path.Base(results.RunFolder("", r.Name, string(r.UID)))
 		}
 	}
 }
@@ -147,7 +135,7 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 	}
 	switch len(matches) {
 	case 0:
-		known := view.Each(folders, s.runName)
+		known := view.MapItems(folders, s.runName)
 		slices.Sort(known)
 		return "", fmt.Errorf("there is no run %s in %s: choose one of %s", name, s.location,
 			strings.Join(slices.Compact(known), ", "))
@@ -179,6 +167,31 @@ func (s *Stored) Load(ctx context.Context, folder string) (*LoadedRun, error) {
 	return loaded, nil
 }
 
+// compare compares a complete stored run with its baseline and checks its thresholds again. They
+// wait if the baseline isn't stored here.
+func (s *Stored) compare(ctx context.Context, loaded *LoadedRun) error {
+	run := loaded.EvaluationRun
+	complete := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete)
+	if run.Spec.BaselineRef == nil || complete.Status != metav1.ConditionTrue {
+		return nil
+	}
+	with, err := s.baseline(ctx, run.Spec.BaselineRef.Name)
+	if err != nil {
+		with = evaluation.Baseline{}
+	}
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil {
+		return fmt.Errorf("reading the sums of run %s: %w", run.Name, err)
+	}
+	run.Status.Baseline = evaluation.CompareBaseline(run, loaded.table, with)
+	meta.SetStatusCondition(&run.Status.Conditions, evaluation.ComparedCondition(*run.Status.Baseline, with))
+	for _, c := range evaluation.BuildConditions(run, run.Status, sums, evaluation.Outcome{State: evaluation.Completed,
+		Reason: complete.Reason, Message: complete.Message}) {
+		meta.SetStatusCondition(&run.Status.Conditions, c)
+	}
+	return nil
+}
+
 // read rebuilds a run from its stored plan and episodes.
 func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	m, err := s.Manifest(ctx, folder)
@@ -194,7 +207,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	if err := json.Unmarshal(m.Agent, &run.Spec.Agent); err != nil {
 		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
 	}
-	planned(run, m.Plan)
+	copyPlan(run, m.Plan)
 	run.CreationTimestamp = metav1.NewTime(m.Written)
 	limits := evaluation.Limits{}
 	if len(m.Limits) > 0 {
@@ -214,7 +227,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, err
 	}
 	run.Status.Provenance.SpecHash = "" // the spec is known in part
-	run.Status.Results = results.Join(s.location, folder)
+	run.Status.Results = results.JoinLocation(s.location, folder)
 	episodes := func(ctx context.Context) iter.Seq2[record.Episode, error] { return s.Episodes(ctx, folder) }
 	sum, err := s.Sum(ctx, folder, m.Plan)
 	if err != nil {
@@ -226,9 +239,37 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
 
-// planned copies the plan into the spec.
-func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, v1alpha1.Number{Text: score.Exact(plan.PassScore)}
+// conclude writes the figures into the run's status.
+func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
+	summary := score.Summary{Retried: s.Retried, Tokens: s.Tokens, Durations: s.Durations, Mute: s.Mute}
+	for _, class := range view.SortedKeys(s.Errored) {
+		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
+	}
+	var sums score.Accumulator
+	sums.FoldSummary(s.Ledger, summary)
+	evaluation.WritePlan(&run.Status, plan)
+	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
+	run.Status.Cost = evaluation.FormatCost(run.Spec.Prices, run.Status.Tokens)
+	concludeStored(run, sums, s.Claimed)
+}
+
+// lostPoints lists what the episodes lost, the most costly first.
+func (s *Sum) lostPoints() []LostPoints {
+	var out []LostPoints
+	for reason, t := range s.Lost {
+		if parts := strings.SplitN(reason, "/", 3); len(parts) == 3 {
+			out = append(out, LostPoints{parts[0], parts[1], parts[2], t.Episodes, t.Points})
+		}
+	}
+	slices.SortFunc(out, func(a, b LostPoints) int {
+		return cmp.Or(cmp.Compare(b.Points, a.Points), cmp.Compare(a.Reason(), b.Reason()))
+	})
+	return out
+}
+
+// copyPlan copies the plan into the spec.
+func copyPlan(run *v1alpha1.EvaluationRun, plan score.Plan) {
+	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, v1alpha1.Number{Text: score.FormatExact(plan.PassScore)}
 	if plan.Pressure {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}
@@ -244,18 +285,22 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed int) {
 	e := run.Status.Episodes
 	missing := e.Total - e.Scored - e.Failed - e.Errored
-	outcome, ended := evaluation.Verdict(run, run.Status, evaluation.Counted{Episodes: e.Total, Complete: missing <= 0,
-		Why: evaluation.AllCounted, Mute: sums.Mute})
+	outcome, ended := evaluation.DecideOutcome(
+		run,
+		run.Status,
+		evaluation.Counted{Episodes: e.Total, Complete: missing <= 0,
+			Why: evaluation.AllCounted, Mute: sums.Mute},
+	)
 	if !ended {
 		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
 			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}
 	}
 	if claimed > 0 {
 		outcome.Message += fmt.Sprintf(" %s counted without a valid receipt: no server vouches for the stored lines.",
-			view.Count(claimed, "episode"))
+			view.FormatCount(claimed, "episode"))
 	}
 	run.Status.Agent = evaluation.AgentName(run.Spec.Agent)
-	run.Status.Conditions = evaluation.Conditions(run, run.Status, sums, outcome)
+	run.Status.Conditions = evaluation.BuildConditions(run, run.Status, sums, outcome)
 }
 
 // ErrNothingStored means that the episodes of a run aren't stored.

@@ -55,7 +55,7 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 	} {
 		e := line
 		tt.change(&e)
-		if got := Count(e, score.Plan{Run: "u"}, public); got.Claimed != tt.claimed {
+		if got := CountEpisode(e, score.Plan{Run: "u"}, public); got.Claimed != tt.claimed {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 func TestPassScoreOfAStoredRun(t *testing.T) {
 	for micro, want := range map[int64]string{800_000: "0.8", 123_456: "0.123456", 1: "0.000001", score.One: "1"} {
 		run := &v1alpha1.EvaluationRun{}
-		planned(run, score.Plan{PassScore: micro})
+		copyPlan(run, score.Plan{PassScore: micro})
 		if got := run.Spec.PassScore.Text; got != want {
 			t.Errorf("%d is %q, want %q", micro, got, want)
 		}

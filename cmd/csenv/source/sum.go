@@ -5,9 +5,6 @@ import (
 	"crypto/ed25519"
 	"fmt"
 
-	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
@@ -35,9 +32,9 @@ type Counted struct {
 	Lost []Lost
 }
 
-// Count checks the receipt of an episode of a plan. An episode without a valid receipt counts as in
-// its own record.
-func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
+// CountEpisode checks the receipt of an episode of a plan. An episode without a valid receipt
+// counts as in its own record.
+func CountEpisode(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
 	c := Counted{Index: e.Index, Attempts: e.Attempts, DurationMS: e.DurationMS}
 	if e.Tokens != nil {
 		c.Tokens = *e.Tokens
@@ -54,7 +51,7 @@ func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
 	// The score of a replayed episode that counts was lost on its way.
 	if e.Score != nil && !e.Replayed {
 		c.Counts, c.Claimed = true, true
-		c.Planned, c.Episode = claim(e)
+		c.Planned, c.Episode = readClaim(e)
 		c.explain(e)
 	}
 	return c
@@ -62,13 +59,13 @@ func Count(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
 
 // explain adds what the record says of the score that counts.
 func (c *Counted) explain(e record.Episode) {
-	c.Mute, c.Lost = rollout.Mute(c.Episode.Outcome, e.Turns), lost(e, c.Planned.Task, c.Episode.Dimensions)
+	c.Mute, c.Lost = rollout.IsMute(c.Episode.Outcome, e.Turns), listLostPoints(e, c.Planned.Task, c.Episode.Dimensions)
 }
 
-// claim is what the record of an episode with a score says of it.
-func claim(e record.Episode) (score.PlannedEpisode, score.Episode) {
+// readClaim is what the record of an episode with a score says of it.
+func readClaim(e record.Episode) (score.PlannedEpisode, score.Episode) {
 	return score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
-		Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: Micro(*e.Score), Dimensions: e.Dimensions}
+		Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: ToMicroPoints(*e.Score), Dimensions: e.Dimensions}
 }
 
 // Sum contains the sums of a run's stored episodes. Its JSON has all of them.
@@ -119,18 +116,15 @@ func (s *Sum) Add(c Counted) error {
 	return s.Ledger.Add(c.Planned, c.Episode)
 }
 
-// conclude writes the figures into the run's status.
-func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	summary := score.Summary{Retried: s.Retried, Tokens: s.Tokens, Durations: s.Durations, Mute: s.Mute}
-	for _, class := range view.SortedKeys(s.Errored) {
-		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
+// addLost adds what an episode lost.
+func (s *Sum) addLost(lost []Lost) {
+	for _, l := range lost {
+		t, known := s.Lost[l.Reason]
+		if !known && len(s.Lost) >= maxReasons {
+			continue
+		}
+		s.Lost[l.Reason] = tally{t.Episodes + 1, t.Points + l.Points}
 	}
-	var sums score.Accumulator
-	sums.FoldSummary(s.Ledger, summary)
-	evaluation.WritePlan(&run.Status, plan)
-	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
-	run.Status.Cost = evaluation.Cost(run.Spec.Prices, run.Status.Tokens)
-	concludeStored(run, sums, s.Claimed)
 }
 
 // LedgerKey is the key that signs the receipts of a plan's episodes.
@@ -156,7 +150,7 @@ func (s summing) Sum(ctx context.Context, run string, plan score.Plan) (*Sum, er
 		if err != nil {
 			return nil, err
 		}
-		if err := sum.Add(Count(e, plan, key)); err != nil {
+		if err := sum.Add(CountEpisode(e, plan, key)); err != nil {
 			return nil, err
 		}
 	}

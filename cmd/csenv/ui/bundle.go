@@ -95,7 +95,7 @@ func (b *bundler) relative(from string, body []byte) []byte {
 
 // file returns the file of a path and queues it, "" if the bundle leaves it out.
 func (b *bundler) file(target string) string {
-	if !bundled(target) {
+	if !isBundled(target) {
 		return ""
 	}
 	file := fileOf(target)
@@ -110,9 +110,9 @@ var bundledPattern = regexp.MustCompile(
 	`^/(\?page=[0-9]+|leaderboard|static/[^?]*|` +
 		`runs/[^/?]+/[^/?]+(/episodes(\?page=[0-9]+|/[0-9]+(\?from=[0-9]+)?)?)?)?$`)
 
-// bundled reports whether a path is part of a bundle: no path with other fields than those that
+// isBundled reports whether a path is part of a bundle: no path with other fields than those that
 // select a part of a list or of an episode.
-func bundled(target string) bool { return bundledPattern.MatchString(target) }
+func isBundled(target string) bool { return bundledPattern.MatchString(target) }
 
 // fileOf is the file of a path.
 func fileOf(target string) string {

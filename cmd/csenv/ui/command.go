@@ -7,14 +7,24 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
 )
 
 // memoryLimit is where the program collects garbage more often, in bytes. A run of a million
@@ -39,7 +49,7 @@ func NewUICommand() *cobra.Command {
 		Short: "Show pools, runs and episodes in a browser",
 		Args:  cobra.NoArgs,
 	}
-	cli.Help(cmd, "ui")
+	cli.SetHelp(cmd, "ui")
 	o.from.add(cmd)
 	f := cmd.Flags()
 	o.packs = cli.PackFlag(f)
@@ -68,14 +78,58 @@ func NewUICommand() *cobra.Command {
 			newArena(cmd.Context(), s.catalog, o.servers, o.from.Connect, s.log)); err != nil {
 			return err
 		}
-		return serve(cmd.Context(), o.listen, s.handler(), func(url string) {
+		return servePages(cmd.Context(), o.listen, s.handler(), func(url string) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "the pages are at %s (Ctrl-C stops)\n", url)
 			if !o.noOpen {
-				show(cmd.Context(), cmd.ErrOrStderr(), url)
+				openBrowser(cmd.Context(), cmd.ErrOrStderr(), url)
 			}
 		})
 	}
 	return cmd
+}
+
+func (c *selected) add(cmd *cobra.Command) {
+	c.Add(cmd)
+	c.flags = cmd.Flags()
+	c.flags.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "show pools and runs of all namespaces")
+	c.flags.StringArrayVar(&c.stores, "results", nil, "`folder or URL` of stored episodes, which may be repeated; "+
+		"the cluster is read too if -n, -A, --context or --kubeconfig selects it")
+	c.flags.StringVar(&c.index, "index", "", "`file` of the index of stored episodes; by default below your "+
+		"cache folder")
+	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+}
+
+// readsCluster reports whether the flags select the cluster.
+func (c *selected) readsCluster() bool {
+	selecting := []string{"namespace", "all-namespaces", "context", "kubeconfig"}
+	return len(c.stores) == 0 || slices.ContainsFunc(selecting, c.flags.Changed)
+}
+
+// open opens the sources, which follow the cluster until the context ends.
+func (c *selected) open(ctx context.Context) (*sources, error) {
+	s := &sources{}
+	changed := func() { s.version.Add(1) }
+	locations := c.stores
+	if c.readsCluster() {
+		watcher, err := c.Watch(ctx, c.allNamespaces, changed)
+		fallback := source.FindFallback(err)
+		switch {
+		case err == nil:
+			s.cluster = watcher
+		case len(locations) == 0 && fallback != "":
+			locations = []string{fallback}
+		default:
+			return nil, err
+		}
+	}
+	if len(locations) > 0 {
+		var err error
+		if s.stored, err = openStored(ctx, c.index, locations, changed); err != nil {
+			return nil, err
+		}
+	}
+	go view.CallEvery(ctx, time.Minute, changed) // the ages on the pages change
+	return s, nil
 }
 
 // site makes the site without its playground.
@@ -98,7 +152,7 @@ func (o *settings) site(ctx context.Context, errs io.Writer) (*site, error) {
 	}
 	if found.stored != nil {
 		// The pages show how far a store is read; so does the terminal.
-		go view.Every(ctx, view.LineInterval, func() {
+		go view.CallEvery(ctx, view.LineInterval, func() {
 			if reading := found.stored.reading(); reading != "" {
 				fmt.Fprintln(errs, reading)
 			}
@@ -106,6 +160,36 @@ func (o *settings) site(ctx context.Context, errs io.Writer) (*site, error) {
 	}
 	return &site{pages: pages, sources: found, catalog: catalog, scenarios: described, packs: *o.packs,
 		public: o.public, bundleEpisodes: max(o.bundleEpisodes, 0), log: slog.New(slog.NewTextHandler(errs, nil))}, nil
+}
+
+// selected are the flags that select the sources.
+type selected struct {
+	cluster.Flags
+	allNamespaces bool
+	stores        []string
+	index         string
+	flags         *pflag.FlagSet
+}
+
+// describeScenarios returns the scenarios that a catalogue offers in any task, by id.
+func describeScenarios(catalog *scenarios.Catalog) (map[string]score.Scenario, error) {
+	tickets, err := ticket.New(catalog, offline.New())
+	if err != nil {
+		return nil, fmt.Errorf("reading the tickets: %w", err)
+	}
+	workflows, err := workflow.New(catalog, offline.New())
+	if err != nil {
+		return nil, fmt.Errorf("reading the workflows: %w", err)
+	}
+	found := map[string]score.Scenario{}
+	for _, kind := range []episode.Kind{tickets, workflows} {
+		for _, task := range kind.Tasks() {
+			for _, scenario := range task.Scenarios {
+				found[scenario.ID] = scenario
+			}
+		}
+	}
+	return found, nil
 }
 
 // writeBundle writes the pages when the stores are read, and reports its progress.
@@ -122,6 +206,6 @@ func (s *site) writeBundle(ctx context.Context, folder string, errs io.Writer) e
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(errs, "wrote %s to %s: open index.html\n", view.Count(written, "file"), folder)
+	fmt.Fprintf(errs, "wrote %s to %s: open index.html\n", view.FormatCount(written, "file"), folder)
 	return nil
 }

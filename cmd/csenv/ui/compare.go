@@ -86,7 +86,7 @@ func (s *site) compare(r *http.Request) (shown, error) {
 	} else if len(ticked) > 0 {
 		return shown{}, badRequest("%d runs are ticked: tick the two runs to compare.", len(ticked))
 	}
-	p := comparePage{Runs: view.Each(runs, newComparedRun), Force: q.Get("force") != ""}
+	p := comparePage{Runs: view.MapItems(runs, newComparedRun), Force: q.Get("force") != ""}
 	found := shown{"compare", "Compare", "compare", &p}
 	if q.Get("a") == "" || q.Get("b") == "" {
 		return found, nil
@@ -101,12 +101,12 @@ func (s *site) compare(r *http.Request) (shown, error) {
 	p.A, p.B = newComparedRun(chosen[0]), newComparedRun(chosen[1])
 	p.Live = "/compare/live?" + q.Encode()
 	if !p.Force {
-		p.Refused = refusals(figures.MayCompare(chosen[0], chosen[1]))
+		p.Refused = listRefusals(figures.MayCompare(chosen[0], chosen[1]))
 	}
 	if len(p.Refused) > 0 {
 		return found, nil
 	}
-	c, err := figures.Compare(r.Context(), chosen[0], chosen[1])
+	c, err := figures.CompareRuns(r.Context(), chosen[0], chosen[1])
 	if err != nil {
 		p.Problem = err.Error()
 		return found, nil //nolint:nilerr // the page says why
@@ -118,8 +118,8 @@ func (s *site) compare(r *http.Request) (shown, error) {
 	return found, nil
 }
 
-// refusals are the reasons of an error of figures.MayCompare.
-func refusals(err error) []string {
+// listRefusals are the reasons of an error of figures.MayCompare.
+func listRefusals(err error) []string {
 	if err == nil {
 		return nil
 	}
@@ -139,12 +139,21 @@ func (p *comparePage) addRows(q url.Values, title func(score.Change) string) {
 		q.Set("all", "1")
 		p.All = "/compare?" + q.Encode()
 	}
-	p.Rows = view.Each(changes, func(c score.Change) changeRow {
+	p.Rows = view.MapItems(changes, func(c score.Change) changeRow {
 		query := "/episodes?" + url.Values{"task": {c.Task}, "scenario": {c.Scenario}}.Encode()
-		delta := score.Decimal(c.Delta)
+		delta := score.FormatDecimal(c.Delta)
 		both := url.Values{"a": {p.A.ID}, "b": {p.B.ID}, "task": {c.Task}, "scenario": {c.Scenario}}
-		return changeRow{c.Task, c.Scenario, score.Decimal(c.A), score.Decimal(c.B), figures.Signed(delta),
-			title(c), chart.Interval{Middle: delta, Difference: true}, p.A.Path + query, p.B.Path + query,
-			"/compare/episodes?" + both.Encode()}
+		return changeRow{
+			c.Task,
+			c.Scenario,
+			score.FormatDecimal(c.A),
+			score.FormatDecimal(c.B),
+			figures.FormatSigned(delta),
+			title(c),
+			chart.Interval{Middle: delta, Difference: true},
+			p.A.Path + query,
+			p.B.Path + query,
+			"/compare/episodes?" + both.Encode(),
+		}
 	})
 }

@@ -101,7 +101,7 @@ func (s *site) episode(r *http.Request) (shown, error) {
 // episodeOf shows an episode from a step on. The query has the parameters of the list and the tab.
 func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Episode, from int,
 	query url.Values) (shown, error) {
-	t, err := transcript.Read(ctx, s.catalog, e)
+	t, err := transcript.ReplayEpisode(ctx, s.catalog, e)
 	if err != nil {
 		return shown{}, err
 	}
@@ -109,23 +109,23 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	if !slices.Contains([]string{tabGrade, tabRecord}, open) {
 		open = tabConversation
 	}
-	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: tiles(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: strip(e.Turns),
+	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: listTiles(t),
+		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: renderStrip(e.Turns),
 		Command: s.command(run, e), Facts: recordFacts(e)}
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
 	if s.pages.Static {
 		p.Parts = []string{tabConversation, tabGrade, tabRecord}
 	} else {
-		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", tabs(p.Excerpt.Path, query, open)
+		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", listTabs(p.Excerpt.Path, query, open)
 		p.Play = playgroundOf(e)
 	}
 	p.Excerpt.Elsewhere = !slices.Contains(p.Parts, tabConversation)
 	if slices.Contains(p.Parts, tabRecord) {
 		p.Record = recordText(e)
 	}
-	filter := without(query, "tab")
-	p.Crumbs = crumbs("Overview", "/", run.Name, runPath(run), "Episodes", addressed(list, filter),
+	filter := dropParameter(query, "tab")
+	p.Crumbs = newCrumbs("Overview", "/", run.Name, runPath(run), "Episodes", addQuery(list, filter),
 		strconv.FormatInt(p.Number, 10), "")
 	return shown{"episode", fmt.Sprintf("Episode %d of %s", p.Number, run.Name), "", p}, nil
 }
@@ -146,8 +146,8 @@ func (s *site) rawEpisode(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data) // the browser may have gone
 }
 
-// without returns parameters without one of them.
-func without(query url.Values, name string) url.Values {
+// dropParameter returns parameters without one of them.
+func dropParameter(query url.Values, name string) url.Values {
 	out := url.Values{}
 	for key, values := range query {
 		if key != name {
@@ -157,16 +157,16 @@ func without(query url.Values, name string) url.Values {
 	return out
 }
 
-func tabs(path string, query url.Values, open string) []tab {
+func listTabs(path string, query url.Values, open string) []tab {
 	names := [][2]string{{tabConversation, "Conversation"}, {tabGrade, "Given and gold"},
 		{tabRecord, "Record"}}
 	out := make([]tab, 0, len(names))
 	for _, t := range names {
-		q := without(query, "tab")
+		q := dropParameter(query, "tab")
 		if t[0] != tabConversation {
 			q.Set("tab", t[0])
 		}
-		out = append(out, tab{Name: t[1], Path: addressed(path, q), Current: t[0] == open})
+		out = append(out, tab{Name: t[1], Path: addQuery(path, q), Current: t[0] == open})
 	}
 	return out
 }
@@ -190,16 +190,16 @@ func (s *site) neighbours(ctx context.Context, p *episodePage, run *source.Loade
 	}
 	for to, link := range map[*int64]*string{found.Previous: &p.Previous, found.Next: &p.Next} {
 		if to != nil {
-			*link = addressed(fmt.Sprintf("%s/episodes/%d", runPath(run), *to), query)
+			*link = addQuery(fmt.Sprintf("%s/episodes/%d", runPath(run), *to), query)
 		}
 	}
 	if found.Position >= 0 {
-		p.Position = fmt.Sprintf("%s of %s", thousands(found.Position+1), thousands(found.Total))
+		p.Position = fmt.Sprintf("%s of %s", formatThousands(found.Position+1), formatThousands(found.Total))
 	}
 	return nil
 }
 
-func tiles(t transcript.Transcript) []tile {
+func listTiles(t transcript.Transcript) []tile {
 	e, points := t.Episode, "–"
 	if e.Score != nil {
 		points = strconv.FormatFloat(*e.Score, 'f', 4, 64)
@@ -222,7 +222,7 @@ func tiles(t transcript.Transcript) []tile {
 		{Value: strconv.Itoa(e.Attempts), Name: "attempts"}}
 }
 
-func strip(turns []record.Turn) template.HTML {
+func renderStrip(turns []record.Turn) template.HTML {
 	s, paid := chart.Strip{}, 0
 	for _, turn := range turns {
 		s.Rewards, s.Refused = append(s.Rewards, turn.Reward), append(s.Refused, turn.Refused != "")
@@ -283,7 +283,7 @@ func (s *site) command(run *source.LoadedRun, e record.Episode) string {
 	for _, pack := range s.packs {
 		show = append(show, "--pack", pack)
 	}
-	return shell(show, run.Name, strconv.FormatInt(e.Index, 10))
+	return quoteCommand(show, run.Name, strconv.FormatInt(e.Index, 10))
 }
 
 // playgroundOf is the path of the playground of this machine with an episode's scenario and values
@@ -297,15 +297,15 @@ func playgroundOf(e record.Episode) string {
 	return playPath + "/?" + form.Encode()
 }
 
-// shell writes a command for a shell, with its arguments after its flags.
-func shell(words []string, arguments ...string) string {
+// quoteCommand writes a command for a shell, with its arguments after its flags.
+func quoteCommand(words []string, arguments ...string) string {
 	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-") }) {
 		words = append(words, "--")
 	}
 	words = append(words, arguments...)
 	quoted := make([]string, 0, len(words))
 	for _, word := range words {
-		quoted = append(quoted, shellQuote(printable.Line(word)))
+		quoted = append(quoted, shellQuote(printable.EscapeLine(word)))
 	}
 	return strings.Join(quoted, " ")
 }

@@ -26,7 +26,7 @@ const attack = "<script>alert(1)</script>\" onload=\"x\x1b[2J\u202e'; rm -rf ~ '
 
 func episodeSite(t *testing.T) *site {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestShell(t *testing.T) {
 		"csenv transcript B07": {"B07"}, "csenv transcript ''": {""}, "csenv transcript -- -x": {"-x"}, `csenv transcript 'it'\''s'`: {"it's"},
 		"csenv transcript '$(rm -rf ~) `a` ; b'": {"$(rm -rf ~)\n`a`\r\n; b"},
 	} {
-		if got := shell([]string{"csenv", "transcript"}, arguments...); got != want {
+		if got := quoteCommand([]string{"csenv", "transcript"}, arguments...); got != want {
 			t.Errorf("%q: %s, want %s", arguments, got, want)
 		}
 	}

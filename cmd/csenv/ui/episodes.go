@@ -33,7 +33,7 @@ func listValues(r *http.Request) url.Values {
 	for _, name := range listFields {
 		values[name] = form.Get(name)
 	}
-	return filled(values)
+	return buildQuery(values)
 }
 
 // listQuery returns the query of a list's fields.
@@ -45,8 +45,8 @@ func (s *site) listQuery(run string, values url.Values) (index.Query, error) {
 			*list = []string{v}
 		}
 	}
-	if q.Sort != "" && !slices.Contains(index.Sorts(), q.Sort) {
-		return q, badRequest("Episodes can't be sorted by %.40q: choose one of %v.", q.Sort, index.Sorts())
+	if q.Sort != "" && !slices.Contains(index.ListSorts(), q.Sort) {
+		return q, badRequest("Episodes can't be sorted by %.40q: choose one of %v.", q.Sort, index.ListSorts())
 	}
 	if s.pages.Static {
 		q.Sort = index.ByScore // a bundle has the episodes with the lowest scores
@@ -159,18 +159,20 @@ func (s *site) episodes(r *http.Request) (shown, error) {
 	}
 	path := runPath(run)
 	list := &episodeList{
-		Crumbs: crumbs("Overview", "/", run.Name, path, "Episodes", ""),
+		Crumbs: newCrumbs("Overview", "/", run.Name, path, "Episodes", ""),
 		Run:    run.Name, Path: path + "/episodes", Values: values, Selects: s.choices(run, values, found),
-		Columns: columns(values), Histogram: s.listHistogram(path, values, found), Indexing: s.sources.stored.reading(),
+		Columns: listColumns(
+			values,
+		), Histogram: s.listHistogram(path, values, found), Indexing: s.sources.stored.reading(),
 		Pages: pageLinks(values, at, found.Total),
 		Shown: fmt.Sprintf("%d to %d of %s episodes", min(q.Offset+1, found.Total), q.Offset+len(found.Episodes),
-			thousands(found.Total)),
+			formatThousands(found.Total)),
 	}
 	if !s.pages.Static {
 		list.Live = path + "/episodes/live?" + r.URL.RawQuery
 	}
 	if found.Total < found.All {
-		list.Shown += fmt.Sprintf(" (of %s in the run)", thousands(found.All))
+		list.Shown += fmt.Sprintf(" (of %s in the run)", formatThousands(found.All))
 	}
 	for _, e := range found.Episodes {
 		list.Rows = append(list.Rows, s.episodeRow(path, values, e))
@@ -192,12 +194,12 @@ func pageNumber(r *http.Request) (int, error) {
 }
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
-	row := episodeRow{Episode: numbered(e), Title: s.titleOf(e.Scenario, e.Seed),
+	row := episodeRow{Episode: numberFromOne(e), Title: s.titleOf(e.Scenario, e.Seed),
 		Category: s.scenarios[e.Scenario].Category, Points: "–", Kind: "bad",
-		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addressed(fmt.Sprintf("%s/episodes/%d", path,
+		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addQuery(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
 	if e.Score != nil {
-		row.Points = score.Decimal(*e.Score)
+		row.Points = score.FormatDecimal(*e.Score)
 	}
 	switch {
 	case e.Passed:
@@ -208,20 +210,27 @@ func (s *site) episodeRow(path string, values url.Values, e index.Episode) episo
 	return row
 }
 
+// numberFromOne is an episode with its number and its trial counted from 1, as people do.
+func numberFromOne(e index.Episode) index.Episode {
+	e.Index++
+	e.Trial++
+	return e
+}
+
 // choices are the selects of the form: what the run and the selected episodes have.
 func (s *site) choices(run *source.LoadedRun, values url.Values, found index.Page) []choice {
 	counted := func(counts []index.Count) []option {
-		return view.Each(counts, func(c index.Count) option {
-			return option{Value: c.Name, Name: fmt.Sprintf("%s (%s)", c.Name, thousands(c.Episodes))}
+		return view.MapItems(counts, func(c index.Count) option {
+			return option{Value: c.Name, Name: fmt.Sprintf("%s (%s)", c.Name, formatThousands(c.Episodes))}
 		})
 	}
 	named := func(names []string) []option {
-		return view.Each(names, func(name string) option { return option{Value: name, Name: name} })
+		return view.MapItems(names, func(name string) option { return option{Value: name, Name: name} })
 	}
 	groups := func(results []v1alpha1.CategoryResult) []option {
-		return named(view.Each(results, func(r v1alpha1.CategoryResult) string { return r.Name }))
+		return named(view.MapItems(results, func(r v1alpha1.CategoryResult) string { return r.Name }))
 	}
-	classes := view.Each(run.Status.Errors, func(e v1alpha1.ErrorCount) string { return e.Class })
+	classes := view.MapItems(run.Status.Errors, func(e v1alpha1.ErrorCount) string { return e.Class })
 	all := []choice{
 		{"task", "Task", counted(found.Tasks)}, {"outcome", "Outcome", counted(found.Outcomes)},
 		{"result", "Result", named([]string{"passed", "missed"})},
@@ -237,8 +246,9 @@ func (s *site) choices(run *source.LoadedRun, values url.Values, found index.Pag
 	})
 }
 
-// columns are the columns of the list. A click on the one by which it is sorted reverses the order.
-func columns(values url.Values) []column {
+// listColumns are the columns of the list. A click on the one by which it is sorted reverses the
+// order.
+func listColumns(values url.Values) []column {
 	list := []struct {
 		label  string
 		by     index.Sort
@@ -262,7 +272,7 @@ func columns(values url.Values) []column {
 					order = "desc"
 				}
 			}
-			made.Query = changed(values, "sort", string(c.by), "order", order)
+			made.Query = changeQuery(values, "sort", string(c.by), "order", order)
 		}
 		out = append(out, made)
 	}
@@ -274,7 +284,7 @@ func (s *site) listHistogram(path string, values url.Values, found index.Page) t
 	h := chart.Histogram{Counts: found.Scores}
 	if !s.pages.Static {
 		h.Link = func(low, high string) string {
-			return path + "/episodes" + changed(values, "min", low, "max", high)
+			return path + "/episodes" + changeQuery(values, "min", low, "max", high)
 		}
 	}
 	return h.SVG()
@@ -283,7 +293,7 @@ func (s *site) listHistogram(path string, values url.Values, found index.Page) t
 // pageLinks lead to the other pages of a list.
 func pageLinks(values url.Values, at, total int) []pageLink {
 	last := max((total-1)/pageEpisodes, 0)
-	to := func(page int) string { return changed(values, "page", strconv.Itoa(page+1)) }
+	to := func(page int) string { return changeQuery(values, "page", strconv.Itoa(page+1)) }
 	var links []pageLink
 	if at > 0 {
 		links = append(links, pageLink{"First", to(0), ""}, pageLink{"Previous", to(min(at-1, last)), "ArrowLeft"})
@@ -294,8 +304,8 @@ func pageLinks(values url.Values, at, total int) []pageLink {
 	return links
 }
 
-// changed is a query with other values for some fields. A field without a value is left out.
-func changed(values url.Values, pairs ...string) string {
+// changeQuery is a query with other values for some fields. A field without a value is left out.
+func changeQuery(values url.Values, pairs ...string) string {
 	out := maps.Clone(values)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if out.Del(pairs[i]); pairs[i+1] != "" {
@@ -308,8 +318,8 @@ func changed(values url.Values, pairs ...string) string {
 	return "?" + out.Encode()
 }
 
-// thousands writes a number with separators, for example 1,234,567.
-func thousands(n int) string {
+// formatThousands writes a number with separators, for example 1,234,567.
+func formatThousands(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

@@ -29,7 +29,7 @@ func (s *site) events(ctx context.Context, run *source.LoadedRun) ([]event, erro
 	if err != nil {
 		return nil, err
 	}
-	events := view.Each(found, newEvent)
+	events := view.MapItems(found, newEvent)
 	slices.SortStableFunc(events, func(a, b event) int { return b.Last.Compare(a.Last) })
 	return events, nil
 }

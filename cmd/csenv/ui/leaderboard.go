@@ -51,7 +51,7 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 		return shown{}, err
 	}
 	p := boardPage{Filter: newBoardFilter(r)}
-	p.Pools, p.Tasks, p.Agents = choices(runs)
+	p.Pools, p.Tasks, p.Agents = listChoices(runs)
 	if !s.pages.Static {
 		p.Live = "/leaderboard/live?" + p.Filter.query("")
 		p.Markdown, p.CSV = "/leaderboard?"+p.Filter.query("markdown"), "/leaderboard?"+p.Filter.query("csv")
@@ -60,15 +60,15 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 	if err != nil {
 		p.Problem = err.Error()
 	}
-	boards, left := figures.Rank(r.Context(), runs)
+	boards, left := figures.RankRuns(r.Context(), runs)
 	for _, b := range boards {
-		rows := view.Each(b.Entries, func(e figures.Entry) boardRow {
+		rows := view.MapItems(b.Entries, func(e figures.Entry) boardRow {
 			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
 		})
 		priced := slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" })
 		p.Boards = append(p.Boards, boardTable{b, rows, priced})
 	}
-	p.Left = view.Each(left, func(u figures.Unranked) boardRun {
+	p.Left = view.MapItems(left, func(u figures.Unranked) boardRun {
 		return boardRun{u.Name, runPath(u.LoadedRun), u.Reason}
 	})
 	return shown{"leaderboard", "Leaderboard", "leaderboard", p}, nil
@@ -81,7 +81,7 @@ func newBoardFilter(r *http.Request) boardFilter {
 
 // query encodes the filter and a format.
 func (f boardFilter) query(format string) string {
-	return filled(map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
+	return buildQuery(map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
 		"format": format}).Encode()
 }
 
@@ -107,8 +107,8 @@ func tasksOf(r *source.LoadedRun) []string {
 	return b.Tasks
 }
 
-// choices are the pools, tasks and agents of runs, in order.
-func choices(runs []*source.LoadedRun) (pools, tasks, agents []string) {
+// listChoices are the pools, tasks and agents of runs, in order.
+func listChoices(runs []*source.LoadedRun) (pools, tasks, agents []string) {
 	sets := [3]map[string]bool{{}, {}, {}}
 	for _, r := range runs {
 		sets[0][r.Spec.EnvironmentRef.Name], sets[2][source.AgentName(r.EvaluationRun)] = true, true
@@ -149,7 +149,7 @@ func (s *site) export(w http.ResponseWriter, r *http.Request, kind [2]string) er
 	if runs, err = newBoardFilter(r).choose(runs); err != nil {
 		return err
 	}
-	boards, _ := figures.Rank(r.Context(), runs)
+	boards, _ := figures.RankRuns(r.Context(), runs)
 	w.Header().Set("Content-Type", kind[0]+"; charset=utf-8")
 	w.Header().Set("Content-Disposition", "attachment; filename="+kind[1])
 	format := &view.Format{Name: r.FormValue("format")}

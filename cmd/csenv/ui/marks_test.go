@@ -75,7 +75,7 @@ func TestMarkedSentences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := episodeSite(t)
 			e := replied(t, tt.message, tt.verdict)
-			begun, err := transcript.Read(t.Context(), s.catalog, e)
+			begun, err := transcript.ReplayEpisode(t.Context(), s.catalog, e)
 			if err != nil {
 				t.Fatal(err)
 			}

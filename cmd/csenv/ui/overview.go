@@ -145,14 +145,40 @@ func newRunFilter(form url.Values) (runFilter, error) {
 	return f, nil
 }
 
+// readColumns returns the columns of a form, which lists them with commas or by repetition. It is
+// nil for all.
+func readColumns(lists []string) ([]string, error) {
+	wanted := map[string]bool{runColumns[0].name: true}
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			wanted[name] = true
+		}
+	}
+	var names []string
+	for _, c := range runColumns {
+		if wanted[c.name] {
+			names = append(names, c.name)
+		}
+		delete(wanted, c.name)
+	}
+	for name := range wanted {
+		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
+			view.MapItems(runColumns, func(c runColumn) string { return c.name }))
+	}
+	if len(lists) == 0 || len(names) == len(runColumns) {
+		return nil, nil
+	}
+	return names, nil
+}
+
 // query are the parameters of a page with this filter.
 func (f runFilter) query(page int) string {
-	values := filled(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort,
+	values := buildQuery(map[string]string{"text": f.Text, "state": f.State, "namespace": f.Namespace, "sort": f.Sort,
 		"columns": strings.Join(f.Columns, ",")})
 	if page > 1 {
 		values.Set("page", strconv.Itoa(page))
 	}
-	return addressed("", values)
+	return addQuery("", values)
 }
 
 func (f runFilter) matches(r runRow, ended bool) bool {
@@ -177,10 +203,10 @@ func (s *site) overview(r *http.Request) (shown, error) {
 	if p.Reading = found.reading != ""; p.Reading {
 		p.Notices = append(p.Notices, notice{Text: found.reading})
 	}
-	p.Pools = view.Each(found.pools, s.poolRow)
+	p.Pools = view.MapItems(found.pools, s.poolRow)
 	p.list(s, found.runs)
 	if p.Clustered && !s.public && len(found.problems) == 0 {
-		p.Hints = hints(found)
+		p.Hints = listHints(found)
 	}
 	return shown{"overview", "Overview", "overview", p}, nil
 }
@@ -191,7 +217,7 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	states, namespaces := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
 		row := s.runRow(r)
-		over := evaluation.Ended(r.Status.Conditions) || row.interrupted
+		over := evaluation.HasEnded(r.Status.Conditions) || row.interrupted
 		states[row.State.Text], namespaces[row.Namespace] = true, true
 		switch {
 		case !p.Filter.matches(row, over):
@@ -220,21 +246,21 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 		p.Older = "/" + p.Filter.query(p.Filter.Page+1)
 	}
 	p.States = append([]option{{"", "All", p.Filter.State == ""}, {underWay, "Under way", p.Filter.State == underWay}},
-		options(states, p.Filter.State)...)
+		listOptions(states, p.Filter.State)...)
 	if len(namespaces) > 1 || p.Filter.Namespace != "" {
 		p.Namespaces = append([]option{{"", "All", p.Filter.Namespace == ""}},
-			options(namespaces, p.Filter.Namespace)...)
+			listOptions(namespaces, p.Filter.Namespace)...)
 	}
 }
 
-func options(values map[string]bool, selected string) []option {
-	return view.Each(slices.DeleteFunc(view.SortedKeys(values), func(value string) bool { return value == "" }),
+func listOptions(values map[string]bool, selected string) []option {
+	return view.MapItems(slices.DeleteFunc(view.SortedKeys(values), func(value string) bool { return value == "" }),
 		func(value string) option { return option{value, value, value == selected} })
 }
 
 // notices are the problems of the sources, in words.
 func (s *site) notices(problems []problem) []notice {
-	return view.Each(problems, func(p problem) notice {
+	return view.MapItems(problems, func(p problem) notice {
 		text := strings.TrimSuffix(p.err.Error(), ".") + "."
 		n := notice{Text: strings.ToUpper(text[:1]) + text[1:]}
 		if s.public {
@@ -247,8 +273,8 @@ func (s *site) notices(problems []problem) []notice {
 	})
 }
 
-// hints are the next steps if there are no pools or no runs.
-func hints(found state) []hint {
+// listHints are the next steps if there are no pools or no runs.
+func listHints(found state) []hint {
 	switch {
 	case len(found.pools) == 0:
 		return []hint{{"Create a pool of servers:", "kubectl apply -f config/samples/support.yaml"},
@@ -345,6 +371,24 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 	return row
 }
 
+// describe adds what a run plays and used, and its figures in short.
+func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
+	row.Task, row.Selection = taskNames(run), selectionOf(run)
+	if run.Spec.Seed != nil {
+		row.Seed = fmt.Sprint(*run.Spec.Seed)
+	}
+	row.usage = usageOf(run)
+	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
+		row.took = end.Sub(start.Time)
+		row.Duration = row.took.Round(time.Second).String()
+	}
+	ci := ptr.Deref(ptr.Deref(run.Status.Score, v1alpha1.Score{}).CI95, v1alpha1.Interval{})
+	row.Short = [3]string{figures.RoundToInterval(row.Score, ci), "", figures.RoundToInterval(row.PassRate, ci)}
+	if row.Interval != "" {
+		row.Short[1] = figures.RoundToInterval(ci.Low, ci) + " to " + figures.RoundToInterval(ci.High, ci)
+	}
+}
+
 // stateOf returns the state of a run, and the message of the condition that sets it.
 func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 	state, message := figures.StateOf(run)
@@ -368,7 +412,7 @@ func ageOf(at time.Time) moment {
 	if at.IsZero() {
 		return moment{}
 	}
-	m := moment{Full: view.UTC(at)}
+	m := moment{Full: view.FormatUTC(at)}
 	switch age := time.Since(at); {
 	case age < time.Minute:
 		m.Age = "less than 1 min ago"

@@ -108,7 +108,7 @@ func (a *arena) targets(r *http.Request) ([]play.Target, error) {
 	defer cancel()
 	pools := &v1alpha1.CustomerSupportEnvList{}
 	if err := c.List(ctx, pools, c.Namespace, ""); err != nil {
-		return targets, cluster.Explain(err, "listing the pools")
+		return targets, cluster.ExplainError(err, "listing the pools")
 	}
 	for i := range pools.Items {
 		targets = append(targets, a.pool(c, &pools.Items[i]))

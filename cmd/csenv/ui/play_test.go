@@ -36,7 +36,7 @@ func TestPlayground(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewServer(page.Protect(games))
+		server := httptest.NewServer(page.ProtectHandler(games))
 		response, err := server.Client().PostForm(server.URL+"/play/start",
 			url.Values{"target": {test.target}, "seed": {"1"}})
 		if err != nil {

@@ -31,8 +31,8 @@ func (s *site) run(r *http.Request) (shown, error) {
 	if !s.public {
 		o.Episodes = path + "/episodes"
 	}
-	p := runPage{Crumbs: crumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
-	if state, message := s.sources.stateOf(run); incomplete(run) {
+	p := runPage{Crumbs: newCrumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
+	if state, message := s.sources.stateOf(run); isIncomplete(run) {
 		p.View.States[0].Text, p.View.States[0].Kind = state.Text, state.Kind
 		if !s.public {
 			p.View.States[0].Message = message

@@ -5,19 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // taskNames lists the tasks of a run.
 func taskNames(run *v1alpha1.EvaluationRun) string {
-	return strings.Join(view.Each(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name }), ", ")
+	return strings.Join(view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name }), ", ")
 }
 
 // selectionOf says which scenarios of its tasks a run plays, and how often.
@@ -31,7 +27,7 @@ func selectionOf(run *v1alpha1.EvaluationRun) string {
 	}
 	var parts []string
 	if scenarios > 0 {
-		parts = append(parts, view.Count(scenarios, "scenario"))
+		parts = append(parts, view.FormatCount(scenarios, "scenario"))
 	}
 	if trials > 1 {
 		parts = append(parts, fmt.Sprintf("up to %d trials", trials))
@@ -52,30 +48,12 @@ func usageOf(run *v1alpha1.EvaluationRun) usage {
 	u := usage{Cost: run.Status.Cost}
 	if t := run.Status.Tokens; t != nil && t.Prompt+t.Completion > 0 {
 		u.tokens = t.Prompt + t.Completion
-		u.Tokens = thousands(int(u.tokens))
+		u.Tokens = formatThousands(int(u.tokens))
 	}
 	if d := run.Status.Durations; d != nil {
 		u.Episode = d.EpisodeP50 + " s"
 	}
 	return u
-}
-
-// describe adds what a run plays and used, and its figures in short.
-func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
-	row.Task, row.Selection = taskNames(run), selectionOf(run)
-	if run.Spec.Seed != nil {
-		row.Seed = fmt.Sprint(*run.Spec.Seed)
-	}
-	row.usage = usageOf(run)
-	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
-		row.took = end.Sub(start.Time)
-		row.Duration = row.took.Round(time.Second).String()
-	}
-	ci := ptr.Deref(ptr.Deref(run.Status.Score, v1alpha1.Score{}).CI95, v1alpha1.Interval{})
-	row.Short = [3]string{figures.Short(row.Score, ci), "", figures.Short(row.PassRate, ci)}
-	if row.Interval != "" {
-		row.Short[1] = figures.Short(ci.Low, ci) + " to " + figures.Short(ci.High, ci)
-	}
 }
 
 // runSorts compare runs by a column.
@@ -85,10 +63,12 @@ var runSorts = map[string]func(a, b runRow) int{
 	"agent":    func(a, b runRow) int { return cmp.Compare(a.Agent, b.Agent) },
 	"task":     func(a, b runRow) int { return cmp.Compare(a.Task, b.Task) },
 	"episodes": func(a, b runRow) int { return cmp.Compare(a.Total, b.Total) },
-	"score":    func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Score), chart.Decimal(b.Score)) },
-	"passed":   func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.PassRate), chart.Decimal(b.PassRate)) },
+	"score":    func(a, b runRow) int { return cmp.Compare(chart.ParseDecimal(a.Score), chart.ParseDecimal(b.Score)) },
+	"passed": func(a, b runRow) int {
+		return cmp.Compare(chart.ParseDecimal(a.PassRate), chart.ParseDecimal(b.PassRate))
+	},
 	"tokens":   func(a, b runRow) int { return cmp.Compare(a.tokens, b.tokens) },
-	"cost":     func(a, b runRow) int { return cmp.Compare(chart.Decimal(a.Cost), chart.Decimal(b.Cost)) },
+	"cost":     func(a, b runRow) int { return cmp.Compare(chart.ParseDecimal(a.Cost), chart.ParseDecimal(b.Cost)) },
 	"duration": func(a, b runRow) int { return cmp.Compare(a.took, b.took) },
 }
 
@@ -120,32 +100,6 @@ var runColumns = []runColumn{{"run", "Run", false}, {"state", "State", false}, {
 	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"tokens", "Tokens", true},
 	{"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
 
-// readColumns returns the columns of a form, which lists them with commas or by repetition. It is
-// nil for all.
-func readColumns(lists []string) ([]string, error) {
-	wanted := map[string]bool{runColumns[0].name: true}
-	for _, list := range lists {
-		for name := range strings.SplitSeq(list, ",") {
-			wanted[name] = true
-		}
-	}
-	var names []string
-	for _, c := range runColumns {
-		if wanted[c.name] {
-			names = append(names, c.name)
-		}
-		delete(wanted, c.name)
-	}
-	for name := range wanted {
-		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
-			view.Each(runColumns, func(c runColumn) string { return c.name }))
-	}
-	if len(lists) == 0 || len(names) == len(runColumns) {
-		return nil, nil
-	}
-	return names, nil
-}
-
 // shows reports whether the table has a column.
 func (f runFilter) shows(name string) bool {
 	return f.Columns == nil || slices.Contains(f.Columns, name)
@@ -153,7 +107,7 @@ func (f runFilter) shows(name string) bool {
 
 // choices are the columns to choose from.
 func (f runFilter) choices() []option {
-	return view.Each(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c.name)} })
+	return view.MapItems(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c.name)} })
 }
 
 // columns are those that are shown. The first click on a number sorts the greatest first.

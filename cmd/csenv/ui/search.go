@@ -64,12 +64,12 @@ func (s *site) titles() []titled {
 	for _, w := range s.catalog.Workflows() {
 		ids = append(ids, w.ID)
 	}
-	return view.Each(ids, func(id string) titled {
-		other := index.Words(s.titleOf(id, 2))
-		same := slices.DeleteFunc(index.Words(s.titleOf(id, 1)), func(word string) bool {
+	return view.MapItems(ids, func(id string) titled {
+		other := index.SplitWords(s.titleOf(id, 2))
+		same := slices.DeleteFunc(index.SplitWords(s.titleOf(id, 1)), func(word string) bool {
 			return !slices.Contains(other, word)
 		})
-		return titled{id, append(same, index.Words(id)...)}
+		return titled{id, append(same, index.SplitWords(id)...)}
 	})
 }
 
@@ -88,7 +88,7 @@ func (s *site) search(titles func() []titled) func(*http.Request) (shown, error)
 		}
 		p := &searchPage{Query: text, Reading: s.sources.stored.reading(), Limit: foundEpisodes}
 		found := shown{"search", "Search", "", p}
-		words := index.Words(text)
+		words := index.SplitWords(text)
 		if len(words) == 0 {
 			return found, nil
 		}
@@ -100,10 +100,10 @@ func (s *site) search(titles func() []titled) func(*http.Request) (shown, error)
 		searches := append(s.withinRuns(runs, words), index.Search{Text: text})
 		for i := range searches {
 			q := &searches[i]
-			wanted := index.Words(q.Text)
+			wanted := index.SplitWords(q.Text)
 			q.Limit, q.Reasons = foundEpisodes, reasonsWith(runs, wanted)
 			for _, t := range titles() {
-				if begins(t.words, wanted) && len(q.Scenarios) < titledScenarios {
+				if hasPrefixes(t.words, wanted) && len(q.Scenarios) < titledScenarios {
 					q.Scenarios = append(q.Scenarios, t.id)
 				}
 			}
@@ -116,8 +116,11 @@ func (s *site) search(titles func() []titled) func(*http.Request) (shown, error)
 func (s *site) withinRuns(runs []*source.LoadedRun, words []string) []index.Search {
 	var searches []index.Search
 	for _, run := range runs {
-		name := index.Words(run.Name)
-		others := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return begins(name, []string{word}) })
+		name := index.SplitWords(run.Name)
+		others := slices.DeleteFunc(
+			slices.Clone(words),
+			func(word string) bool { return hasPrefixes(name, []string{word}) },
+		)
 		id := s.sources.stored.indexID(runID(run.EvaluationRun))
 		if id != "" && len(others) > 0 && len(others) < len(words) && len(searches) < namedRuns {
 			searches = append(searches, index.Search{Run: id, Text: strings.Join(others, " ")})
@@ -126,8 +129,8 @@ func (s *site) withinRuns(runs []*source.LoadedRun, words []string) []index.Sear
 	return searches
 }
 
-// begins reports whether each word begins one of some others.
-func begins(others, words []string) bool {
+// hasPrefixes reports whether each word begins one of some others.
+func hasPrefixes(others, words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool {
 		return !slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(other, word) })
 	})
@@ -136,7 +139,7 @@ func begins(others, words []string) bool {
 // findRuns adds the runs whose names have all words.
 func (s *site) findRuns(p *searchPage, runs []*source.LoadedRun, words []string) {
 	for _, run := range runs {
-		if !begins(index.Words(run.Namespace+" "+run.Name), words) {
+		if !hasPrefixes(index.SplitWords(run.Namespace+" "+run.Name), words) {
 			continue
 		}
 		if p.MoreRuns = len(p.Runs) == foundRuns; p.MoreRuns {
@@ -156,7 +159,7 @@ func reasonsWith(runs []*source.LoadedRun, words []string) []string {
 	reasons := map[string]bool{}
 	for _, run := range runs {
 		for _, lost := range run.Lost {
-			if begins(index.Words(lost.Name), words) {
+			if hasPrefixes(index.SplitWords(lost.Name), words) {
 				reasons[lost.Reason()] = true
 			}
 		}

@@ -22,9 +22,9 @@ const (
 	stopTimeout   = 2 * time.Second
 )
 
-// serve serves until the context ends. At a loopback address it answers only requests to this
+// servePages serves until the context ends. At a loopback address it answers only requests to this
 // machine, so that the page of another site, whose name may resolve to this machine, reads nothing.
-func serve(ctx context.Context, address string, handler http.Handler, started func(url string)) error {
+func servePages(ctx context.Context, address string, handler http.Handler, started func(url string)) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -82,9 +82,9 @@ func forThisMachine(next http.Handler) http.Handler {
 	})
 }
 
-// browser returns the command that opens a URL in the browser, nil if nobody would see it: output
-// isn't a terminal, or the session has no display.
-func browser(output any, url string) []string {
+// findBrowser returns the command that opens a URL in the browser, nil if nobody would see it:
+// output isn't a terminal, or the session has no display.
+func findBrowser(output any, url string) []string {
 	if !view.IsTerminal(output) || os.Getenv("SSH_CONNECTION") != "" {
 		return nil
 	}
@@ -100,9 +100,9 @@ func browser(output any, url string) []string {
 	return []string{"xdg-open", url}
 }
 
-// show opens the browser if there is one. The printed URL serves where that fails.
-func show(ctx context.Context, output any, url string) {
-	command := browser(output, url)
+// openBrowser opens the browser if there is one. The printed URL serves where that fails.
+func openBrowser(ctx context.Context, output any, url string) {
+	command := findBrowser(output, url)
 	if command == nil {
 		return
 	}

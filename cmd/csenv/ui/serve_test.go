@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			started, ended := make(chan string, 1), make(chan error, 1)
-			go func() { ended <- serve(ctx, address, seen, func(url string) { started <- url }) }()
+			go func() { ended <- servePages(ctx, address, seen, func(url string) { started <- url }) }()
 			url := <-started
 			if code, text := fetch(t, url); code != http.StatusOK || text != "seen\n" {
 				t.Errorf("%s: status %d, %s", url, code, text)
@@ -70,7 +70,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if err := serve(t.Context(), taken.Addr().String(), seen, nil); err == nil ||
+	if err := servePages(t.Context(), taken.Addr().String(), seen, nil); err == nil ||
 		!strings.Contains(err.Error(), "another program serves at "+taken.Addr().String()) {
 		t.Error(err)
 	}
@@ -84,7 +84,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if command := browser(file, "http://localhost/"); command != nil {
+	if command := findBrowser(file, "http://localhost/"); command != nil {
 		t.Errorf("without a terminal: %v", command)
 	}
 }
@@ -149,8 +149,8 @@ func TestMerged(t *testing.T) {
 	}
 	inCluster, stored := run("r"), run("r")
 	inCluster.Status.Progress = "1/2"
-	both := merged(inCluster, stored)
-	if both.Status.Progress != "1/2" || merged(nil, stored) != stored || merged(inCluster, nil) != inCluster {
+	both := mergeRuns(inCluster, stored)
+	if both.Status.Progress != "1/2" || mergeRuns(nil, stored) != stored || mergeRuns(inCluster, nil) != inCluster {
 		t.Errorf("merged: %+v", both)
 	}
 }

@@ -57,7 +57,7 @@ func (s *site) sideBySide(r *http.Request) (shown, error) {
 		made.Excerpt.Prefix = fmt.Sprintf("%c-", 'a'+i)
 		p.Sides, trials = append(p.Sides, made), max(trials, played)
 	}
-	p.Crumbs = crumbs("Compare", "/compare?"+url.Values{"a": q["a"], "b": q["b"]}.Encode(), p.Scenario, "")
+	p.Crumbs = newCrumbs("Compare", "/compare?"+url.Values{"a": q["a"], "b": q["b"]}.Encode(), p.Scenario, "")
 	for n := range trials {
 		q.Set("trial", strconv.Itoa(n))
 		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n+1), "/compare/episodes?" + q.Encode(), n == trial})
@@ -88,7 +88,7 @@ func (s *site) side(r *http.Request, run *source.LoadedRun, p *sidePage, trial i
 		if err != nil {
 			return made, 0, err
 		}
-		t, err := transcript.Read(r.Context(), s.catalog, played)
+		t, err := transcript.ReplayEpisode(r.Context(), s.catalog, played)
 		if err != nil {
 			return made, 0, err
 		}
@@ -96,7 +96,7 @@ func (s *site) side(r *http.Request, run *source.LoadedRun, p *sidePage, trial i
 		made.Path = fmt.Sprintf("%s/episodes/%d", runPath(run), e.Index)
 		made.Excerpt.Path, made.Excerpt.Raw = made.Path, made.Path+"/raw"
 		if e.Score != nil {
-			made.Points = score.Decimal(*e.Score)
+			made.Points = score.FormatDecimal(*e.Score)
 		}
 	}
 	return made, trials, nil

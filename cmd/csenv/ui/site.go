@@ -16,12 +16,9 @@ import (
 	"sync"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/page"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -43,35 +40,14 @@ type site struct {
 	games http.Handler
 }
 
-// describeScenarios returns the scenarios that a catalogue offers in any task, by id.
-func describeScenarios(catalog *scenarios.Catalog) (map[string]score.Scenario, error) {
-	tickets, err := ticket.New(catalog, offline.New())
-	if err != nil {
-		return nil, fmt.Errorf("reading the tickets: %w", err)
-	}
-	workflows, err := workflow.New(catalog, offline.New())
-	if err != nil {
-		return nil, fmt.Errorf("reading the workflows: %w", err)
-	}
-	found := map[string]score.Scenario{}
-	for _, kind := range []episode.Kind{tickets, workflows} {
-		for _, task := range kind.Tasks() {
-			for _, scenario := range task.Scenarios {
-				found[scenario.ID] = scenario
-			}
-		}
-	}
-	return found, nil
-}
-
 // shown is what a handler returns: the template of a page and its data.
 type shown struct {
 	template, title, place string
 	main                   any
 }
 
-// crumbs are the steps of the way to a page, from names and paths. The last has no path.
-func crumbs(pairs ...string) []page.Link {
+// newCrumbs are the steps of the way to a page, from names and paths. The last has no path.
+func newCrumbs(pairs ...string) []page.Link {
 	var out []page.Link
 	for i := 0; i+1 < len(pairs); i += 2 {
 		out = append(out, page.Link{Name: pairs[i], Path: pairs[i+1]})
@@ -79,8 +55,8 @@ func crumbs(pairs ...string) []page.Link {
 	return out
 }
 
-// filled are the parameters that have a value.
-func filled(parameters map[string]string) url.Values {
+// buildQuery are the parameters that have a value.
+func buildQuery(parameters map[string]string) url.Values {
 	values := url.Values{}
 	for name, value := range parameters {
 		if value != "" {
@@ -90,8 +66,8 @@ func filled(parameters map[string]string) url.Values {
 	return values
 }
 
-// addressed is a path with parameters.
-func addressed(path string, query url.Values) string {
+// addQuery is a path with parameters.
+func addQuery(path string, query url.Values) string {
 	if encoded := query.Encode(); encoded != "" {
 		return path + "?" + encoded
 	}
@@ -138,7 +114,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /", s.serve(func(r *http.Request) (shown, error) {
 		return shown{}, notFound("There is no page %s.", r.URL.Path)
 	}))
-	return page.Protect(mux)
+	return page.ProtectHandler(mux)
 }
 
 // private replaces a page that public mode leaves out.
@@ -155,6 +131,11 @@ func (s *site) private(show func(*http.Request) (shown, error)) func(*http.Reque
 func (s *site) live(mux *http.ServeMux, path string, show func(*http.Request) (shown, error)) {
 	mux.HandleFunc("GET "+path, s.serve(show))
 	mux.HandleFunc("GET "+livePath(path), s.updates(show))
+}
+
+// titleOf is what a scenario is about with a seed's values, "" if that is unknown.
+func (s *site) titleOf(scenario string, seed int64) string {
+	return figures.TitleOf(s.catalog, scenario, seed)
 }
 
 // serve answers with a page.

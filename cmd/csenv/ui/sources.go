@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -55,7 +56,7 @@ const noNamespace = "_"
 
 // runID identifies a run.
 func runID(r *v1alpha1.EvaluationRun) string {
-	folder := results.Folder("", r.Name, string(r.UID))
+	folder := results.RunFolder("", r.Name, string(r.UID))
 	// A stored run has the name of its folder if another run has the same name.
 	if uid := folder[len(r.Name):]; strings.HasSuffix(r.Name, uid) {
 		folder = r.Name
@@ -121,7 +122,7 @@ func (s *sources) state(ctx context.Context) state {
 		}
 		for _, run := range stored {
 			id := runID(run.EvaluationRun)
-			byID[id] = merged(byID[id], run)
+			byID[id] = mergeRuns(byID[id], run)
 		}
 		found.reading = s.stored.reading()
 	}
@@ -135,8 +136,8 @@ func (s *sources) state(ctx context.Context) state {
 	return found
 }
 
-// merged is a run of the cluster with its stored episodes. One of them may be nil.
-func merged(inCluster, stored *source.LoadedRun) *source.LoadedRun {
+// mergeRuns is a run of the cluster with its stored episodes. One of them may be nil.
+func mergeRuns(inCluster, stored *source.LoadedRun) *source.LoadedRun {
 	if inCluster == nil || stored == nil {
 		return cmp.Or(inCluster, stored)
 	}
@@ -179,7 +180,7 @@ func (s *sources) run(ctx context.Context, namespace, folder string) (*source.Lo
 	}
 	failed := observed.Problem
 	if s.stored != nil {
-		found = merged(found, s.stored.run(ctx, id))
+		found = mergeRuns(found, s.stored.run(ctx, id))
 	}
 	switch {
 	case found != nil:
@@ -217,6 +218,16 @@ func (s *sources) unread(run *source.LoadedRun) string {
 		return ""
 	}
 	return s.stored.unreadOf(runID(run.EvaluationRun))
+}
+
+// unreadOf says how much of a run is read, "" if all is.
+func (s *stored) unreadOf(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if run := s.byID[id]; run.Unread > 0 {
+		return fmt.Sprintf("%d of %d parts are read.", run.Segments-run.Unread, run.Segments)
+	}
+	return ""
 }
 
 // episode reads the record of an episode.

@@ -22,9 +22,9 @@ const (
 	unknownQuiet  = 15 * time.Minute
 )
 
-// incomplete reports whether a stored run lacks episodes. Nothing in a store says whether somebody
-// plays the rest.
-func incomplete(run *source.LoadedRun) bool {
+// isIncomplete reports whether a stored run lacks episodes. Nothing in a store says whether
+// somebody plays the rest.
+func isIncomplete(run *source.LoadedRun) bool {
 	state, _ := figures.StateOf(run.EvaluationRun)
 	return state == "Incomplete"
 }
@@ -33,7 +33,7 @@ func incomplete(run *source.LoadedRun) bool {
 // lacks episodes is under way while its store grows, and otherwise interrupted.
 func (s *sources) stateOf(run *source.LoadedRun) (stateView, string) {
 	state, message := stateOf(run.EvaluationRun)
-	if !incomplete(run) {
+	if !isIncomplete(run) {
 		return state, message
 	}
 	episodes := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
@@ -42,7 +42,7 @@ func (s *sources) stateOf(run *source.LoadedRun) (stateView, string) {
 	if s.stored != nil {
 		written = s.stored.written(run)
 	}
-	if time.Since(written) <= quiet(run.Status.Durations) {
+	if time.Since(written) <= computeMaxQuiet(run.Status.Durations) {
 		return stateView{v1alpha1.ReasonRunning, "busy"}, fmt.Sprintf("%d of %d episodes are still to be stored.",
 			missing, episodes.Total)
 	}
@@ -50,12 +50,12 @@ func (s *sources) stateOf(run *source.LoadedRun) (stateView, string) {
 		"last grew %s: the run was stopped, or its store failed.", missing, episodes.Total, ageOf(written).Age)
 }
 
-// quiet is how long the store of a run under way may be without a new segment.
-func quiet(durations *v1alpha1.Durations) time.Duration {
+// computeMaxQuiet is how long the store of a run under way may be without a new segment.
+func computeMaxQuiet(durations *v1alpha1.Durations) time.Duration {
 	if durations == nil {
 		return unknownQuiet
 	}
-	longest := time.Duration(chart.Decimal(durations.EpisodeP99) * float64(time.Second))
+	longest := time.Duration(chart.ParseDecimal(durations.EpisodeP99) * float64(time.Second))
 	return max(leastQuiet, quietEpisodes*longest)
 }
 

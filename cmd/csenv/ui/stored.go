@@ -253,20 +253,10 @@ func (s *stored) reading() string {
 		}
 		return ""
 	}
-	text := fmt.Sprintf("The store is being read: %s of about %s new episodes", thousands(int(all.Episodes)),
-		thousands(int(all.About())))
+	text := fmt.Sprintf("The store is being read: %s of about %s new episodes", formatThousands(int(all.Episodes)),
+		formatThousands(int(all.About())))
 	if left, known := evaluation.TimeLeft(time.Since(began), all.Bytes, all.AllBytes); known {
 		text += fmt.Sprintf(", about %s left", max(left.Round(time.Second), time.Second))
 	}
 	return text + "."
-}
-
-// unreadOf says how much of a run is read, "" if all is.
-func (s *stored) unreadOf(id string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if run := s.byID[id]; run.Unread > 0 {
-		return fmt.Sprintf("%d of %d parts are read.", run.Segments-run.Unread, run.Segments)
-	}
-	return ""
 }

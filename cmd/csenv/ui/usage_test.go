@@ -50,7 +50,7 @@ func TestUsage(t *testing.T) {
 		if name != "unpriced" {
 			run.Spec.Prices = prices
 		}
-		run.Status.Tokens, run.Status.Cost = used, evaluation.Cost(run.Spec.Prices, used)
+		run.Status.Tokens, run.Status.Cost = used, evaluation.FormatCost(run.Spec.Prices, used)
 		run.Status.Durations = &v1alpha1.Durations{EpisodeP50: "1.250", EpisodeP99: "2.000"}
 		loaded := *all[0]
 		loaded.EvaluationRun = run

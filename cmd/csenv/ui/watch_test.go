@@ -68,7 +68,7 @@ func opened(t testing.TB, args ...string) (*site, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (d Document) Print(w io.Writer, format string) {
 		return
 	}
 	if d.Title != "" {
-		Paragraph(w, "", d.Title)
+		WriteParagraph(w, "", d.Title)
 	}
 	for i, s := range d.Sections {
 		if len(s.Rows) == 0 {
@@ -45,14 +45,14 @@ func (d Document) Print(w io.Writer, format string) {
 			fmt.Fprintln(w)
 		}
 		if s.Heading != "" {
-			Paragraph(w, "", s.Heading)
+			WriteParagraph(w, "", s.Heading)
 		}
-		s = s.escaped(printable.Text)
+		s = s.escaped(printable.EscapeText)
 		t := s.table()
 		t.SetColumnConfigs(s.folded())
 		fmt.Fprintln(w, t.Render())
 		if s.Note != "" {
-			Paragraph(w, "", s.Note)
+			WriteParagraph(w, "", s.Note)
 		}
 	}
 }
@@ -79,12 +79,12 @@ func (d Document) markdown(w io.Writer) {
 func (s Section) escaped(escape func(string) string) Section {
 	rows := make([][]string, len(s.Rows))
 	for i, row := range s.Rows {
-		rows[i] = Each(row, escape)
+		rows[i] = MapItems(row, escape)
 		if s.Painted {
 			rows[i][0] = row[0]
 		}
 	}
-	s.Header, s.Rows = Each(s.Header, escape), rows
+	s.Header, s.Rows = MapItems(s.Header, escape), rows
 	return s
 }
 
@@ -92,7 +92,7 @@ func (s Section) escaped(escape func(string) string) Section {
 func (s Section) table() table.Writer {
 	t := NewTable(s.Header...)
 	for _, row := range s.Rows {
-		t.AppendRow(Each(row, func(cell string) any { return cell }))
+		t.AppendRow(MapItems(row, func(cell string) any { return cell }))
 	}
 	return t
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Every calls a function at an interval until the context ends.
-func Every(ctx context.Context, interval time.Duration, call func()) {
+// CallEvery calls a function at an interval until the context ends.
+func CallEvery(ctx context.Context, interval time.Duration, call func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

@@ -1,11 +1,16 @@
 package view
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/spf13/pflag"
 )
 
@@ -27,6 +32,31 @@ func (f *Format) Print(w io.Writer, r Result) error {
 	}
 	r.Document.Print(w, f.Name)
 	return nil
+}
+
+// writeCSV writes a header and records.
+func writeCSV(w io.Writer, header []string, records [][]string) error {
+	lines := make([][]string, 0, 1+len(records))
+	for _, record := range append([][]string{header}, records...) {
+		lines = append(lines, MapItems(record, csvCell))
+	}
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	return nil
+}
+
+// csvCell is a printable cell. A text that a spreadsheet would evaluate as a formula gets a leading
+// apostrophe.
+func csvCell(s string) string {
+	s = printable.EscapeText(s)
+	if s == "" || s == "-" || !strings.ContainsRune("=+-@\t\n", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }
 
 // Format is the value of -o: one of a few names.
@@ -71,4 +101,12 @@ func (f *Format) Encode(w io.Writer, v any) error {
 		_, err = io.WriteString(w, text)
 	}
 	return err
+}
+
+// jsonEscape is the notation of JSON, which has no code points of more than four digits.
+func jsonEscape(r rune) string {
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
 }

@@ -20,7 +20,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	separator := "{"
 	for i := 0; i < len(o); i += 2 {
 		name, omit := strings.CutSuffix(o[i].(string), ",omitempty")
-		if omit && empty(reflect.ValueOf(o[i+1])) {
+		if omit && isEmpty(reflect.ValueOf(o[i+1])) {
 			continue
 		}
 		fmt.Fprintf(&b, "%s%q:", separator, name)
@@ -33,6 +33,6 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func empty(v reflect.Value) bool {
+func isEmpty(v reflect.Value) bool {
 	return v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }

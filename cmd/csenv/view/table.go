@@ -18,7 +18,7 @@ func NewTable(header ...string) table.Writer {
 	t.SuppressTrailingSpaces()
 	row := make(table.Row, len(header))
 	for i, h := range header {
-		row[i] = printable.Line(h)
+		row[i] = printable.EscapeLine(h)
 	}
 	t.AppendHeader(row)
 	return t

@@ -14,9 +14,9 @@ const (
 	LevelBad  = "bad"
 )
 
-// Colours reports whether to colour the output: on a terminal, unless NO_COLOR is set
+// HasColours reports whether to colour the output: on a terminal, unless NO_COLOR is set
 // (no-color.org).
-func Colours(w io.Writer) bool {
+func HasColours(w io.Writer) bool {
 	if kept, ok := w.(*StickyWriter); ok {
 		w = kept.To
 	}

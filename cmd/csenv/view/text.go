@@ -25,8 +25,8 @@ func ShortDigest(digest string) string {
 	return digest
 }
 
-// Count returns a number and a noun: "no pools", "1 pool", "2 pools".
-func Count(n int, what string) string {
+// FormatCount returns a number and a noun: "no pools", "1 pool", "2 pools".
+func FormatCount(n int, what string) string {
 	switch n {
 	case 0:
 		return "no " + what + "s"
@@ -50,23 +50,23 @@ func YesNo(b bool) string {
 // Width is the maximum width of text output.
 const Width = 100
 
-// Paragraph writes a text, wrapped and indented.
-func Paragraph(w io.Writer, indent, s string) {
-	for line := range strings.SplitSeq(strings.TrimRight(printable.Text(s), "\n"), "\n") {
+// WriteParagraph writes a text, wrapped and indented.
+func WriteParagraph(w io.Writer, indent, s string) {
+	for line := range strings.SplitSeq(strings.TrimRight(printable.EscapeText(s), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, Width-len(indent)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(indent+part, " "))
 		}
 	}
 }
 
-// Field writes a name and its value. Further lines of the value are aligned.
-func Field(w io.Writer, name, value string) {
+// WriteField writes a name and its value. Further lines of the value are aligned.
+func WriteField(w io.Writer, name, value string) {
 	const width = 14
 	if value == "" {
 		return
 	}
-	label := fmt.Sprintf("  %-*s ", width, printable.Line(name))
-	for line := range strings.SplitSeq(strings.TrimRight(printable.Text(value), "\n"), "\n") {
+	label := fmt.Sprintf("  %-*s ", width, printable.EscapeLine(name))
+	for line := range strings.SplitSeq(strings.TrimRight(printable.EscapeText(value), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, Width-len(label)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(label+part, " "))
 			label = strings.Repeat(" ", len(label))
@@ -74,17 +74,19 @@ func Field(w io.Writer, name, value string) {
 	}
 }
 
-// Heading writes an empty line and a heading.
-func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(printable.Line(s))) }
-
-// Titled writes a title and, below it, an indented text.
-func Titled(w io.Writer, title, body string) {
-	fmt.Fprintf(w, "\n  %s:\n", printable.Line(title))
-	Paragraph(w, "    ", body)
+// WriteHeading writes an empty line and a heading.
+func WriteHeading(w io.Writer, s string) {
+	fmt.Fprintf(w, "\n%s\n", strings.ToUpper(printable.EscapeLine(s)))
 }
 
-// Customer describes a customer in a line.
-func Customer(name, company, since string) string {
+// WriteTitledText writes a title and, below it, an indented text.
+func WriteTitledText(w io.Writer, title, body string) {
+	fmt.Fprintf(w, "\n  %s:\n", printable.EscapeLine(title))
+	WriteParagraph(w, "    ", body)
+}
+
+// FormatCustomer describes a customer in a line.
+func FormatCustomer(name, company, since string) string {
 	if company != "" {
 		name += ", " + company
 	}
@@ -97,8 +99,8 @@ func Customer(name, company, since string) string {
 // SortedKeys returns the sorted keys of a map.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Each converts the items of a list; the result of an empty list is nil.
-func Each[T, U any](items []T, convert func(T) U) []U {
+// MapItems converts the items of a list; the result of an empty list is nil.
+func MapItems[T, U any](items []T, convert func(T) U) []U {
 	if len(items) == 0 {
 		return nil
 	}
@@ -109,14 +111,14 @@ func Each[T, U any](items []T, convert func(T) U) []U {
 	return out
 }
 
-// UTC writes a time in full.
-func UTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+// FormatUTC writes a time in full.
+func FormatUTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ClockTime is the format of times in text output.
 const ClockTime = "Monday, 2006-01-02 15:04"
 
-// YAML encodes a value of which the type is known to encode.
-func YAML(v any) string {
+// FormatYAML encodes a value of which the type is known to encode.
+func FormatYAML(v any) string {
 	text, err := encodeYAML(v)
 	if err != nil {
 		return err.Error()
@@ -124,8 +126,8 @@ func YAML(v any) string {
 	return text
 }
 
-// JSON encodes a value on one line.
-func JSON(v any) string {
+// FormatJSON encodes a value on one line.
+func FormatJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()

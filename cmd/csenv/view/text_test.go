@@ -9,8 +9,8 @@ import (
 func TestTextsArePrintable(t *testing.T) {
 	var out strings.Builder
 	const attack = "\x1b]0;title\a"
-	Paragraph(&out, "", attack)
-	Field(&out, "name", attack)
+	WriteParagraph(&out, "", attack)
+	WriteField(&out, "name", attack)
 	for _, format := range []string{"table", "markdown"} {
 		Document{Title: attack, Sections: []Section{{Heading: attack, Header: []string{"why"},
 			Rows: [][]string{{attack}}, Note: attack}}}.Print(&out, format)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/spf13/cobra"
 )
 
@@ -56,9 +58,23 @@ CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 			if o.check {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(checkPacks(o))
 			}
-			return run(cmd.Context(), o, setting)
+			return runServer(cmd.Context(), o, setting)
 		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
+}
+
+// checkPacks reports the packs that a server started now would play.
+func checkPacks(o *options) score.Packs {
+	catalog, err := loadCatalog(o)
+	if err != nil {
+		return score.Packs{Error: formatFault(err)}
+	}
+	// The configured judge is not checked: it may need keys.
+	kind, err := kindOf(o, catalog, offline.New())
+	if err != nil {
+		return score.Packs{Error: formatFault(err)}
+	}
+	return score.Packs{Digest: kind.ScenarioDigest()}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func defaultOptions() *options {
 		environment: tasks.Ticket, addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: time.Hour, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, clientShare: 100, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Terminal), logLevel: "info", judge: judgeflags.Default(),
+		rewardMode: string(episode.Terminal), logLevel: "info", judge: judgeflags.DefaultOptions(),
 		listening: func(_, _ net.Addr) {},
 	}
 }
@@ -105,7 +106,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "`folder` with a catalogue that replaces the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "`folder` with a pack of scenarios that is served too; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
-		scenarios.Splits(), ", "))
+		scenarios.ListSplits(), ", "))
 	o.judge.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "minimum level of log lines: debug, info, warn or error")
 	f.BoolVar(&o.check, "check", false, "print as JSON what would be played, and exit")
@@ -167,9 +168,9 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
 	}
 	for _, split := range o.splits {
-		if !slices.Contains(scenarios.Splits(), split) {
+		if !slices.Contains(scenarios.ListSplits(), split) {
 			errs = append(errs, fmt.Errorf("--split is %q: choose one of %s", split,
-				strings.Join(scenarios.Splits(), ", ")))
+				strings.Join(scenarios.ListSplits(), ", ")))
 		}
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -178,12 +179,25 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// maxClientSessions returns the number of sessions of one client, rounded up, 0 for any number.
-func (o *options) maxClientSessions() int {
-	if o.clientShare == 100 {
-		return 0
+// validatePeers reports invalid options of peers.
+func (o *options) validatePeers() []error {
+	if len(o.peers) == 0 {
+		return nil
 	}
-	return (o.maxSessions*o.clientShare + 99) / 100
+	var errs []error
+	for _, peer := range o.peers {
+		if _, _, err := net.SplitHostPort(peer); err != nil {
+			errs = append(errs, fmt.Errorf("--peers is %q: name servers as HOST:PORT", peer))
+		}
+	}
+	if _, err := netip.ParseAddrPort(o.advertise); err != nil {
+		errs = append(errs, fmt.Errorf("--advertise is %q: with --peers set it to this server's IP:PORT, or set POD_IP",
+			o.advertise))
+	}
+	if o.ledgerKey == "" {
+		errs = append(errs, errors.New("--peers needs --ledger-key, by which servers of a pool authenticate"))
+	}
+	return errs
 }
 
 // validateSessions reports invalid options of sessions.

@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -62,7 +61,7 @@ func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	if len(folders) == 0 || len(command) == 0 {
 		return nil
 	}
-	w := &packWatch{folders: folders, log: log, seen: fingerprint(folders)}
+	w := &packWatch{folders: folders, log: log, seen: hashFolders(folders)}
 	w.check = func(ctx context.Context) (score.Packs, error) { return checkApart(ctx, command) }
 	return w
 }
@@ -95,13 +94,13 @@ func (w *packWatch) run(ctx context.Context) {
 
 // look checks the packs if they have changed. Changes during the check are left to the next call.
 func (w *packWatch) look(ctx context.Context) {
-	found := fingerprint(w.folders)
+	found := hashFolders(w.folders)
 	if found == w.seen {
 		return
 	}
 	packs, err := w.check(ctx)
 	switch {
-	case ctx.Err() != nil || fingerprint(w.folders) != found:
+	case ctx.Err() != nil || hashFolders(w.folders) != found:
 		return
 	case err != nil:
 		w.log.Error("Checking the changed packs failed: trying again", "error", err)
@@ -115,9 +114,9 @@ func (w *packWatch) look(ctx context.Context) {
 // swapped is the link by which Kubernetes swaps the content of a volume.
 const swapped = "..data"
 
-// fingerprint identifies the content of folders by the names, sizes and times of their files, and
+// hashFolders identifies the content of folders by the names, sizes and times of their files, and
 // by Kubernetes' link.
-func fingerprint(folders []string) string {
+func hashFolders(folders []string) string {
 	sum := sha256.New()
 	for _, folder := range folders {
 		link, _ := os.Readlink(filepath.Join(folder, swapped)) // "" for a folder that isn't Kubernetes'
@@ -142,22 +141,8 @@ func fingerprint(folders []string) string {
 	return string(sum.Sum(nil))
 }
 
-// checkPacks reports the packs that a server started now would play.
-func checkPacks(o *options) score.Packs {
-	catalog, err := loadCatalog(o)
-	if err != nil {
-		return score.Packs{Error: fault(err)}
-	}
-	// The configured judge is not checked: it may need keys.
-	kind, err := kindOf(o, catalog, offline.New())
-	if err != nil {
-		return score.Packs{Error: fault(err)}
-	}
-	return score.Packs{Digest: kind.ScenarioDigest()}
-}
-
-// fault returns the whole lines of the error that fit into maxFault.
-func fault(err error) string {
+// formatFault returns the whole lines of the error that fit into maxFault.
+func formatFault(err error) string {
 	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), loadingFailed))
 	if len(text) <= maxFault {
 		return text

@@ -70,7 +70,7 @@ type watching struct {
 
 func watch(folders ...string) *watching {
 	w := &watching{during: func() {}}
-	w.packWatch = &packWatch{folders: folders, log: slog.New(slog.DiscardHandler), seen: fingerprint(folders)}
+	w.packWatch = &packWatch{folders: folders, log: slog.New(slog.DiscardHandler), seen: hashFolders(folders)}
 	w.check = func(context.Context) (score.Packs, error) {
 		w.checks++
 		w.during()
@@ -206,9 +206,9 @@ func TestFingerprint(t *testing.T) {
 			if err := os.Symlink(folder, link); err != nil {
 				t.Fatal(err)
 			}
-			before := fingerprint([]string{link})
+			before := hashFolders([]string{link})
 			tt.change(t, folder)
-			if same := fingerprint([]string{link}) == before; same != tt.same {
+			if same := hashFolders([]string{link}) == before; same != tt.same {
 				t.Errorf("the same fingerprint: %v, want %v", same, tt.same)
 			}
 		})
@@ -266,7 +266,7 @@ func TestFault(t *testing.T) {
 		"many":          {strings.Join(lines, "\n"), strings.Join(lines[:4], "\n") + "\n… and 5 more"},
 		"one long line": {strings.Repeat("y", 3000), strings.Repeat("y", 2048)},
 	} {
-		if diff := cmp.Diff(tt.want, fault(errors.New(tt.err))); diff != "" {
+		if diff := cmp.Diff(tt.want, formatFault(errors.New(tt.err))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

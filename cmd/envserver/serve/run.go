@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -34,8 +35,8 @@ const shutdownTimeout = 5 * time.Second
 // writeTimeout bounds a response, from the end of its request's header, without the judge's time.
 const writeTimeout = 2 * time.Minute
 
-// run serves until the context ends, and then drains.
-func run(ctx context.Context, o *options, setting Setting) error {
+// runServer serves until the context ends, and then drains.
+func runServer(ctx context.Context, o *options, setting Setting) error {
 	log := newLogger(o.logLevel, setting)
 	collecting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -77,7 +78,7 @@ func run(ctx context.Context, o *options, setting Setting) error {
 		return fmt.Errorf("making the server: %w", err)
 	}
 	defer server.Close()
-	l, err := listen(ctx, o)
+	l, err := openListeners(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,44 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	go debug.FreeOSMemory() // a third of the memory so far is garbage of loading the catalogue
 	o.listening(l.protocol.Addr(), l.ops.Addr())
 	return l.serve(ctx, server, o, log)
+}
+
+// maxClientSessions returns the number of sessions of one client, rounded up, 0 for any number.
+func (o *options) maxClientSessions() int {
+	if o.clientShare == 100 {
+		return 0
+	}
+	return (o.maxSessions*o.clientShare + 99) / 100
+}
+
+// pool configures the server's peers, nil for none.
+func (o *options) pool() *mesh.Config {
+	if len(o.peers) == 0 {
+		return nil
+	}
+	return &mesh.Config{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) },
+		Self: o.advertise}
+}
+
+// lookUp finds the addresses of all names. It fails only if no name has an address.
+func lookUp(ctx context.Context, names []string) ([]string, error) {
+	var addresses []string
+	var errs []error
+	for _, name := range names {
+		host, port, err := net.SplitHostPort(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		errs = append(errs, err)
+		for _, ip := range found {
+			addresses = append(addresses, net.JoinHostPort(ip, port))
+		}
+	}
+	if len(addresses) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return addresses, nil
 }
 
 func newLogger(level string, setting Setting) *slog.Logger {
@@ -174,7 +213,7 @@ type listeners struct {
 	protocol, ops net.Listener
 }
 
-func listen(ctx context.Context, o *options) (listeners, error) {
+func openListeners(ctx context.Context, o *options) (listeners, error) {
 	var config net.ListenConfig
 	protocol, err := config.Listen(ctx, "tcp", o.addr)
 	if err != nil {

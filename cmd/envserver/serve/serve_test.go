@@ -213,7 +213,7 @@ func start(t *testing.T, change func(*options)) *running {
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	t.Cleanup(stop)
-	go func() { r.ended <- run(ctx, o, Setting{Version: "dev", Logs: r.logs}) }()
+	go func() { r.ended <- runServer(ctx, o, Setting{Version: "dev", Logs: r.logs}) }()
 	select {
 	case <-ready:
 	case err := <-r.ended:
@@ -387,7 +387,7 @@ func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
 // The ledger of a served episode is signed with the key of the file.
 func TestLedgerKeyFile(t *testing.T) {
 	path, key := writeKey(t)
-	secrets, err := poolkey.Derive(key)
+	secrets, err := poolkey.DeriveSecrets(key)
 	if err != nil {
 		t.Fatal(err)
 	}

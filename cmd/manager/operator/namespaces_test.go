@@ -91,7 +91,7 @@ func restrictTo(t *testing.T, admin client.Client, namespaces ...string) {
 // The whole program with rights on two namespaces only. It may not cause a single refusal, because
 // it would cause it again and again.
 func TestRunInNamespaces(t *testing.T) {
-	apiserver.Require(t)
+	apiserver.RequireBinaries(t)
 	// controller-runtime admits one controller of a name in a process.
 	if os.Getenv("CSENV_TEST_ALONE") == "" {
 		alone := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -131,7 +131,7 @@ func TestRunInNamespaces(t *testing.T) {
 		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, config, o) }()
+	go func() { done <- runManager(ctx, config, o) }()
 	for _, pool := range []*v1alpha1.CustomerSupportEnv{poolIn("first"), poolIn("second")} {
 		eventually(t, done, "the Deployment of the pool in "+pool.Namespace, func(ctx context.Context) error {
 			return admin.Get(ctx, client.ObjectKeyFromObject(pool), &appsv1.Deployment{})

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -36,6 +37,9 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment"
 	runs "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/tracing/otlp"
+	"github.com/go-logr/logr"
 )
 
 // leaderElectionID names the Lease for which replicas of the operator compete.
@@ -47,34 +51,34 @@ var version = "dev"
 // Main runs the program of a version.
 func Main(of string) {
 	version = of
-	o, err := parse(os.Args[1:], os.Stderr)
+	o, err := parseOptions(os.Args[1:], os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return
 	case err != nil:
-		fail(err)
+		exitWithError(err)
 	case o.showVersion:
 		fmt.Println(version)
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
 	if err := limitMemory(os.Getenv); err != nil {
-		fail(err)
+		exitWithError(err)
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		fail(fmt.Errorf("finding the cluster: %w", err))
+		exitWithError(fmt.Errorf("finding the cluster: %w", err))
 	}
-	do := run
+	do := runManager
 	if o.cleanUp {
 		do = cleanUp
 	}
 	if err := do(ctrl.SetupSignalHandler(), config, o); err != nil {
-		fail(err)
+		exitWithError(err)
 	}
 }
 
-func fail(err error) {
+func exitWithError(err error) {
 	fmt.Fprintln(os.Stderr, "manager:", err)
 	os.Exit(1)
 }
@@ -128,7 +132,7 @@ func ownNamespace(getenv func(string) string, file string) string {
 	return strings.TrimSpace(string(data))
 }
 
-func parse(args []string, output io.Writer) (options, error) {
+func parseOptions(args []string, output io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.SetOutput(output)
@@ -170,8 +174,8 @@ func parse(args []string, output io.Writer) (options, error) {
 	return o, nil
 }
 
-// run reconciles until the context ends.
-func run(ctx context.Context, config *rest.Config, o options) error {
+// runManager reconciles until the context ends.
+func runManager(ctx context.Context, config *rest.Config, o options) error {
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -203,6 +207,17 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
+}
+
+// traceRuns has runs traced, by the operator and its runners, if the OTEL_ variables turn tracing
+// on. The returned function sends the last spans.
+func traceRuns(ctx context.Context, options *runs.Options, log logr.Logger) func() {
+	traces := otlp.New(ctx, otlp.Config{Service: "csenv-manager", Version: version,
+		Log: slog.New(logr.ToSlogHandler(log))})
+	if traces != nil { // a nil pointer in the interface would be no nil
+		options.Traces, options.TracingVariables = traces, runner.SelectTracingVariables(os.Getenv)
+	}
+	return func() { traces.Close(ctx) }
 }
 
 func newScheme() (*runtime.Scheme, error) {

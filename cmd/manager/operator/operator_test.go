@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CSENV_IMAGE", tt.env)
 			t.Setenv("POD_NAMESPACE", "")
-			got, err := parse(tt.args, io.Discard)
+			got, err := parseOptions(tt.args, io.Discard)
 			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
 				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
@@ -145,7 +145,7 @@ func TestRunAsInstalled(t *testing.T) {
 		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, asManager(config), o) }()
+	go func() { done <- runManager(ctx, asManager(config), o) }()
 
 	pool := &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "default"}}
 	if err := admin.Create(ctx, pool); err != nil {
@@ -286,7 +286,7 @@ func checkInstalled(t *testing.T, admin client.Client) {
 		t.Errorf("%s is %s, the manager's image %s", got.Name, got.Value, container.Image)
 	}
 	t.Setenv("CSENV_IMAGE", container.Image)
-	if _, err := parse(container.Args, io.Discard); err != nil {
+	if _, err := parseOptions(container.Args, io.Discard); err != nil {
 		t.Errorf("the manager refuses its arguments %q: %v", container.Args, err)
 	}
 	pod := &corev1.Pod{ObjectMeta: manager.Spec.Template.ObjectMeta, Spec: manager.Spec.Template.Spec}

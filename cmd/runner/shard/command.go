@@ -11,13 +11,18 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tracing"
+	"github.com/csenv/csenv/envserver/tracing/otlp"
 )
 
 // version is that of the program.
@@ -101,7 +106,7 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
     --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return report(cmd.Context(), o, slog.New(slog.NewJSONHandler(logs, nil)))
+			return reportShard(cmd.Context(), o, slog.New(slog.NewJSONHandler(logs, nil)))
 		},
 	}
 	f := cmd.Flags()
@@ -128,16 +133,31 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
 	return cmd
 }
 
-// report plays the shard, writes the termination message, and then sends the last spans.
-func report(ctx context.Context, o options, log *slog.Logger) error {
+// reportShard plays the shard, writes the termination message, and then sends the last spans.
+func reportShard(ctx context.Context, o options, log *slog.Logger) error {
 	traces := newTracing(ctx, o, log)
 	defer traces.Close(ctx)
-	return writeMessage(o.terminationLog, func() (score.Summary, error) { return play(ctx, o, traces, log) })
+	return writeMessage(o.terminationLog, func() (score.Summary, error) { return playShard(ctx, o, traces, log) })
+}
+
+// podName is the variable with the name of the runner's pod.
+const podName = "POD_NAME"
+
+// newTracing returns nil unless the OTEL_ variables turn tracing on.
+func newTracing(ctx context.Context, o options, log *slog.Logger) *otlp.Tracing {
+	var about []attribute.KeyValue
+	if namespace, name, ok := strings.Cut(o.run, "/"); ok {
+		about = append(about, semconv.K8SNamespaceName(namespace), tracing.KeyRunName.String(name))
+	}
+	if pod := os.Getenv(podName); pod != "" {
+		about = append(about, semconv.K8SPodName(pod))
+	}
+	return otlp.New(ctx, otlp.Config{Service: "csenv-runner", Version: version, Attributes: about, Log: log})
 }
 
 // writeMessage writes the summary or the error of run to a file.
 func writeMessage(path string, run func() (score.Summary, error)) error {
-	message, err := encode(run())
+	message, err := encodeSummary(run())
 	if err != nil {
 		message = fmt.Appendf(nil, "error: %v\n", err)
 		// Kubernetes keeps no message that is longer or no UTF-8.
@@ -149,7 +169,7 @@ func writeMessage(path string, run func() (score.Summary, error)) error {
 	return err
 }
 
-func encode(summary score.Summary, err error) ([]byte, error) {
+func encodeSummary(summary score.Summary, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

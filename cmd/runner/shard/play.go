@@ -13,19 +13,22 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 	"github.com/csenv/csenv/scenarios"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 // episodeTimeout bounds an attempt at an episode, not counting the agent's own time. A built-in
 // policy takes milliseconds.
 const episodeTimeout = 10 * time.Minute
 
-// play plays the shard.
-func play(ctx context.Context, o options, traces *otlp.Tracing, log *slog.Logger) (score.Summary, error) {
+// playShard plays the shard.
+func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.Logger) (score.Summary, error) {
 	o, err := o.resolved()
 	if err != nil {
 		return score.Summary{}, err
@@ -48,7 +51,7 @@ func play(ctx context.Context, o options, traces *otlp.Tracing, log *slog.Logger
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
+		Plan: plan, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
 		Credential:      os.Getenv(envvars.RunCredential),
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
@@ -56,13 +59,98 @@ func play(ctx context.Context, o options, traces *otlp.Tracing, log *slog.Logger
 	if err := configureAgent(&cfg, o); err != nil {
 		return score.Summary{}, err
 	}
-	stored := store(ctx, &cfg, o, log)
-	summary, err := traced(ctx, traces, cfg)
+	stored := storeEpisodes(ctx, &cfg, o, log)
+	summary, err := traceShard(ctx, traces, cfg)
 	summary.Stored = stored(ctx)
 	if errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("%w: %w", errStopped, err)
 	}
 	return summary, err
+}
+
+// openAttempts is the number of attempts to open a store.
+const openAttempts = 3
+
+// storeEpisodes stores the shard's episodes in --results, and resumes from the stored ones. After
+// the shard was played, the returned function reports what is stored. A failure of the store never
+// stops a runner.
+func storeEpisodes(
+	ctx context.Context,
+	cfg *rollout.Config,
+	o options,
+	log *slog.Logger,
+) func(context.Context) score.Stored {
+	if o.results == "" {
+		return func(context.Context) score.Stored { return score.Stored{} }
+	}
+	shard, err := openStore(ctx, cfg, o, log)
+	for attempt := 1; err != nil && attempt < openAttempts && ctx.Err() == nil; attempt++ {
+		log.Warn("The results can't be stored yet", "attempt", attempt, "error", err)
+		if cfg.Clock.Sleep(ctx, time.Duration(attempt)*time.Second) == nil {
+			shard, err = openStore(ctx, cfg, o, log)
+		}
+	}
+	if err != nil {
+		log.Error("The results are not stored", "error", err)
+		return func(context.Context) score.Stored { return score.Stored{Error: err.Error()} }
+	}
+	cfg.Receipts, cfg.Tokens, cfg.Record = shard.Receipts(), shard.Tokens(), shard.Record
+	return func(ctx context.Context) score.Stored {
+		stored := shard.Close(ctx, countEpisodes(cfg.Plan, cfg.Shard))
+		log.Info("Stored", "shard", cfg.Shard, "episodes", stored.Episodes, "error", stored.Error)
+		return stored
+	}
+}
+
+func openStore(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) (*results.Shard, error) {
+	s, err := results.Open(ctx, o.results)
+	if err != nil {
+		return nil, err
+	}
+	manifest := results.Manifest{Environment: cfg.Environment, Plan: cfg.Plan, Agent: []byte(o.agent),
+		Limits: []byte(o.limits), Runner: version}
+	if err := s.WriteManifest(ctx, "", manifest); err != nil {
+		return nil, err
+	}
+	shard, err := s.Shard(ctx, "", cfg.Plan, cfg.Shard, log)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is stored of the shard: %w", err)
+	}
+	return shard, nil
+}
+
+func countEpisodes(plan score.Plan, shard int) int64 {
+	var n int64
+	for range plan.Shard(shard) {
+		n++
+	}
+	return n
+}
+
+// traceShard plays the shard within its span.
+func traceShard(ctx context.Context, traces *otlp.Tracing, cfg rollout.Config) (score.Summary, error) {
+	ctx, span := traces.Shard(ctx, cfg.Plan.Run, cfg.Shard)
+	defer span.End()
+	summary, err := rollout.Run(ctx, cfg)
+	if err != nil {
+		tracing.FailSpan(span, classifyError(err))
+	}
+	return summary, err
+}
+
+// classifyError names the error of a shard.
+func classifyError(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "stopped"
+	case errors.Is(err, rollout.ErrAgentRefused):
+		return "agent_refused"
+	case errors.Is(err, rollout.ErrAgentUnavailable):
+		return "agent_unavailable"
+	case errors.Is(err, rollout.ErrPoolChanged):
+		return "pool_changed"
+	}
+	return semconv.ErrorTypeOther.Value.AsString()
 }
 
 // firstToken is the first of a Secret's tokens. A pool accepts several during a rotation, and any
@@ -114,7 +202,7 @@ func configureAgent(cfg *rollout.Config, o options) error {
 	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(envvars.AgentKey), Share: o.agentShare,
 		Concurrency: o.concurrency, IDKey: poolkey.IDKey(cfg.Credential)}
 	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
-		if setting.Catalog, err = scenarios.Public(); err != nil {
+		if setting.Catalog, err = scenarios.LoadPublic(); err != nil {
 			return fmt.Errorf("loading the catalogue: %w", err)
 		}
 	}
@@ -128,8 +216,8 @@ func configureAgent(cfg *rollout.Config, o options) error {
 	return nil
 }
 
-// pods looks up the addresses of a headless Service, one for each pod.
-func pods(host, port string) func(context.Context) ([]string, error) {
+// newPodResolver looks up the addresses of a headless Service, one for each pod.
+func newPodResolver(host, port string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		addresses, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {

@@ -28,7 +28,7 @@ var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 func ticketKind(t *testing.T) episode.Kind {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

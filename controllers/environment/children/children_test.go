@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	pool          = testpool.New
-	replicas      = testpool.Replicas
+	pool          = testpool.MakePool
+	replicas      = testpool.WithReplicas
 	judgedByModel = testpool.JudgedByModel
 	withPacks     = testpool.WithPacks
-	guarded       = testpool.Guarded
+	guarded       = testpool.RequireToken
 )
 
 // builtDeployment returns the Deployment that a pool gets.
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
 	t.Helper()
 	d := &appsv1.Deployment{}
-	testpool.Materialise(t, buildDeployment(Pool{Env: env, Image: testpool.Image}, *env.Spec.Replicas, ""), d)
+	testpool.DecodeConfig(t, buildDeployment(Pool{Env: env, Image: testpool.Image}, *env.Spec.Replicas, ""), d)
 	return d
 }
 
@@ -195,7 +195,7 @@ func TestChildrenAreOwned(t *testing.T) {
 	env := pool()
 	for _, child := range BuildObjects(Pool{Env: env, Image: testpool.Image}, 2, "") {
 		object := &metav1.PartialObjectMetadata{}
-		testpool.Materialise(t, child.Config, object)
+		testpool.DecodeConfig(t, child.Config, object)
 		if !metav1.IsControlledBy(object, env) || !*metav1.GetControllerOf(object).BlockOwnerDeletion {
 			t.Errorf("%s has owners %v, want the pool, which waits for it in a foreground deletion", child.ID,
 				object.GetOwnerReferences())

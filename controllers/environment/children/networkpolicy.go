@@ -38,7 +38,7 @@ func selectClients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolic
 	if chooseServiceType(env) != corev1.ServiceTypeClusterIP {
 		return nil
 	}
-	return access.Peers(env)
+	return access.BuildPeers(env)
 }
 
 // selectWatchers returns the readers of statistics and metrics, nil for every client. An operator
@@ -48,7 +48,7 @@ func selectWatchers(operator string) []networkingv1.NetworkPolicyPeer {
 		return nil
 	}
 	return []networkingv1.NetworkPolicyPeer{
-		{NamespaceSelector: access.Namespace(operator)},
+		{NamespaceSelector: access.SelectNamespace(operator)},
 		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{metricsLabel: "enabled"}}},
 	}
 }

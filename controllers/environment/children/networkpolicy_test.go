@@ -54,7 +54,7 @@ func TestNetworkPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			policy := &networkingv1.NetworkPolicy{}
-			testpool.Materialise(t, buildNetworkPolicy(tt.env, tt.operator), policy)
+			testpool.DecodeConfig(t, buildNetworkPolicy(tt.env, tt.operator), policy)
 			want := networkingv1.NetworkPolicySpec{
 				PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector("support")},
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},

@@ -67,7 +67,7 @@ func BuildPodTemplate(p Pool, scenarios string) *corev1.PodTemplateSpec {
 	if scenarios != "" {
 		base.Annotations[ScenariosAnnotation] = scenarios
 	}
-	template := pods.Finish(base, pods.ServerContainer, env.Spec.Template)
+	template := pods.FinishTemplate(base, pods.ServerContainer, env.Spec.Template)
 	template.Annotations[TemplateHash] = hashJSON(template)
 	return template
 }
@@ -143,7 +143,7 @@ func buildContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Conta
 			{Name: "http", ContainerPort: v1alpha1.EnvironmentPort, Protocol: corev1.ProtocolTCP},
 			{Name: "ops", ContainerPort: v1alpha1.OperationsPort, Protocol: corev1.ProtocolTCP},
 		},
-		Resources: pods.Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit),
+		Resources: pods.NewResources(cpuRequest, memoryRequest, cpuLimit, memoryLimit),
 		// The status quotes the standard error of a server that doesn't start.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts:             buildMounts(env),

@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	pool        = testpool.New
-	unready     = testpool.Unready
-	terminating = testpool.Terminating
-	waiting     = testpool.Waiting
-	report      = testpool.Report
-	bounds      = testpool.Bounds
+	pool        = testpool.MakePool
+	unready     = testpool.SetUnready
+	terminating = testpool.SetTerminating
+	waiting     = testpool.SetWaiting
+	report      = testpool.NewReport
+	bounds      = testpool.NewAutoscaling
 )
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -31,7 +31,7 @@ func newScheme(t testing.TB) *runtime.Scheme {
 
 // server returns a running and ready pod of the newest template.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
-	return testpool.Server(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
+	return testpool.NewServer(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
 }
 
 func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{children.TemplateHash: "older"} }

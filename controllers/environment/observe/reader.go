@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,10 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
@@ -67,7 +71,7 @@ func (r *Reader) Read(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (s 
 		return s, false, err
 	}
 	pool := client.ObjectKeyFromObject(env)
-	if s.Pods, err = objects.Servers(ctx, r.Cache, pool); err != nil {
+	if s.Pods, err = objects.ListServers(ctx, r.Cache, pool); err != nil {
 		return s, false, err
 	}
 	servers, isNewest := s.Pods, s.SelectNewest(s.AnnotatedScenarios())
@@ -81,6 +85,38 @@ func (r *Reader) Read(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (s 
 	})
 	s.Reports, s.Unasked = answer.reports, listUnasked(s.Pods, answer.servers)
 	return s, known, nil
+}
+
+// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from scaling to zero.
+func isAwaited(ctx context.Context, reader client.Reader, env *v1alpha1.CustomerSupportEnv) (bool, error) {
+	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
+		return false, nil
+	}
+	pool := client.ObjectKeyFromObject(env)
+	list, err := access.UnendedRuns(ctx, reader, pool)
+	return slices.ContainsFunc(list, func(run v1alpha1.EvaluationRun) bool {
+		return evaluation.PoolOf(&run) == pool && wantsToPlay(&run)
+	}), err
+}
+
+// listUpdating finds the pools whose servers are being replaced. It reads that from the cluster,
+// because an operator that starts must know the pools that another one updates.
+func listUpdating(ctx context.Context, reader client.Reader) (map[types.NamespacedName]bool, error) {
+	var list appsv1.DeploymentList
+	if err := reader.List(ctx, &list, client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue,
+		v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer}); err != nil {
+		return nil, fmt.Errorf("listing the Deployments of pools: %w", err)
+	}
+	found := map[types.NamespacedName]bool{}
+	for i := range list.Items {
+		d := &list.Items[i]
+		c := FindCondition(d, appsv1.DeploymentProgressing)
+		stuck := c != nil && c.Status == corev1.ConditionFalse
+		if !stuck && (!IsObserved(d) || d.Status.UpdatedReplicas < d.Status.Replicas) {
+			found[client.ObjectKeyFromObject(d)] = true
+		}
+	}
+	return found, nil
 }
 
 // readChildren reads the objects that the pool may have.

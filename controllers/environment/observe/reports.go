@@ -75,11 +75,11 @@ func readReports(ctx context.Context, stats StatsReader, token string, servers [
 // dropOffer drops the list of tasks from a report.
 func dropOffer(r score.Report) score.Report {
 	if p := r.Packs; p != nil {
-		r.Packs = &score.Packs{Digest: pods.Clip(p.Digest, MaxDigest), Error: pods.Clip(p.Error, maxPackError)}
+		r.Packs = &score.Packs{Digest: pods.ClipText(p.Digest, MaxDigest), Error: pods.ClipText(p.Error, maxPackError)}
 	}
 	return score.Report{
-		ScenarioDigest: pods.Clip(r.ScenarioDigest, MaxDigest), Packs: r.Packs,
-		JudgeFault: pods.Clip(r.JudgeFault, maxJudgeFault),
+		ScenarioDigest: pods.ClipText(r.ScenarioDigest, MaxDigest), Packs: r.Packs,
+		JudgeFault: pods.ClipText(r.JudgeFault, maxJudgeFault),
 		Draining:   r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
 	}
 }

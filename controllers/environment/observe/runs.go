@@ -12,21 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 )
-
-// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from scaling to zero.
-func isAwaited(ctx context.Context, reader client.Reader, env *v1alpha1.CustomerSupportEnv) (bool, error) {
-	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
-		return false, nil
-	}
-	pool := client.ObjectKeyFromObject(env)
-	list, err := access.UnendedRuns(ctx, reader, pool)
-	return slices.ContainsFunc(list, func(run v1alpha1.EvaluationRun) bool {
-		return evaluation.PoolOf(&run) == pool && wantsToPlay(&run)
-	}), err
-}
 
 // wantsToPlay reports whether the run is played or waits only for its pool. A run that the pool
 // doesn't admit, or without conditions, doesn't wait.

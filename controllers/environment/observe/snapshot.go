@@ -104,7 +104,7 @@ func FindCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *a
 	if d == nil {
 		return nil
 	}
-	return pods.First(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
+	return pods.FindFirst(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }
 
 // Counts are numbers of servers without terminating ones. Full servers aren't ready.

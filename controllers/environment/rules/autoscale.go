@@ -109,12 +109,6 @@ type Scaling struct {
 	needed   int64  // servers that autoscaling needs, without limits
 }
 
-// keepNumber is the decision that the number of servers stays.
-func (s Scaling) keepNumber() Scaling {
-	s.To, s.Reason, s.Why = s.From, "", ""
-	return s
-}
-
 // Direction returns "up" or "down".
 func (s Scaling) Direction() string {
 	if s.To < s.From {
@@ -148,6 +142,14 @@ func chooseServers(a *v1alpha1.Autoscaling, l load, from int32, past history, no
 	return s, past
 }
 
+// needs returns the number of servers for the load without limits: low if the servers that didn't
+// answer are empty, high if they are full.
+func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
+	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
+	isSilent := l.silent > 0 || l.unsure
+	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
+}
+
 func limitNumber(n int64, least, most int32) int32 {
 	return int32(min(max(n, int64(least)), int64(most))) //nolint:gosec // between two of them
 }
@@ -178,6 +180,19 @@ func (l load) shrink(s Scaling, a *v1alpha1.Autoscaling, target int32, longEnoug
 		s.Reason, s.Why = scaleIdle, fmt.Sprintf("the pool was unused for %s", getScaleDownDelay(a))
 	}
 	return s
+}
+
+// removable returns how many servers may be removed now. The difference between the Deployment's
+// number and the servers that stay is already being created or removed.
+func (l load) removable(from int32) int32 {
+	pending := from - l.stay
+	if l.exposed > 0 {
+		return max(0, l.unready+pending)
+	}
+	if pending == 0 && l.idle == 0 && l.leaving == 0 {
+		return 1
+	}
+	return max(0, l.idle+pending)
 }
 
 // decideReplicas returns the number of servers. Only the Deployment stores the number that

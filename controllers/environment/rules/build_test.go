@@ -15,18 +15,18 @@ import (
 )
 
 var (
-	pool          = testpool.New
-	unready       = testpool.Unready
-	terminating   = testpool.Terminating
-	waiting       = testpool.Waiting
-	ended         = testpool.Ended
-	scheduled     = testpool.Scheduled
-	report        = testpool.Report
-	playing       = testpool.Playing
-	bounds        = testpool.Bounds
+	pool          = testpool.MakePool
+	unready       = testpool.SetUnready
+	terminating   = testpool.SetTerminating
+	waiting       = testpool.SetWaiting
+	ended         = testpool.SetEnded
+	scheduled     = testpool.SetScheduled
+	report        = testpool.NewReport
+	playing       = testpool.NewPacksReport
+	bounds        = testpool.NewAutoscaling
 	noon          = testpool.Noon
 	rolledOut     = testpool.RolledOut
-	guarded       = testpool.Guarded
+	guarded       = testpool.RequireToken
 	withPacks     = testpool.WithPacks
 	everyOverride = testpool.EveryOverride
 )
@@ -53,7 +53,7 @@ func mark(p pass, servers map[types.UID]serverMemory) []Mark {
 
 // server returns a running and ready pod of the newest template.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
-	return testpool.Server(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
+	return testpool.NewServer(children.BuildPodTemplate(children.Pool{Env: pool(), Image: testpool.Image}, ""), name, edits...)
 }
 
 func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{children.TemplateHash: "older"} }

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -122,26 +121,3 @@ var scalingRules = []Rule{
 func getLeast(f facts) int32 { return ptr.Deref(f.env.Spec.Autoscaling.MinReplicas, 1) }
 
 func getMost(f facts) int32 { return f.env.Spec.Autoscaling.MaxReplicas }
-
-// sumUp returns the condition Ready, which repeats another one for programs that don't know the
-// others. A pool with autoscaling stays ready while servers are added.
-func sumUp(f facts, conditions []metav1.Condition) metav1.Condition {
-	from := meta.FindStatusCondition(conditions, v1alpha1.ConditionAvailable)
-	progressing := meta.FindStatusCondition(conditions, v1alpha1.ConditionProgressing)
-	degraded := meta.FindStatusCondition(conditions, v1alpha1.ConditionDegraded)
-	scaling := f.isAutoscaled() && from.Status == metav1.ConditionTrue && f.counts.Updated == f.counts.Exist
-	isReady := from.Reason != v1alpha1.ReasonNoServerReady
-	switch {
-	case degraded.Status == metav1.ConditionTrue:
-		from, isReady = degraded, false
-	case !scaling && (progressing.Status == metav1.ConditionTrue ||
-		progressing.Reason == v1alpha1.ReasonProgressDeadlineExceeded):
-		from, isReady = progressing, false
-	}
-	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: from.Reason,
-		Message: from.Message}
-	if isReady {
-		ready.Status = metav1.ConditionTrue
-	}
-	return ready
-}

@@ -71,6 +71,33 @@ func DecidePool(in Input) (Decision, Memory) {
 	return d, m
 }
 
+// keepNumber is the decision that the number of servers stays.
+func (s Scaling) keepNumber() Scaling {
+	s.To, s.Reason, s.Why = s.From, "", ""
+	return s
+}
+
+// needsCosts reports whether busy servers could be removed instead of idle ones.
+func needsCosts(s observe.Snapshot, scaling Scaling) bool {
+	l := summariseLoad(s)
+	return 0 < scaling.To && scaling.To < scaling.From && l.idle < l.stay
+}
+
+// holdBack reports whether the number of servers stays, because a full server would be removed
+// instead of an idle one. since is when the number began to stay, zero if it doesn't.
+func holdBack(s observe.Snapshot, scaling Scaling, since time.Time) (held bool, next time.Time) {
+	l := summariseLoad(s)
+	wouldHit := scaling.Reason == scaleSpec && 0 < scaling.To && scaling.To < scaling.From-l.unready &&
+		l.exposed > 0 && l.idle > l.unready
+	switch {
+	case !wouldHit:
+		return false, time.Time{}
+	case since.IsZero():
+		since = s.Now
+	}
+	return s.Now.Sub(since) < fullPatience, since
+}
+
 // Servers returns the number of servers, which stays if marks that it needs weren't written.
 func (d Decision) Servers(unmarked bool) int32 {
 	if unmarked {

@@ -34,7 +34,7 @@ var degradedRules = slices.Concat([]Rule{
 				return "", ""
 			}
 			return "The API server refused an object of the pool. The operator tries again.",
-				pods.Quote(f.writeErr.Error())
+				pods.QuoteMessage(f.writeErr.Error())
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodsRefused,
 		"the API server refuses the servers' pods",
@@ -42,7 +42,7 @@ var degradedRules = slices.Concat([]Rule{
 			if f.refusal == "" {
 				return "", ""
 			}
-			return "The servers' pods can't be created.", pods.Quote(f.refusal)
+			return "The servers' pods can't be created.", pods.QuoteMessage(f.refusal)
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonInvalidPack,
 		"a changed pack is missing or empty", createPack, func(f facts) (what, detail string) {
@@ -54,7 +54,7 @@ var degradedRules = slices.Concat([]Rule{
 				return "", ""
 			}
 			return "The changed scenario packs aren't rolled out. Servers continue with the packs that they have " +
-				"loaded, but new servers can't start.", pods.Quote(nameObjects(f.env, f.packError))
+				"loaded, but new servers can't start.", pods.QuoteMessage(nameObjects(f.env, f.packError))
 		}},
 }, serverRules, []Rule{
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonLedgerKeyUnreadable,
@@ -64,7 +64,7 @@ var degradedRules = slices.Concat([]Rule{
 				return "", ""
 			}
 			return "The operator can't read the pool's ledger key, without which servers don't answer it.",
-				pods.Quote(f.keyErr.Error())
+				pods.QuoteMessage(f.keyErr.Error())
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonJudgeNotReady,
 		"the judge of a server can't grade", "Correct spec.judge or its endpoint; if you correct the key in its " +
@@ -74,7 +74,7 @@ var degradedRules = slices.Concat([]Rule{
 				return "", ""
 			}
 			return fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and tries the "+
-				"judge again every minute.", f.unjudged), pods.Quote(f.unjudging)
+				"judge again every minute.", f.unjudged), pods.QuoteMessage(f.unjudging)
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonServersUnreachable,
 		"servers are ready but don't answer the operator",
@@ -124,27 +124,33 @@ var serverRules = []Rule{
 }
 
 func checkScheduled(f facts) (what, detail string) {
-	c := pods.Condition(f.faulty, corev1.PodScheduled)
+	c := pods.FindCondition(f.faulty, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return "", ""
 	}
-	return fmt.Sprintf("No node can run server %s.", f.faulty.Name), pods.Quote(c.Message)
+	return fmt.Sprintf("No node can run server %s.", f.faulty.Name), pods.QuoteMessage(c.Message)
 }
 
 func checkImage(f facts) (what, detail string) {
-	waiting := pods.Waiting(pods.Container(f.faulty, pods.ServerContainer))
+	waiting := pods.FindWaitingState(pods.FindContainerStatus(f.faulty, pods.ServerContainer))
 	if !pods.ImagePullFailed(waiting) {
 		return "", ""
 	}
-	return fmt.Sprintf("Image %q of server %s can't be pulled.", f.image, f.faulty.Name), pods.Quote(waiting.Message)
+	return fmt.Sprintf(
+			"Image %q of server %s can't be pulled.",
+			f.image,
+			f.faulty.Name,
+		), pods.QuoteMessage(
+			waiting.Message,
+		)
 }
 
 func checkContainer(f facts) (what, detail string) {
-	waiting := pods.Waiting(pods.Container(f.faulty, pods.ServerContainer))
+	waiting := pods.FindWaitingState(pods.FindContainerStatus(f.faulty, pods.ServerContainer))
 	if !pods.CreationFailed(waiting) {
 		return "", ""
 	}
-	words := pods.Quote(waiting.Message)
+	words := pods.QuoteMessage(waiting.Message)
 	if create := pods.HowToCreate(f.faulty, waiting.Message); create != "" {
 		words += ". " + create + "."
 	}
@@ -152,8 +158,8 @@ func checkContainer(f facts) (what, detail string) {
 }
 
 func checkCreation(f facts) (what, detail string) {
-	waiting := pods.Waiting(pods.Container(f.faulty, pods.ServerContainer))
-	scheduled := pods.Condition(f.faulty, corev1.PodScheduled)
+	waiting := pods.FindWaitingState(pods.FindContainerStatus(f.faulty, pods.ServerContainer))
+	scheduled := pods.FindCondition(f.faulty, corev1.PodScheduled)
 	return describeNumbers(waiting.Reason == pods.ContainerCreating && scheduled != nil &&
 		f.now.Sub(scheduled.LastTransitionTime.Time) >= pods.CreationPatience,
 		"The container of server %s hasn't been created for more than %s.", f.faulty.Name, pods.CreationPatience)
@@ -161,7 +167,7 @@ func checkCreation(f facts) (what, detail string) {
 
 // findEnd returns how a server ended that isn't running again, or nil.
 func findEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	status := pods.Container(pod, pods.ServerContainer)
+	status := pods.FindContainerStatus(pod, pods.ServerContainer)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
 		return nil
 	}
@@ -180,7 +186,7 @@ func checkToken(f facts) (what, detail string) {
 	}
 	return fmt.Sprintf("Server %s can't start without a token under key %q of Secret %s.", f.faulty.Name, token.Key,
 			token.Name), fmt.Sprintf("%s: %s", pods.CreateCommand("secret", token.Name, f.faulty.Namespace, token.Key),
-			pods.Quote(nameObjects(f.env, pods.LastWords(ended.Message))))
+			pods.QuoteMessage(nameObjects(f.env, pods.LastWords(ended.Message))))
 }
 
 func checkEnd(f facts) (what, detail string) {
@@ -189,7 +195,7 @@ func checkEnd(f facts) (what, detail string) {
 		return "", ""
 	}
 	return fmt.Sprintf("Server %s ended with exit code %d.", f.faulty.Name, ended.ExitCode),
-		pods.Quote(nameObjects(f.env, pods.LastWords(ended.Message)))
+		pods.QuoteMessage(nameObjects(f.env, pods.LastWords(ended.Message)))
 }
 
 // describeEmptyPack describes a pack of which a server says that it has no files, "" if there is

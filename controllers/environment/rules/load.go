@@ -32,14 +32,6 @@ type load struct {
 	awaited bool  // an EvaluationRun needs the pool
 }
 
-// needs returns the number of servers for the load without limits: low if the servers that didn't
-// answer are empty, high if they are full.
-func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
-	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
-	isSilent := l.silent > 0 || l.unsure
-	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
-}
-
 // serversFor returns the minimum number of servers for the sessions and the free ones. A pool with
 // minReplicas 0 gets none while it isn't used.
 func (l load) serversFor(a *v1alpha1.Autoscaling, sessions int64, isPlayed bool) int64 {
@@ -65,19 +57,6 @@ func parseFree(a *v1alpha1.Autoscaling) (number, percent int64) {
 }
 
 func divideUp(a, b int64) int64 { return (a + b - 1) / b }
-
-// removable returns how many servers may be removed now. The difference between the Deployment's
-// number and the servers that stay is already being created or removed.
-func (l load) removable(from int32) int32 {
-	pending := from - l.stay
-	if l.exposed > 0 {
-		return max(0, l.unready+pending)
-	}
-	if pending == 0 && l.idle == 0 && l.leaving == 0 {
-		return 1
-	}
-	return max(0, l.idle+pending)
-}
 
 // summariseLoad summarises the servers of a snapshot.
 func summariseLoad(s observe.Snapshot) load {

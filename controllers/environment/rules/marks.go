@@ -54,12 +54,6 @@ func markPods(s observe.Snapshot, costs bool, servers map[types.UID]serverMemory
 	return all
 }
 
-// needsCosts reports whether busy servers could be removed instead of idle ones.
-func needsCosts(s observe.Snapshot, scaling Scaling) bool {
-	l := summariseLoad(s)
-	return 0 < scaling.To && scaling.To < scaling.From && l.idle < l.stay
-}
-
 func changeCost(s observe.Snapshot, pod *corev1.Pod) map[string]*string {
 	sessions := int64(0)
 	if report, answered := s.Reports[pod.Name]; answered {
@@ -94,19 +88,4 @@ func changeEviction(s observe.Snapshot, pod *corev1.Pod, known serverMemory) map
 		return map[string]*string{children.SafeToEvict: new("true")}
 	}
 	return nil
-}
-
-// holdBack reports whether the number of servers stays, because a full server would be removed
-// instead of an idle one. since is when the number began to stay, zero if it doesn't.
-func holdBack(s observe.Snapshot, scaling Scaling, since time.Time) (held bool, next time.Time) {
-	l := summariseLoad(s)
-	wouldHit := scaling.Reason == scaleSpec && 0 < scaling.To && scaling.To < scaling.From-l.unready &&
-		l.exposed > 0 && l.idle > l.unready
-	switch {
-	case !wouldHit:
-		return false, time.Time{}
-	case since.IsZero():
-		since = s.Now
-	}
-	return s.Now.Sub(since) < fullPatience, since
 }

@@ -35,7 +35,7 @@ func compareServers(s observe.Snapshot, before map[types.UID]serverMemory) (Chan
 		if pods.IsReady(pod) && !known.wasReady {
 			known.wasReady = true
 			if before != nil {
-				since := pods.Condition(pod, corev1.PodReady).LastTransitionTime.Sub(pod.CreationTimestamp.Time)
+				since := pods.FindCondition(pod, corev1.PodReady).LastTransitionTime.Sub(pod.CreationTimestamp.Time)
 				changes.TimesToReady = append(changes.TimesToReady, max(0, since))
 			}
 		}

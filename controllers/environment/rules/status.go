@@ -61,6 +61,29 @@ func computeConditions(f facts) []metav1.Condition {
 	return conditions
 }
 
+// sumUp returns the condition Ready, which repeats another one for programs that don't know the
+// others. A pool with autoscaling stays ready while servers are added.
+func sumUp(f facts, conditions []metav1.Condition) metav1.Condition {
+	from := meta.FindStatusCondition(conditions, v1alpha1.ConditionAvailable)
+	progressing := meta.FindStatusCondition(conditions, v1alpha1.ConditionProgressing)
+	degraded := meta.FindStatusCondition(conditions, v1alpha1.ConditionDegraded)
+	scaling := f.isAutoscaled() && from.Status == metav1.ConditionTrue && f.counts.Updated == f.counts.Exist
+	isReady := from.Reason != v1alpha1.ReasonNoServerReady
+	switch {
+	case degraded.Status == metav1.ConditionTrue:
+		from, isReady = degraded, false
+	case !scaling && (progressing.Status == metav1.ConditionTrue ||
+		progressing.Reason == v1alpha1.ReasonProgressDeadlineExceeded):
+		from, isReady = progressing, false
+	}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: from.Reason,
+		Message: from.Message}
+	if isReady {
+		ready.Status = metav1.ConditionTrue
+	}
+	return ready
+}
+
 // gatherFacts returns what the rules check.
 func gatherFacts(d Decision, w Written) facts {
 	f := facts{
@@ -134,7 +157,7 @@ func sumEpisodes(s observe.Snapshot) *v1alpha1.PoolEpisodes {
 		scores += report.Episodes.ScoreSum
 	}
 	if graded := sum.Scored + sum.Failed; graded > 0 {
-		sum.MeanScore = score.Decimal(scores / graded)
+		sum.MeanScore = score.FormatDecimal(scores / graded)
 	}
 	return sum
 }
@@ -148,9 +171,9 @@ func describeOffer(d Decision, status *v1alpha1.CustomerSupportEnvStatus) {
 		if !ok || !isNewest(pod) {
 			continue
 		}
-		status.ScenarioDigest = pods.Clip(report.ScenarioDigest, observe.MaxDigest)
-		status.GraderVersion = pods.Clip(report.GraderVersion, 64)
-		status.Judge = pods.Clip(report.Judge, 256)
+		status.ScenarioDigest = pods.ClipText(report.ScenarioDigest, observe.MaxDigest)
+		status.GraderVersion = pods.ClipText(report.GraderVersion, 64)
+		status.Judge = pods.ClipText(report.Judge, 256)
 		status.Tasks = listTasks(report.Tasks)
 		return
 	}
@@ -164,7 +187,7 @@ const maxTasks = 32
 func listTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
 	for _, task := range tasks {
-		if task.Name != "" && task.Name == pods.Clip(task.Name, 63) {
+		if task.Name != "" && task.Name == pods.ClipText(task.Name, 63) {
 			n := int32(len(task.Scenarios)) //nolint:gosec // a report is bounded to far fewer
 			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: n})
 		}

@@ -168,7 +168,7 @@ func existing(t testing.TB, env *v1alpha1.CustomerSupportEnv) map[children.ID]cl
 		default:
 			object = &corev1.Service{}
 		}
-		testpool.Materialise(t, c.Config, object)
+		testpool.DecodeConfig(t, c.Config, object)
 		live[c.ID] = object
 	}
 	return live

@@ -34,26 +34,26 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	}
 	p := pollerOf(reports)
 	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
-	asked(t, p, servers, runtest.Start())
-	got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(time.Second))
+	asked(t, p, servers, runtest.StartTime())
+	got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(time.Second))
 	if diff := cmp.Diff(&Live{Known: true, Due: true, Active: 3, Ended: 5}, got,
 		cmp.AllowUnexported(Live{})); diff != "" {
 		t.Error(diff)
 	}
-	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(2*time.Second)); got.Due {
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(2*time.Second)); got.Due {
 		t.Error("it is due immediately")
 	}
-	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.Start().Add(6*time.Second)); !got.Due {
+	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(6*time.Second)); !got.Due {
 		t.Error("it isn't due after the interval")
 	}
 }
 
 func TestPollerDropsEndedRuns(t *testing.T) {
 	p := pollerOf(runtest.FakePool{})
-	asked(t, p, nil, runtest.Start())
+	asked(t, p, nil, runtest.StartTime())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(runtest.Start().Add(forgetAfter))
+	p.sweep(runtest.StartTime().Add(forgetAfter))
 	if len(p.pools) > 0 || len(p.shown) > 0 {
 		t.Errorf("stores %d pools and %d runs", len(p.pools), len(p.shown))
 	}
@@ -62,15 +62,15 @@ func TestPollerDropsEndedRuns(t *testing.T) {
 // The number of writes grows slowly with a run's duration.
 func TestProgressIsWrittenRarely(t *testing.T) {
 	run := runtest.NewRun()
-	run.Status.StartTime = new(metav1.NewTime(runtest.Start()))
+	run.Status.StartTime = new(metav1.NewTime(runtest.StartTime()))
 	writes := 0
-	for now := runtest.Start(); now.Before(runtest.Start().Add(time.Hour)); now = now.Add(ChooseInterval(run, now)) {
+	for now := runtest.StartTime(); now.Before(runtest.StartTime().Add(time.Hour)); now = now.Add(ChooseInterval(run, now)) {
 		writes++
 	}
 	if writes > 200 {
 		t.Errorf("%d writes of progress in an hour", writes)
 	}
-	if got := ChooseInterval(run, runtest.Start().Add(24*time.Hour)); got != maxShowInterval {
+	if got := ChooseInterval(run, runtest.StartTime().Add(24*time.Hour)); got != maxShowInterval {
 		t.Errorf("written every %v after a day, want %v", got, maxShowInterval)
 	}
 }
@@ -82,10 +82,10 @@ func TestIdleness(t *testing.T) {
 	reports := runtest.FakePool{"10.0.0.1": report}
 	p, servers := pollerOf(reports), []string{"10.0.0.1"}
 	after := func(d time.Duration) *Live {
-		asked(t, p, servers, runtest.Start().Add(d))
+		asked(t, p, servers, runtest.StartTime().Add(d))
 		return p.figures(t.Context(), types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}, "", servers,
 			"run-uid", 0,
-			runtest.Start().Add(d))
+			runtest.StartTime().Add(d))
 	}
 	if live := after(6 * time.Second); live.Idle != 0 || live.Sessions != report.Sessions {
 		t.Errorf("first: %+v", live)

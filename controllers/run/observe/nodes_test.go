@@ -15,8 +15,8 @@ import (
 
 // The operator of single namespaces has no right on nodes.
 func TestNodesThatMayNotBeReadAreNotLost(t *testing.T) {
-	s := Snapshot{Run: runtest.NewRun(), Now: runtest.Start()}
-	pod := runtest.Deleting(runtest.RunnerPod(s.Run, 0), -DeleteGrace)
+	s := Snapshot{Run: runtest.NewRun(), Now: runtest.StartTime()}
+	pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -DeleteGrace)
 	pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 	s.Pods = []corev1.Pod{*pod}
 	r := &Reader{Direct: interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

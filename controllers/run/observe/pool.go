@@ -44,19 +44,6 @@ func (r *Reader) readPool(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// readNeighbours reads the pools whose Secrets the run's pods could read.
-func (r *Reader) readNeighbours(ctx context.Context, s *Snapshot) error {
-	if s.Run.Status.Provenance != nil || evaluation.Ended(s.Run.Status.Conditions) {
-		return nil
-	}
-	list := &v1alpha1.CustomerSupportEnvList{}
-	if err := r.Cache.List(ctx, list, client.InNamespace(s.Run.Namespace)); err != nil {
-		return fmt.Errorf("listing the pools of namespace %s: %w", s.Run.Namespace, err)
-	}
-	s.Pools = list.Items
-	return nil
-}
-
 // admits reports whether a pool admits runs of a namespace. An invalid selector, which the pool's
 // status reports, admits no other namespace.
 func (r *Reader) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
@@ -68,7 +55,7 @@ func (r *Reader) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, n
 			return false, fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
 		}
 	}
-	allowed, err := access.Allows(env, namespace, space.Labels)
+	allowed, err := access.AllowsNamespace(env, namespace, space.Labels)
 	if err != nil {
 		logf.FromContext(ctx).Info("Pool admits no other namespace", "reason", err.Error())
 	}
@@ -94,7 +81,7 @@ func (r *Reader) readReport(ctx context.Context, s *Snapshot) error {
 // fetchReport returns a server's report, and the digests of the image that the ready servers run.
 func (r *Reader) fetchReport(ctx context.Context,
 	env *v1alpha1.CustomerSupportEnv) (*score.Report, []string, error) {
-	servers, err := objects.Servers(ctx, r.Cache, client.ObjectKeyFromObject(env))
+	servers, err := objects.ListServers(ctx, r.Cache, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,9 +19,9 @@ func TestSameGrader(t *testing.T) {
 		"more sessions":   {func(r *score.Report) { r.Sessions.Active = 7 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := runtest.Offer()
+			report := runtest.NewReport()
 			tc.change(&report)
-			if err := checkGrader(runtest.Pool(), report); (err == nil) != tc.same {
+			if err := checkGrader(runtest.NewPool(), report); (err == nil) != tc.same {
 				t.Errorf("error %v", err)
 			}
 		})

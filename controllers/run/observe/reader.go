@@ -76,7 +76,7 @@ func New(mgr ctrl.Manager, version string) *Reader {
 		Metadata: mgr.GetCache(),
 		Direct:   mgr.GetAPIReader(),
 		Pools:    reader,
-		Keys:     objects.Keys(mgr.GetAPIReader()),
+		Keys:     objects.NewKeyReader(mgr.GetAPIReader()),
 		Polls:    polls,
 		Live:     NewLivePoller(reader, polls.Do),
 		Contents: NewContents(),
@@ -96,7 +96,7 @@ func (r *Reader) readOwn(ctx context.Context, s *Snapshot, name string, object c
 	} else {
 		err = r.Cache.Get(ctx, key, object)
 	}
-	if apierrors.IsNotFound(err) && !evaluation.Ended(s.Run.Status.Conditions) &&
+	if apierrors.IsNotFound(err) && !evaluation.HasEnded(s.Run.Status.Conditions) &&
 		s.PoolState() == PoolReady {
 		err = r.Direct.Get(ctx, key, object)
 	}

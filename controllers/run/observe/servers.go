@@ -42,7 +42,7 @@ func (r *Reader) readSegments(ctx context.Context, s *Snapshot) error {
 	if err != nil {
 		return nil //nolint:nilerr // the decision reports it
 	}
-	list, err := objects.Servers(ctx, r.Cache, evaluation.PoolOf(s.Run))
+	list, err := objects.ListServers(ctx, r.Cache, evaluation.PoolOf(s.Run))
 	if err != nil {
 		return err
 	}

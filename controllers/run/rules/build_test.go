@@ -13,15 +13,15 @@ import (
 
 // snap returns the snapshot of a run that has not begun.
 func snap() observe.Snapshot {
-	report := runtest.Offer()
-	return observe.Snapshot{Run: runtest.NewRun(), Env: runtest.Pool(), Report: &report, Version: runtest.OperatorVersion, Now: runtest.Start()}
+	report := runtest.NewReport()
+	return observe.Snapshot{Run: runtest.NewRun(), Env: runtest.NewPool(), Report: &report, Version: runtest.OperatorVersion, Now: runtest.StartTime()}
 }
 
 // begun returns the snapshot of a run whose plan and Job exist.
 func begun(t testing.TB) (observe.Snapshot, score.Plan) {
 	t.Helper()
 	s := snap()
-	d := Decide(s)
+	d := DecideRun(s)
 	if d.CreatePlan == nil {
 		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
 	}

@@ -23,11 +23,11 @@ import (
 // caseTasks returns the tasks of generated cases, with each case in four languages.
 func caseTasks(t *testing.T) []score.Task {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := runtest.Pool()
+	env := runtest.NewPool()
 	env.Spec.Environment = v1alpha1.WorkflowEnvironment
 	kind, err := local.NewKind(env, catalog, offline.New())
 	if err != nil {
@@ -68,7 +68,7 @@ func TestRunOverAllCases(t *testing.T) {
 			Min: v1alpha1.Number{Text: least}}
 	}
 	s.Run.Spec.Thresholds = []v1alpha1.Threshold{threshold("return", "0.1"), threshold("wrong-item", "0.9")}
-	d := Decide(s)
+	d := DecideRun(s)
 	if d.CreatePlan == nil {
 		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
 	}
@@ -168,7 +168,7 @@ func playAll(t *testing.T, plan score.Plan, tasks []score.Task) (score.Accumulat
 
 func thresholdsMet(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus,
 	sums score.Accumulator) metav1.Condition {
-	for _, c := range evaluation.Conditions(run, status, sums, evaluation.Outcome{State: evaluation.Completed}) {
+	for _, c := range evaluation.BuildConditions(run, status, sums, evaluation.Outcome{State: evaluation.Completed}) {
 		if c.Type == v1alpha1.ConditionThresholdsMet {
 			return c
 		}

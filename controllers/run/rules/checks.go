@@ -178,7 +178,7 @@ func checkRefusal(f Facts) (string, bool) { return f.Job.Refusal, f.Job.Refusal 
 
 func checkPodRefusal(f Facts) (string, bool) {
 	return fmt.Sprintf("%s The API server refuses the runners' pods: %s. Correct that to continue.", f.Counts.Progress,
-		pods.Quote(strings.TrimSuffix(f.Job.PodRefusal, "."))), f.Job.PodRefusal != ""
+		pods.QuoteMessage(strings.TrimSuffix(f.Job.PodRefusal, "."))), f.Job.PodRefusal != ""
 }
 
 func checkTrouble(f Facts) (string, bool) {

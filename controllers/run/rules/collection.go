@@ -38,7 +38,7 @@ func (p *pass) planCollection() {
 	if passScore, p.invalid = evaluation.PassScore(p.s.Run); p.invalid != nil {
 		return
 	}
-	if p.invalid = evaluation.Permitted(p.s.Run, p.s.Offer()); p.invalid != nil {
+	if p.invalid = evaluation.CheckLimits(p.s.Run, p.s.Offer()); p.invalid != nil {
 		return
 	}
 	made, err := evaluation.NewProvenance(p.s.Run, p.s.Offer())
@@ -64,7 +64,7 @@ func (p *pass) startCollection() {
 	p.d.Status.Rollouts = &v1alpha1.Rollouts{Tag: chooseTag(p.s.Run), LedgerKey: p.s.Env.Status.LedgerPublicKey,
 		Ledger: text}
 	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
-	p.d.Status.PassScore = score.Exact(p.collectable.PassScore)
+	p.d.Status.PassScore = score.FormatExact(p.collectable.PassScore)
 	p.writeCollected(p.collectable)
 	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+
 		"trainers tag with reset(run=%q).", p.s.Env.Name, p.d.Status.Rollouts.Tag))
@@ -101,6 +101,25 @@ func (p *pass) countSegments() {
 	p.writeCollected(c.Sums)
 	p.showActive()
 	p.announceCollected()
+}
+
+// showActive writes the number of active episodes and the estimated end, which are indicative only,
+// when the status is written anyway, or when playing begins or ends.
+func (p *pass) showActive() {
+	c := p.collected
+	before := ptr.Deref(ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
+	if observe.IsSuspended(p.s.Run) {
+		p.d.hideLive()
+		return
+	}
+	if len(c.Counted) == 0 && (before > 0) == (c.Active > 0) {
+		return
+	}
+	p.d.Status.Episodes.Active = new(c.Active)
+	if tally.ReadGoal(p.s.Run) > 0 {
+		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, c.Sums.Opened,
+			p.d.Status.Episodes.Total)
+	}
 }
 
 // writeCollected writes the figures of the sums.
@@ -140,20 +159,6 @@ func (p *pass) announceCollected() {
 		p.announceProgress(before.Scored+before.Failed+before.Errored, c.Sums.Opened, goal,
 			describeCollected(*p.d.Status.Episodes, goal))
 	}
-}
-
-// closeCollection turns the collected sums into those of a run with one shard, which other runs
-// compare with.
-func (p *pass) closeCollection() {
-	if p.collected == nil || p.edited != nil {
-		return
-	}
-	progressed := p.d.Status.Progress
-	p.d.Tally.Completed.Add(0)
-	p.d.Status.Shards = &v1alpha1.Shards{Total: 1}
-	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
-	p.d.Status.Progress = progressed
-	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.LedgerKey, p.d.Status.Rollouts.Servers = "", "", nil
 }
 
 // awaitsSilent reports whether a run whose deadline is over waits for servers that don't reply.

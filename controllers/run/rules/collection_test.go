@@ -15,7 +15,7 @@ func TestTrainersOfAPoolForRunsOnly(t *testing.T) {
 	s := snap()
 	s.Run.Spec.Agent = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}
 	s.Env.Spec.Access.Play = v1alpha1.RunsOnlyPlay
-	d := Decide(s)
+	d := DecideRun(s)
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionFailed)
 	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonTrainersNotAllowed ||
 		!strings.Contains(c.Message, "access.play Open") {

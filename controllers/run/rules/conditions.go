@@ -15,13 +15,14 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/tally"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // setConditions sets the cost and every condition, and announces what has changed.
 func (p *pass) setConditions(o evaluation.Outcome) {
-	p.d.Status.Cost = evaluation.Cost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
+	p.d.Status.Cost = evaluation.FormatCost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
 	suspension := describeSuspension(p.s.Run)
-	verdict := evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
+	verdict := evaluation.BuildConditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
 	if p.s.Run.Spec.Results != nil {
 		verdict = append(verdict, describeStored(p.d.Tally.Sums, o.State))
 	}
@@ -36,10 +37,36 @@ func (p *pass) setConditions(o evaluation.Outcome) {
 	}
 }
 
+// describeStored reports whether the episodes of the counted shards are in the result store.
+func describeStored(sums score.Accumulator, is evaluation.State) metav1.Condition {
+	f := sums.Figures()
+	if f.Stored.Error != "" {
+		f.Stored.Error = pods.QuoteMessage(f.Stored.Error)
+	}
+	return evaluation.StoredCondition(f.Stored, f.Episodes+f.Errored, is,
+		"If the others are needed, correct that and create the run again.")
+}
+
+func describeSuspension(run *v1alpha1.EvaluationRun) metav1.Condition {
+	switch {
+	case !observe.IsSuspended(run):
+		return evaluation.NewCondition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
+			"spec.suspend is not set.")
+	case observe.IsExternal(run):
+		return evaluation.NewCondition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+			"spec.suspend is true: no episodes are collected. Servers keep them while they run and have capacity. Set "+
+				"it to false to continue.")
+	default:
+		return evaluation.NewCondition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+			"spec.suspend is true: runners are stopped, and shards that have not ended will be played again. Set it "+
+				"to false to continue.")
+	}
+}
+
 // replaceVerdict sets the conditions of an outcome alone.
 func (p *pass) replaceVerdict(o evaluation.Outcome) {
 	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
-	for _, c := range evaluation.Conditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o) {
+	for _, c := range evaluation.BuildConditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o) {
 		p.set(c)
 	}
 }
@@ -109,19 +136,27 @@ const (
 // ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
 // the status alone.
 func ReportRefusal(s observe.Snapshot, next Decision, object string, refusal error) Decision {
-	words := pods.Quote(strings.TrimSuffix(refusal.Error(), "."))
+	words := pods.QuoteMessage(strings.TrimSuffix(refusal.Error(), "."))
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
 	o := evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonJobRefused, Message: fmt.Sprintf(
 		"%s The API server refuses %s: %s. Correct that to continue.",
 		describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run)), object, words)}
 	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
-	if last == nil || last.Reason != o.Reason || last.Message != pods.Shorten(o.Message, pods.MaxNote) {
+	if last == nil || last.Reason != o.Reason || last.Message != pods.ShortenText(o.Message, pods.MaxNote) {
 		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
 	}
-	for _, c := range evaluation.Conditions(s.Run, d.Status, next.Tally.Sums, o) {
+	for _, c := range evaluation.BuildConditions(s.Run, d.Status, next.Tally.Sums, o) {
 		d.setCondition(c, s.Run.Generation, s.Now)
 	}
 	began := ptr.Deref(s.Run.Status.StartTime, metav1.NewTime(s.Now))
 	d.Again = min(max(s.Now.Sub(began.Time)/10, MinRefusedRetry), maxRefusedRetry)
 	return d
+}
+
+// describeProgress tells how much of a run is counted. An External run has shards only at its end.
+func describeProgress(status v1alpha1.EvaluationRunStatus, completed score.IndexSet, goal int64) string {
+	if status.Shards != nil {
+		return describeShards(completed, status.Shards)
+	}
+	return describeCollected(ptr.Deref(status.Episodes, v1alpha1.RunEpisodes{}), goal)
 }

@@ -13,7 +13,7 @@ import (
 func TestNoStoredEpisodesBeforeTheFirstShard(t *testing.T) {
 	for is, want := range map[evaluation.State]string{evaluation.Running: "ResultsStored=Unknown/StorePending",
 		evaluation.Failed: "ResultsStored=Unknown/NothingCounted"} {
-		if got := runtest.States([]metav1.Condition{describeStored(score.Accumulator{}, is)}); got != want {
+		if got := runtest.FormatConditions([]metav1.Condition{describeStored(score.Accumulator{}, is)}); got != want {
 			t.Errorf("describeStored(%v) = %s, want %s", is, got, want)
 		}
 	}

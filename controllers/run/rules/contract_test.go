@@ -172,7 +172,7 @@ func outcomeStates(conditions []metav1.Condition) string {
 			set = append(set, *c)
 		}
 	}
-	return runtest.States(set)
+	return runtest.FormatConditions(set)
 }
 
 // figuresOf returns the parts of a status that don't depend on where a run is played, and the
@@ -202,15 +202,15 @@ type playedRun struct {
 func playHere(t *testing.T, run *v1alpha1.EvaluationRun, agent string, broken func(int64) bool,
 	stored, unreadable bool) playedRun {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := local.NewKind(runtest.Pool(), catalog, offline.New())
+	kind, err := local.NewKind(runtest.NewPool(), catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	builtin, err := policy.Builtin(agent, "ticket", catalog)
+	builtin, err := policy.NewBuiltin(agent, "ticket", catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,8 +279,8 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 	s.Run, s.Report = run, &p.report
 	s.Env.Status.ScenarioDigest, s.Env.Status.GraderVersion, s.Env.Status.Judge = p.report.ScenarioDigest,
 		p.report.GraderVersion, p.report.Judge
-	d := Decide(s)
-	if evaluation.Ended(d.Status.Conditions) {
+	d := DecideRun(s)
+	if evaluation.HasEnded(d.Status.Conditions) {
 		return d.Status
 	}
 	plan := *d.CreatePlan
@@ -289,8 +289,8 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 		t.Fatal(err)
 	}
 	run.Status, s.PlanMap, s.Job, s.Report = d.Status, planMap, jobOf(s, *d.CreateJob), nil
-	addPods(&s, runtest.End(runtest.RunnerPod(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p)))
-	return Decide(s).Status
+	addPods(&s, runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p)))
+	return DecideRun(s).Status
 }
 
 // summaryOfEpisodes returns the summary of a runner that has played these episodes.

@@ -48,6 +48,20 @@ func (p *pass) countSummaries() {
 	p.announceCounted(done.Len())
 }
 
+// keepScores adds the shards that this pass counts to the table of scenarios. The table is written
+// before the status: after a crash in between it has additional rows, which are replaced when their
+// shards are counted. Rows of other shards are never removed, since the status of this pass may be
+// old.
+func (p *pass) keepScores() {
+	if len(p.d.Tally.Ledgers) == 0 || p.s.ScoresTaken {
+		return
+	}
+	// A table that is too large is left out, which publish reports.
+	if text, err := tally.AddRows(tally.ReadTable(p.s.Scores), p.plan, p.d.Tally).MarshalText(); err == nil {
+		p.writeTable(string(text))
+	}
+}
+
 // announceCounted announces what the pass has counted and refused.
 func (p *pass) announceCounted(before int64) {
 	for _, r := range p.d.Tally.Refused {
@@ -59,6 +73,28 @@ func (p *pass) announceCounted(before int64) {
 	}
 	p.announceProgress(before, p.d.Tally.Completed.Len(), int64(p.d.Status.Shards.Total),
 		describeShards(p.d.Tally.Completed, p.d.Status.Shards))
+}
+
+// describeReplayed lists the suspect shards, "" if there are none. The figures are correct
+// nevertheless: only the first end of an episode is counted.
+func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string {
+	var shards score.IndexSet
+	var replayed, unreported int64
+	for _, shard := range counted {
+		if shard.IsSuspect() {
+			shards.Add(int64(shard.Index))
+			replayed += shard.Replayed
+			unreported += shard.Unreported
+		}
+	}
+	if shards.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report. "+
+		"Only the first end of an episode is counted. A runner that failed and was restarted explains this: see "+
+		"`kubectl get pods -n %s -l %s=%s`. Otherwise another client plays the run's episodes: check which clients "+
+		"can reach the pool.",
+		pods.QuoteMessage(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
 // announceProgress announces each quarter of a total.

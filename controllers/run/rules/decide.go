@@ -7,17 +7,22 @@
 package rules
 
 import (
+	"fmt"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/tally"
+	"github.com/csenv/csenv/envserver/score"
 )
 
-// Decide derives what to write from the snapshot of a run that exists.
-func Decide(s observe.Snapshot) Decision {
+// DecideRun derives what to write from the snapshot of a run that exists.
+func DecideRun(s observe.Snapshot) Decision {
 	p := newPass(s)
 	switch {
 	case s.Closing:
@@ -25,10 +30,10 @@ func Decide(s observe.Snapshot) Decision {
 		// last failed pod of an index until it has created another, which it no longer can.
 		p.d.Rule, p.d.Status.ObservedGeneration = "NamespaceDeleted", s.Run.Status.ObservedGeneration
 		p.d.Release, p.d.DeleteJob = s.Pods, runner.IsJobActive(s.Job)
-	case evaluation.Resumes(s.Run):
+	case evaluation.HasNewAttempt(s.Run):
 		p.d.Rule = v1alpha1.ReasonResumed
 		p.resume()
-	case evaluation.Ended(s.Run.Status.Conditions):
+	case evaluation.HasEnded(s.Run.Status.Conditions):
 		p.d.Rule = "Ended"
 		p.repeatEnd()
 	default:
@@ -112,6 +117,41 @@ func (p *pass) hold(asked Stage, rule Rule, facts Facts, o evaluation.Outcome) {
 	}
 }
 
+// findReleasable finds the pods whose summary is counted or refused, or that will leave none. A pod
+// that is being deleted keeps its finalizer while its runner may still leave a summary.
+func (p *pass) findReleasable() []corev1.Pod {
+	var done []corev1.Pod
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		shard, err := runner.ReadShard(pod)
+		switch {
+		case pod.Status.Phase == corev1.PodFailed, p.d.Tally.Refuses(pod),
+			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
+			done = append(done, *pod)
+		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
+		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(observe.DeleteGrace)):
+			done = append(done, *pod)
+		default:
+			p.d.wake(pod.DeletionTimestamp.Add(observe.DeleteGrace).Sub(p.s.Now))
+		}
+	}
+	return done
+}
+
+// findLostPods finds the pods that nothing else ends, because their node doesn't report that they
+// have stopped. The Job controller replaces a pod only after it has ended.
+func (p *pass) findLostPods() []corev1.Pod {
+	var lost []corev1.Pod
+	for _, pod := range p.s.OverduePods() {
+		if p.s.LostNodes[pod.Spec.NodeName] {
+			lost = append(lost, pod)
+		} else {
+			p.d.wake(waitDelay) // its node may be lost later
+		}
+	}
+	return lost
+}
+
 // end writes the end of a run.
 func (p *pass) end(o evaluation.Outcome) {
 	if o.State == evaluation.Completed {
@@ -123,6 +163,41 @@ func (p *pass) end(o evaluation.Outcome) {
 	p.d.hideLive()
 	p.setConditions(o)
 	p.cleanUp()
+}
+
+// stopWork leaves the run's objects as they are.
+func (d *Decision) stopWork() {
+	d.RemovePlan, d.CreatePlan, d.CreateJob, d.ChangeJob, d.DeleteJob = false, nil, nil, JobChange{}, false
+	d.Again = 0
+}
+
+// publishScores publishes the table and the comparison of a complete run.
+func (p *pass) publishScores() {
+	if p.collected != nil {
+		p.publish(p.fillTable())
+		return
+	}
+	p.d.Status.Shards.Flawless = nil
+	table := tally.ReadTable(p.s.Scores)
+	if p.d.Scores != nil && table.UnmarshalText([]byte(*p.d.Scores)) != nil {
+		table = &score.ScenarioTable{}
+	}
+	table.Keep(p.plan, p.d.Tally.Completed)
+	p.publish(table)
+}
+
+// closeCollection turns the collected sums into those of a run with one shard, which other runs
+// compare with.
+func (p *pass) closeCollection() {
+	if p.collected == nil || p.edited != nil {
+		return
+	}
+	progressed := p.d.Status.Progress
+	p.d.Tally.Completed.Add(0)
+	p.d.Status.Shards = &v1alpha1.Shards{Total: 1}
+	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
+	p.d.Status.Progress = progressed
+	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.LedgerKey, p.d.Status.Rollouts.Servers = "", "", nil
 }
 
 // resume opens a failed run again. Shards with errored episodes are played again: their errors may
@@ -138,6 +213,42 @@ func (p *pass) resume() {
 	p.d.wake(waitDelay)
 }
 
+// reopen begins another attempt at a failed run, and says what is played again.
+func (p *pass) reopen() string {
+	status := &p.d.Status
+	status.Attempt, status.AttemptTime = *p.s.Run.Spec.Attempt, new(metav1.NewTime(p.s.Now))
+	status.CompletionTime, status.AdmissionTime = nil, nil
+	message := "The run begins again."
+	if shards := status.Shards; shards != nil {
+		shards.RoundsBefore = shards.Rounds
+		shards.Rounds++
+		if err := p.dropFlawed(); err != nil {
+			// The next pass fails the run with the same error.
+			message = err.Error()
+		} else {
+			message = describeShards(p.d.Tally.Completed, shards) + " The others are played again."
+		}
+	}
+	return fmt.Sprintf("This is attempt %d. %s", status.Attempt, message)
+}
+
+// dropFlawed takes the shards with errored episodes out of the figures.
+func (p *pass) dropFlawed() error {
+	status := &p.d.Status
+	kept := ptr.Deref(status.Shards.Flawless, v1alpha1.CountedShards{
+		CompletedIndexes: status.Shards.CompletedIndexes, Accumulator: status.Shards.Accumulator})
+	sums, done, err := tally.ParseCounted(kept)
+	if err != nil {
+		return err
+	}
+	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
+	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
+	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
+	p.d.Tally.Sums, p.d.Tally.Completed = sums, done
+	evaluation.WriteFigures(status, sums, done)
+	return nil
+}
+
 // repeatEnd repeats what the last pass of an ended run may not have completed.
 func (p *pass) repeatEnd() {
 	for i := range p.d.Status.Conditions {
@@ -145,4 +256,25 @@ func (p *pass) repeatEnd() {
 	}
 	p.compareLate()
 	p.cleanUp()
+}
+
+// compareLate compares a complete run that waits for its baseline, and checks its thresholds again.
+func (p *pass) compareLate() {
+	complete := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionComplete)
+	sums, _, err := tally.ReadCounted(p.s.Run)
+	if complete == nil || err != nil || !evaluation.AwaitsBaseline(p.d.Status.Conditions) {
+		return // a status that was changed by hand keeps its figures
+	}
+	p.d.Tally.Sums = sums
+	table := tally.ReadTable(p.s.Scores)
+	if !sums.Holds(table) {
+		table = nil
+	}
+	p.compareWithBaseline(table)
+	p.replaceVerdict(evaluation.Outcome{State: evaluation.Completed, Reason: complete.Reason,
+		Message: complete.Message})
+	if c := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil &&
+		c.Status == metav1.ConditionFalse {
+		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+	}
 }

@@ -139,8 +139,8 @@ func TestBegin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := snap()
 			tc.change(&s)
-			d := Decide(s)
-			if got := runtest.States(d.Status.Conditions); got != tc.states {
+			d := DecideRun(s)
+			if got := runtest.FormatConditions(d.Status.Conditions); got != tc.states {
 				t.Errorf("conditions %s, want %s", got, tc.states)
 			}
 			if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionComplete); c == nil ||
@@ -156,10 +156,10 @@ func TestBegin(t *testing.T) {
 					d.Status.Provenance, tc.begins)
 			}
 			waits := d.Again > 0
-			if terminal := evaluation.Ended(d.Status.Conditions); waits == (terminal || tc.begins) {
+			if terminal := evaluation.HasEnded(d.Status.Conditions); waits == (terminal || tc.begins) {
 				t.Errorf("requeued after %v", d.Again)
 			}
-			if evaluation.Ended(d.Status.Conditions) != (d.Status.CompletionTime != nil) {
+			if evaluation.HasEnded(d.Status.Conditions) != (d.Status.CompletionTime != nil) {
 				t.Error("completionTime must be set if and only if the run has ended")
 			}
 		})
@@ -167,7 +167,7 @@ func TestBegin(t *testing.T) {
 }
 
 func TestBeginRecordsProvenance(t *testing.T) {
-	d := Decide(snap())
+	d := DecideRun(snap())
 	bare, err := evaluation.NewProvenance(runtest.NewRun(), evaluation.Offer{})
 	if err != nil {
 		t.Fatal(err)
@@ -189,17 +189,17 @@ func TestBeginRecordsProvenance(t *testing.T) {
 	faster, other := snap(), snap()
 	faster.Run.Spec.Parallelism = ptr.To[int32](1)
 	other.Run.Spec.Seed = ptr.To[int64](43)
-	if got := Decide(faster).Status.Provenance.SpecHash; got != d.Status.Provenance.SpecHash {
+	if got := DecideRun(faster).Status.Provenance.SpecHash; got != d.Status.Provenance.SpecHash {
 		t.Error("the spec's hash depends on parallelism")
 	}
-	if got := Decide(other).Status.Provenance.SpecHash; got == d.Status.Provenance.SpecHash {
+	if got := DecideRun(other).Status.Provenance.SpecHash; got == d.Status.Provenance.SpecHash {
 		t.Error("the spec's hash doesn't depend on the seed")
 	}
 }
 
 func jobWith(s *observe.Snapshot, kind batchv1.JobConditionType, message string) {
 	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message,
-		LastTransitionTime: metav1.NewTime(runtest.Start())}}
+		LastTransitionTime: metav1.NewTime(runtest.StartTime())}}
 }
 
 func addPods(s *observe.Snapshot, pods ...*corev1.Pod) {
@@ -247,12 +247,12 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	changed := plan
 	changed.Seed++
 	changePlan(t, &s, changed)
-	if d := Decide(s); !d.RemovePlan || d.CreatePlan != nil {
+	if d := DecideRun(s); !d.RemovePlan || d.CreatePlan != nil {
 		t.Errorf("a changed plan: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
-	report := runtest.Offer()
+	report := runtest.NewReport()
 	s.PlanMap, s.Report = nil, &report
-	d := Decide(s)
+	d := DecideRun(s)
 	if d.RemovePlan || d.CreatePlan == nil {
 		t.Fatalf("a deleted plan: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
@@ -267,27 +267,27 @@ func TestChangedAgentIsReplaced(t *testing.T) {
 	if !slices.Contains(s.Job.Spec.Template.Spec.Containers[0].Args, "--inputs="+runner.DigestInputs(s.PlanMap)) {
 		t.Fatalf("the Job doesn't name its inputs: %q", s.Job.Spec.Template.Spec.Containers[0].Args)
 	}
-	if d := Decide(s); d.RemovePlan {
+	if d := DecideRun(s); d.RemovePlan {
 		t.Error("a ConfigMap without a change is removed")
 	}
 	s.PlanMap.Data[runner.AgentKey] = `{"type":"Builtin","builtin":{"policy":"Oracle"}}`
-	if d := Decide(s); !d.RemovePlan || d.CreatePlan != nil {
+	if d := DecideRun(s); !d.RemovePlan || d.CreatePlan != nil {
 		t.Errorf("another agent: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
 	// An earlier version may have written the same agent differently.
 	older := jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(), Inputs: runner.DigestInputs(s.PlanMap)})
 	s.Job = older
-	if d := Decide(s); d.RemovePlan {
+	if d := DecideRun(s); d.RemovePlan {
 		t.Error("the ConfigMap for which the Job was created is removed")
 	}
 }
 
 func TestRecoveredPlanKeepsItsShards(t *testing.T) {
 	s, plan := begun(t)
-	report := runtest.Offer()
+	report := runtest.NewReport()
 	s.PlanMap, s.Report = nil, &report
 	s.Run.Spec.Parallelism = ptr.To[int32](1)
-	if d := Decide(s); d.CreatePlan == nil || d.CreatePlan.Shards != plan.Shards {
+	if d := DecideRun(s); d.CreatePlan == nil || d.CreatePlan.Shards != plan.Shards {
 		t.Errorf("made again: %+v", d.CreatePlan)
 	}
 }
@@ -300,8 +300,8 @@ func TestEndedRunsStay(t *testing.T) {
 			meta.SetStatusCondition(&s.Run.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue,
 				Reason: "Test"})
 			s.Run.Generation = 2
-			addPods(&s, runtest.Succeed(t, s.Run, plan, 0), runtest.RunnerPod(s.Run, 1))
-			d := Decide(s)
+			addPods(&s, runtest.NewSucceededPod(t, s.Run, plan, 0), runtest.RunnerPod(s.Run, 1))
+			d := DecideRun(s)
 			if d.Status.Shards.CompletedIndexes != "" || d.Status.Progress != "0/14" {
 				t.Error("a run that has ended counts more shards")
 			}
@@ -319,7 +319,7 @@ func TestEndedRunsStay(t *testing.T) {
 			}
 			jobWith(&s, batchv1.JobComplete, "")
 			s.Run.Spec.Retain = v1alpha1.RetainAlways
-			if got := jobDecision(Decide(s)); got != "" {
+			if got := jobDecision(DecideRun(s)); got != "" {
 				t.Errorf("decides to %q a Job that has ended, with its pods' logs", got)
 			}
 		})

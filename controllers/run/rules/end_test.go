@@ -43,14 +43,14 @@ func TestSuspension(t *testing.T) {
 		message string
 		job     string
 	}{
-		"suspended": {func(s *observe.Snapshot) { runtest.Suspend(s.Run, true) },
+		"suspended": {func(s *observe.Snapshot) { runtest.SetSuspend(s.Run, true) },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "Set spec.suspend to false", "suspend"},
 		"suspended, its Job too": {func(s *observe.Snapshot) {
-			runtest.Suspend(s.Run, true)
+			runtest.SetSuspend(s.Run, true)
 			s.Job.Spec.Suspend = new(
 				true)
 		}, held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", ""},
-		"suspended, its Job was deleted": {func(s *observe.Snapshot) { runtest.Suspend(s.Run, true); s.Job = nil },
+		"suspended, its Job was deleted": {func(s *observe.Snapshot) { runtest.SetSuspend(s.Run, true); s.Job = nil },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", ""},
 		"resumed": {func(s *observe.Snapshot) { s.Job.Spec.Suspend = new(true) },
 			runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed, "0 of 4", "resume"},
@@ -77,7 +77,7 @@ func TestSuspension(t *testing.T) {
 			},
 			runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed, "waits until queue default", "delete",
 		},
-		"waits in a default queue, suspended": {func(s *observe.Snapshot) { defaultQueue(s); runtest.Suspend(s.Run, true) },
+		"waits in a default queue, suspended": {func(s *observe.Snapshot) { defaultQueue(s); runtest.SetSuspend(s.Run, true) },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete"},
 		"admitted by a default queue": {func(s *observe.Snapshot) { defaultQueue(s); s.Job.Spec.Suspend = new(false) },
 			runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed, "0 of 4", ""},
@@ -94,16 +94,20 @@ func TestSuspension(t *testing.T) {
 				enqueue(s)
 				s.Job.Spec.Suspend = new(false)
 				s.Run.Labels = nil
-				runtest.Suspend(s.Run, true)
+				runtest.SetSuspend(s.Run, true)
 			},
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete",
 		},
 		"queued and suspended": {
-			func(s *observe.Snapshot) { enqueue(s); runtest.Suspend(s.Run, true); s.Job.Spec.Suspend = new(false) },
+			func(s *observe.Snapshot) {
+				enqueue(s)
+				runtest.SetSuspend(s.Run, true)
+				s.Job.Spec.Suspend = new(false)
+			},
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete",
 		},
 		"queued and suspended without a Job": {
-			func(s *observe.Snapshot) { enqueue(s); runtest.Suspend(s.Run, true); s.Job = nil }, held + "Complete=False/Suspended" +
+			func(s *observe.Snapshot) { enqueue(s); runtest.SetSuspend(s.Run, true); s.Job = nil }, held + "Complete=False/Suspended" +
 				runtest.NotFailed, "0 of 4", "",
 		},
 		"queued and resumed": {func(s *observe.Snapshot) { enqueue(s); s.Job = nil }, runtest.EnvReady + "Complete=False/Running" +
@@ -112,8 +116,8 @@ func TestSuspension(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)
 			tc.change(&s)
-			d := Decide(s)
-			if got := runtest.States(d.Status.Conditions); got != tc.states {
+			d := DecideRun(s)
+			if got := runtest.FormatConditions(d.Status.Conditions); got != tc.states {
 				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
 			}
 			if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
@@ -143,7 +147,7 @@ func told(d Decision, reason string) []string {
 
 // Each hold-up is reported once.
 func TestHoldUpsAreReported(t *testing.T) {
-	stuck := func(s *observe.Snapshot) { s.Pods = []corev1.Pod{*runtest.Pulling(runtest.RunnerPod(s.Run, 0))} }
+	stuck := func(s *observe.Snapshot) { s.Pods = []corev1.Pod{*runtest.MarkPulling(runtest.RunnerPod(s.Run, 0))} }
 	for name, tc := range map[string]struct {
 		begin, end   func(*observe.Snapshot)
 		reason, want string
@@ -162,7 +166,7 @@ func TestHoldUpsAreReported(t *testing.T) {
 				times  int
 			}{{tc.begin, 1}, {func(*observe.Snapshot) {}, 0}, {tc.end, 0}, {tc.begin, 1}} {
 				step.change(&s)
-				d := Decide(s)
+				d := DecideRun(s)
 				if got := told(d, tc.reason); len(got) != step.times || step.times > 0 &&
 					!strings.HasPrefix(got[0], tc.want) {
 					t.Errorf("told %q, want %d times %q", got, step.times, tc.want)
@@ -188,28 +192,28 @@ func TestDeadlines(t *testing.T) {
 			missing(s)
 			s.Run.Spec.StartDeadlineSeconds = new(int32(10))
 			s.Run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
-				Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(runtest.Start().Add(-10 * time.Second))}}
+				Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(runtest.StartTime().Add(-10 * time.Second))}}
 		}, v1alpha1.ReasonStartDeadlineExceeded, 0},
 		"time to start counts from the resumption": {func(s *observe.Snapshot) {
 			missing(s)
 			s.Run.Spec.StartDeadlineSeconds = new(int32(10))
-			s.Run.CreationTimestamp = metav1.NewTime(runtest.Start().Add(-time.Hour))
+			s.Run.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-time.Hour))
 			s.Run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
-				Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(runtest.Start().Add(-time.Hour))}}
+				Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(runtest.StartTime().Add(-time.Hour))}}
 		}, "", 10 * time.Second},
 		"time to end remains": {func(s *observe.Snapshot) {
 			s.Run.Spec.ActiveDeadlineSeconds = new(int32(10))
-			s.Now = runtest.Start().Add(9 * time.Second)
+			s.Now = runtest.StartTime().Add(9 * time.Second)
 		}, "", time.Second},
 		"time to end is over": {func(s *observe.Snapshot) {
 			s.Run.Spec.ActiveDeadlineSeconds = new(int32(10))
-			s.Now = runtest.Start().Add(10 * time.Second)
+			s.Now = runtest.StartTime().Add(10 * time.Second)
 		}, v1alpha1.ReasonDeadlineExceeded, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)
 			tc.change(&s)
-			d := Decide(s)
+			d := DecideRun(s)
 			got := ""
 			if c := meta.FindStatusCondition(d.Status.Conditions,
 				v1alpha1.ConditionFailed); c.Status == metav1.ConditionTrue {
@@ -242,7 +246,7 @@ func TestRetention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)
 			s.Run.Spec.Retain, s.Run.Spec.TTLSecondsAfterFinished = tc.retain, new(int32(60))
-			s.Run.Status.CompletionTime = new(metav1.NewTime(runtest.Start()))
+			s.Run.Status.CompletionTime = new(metav1.NewTime(runtest.StartTime()))
 			meta.SetStatusCondition(&s.Run.Status.Conditions,
 				metav1.Condition{Type: tc.kind, Status: metav1.ConditionTrue, Reason: "Test"})
 			if tc.missed {
@@ -250,14 +254,14 @@ func TestRetention(t *testing.T) {
 					Type: v1alpha1.ConditionThresholdsMet, Status: metav1.ConditionFalse, Reason: "Test"})
 			}
 			jobWith(&s, batchv1.JobComplete, "")
-			s.Now = runtest.Start().Add(20 * time.Second)
-			early := Decide(s)
+			s.Now = runtest.StartTime().Add(20 * time.Second)
+			early := DecideRun(s)
 			if early.DeleteRun || (early.Again == 40*time.Second) == tc.keeps || early.DeleteJob == tc.keeps {
 				t.Errorf("before its time: deletes the run %v, its Job %v, requeued after %v", early.DeleteRun,
 					early.DeleteJob, early.Again)
 			}
-			s.Now = runtest.Start().Add(time.Minute)
-			if got := Decide(s).DeleteRun; got == tc.keeps {
+			s.Now = runtest.StartTime().Add(time.Minute)
+			if got := DecideRun(s).DeleteRun; got == tc.keeps {
 				t.Errorf("after its time: deletes the run %v", got)
 			}
 		})

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +10,6 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/run/runner"
-	"github.com/csenv/csenv/controllers/run/tally"
 )
 
 // endedJobDeadline, in seconds, has passed for every Job that has begun.
@@ -36,7 +34,7 @@ func (p *pass) cleanUp() {
 		return
 	}
 	// The end must be in the status first, so that watchers see it.
-	if evaluation.Ended(p.s.Run.Status.Conditions) {
+	if evaluation.HasEnded(p.s.Run.Status.Conditions) {
 		p.d.DeleteRun = true
 	} else {
 		p.d.wake(time.Second)
@@ -84,40 +82,4 @@ func isRetained(retain v1alpha1.Retention, conditions []metav1.Condition) bool {
 	}
 	return !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet)
-}
-
-// reopen begins another attempt at a failed run, and says what is played again.
-func (p *pass) reopen() string {
-	status := &p.d.Status
-	status.Attempt, status.AttemptTime = *p.s.Run.Spec.Attempt, new(metav1.NewTime(p.s.Now))
-	status.CompletionTime, status.AdmissionTime = nil, nil
-	message := "The run begins again."
-	if shards := status.Shards; shards != nil {
-		shards.RoundsBefore = shards.Rounds
-		shards.Rounds++
-		if err := p.dropFlawed(); err != nil {
-			// The next pass fails the run with the same error.
-			message = err.Error()
-		} else {
-			message = describeShards(p.d.Tally.Completed, shards) + " The others are played again."
-		}
-	}
-	return fmt.Sprintf("This is attempt %d. %s", status.Attempt, message)
-}
-
-// dropFlawed takes the shards with errored episodes out of the figures.
-func (p *pass) dropFlawed() error {
-	status := &p.d.Status
-	kept := ptr.Deref(status.Shards.Flawless, v1alpha1.CountedShards{
-		CompletedIndexes: status.Shards.CompletedIndexes, Accumulator: status.Shards.Accumulator})
-	sums, done, err := tally.ParseCounted(kept)
-	if err != nil {
-		return err
-	}
-	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
-	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
-	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
-	p.d.Tally.Sums, p.d.Tally.Completed = sums, done
-	evaluation.WriteFigures(status, sums, done)
-	return nil
 }

@@ -167,6 +167,18 @@ func (p *pass) findChange() string {
 	}
 }
 
+// describeGrader returns which server grades differently from the pool when the run began. The
+// pool's status may show the change later than its servers.
+func describeGrader(refused []tally.Refusal, pool string) string {
+	for _, r := range refused {
+		if r.Reason == tally.RefusedGrader {
+			return fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores "+
+				"of different graders are never mixed. Create the run again.", r.Pod.Name, pool, r.Err)
+		}
+	}
+	return ""
+}
+
 // gatherStart starts the time again when the run is resumed.
 func gatherStart(run *v1alpha1.EvaluationRun, now time.Time) StartFacts {
 	deadline := run.Spec.StartDeadlineSeconds
@@ -206,7 +218,7 @@ func (p *pass) gatherCounts() CountFacts {
 	case p.d.Status.Shards != nil:
 		facts.Progress = describeShards(p.d.Tally.Completed, p.d.Status.Shards)
 		facts.OverBudget = evaluation.OverBudget(&p.s.Run.Spec, p.d.Status.Tokens)
-		facts.Verdict, _ = evaluation.Verdict(p.s.Run, p.d.Status, evaluation.Counted{
+		facts.Verdict, _ = evaluation.DecideOutcome(p.s.Run, p.d.Status, evaluation.Counted{
 			Episodes: p.d.Status.Episodes.Total, Why: evaluation.AllCounted, Mute: p.d.Tally.Sums.Mute,
 			Complete: p.d.Tally.Completed.Len() >= int64(p.d.Status.Shards.Total),
 			Advice: "See the runners' logs (" + writeLogsCommand(p.s.Run) + ") for the causes, then " +
@@ -219,7 +231,7 @@ func (p *pass) gatherCounts() CountFacts {
 
 // judgeCollection is the verdict on the collected episodes if the run ends with them.
 func (p *pass) judgeCollection(reason, why string) evaluation.Outcome {
-	o, _ := evaluation.Verdict(p.s.Run, p.d.Status, evaluation.Counted{Episodes: p.collected.Sums.Opened,
+	o, _ := evaluation.DecideOutcome(p.s.Run, p.d.Status, evaluation.Counted{Episodes: p.collected.Sums.Opened,
 		Complete: true, Reason: reason, Why: why,
 		Advice: "See the servers' logs for the causes, then create the run again."})
 	return o
@@ -243,7 +255,7 @@ func findNewer(run *v1alpha1.EvaluationRun) error {
 // findRefused returns a summary of a job attempt that is refused. Of an earlier attempt, the shard
 // is being played again.
 func findRefused(refused []tally.Refusal, jobAttempt int32) *tally.Refusal {
-	return pods.First(refused, func(r tally.Refusal) bool {
+	return pods.FindFirst(refused, func(r tally.Refusal) bool {
 		return r.Pod.Annotations[runner.AnnotationJobAttempt] == strconv.Itoa(int(jobAttempt))
 	})
 }
@@ -288,6 +300,41 @@ func (p *pass) gatherJob() JobFacts {
 	wait, ended := p.findLost()
 	facts.Incomplete = ended && wait <= 0
 	return facts
+}
+
+// explainFailure describes the failure of the Job.
+func explainFailure(job *batchv1.Job, c *batchv1.JobCondition, failed []corev1.Pod) (reason, message string) {
+	reason, message = v1alpha1.ReasonShardsFailed, fmt.Sprintf("Job %s failed: %s", job.Name,
+		strings.TrimSuffix(c.Message, "."))
+	if indexes := ptr.Deref(job.Status.FailedIndexes, ""); indexes != "" {
+		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
+			runner.ListShards(job, indexes))
+	}
+	if last := runner.FindLastFailure(failed); last != nil {
+		switch pods.FindTerminatedState(last, runner.Container).ExitCode {
+		case score.ExitAgentRefused:
+			reason, message = v1alpha1.ReasonAgentRefused, "The agent's endpoint refuses every request"
+		case score.ExitAgentUnavailable:
+			reason = v1alpha1.ReasonAgentUnavailable
+		}
+	}
+	return reason, message + runner.QuoteLastFailure(failed)
+}
+
+// describeUnscheduled returns why a pod can't be scheduled, "" if each can.
+func describeUnscheduled(list []corev1.Pod) string {
+	for i := range list {
+		if c := pods.FindCondition(&list[i], corev1.PodScheduled); c != nil &&
+			c.Reason == corev1.PodReasonUnschedulable {
+			return fmt.Sprintf("Runner pod %s can't be scheduled: %s", list[i].Name, pods.QuoteMessage(c.Message))
+		}
+	}
+	return ""
+}
+
+// mayPlayAgain reports whether shards may be played by another Job.
+func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
+	return run.Status.Shards.Rounds-run.Status.Shards.RoundsBefore <= runner.ReadBackoffLimit(run)
 }
 
 // findRefusal returns the message of an object that was refused by the last pass and is tried again

@@ -57,7 +57,7 @@ const (
 
 // planRun makes the plan.
 func (p *pass) planRun() {
-	plan, sums, err := evaluation.Begin(p.s.Run, &p.d.Status, p.s.Offer())
+	plan, sums, err := evaluation.BeginRun(p.s.Run, &p.d.Status, p.s.Offer())
 	p.plan, p.d.Tally.Sums, p.invalid = plan, sums, err
 }
 
@@ -70,9 +70,9 @@ func (p *pass) startRun() {
 	p.d.CreateJob = p.makeNextJob()
 	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s at a time.",
-			evaluation.Count(p.plan.Episodes(), "episode"), p.s.Env.Name,
-			evaluation.Count(int64(p.plan.Shards), "shard"),
-			evaluation.Count(int64(runner.LimitParallelism(p.s.Run, p.d.Status.Shards.Total)), "runner")))
+			evaluation.FormatCount(p.plan.Episodes(), "episode"), p.s.Env.Name,
+			evaluation.FormatCount(int64(p.plan.Shards), "shard"),
+			evaluation.FormatCount(int64(runner.LimitParallelism(p.s.Run, p.d.Status.Shards.Total)), "runner")))
 }
 
 // noteAdmission notes when the queue first admitted a Job of the run.
@@ -98,14 +98,9 @@ func (p *pass) playAgain() {
 	p.d.Status.Shards.Rounds++
 	p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+
 		"the summaries of %d of them were refused, and the pods of %d were removed. This is job attempt %d of at most "+
-		"%d, because retries.shardBackoffLimit is %d.", pods.Quote(left.String()), left.Len()-lost, lost,
+		"%d, because retries.shardBackoffLimit is %d.", pods.QuoteMessage(left.String()), left.Len()-lost, lost,
 		p.d.Status.Shards.Rounds-p.d.Status.Shards.RoundsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
 		runner.ReadBackoffLimit(p.s.Run)))
-}
-
-// mayPlayAgain reports whether shards may be played by another Job.
-func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
-	return run.Status.Shards.Rounds-run.Status.Shards.RoundsBefore <= runner.ReadBackoffLimit(run)
 }
 
 // keepJob makes the Job match the spec. A Job that has completed while shards are missing, or that
@@ -178,39 +173,4 @@ func (p *pass) digestInputs() string {
 		return ""
 	}
 	return runner.DigestInputs(planMap)
-}
-
-// findReleasable finds the pods whose summary is counted or refused, or that will leave none. A pod
-// that is being deleted keeps its finalizer while its runner may still leave a summary.
-func (p *pass) findReleasable() []corev1.Pod {
-	var done []corev1.Pod
-	for i := range p.s.Pods {
-		pod := &p.s.Pods[i]
-		shard, err := runner.ReadShard(pod)
-		switch {
-		case pod.Status.Phase == corev1.PodFailed, p.d.Tally.Refuses(pod),
-			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
-			done = append(done, *pod)
-		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
-		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(observe.DeleteGrace)):
-			done = append(done, *pod)
-		default:
-			p.d.wake(pod.DeletionTimestamp.Add(observe.DeleteGrace).Sub(p.s.Now))
-		}
-	}
-	return done
-}
-
-// findLostPods finds the pods that nothing else ends, because their node doesn't report that they
-// have stopped. The Job controller replaces a pod only after it has ended.
-func (p *pass) findLostPods() []corev1.Pod {
-	var lost []corev1.Pod
-	for _, pod := range p.s.OverduePods() {
-		if p.s.LostNodes[pod.Spec.NodeName] {
-			lost = append(lost, pod)
-		} else {
-			p.d.wake(waitDelay) // its node may be lost later
-		}
-	}
-	return lost
 }

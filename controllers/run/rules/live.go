@@ -7,13 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
-	"github.com/csenv/csenv/controllers/run/tally"
 )
 
 // idleAfter is the time without active or ended episodes of a run after which its runners count as
@@ -72,23 +70,4 @@ func chooseJitter(run types.UID) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run)) // never fails
 	return time.Duration(hash.Sum32()%2000) * time.Millisecond
-}
-
-// showActive writes the number of active episodes and the estimated end, which are indicative only,
-// when the status is written anyway, or when playing begins or ends.
-func (p *pass) showActive() {
-	c := p.collected
-	before := ptr.Deref(ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
-	if observe.IsSuspended(p.s.Run) {
-		p.d.hideLive()
-		return
-	}
-	if len(c.Counted) == 0 && (before > 0) == (c.Active > 0) {
-		return
-	}
-	p.d.Status.Episodes.Active = new(c.Active)
-	if tally.ReadGoal(p.s.Run) > 0 {
-		p.d.Status.EstimatedCompletionTime = estimateEnd(p.s.Run.Status.StartTime.Time, p.s.Now, c.Sums.Opened,
-			p.d.Status.Episodes.Total)
-	}
 }

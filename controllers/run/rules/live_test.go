@@ -21,19 +21,19 @@ func TestShowLive(t *testing.T) {
 	}{
 		"no requests": {nil, "5/14", "4/14", nil, nil},
 		"the servers have more": {&observe.Live{Known: true, Due: true, Active: 3, Ended: 7}, "4/14", "7/14",
-			new(int64(3)), new(metav1.NewTime(runtest.Start().Add(20 * time.Second)))},
+			new(int64(3)), new(metav1.NewTime(runtest.StartTime().Add(20 * time.Second)))},
 		"they lost their count": {&observe.Live{Known: true, Due: true, Ended: 1}, "4/14", "4/14", new(int64(0)),
-			new(metav1.NewTime(runtest.Start().Add(35 * time.Second)))},
+			new(metav1.NewTime(runtest.StartTime().Add(35 * time.Second)))},
 		"they count shards twice": {&observe.Live{Known: true, Due: true, Ended: 99}, "4/14", "14/14", new(int64(0)),
-			new(metav1.NewTime(runtest.Start().Add(10 * time.Second)))},
+			new(metav1.NewTime(runtest.StartTime().Add(10 * time.Second)))},
 		"not due": {&observe.Live{Known: true, Active: 3, Ended: 9}, "7/14", "7/14", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := begun(t)
-			s.Now = runtest.Start().Add(10 * time.Second)
+			s.Now = runtest.StartTime().Add(10 * time.Second)
 			s.Run.Status.Progress, s.Live = tc.progress, tc.live
-			addPods(&s, runtest.Succeed(t, s.Run, plan, 0))
-			d := Decide(s)
+			addPods(&s, runtest.NewSucceededPod(t, s.Run, plan, 0))
+			d := DecideRun(s)
 			if d.Status.Progress != tc.want {
 				t.Errorf("progress %s, want %s", d.Status.Progress, tc.want)
 			}
@@ -52,10 +52,10 @@ func TestShowLive(t *testing.T) {
 
 // Goals in the distant future or in the past have no estimate.
 func TestEstimatedEnd(t *testing.T) {
-	if got := estimateEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 1<<31); got != nil {
+	if got := estimateEnd(runtest.StartTime(), runtest.StartTime().Add(time.Minute), 1, 1<<31); got != nil {
 		t.Errorf("one of two billion in a minute is done at %s", got)
 	}
-	if got, want := estimateEnd(runtest.Start(), runtest.Start().Add(time.Minute), 1, 3), runtest.Start().Add(3*time.Minute); !got.Time.Equal(
+	if got, want := estimateEnd(runtest.StartTime(), runtest.StartTime().Add(time.Minute), 1, 3), runtest.StartTime().Add(3*time.Minute); !got.Time.Equal(
 		want) {
 		t.Errorf("one of three in a minute is done at %s, want %s", got, want)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,16 +67,10 @@ func (d *Decision) wake(after time.Duration) {
 
 // setCondition sets a condition of a run's generation.
 func (d *Decision) setCondition(c metav1.Condition, generation int64, now time.Time) {
-	c.Message = pods.Shorten(c.Message, pods.MaxNote)
+	c.Message = pods.ShortenText(c.Message, pods.MaxNote)
 	c.ObservedGeneration = generation
 	c.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&d.Status.Conditions, c)
-}
-
-// stopWork leaves the run's objects as they are.
-func (d *Decision) stopWork() {
-	d.RemovePlan, d.CreatePlan, d.CreateJob, d.ChangeJob, d.DeleteJob = false, nil, nil, JobChange{}, false
-	d.Again = 0
 }
 
 // hideLive removes the fields that are set only while a run is being played.
@@ -111,6 +106,59 @@ func newPass(s observe.Snapshot) *pass {
 	p := &pass{s: s, d: Decision{Status: *s.Run.Status.DeepCopy()}, environment: describePool(s)}
 	p.d.Status.ObservedGeneration = s.Run.Generation
 	return p
+}
+
+// describePool reports whether the pool exists, admits the run, accepts sessions and can be
+// read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
+func describePool(s observe.Snapshot) metav1.Condition {
+	no := func(reason, format string, args ...any) metav1.Condition {
+		return evaluation.NewCondition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
+			fmt.Sprintf(format, args...))
+	}
+	key := evaluation.PoolOf(s.Run)
+	name := key.Name
+	switch s.PoolState() {
+	case observe.PoolForbidden:
+		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
+			"namespace %s. Correct spec.environmentRef, or ask the pool's owner to admit the namespace in "+
+			"access.allowedNamespaces.", name, key.Namespace, s.Run.Namespace)
+	case observe.PoolMissing:
+		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
+			"to continue.", name, key.Namespace)
+	case observe.PoolNeedsToken:
+		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of the run's "+
+			"namespace, for example with %s, and create the run again with spec.environmentRef.tokenSecretRef.", name,
+			pods.CreateCommand("secret", "NAME", s.Run.Namespace, "token"))
+	case observe.PoolNew:
+		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
+	case observe.PoolNotAvailable:
+		available := meta.FindStatusCondition(s.Env.Status.Conditions, v1alpha1.ConditionAvailable)
+		reason := v1alpha1.ReasonEnvironmentNotAvailable
+		if available.Reason == v1alpha1.ReasonJudgeNotReady {
+			reason = v1alpha1.ReasonJudgeNotReady
+		}
+		return no(reason, "Pool %s is not available: %s", name,
+			available.Message+describeDegraded(s.Env, s.Run.Namespace))
+	case observe.PoolUnreachable:
+		return no(v1alpha1.ReasonEnvironmentUnreachable,
+			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.ReportErr)
+	case observe.PoolWithoutKey:
+		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
+			name)
+	case observe.PoolReady:
+	}
+	return evaluation.NewCondition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
+		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
+}
+
+// describeDegraded returns the message of a degraded pool. It isn't shown to other namespaces,
+// since it may quote private data.
+func describeDegraded(env *v1alpha1.CustomerSupportEnv, namespace string) string {
+	c := meta.FindStatusCondition(env.Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || c.Status != metav1.ConditionTrue || env.Namespace != namespace {
+		return ""
+	}
+	return " " + c.Message
 }
 
 // nameAgent is a step.

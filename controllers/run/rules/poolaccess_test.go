@@ -10,8 +10,8 @@ func TestPoolThatAdmitsNoLonger(t *testing.T) {
 	s, _ := begun(t)
 	s.Run.Spec.EnvironmentRef.Namespace = "shared"
 	s.Env, s.Revoked = nil, true
-	d := Decide(s)
-	if got, want := runtest.States(d.Status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
+	d := DecideRun(s)
+	if got, want := runtest.FormatConditions(d.Status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
 		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "suspend" {
 		t.Errorf("conditions %s, job %q", got, jobDecision(d))
 	}

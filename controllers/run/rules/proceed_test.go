@@ -38,7 +38,7 @@ func TestProceed(t *testing.T) {
 		},
 		"several have ended": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.RunnerPod(s.Run, 0), runtest.Succeed(t, s.Run, p, 1), runtest.Succeed(t, s.Run, p, 3))
+				addPods(s, runtest.RunnerPod(s.Run, 0), runtest.NewSucceededPod(t, s.Run, p, 1), runtest.NewSucceededPod(t, s.Run, p, 3))
 			},
 			states:    runtest.EnvReady + runs,
 			message:   "2 of 4 shards",
@@ -48,7 +48,7 @@ func TestProceed(t *testing.T) {
 		"all have ended": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				for i := range 4 {
-					addPods(s, runtest.Succeed(t, s.Run, p, i))
+					addPods(s, runtest.NewSucceededPod(t, s.Run, p, i))
 				}
 			},
 			states:    runtest.EnvReady + "Complete=True/Completed" + runtest.NotFailed,
@@ -60,7 +60,7 @@ func TestProceed(t *testing.T) {
 		"all have ended, the pool went": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				for i := range 4 {
-					addPods(s, runtest.Succeed(t, s.Run, p, i))
+					addPods(s, runtest.NewSucceededPod(t, s.Run, p, i))
 				}
 				s.Env = nil
 			},
@@ -72,7 +72,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a sidecar runs after its runner": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				pod := runtest.KeepBySidecar(runtest.Succeed(t, s.Run, p, 0))
+				pod := runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, 0))
 				s.Now = runner.ReadFinishedTime(pod).Add(runner.SidecarPatience - time.Second)
 				addPods(s, pod)
 			},
@@ -84,7 +84,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a sidecar outlives its runner": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				pod := runtest.KeepBySidecar(runtest.Succeed(t, s.Run, p, 0))
+				pod := runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, 0))
 				s.Now = runner.ReadFinishedTime(pod).Add(runner.SidecarPatience)
 				addPods(s, pod)
 			},
@@ -97,7 +97,7 @@ func TestProceed(t *testing.T) {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				s.Run.Spec.Parallelism, s.Job.Spec.Parallelism = ptr.To[int32](2), ptr.To[int32](2)
 				for i := range 2 {
-					addPods(s, runtest.KeepBySidecar(runtest.Succeed(t, s.Run, p, i)))
+					addPods(s, runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, i)))
 				}
 				s.Now = runner.ReadFinishedTime(&s.Pods[0]).Add(runner.SidecarPatience)
 			},
@@ -109,7 +109,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a runner failed beside its sidecar": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				pod := runtest.KeepBySidecar(runtest.End(runtest.RunnerPod(s.Run, 0), corev1.PodFailed, "error: timeout"))
+				pod := runtest.KeepBySidecar(runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodFailed, "error: timeout"))
 				addPods(s, pod)
 			},
 			states:  runtest.EnvReady + runs,
@@ -117,9 +117,9 @@ func TestProceed(t *testing.T) {
 		},
 		"the same index twice": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				again := runtest.Succeed(t, s.Run, p, 1)
+				again := runtest.NewSucceededPod(t, s.Run, p, 1)
 				again.Name = "baseline-1-again"
-				addPods(s, runtest.Succeed(t, s.Run, p, 1), again)
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 1), again)
 			},
 			states:    runtest.EnvReady + runs,
 			message:   "1 of 4 shards",
@@ -128,7 +128,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a runner failed and is tried again": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				addPods(s, runtest.End(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "error: timeout"))
+				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "error: timeout"))
 			},
 			states:   runtest.EnvReady + runs,
 			message:  "0 of 4 shards",
@@ -136,7 +136,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a shard failed for good": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.Succeed(t, s.Run, p, 0), runtest.End(runtest.RunnerPod(s.Run, 2), corev1.PodFailed,
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed,
 					"error: the pool can't be reached\n"))
 				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
 				s.Job.Status.FailedIndexes = new("2")
@@ -149,7 +149,7 @@ func TestProceed(t *testing.T) {
 		},
 		"the Job failed otherwise": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				pod := runtest.End(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "")
+				pod := runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "")
 				pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
 				addPods(s, pod)
 				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
@@ -160,7 +160,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a summary with a foreign signature": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.Succeed(t, s.Run, p, 0), runtest.End(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 1, runtest.Playing{Key: runtest.OtherKey()})))
 			},
 			states:    runtest.EnvReady + runs,
@@ -171,7 +171,7 @@ func TestProceed(t *testing.T) {
 		"a summary with a foreign signature, and no shard may be played again": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				s.Run.Spec.Retries.ShardBackoffLimit = new(int32(0))
-				addPods(s, runtest.Succeed(t, s.Run, p, 0), runtest.End(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 1, runtest.Playing{Key: runtest.OtherKey()})))
 			},
 			states:    runtest.EnvReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
@@ -182,7 +182,7 @@ func TestProceed(t *testing.T) {
 		},
 		"too many errored": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.End(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
+				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 0, runtest.Playing{Errored: []int64{0, 1}})))
 			},
 			states:    runtest.EnvReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored",
@@ -193,7 +193,7 @@ func TestProceed(t *testing.T) {
 		},
 		"as many errored as allowed": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.End(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
+				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 0, runtest.Playing{Errored: []int64{1}})))
 			},
 			states:    runtest.EnvReady + runs,
@@ -204,7 +204,7 @@ func TestProceed(t *testing.T) {
 		"the pool's scenarios changed": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				s.Env.Status.ScenarioDigest = "sha256:bb"
-				addPods(s, runtest.Succeed(t, s.Run, p, 0), runtest.RunnerPod(s.Run, 1))
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.RunnerPod(s.Run, 1))
 			},
 			states:    runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message:   "The scenarios of pool support changed from " + runtest.DigestA + " to sha256:bb",
@@ -235,8 +235,8 @@ func TestProceed(t *testing.T) {
 		},
 		"an image that can't be pulled": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(4 * time.Minute)
-				addPods(s, runtest.Pulling(runtest.RunnerPod(s.Run, 0)))
+				s.Now = runtest.StartTime().Add(4 * time.Minute)
+				addPods(s, runtest.MarkPulling(runtest.RunnerPod(s.Run, 0)))
 			},
 			states:  runtest.EnvReady + stuck,
 			message: `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`,
@@ -244,8 +244,8 @@ func TestProceed(t *testing.T) {
 		},
 		"an image that can't be pulled for long": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline)
-				addPods(s, runtest.Pulling(runtest.RunnerPod(s.Run, 0)))
+				s.Now = runtest.StartTime().Add(stuckDeadline)
+				addPods(s, runtest.MarkPulling(runtest.RunnerPod(s.Run, 0)))
 			},
 			states:   runtest.EnvReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
 			message:  "could not start for 10m0s: pod baseline-0: ImagePullBackOff",
@@ -254,9 +254,9 @@ func TestProceed(t *testing.T) {
 		},
 		"an image that can't be pulled, after a long wait for a node": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline + time.Hour)
-				pod := runtest.Pulling(runtest.RunnerPod(s.Run, 0))
-				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(runtest.Start().Add(time.Hour + 9*time.Minute))
+				s.Now = runtest.StartTime().Add(stuckDeadline + time.Hour)
+				pod := runtest.MarkPulling(runtest.RunnerPod(s.Run, 0))
+				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(runtest.StartTime().Add(time.Hour + 9*time.Minute))
 				addPods(s, pod)
 			},
 			states:  runtest.EnvReady + stuck,
@@ -265,9 +265,9 @@ func TestProceed(t *testing.T) {
 		},
 		"a Secret that doesn't exist": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(4 * time.Minute)
+				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				pod := runtest.RunnerPod(s.Run, 0)
-				state := runtest.Waits("CreateContainerConfigError")
+				state := runtest.NewWaitingState("CreateContainerConfigError")
 				state.Waiting.Message = `secret "openai" not found`
 				addPods(s, runtest.AgentWaits(pod, corev1.ContainerStatus{State: state}))
 			},
@@ -278,7 +278,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a volume that is being mounted": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(time.Minute + 20*time.Second)
+				s.Now = runtest.StartTime().Add(time.Minute + 20*time.Second)
 				addPods(s, runtest.RunnerWaits(runtest.RunnerPod(s.Run, 0), "ContainerCreating"))
 			},
 			states:  runtest.EnvReady + runs,
@@ -287,7 +287,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a volume that doesn't exist": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(4 * time.Minute)
+				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				addPods(s, runtest.RunnerWaits(runtest.RunnerPod(s.Run, 0), "ContainerCreating"))
 			},
 			states: runtest.EnvReady + stuck,
@@ -297,8 +297,8 @@ func TestProceed(t *testing.T) {
 		},
 		"an agent's image that can't be pulled for long": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline)
-				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{State: runtest.Waits("ErrImagePull")}))
+				s.Now = runtest.StartTime().Add(stuckDeadline)
+				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{State: runtest.NewWaitingState("ErrImagePull")}))
 			},
 			states:   runtest.EnvReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
 			message:  "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.",
@@ -307,9 +307,9 @@ func TestProceed(t *testing.T) {
 		},
 		"an agent that ends before it listens": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(4 * time.Minute)
+				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false),
-					State: runtest.Waits("CrashLoopBackOff"), LastTerminationState: runtest.EndsWith(2)}))
+					State: runtest.NewWaitingState("CrashLoopBackOff"), LastTerminationState: runtest.EndsWith(2)}))
 			},
 			states: runtest.EnvReady + stuck,
 			message: "A runner can't start: pod baseline-0: the agent's container doesn't listen on port " +
@@ -318,7 +318,7 @@ func TestProceed(t *testing.T) {
 		},
 		"an agent that never listens": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline)
+				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false),
 					RestartCount: 1, LastTerminationState: runtest.EndsWith(137)}))
 			},
@@ -329,7 +329,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a slow agent": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline)
+				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false)}))
 			},
 			states:  runtest.EnvReady + runs,
@@ -337,9 +337,9 @@ func TestProceed(t *testing.T) {
 		},
 		"an agent that ends while its runner plays": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				s.Now = runtest.Start().Add(stuckDeadline)
+				s.Now = runtest.StartTime().Add(stuckDeadline)
 				pod := runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3,
-					State: runtest.Waits("CrashLoopBackOff")})
+					State: runtest.NewWaitingState("CrashLoopBackOff")})
 				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 				addPods(s, pod)
 			},
@@ -358,7 +358,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a pod is deleted before it ran": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				addPods(s, runtest.Deleting(runtest.RunnerPod(s.Run, 0), time.Minute))
+				addPods(s, runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), time.Minute))
 			},
 			states:   runtest.EnvReady + runs,
 			message:  "0 of 4",
@@ -366,7 +366,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a pod is deleted while it runs": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				pod := runtest.Deleting(runtest.RunnerPod(s.Run, 0), 30*time.Second)
+				pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), 30*time.Second)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
 			},
@@ -376,7 +376,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a deleted pod's node is lost": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				pod := runtest.Deleting(runtest.RunnerPod(s.Run, 0), -observe.DeleteGrace)
+				pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -observe.DeleteGrace)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
 			},
@@ -387,7 +387,7 @@ func TestProceed(t *testing.T) {
 		},
 		"a pod that has ended is deleted": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
-				addPods(s, runtest.Deleting(runtest.Succeed(t, s.Run, p, 0), 0))
+				addPods(s, runtest.MarkDeleting(runtest.NewSucceededPod(t, s.Run, p, 0), 0))
 			},
 			states:    runtest.EnvReady + runs,
 			message:   "1 of 4",
@@ -427,7 +427,7 @@ func TestProceed(t *testing.T) {
 		"the Job is complete, its pods were removed by force": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
-				s.Now = runtest.Start().Add(lostDeadline)
+				s.Now = runtest.StartTime().Add(lostDeadline)
 			},
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4",
@@ -437,7 +437,7 @@ func TestProceed(t *testing.T) {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.Job.Annotations[runner.AnnotationJobAttempt], s.Run.Status.Shards.Rounds = "3", 3
-				s.Now = runtest.Start().Add(lostDeadline)
+				s.Now = runtest.StartTime().Add(lostDeadline)
 			},
 			states:  runtest.EnvReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
 			message: "or their pods were removed before they were read",
@@ -445,7 +445,7 @@ func TestProceed(t *testing.T) {
 		"the plan and the pool are missing": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				s.PlanMap, s.Env = nil, nil
-				addPods(s, runtest.Succeed(t, s.Run, p, 0))
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},
 			states:  runtest.EnvMissing + runs,
 			message: "can't be created again yet",
@@ -455,7 +455,7 @@ func TestProceed(t *testing.T) {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				p.Seed++
 				changePlan(t, s, p)
-				addPods(s, runtest.Succeed(t, s.Run, p, 0))
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},
 			states:  runtest.EnvReady + runs,
 			message: "its content was changed",
@@ -463,7 +463,7 @@ func TestProceed(t *testing.T) {
 		},
 		"the plan is missing and the pool's offer differs": {
 			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				report := runtest.Offer()
+				report := runtest.NewReport()
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
 				s.PlanMap, s.Report = nil, &report
 			},
@@ -474,7 +474,7 @@ func TestProceed(t *testing.T) {
 		"the status was edited": {
 			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
 				s.Run.Status.Shards.Accumulator = "AAAA"
-				addPods(s, runtest.Succeed(t, s.Run, p, 0))
+				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},
 			states:   runtest.EnvReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
 			message:  "status.shards.accumulator",
@@ -487,8 +487,8 @@ func TestProceed(t *testing.T) {
 			s, plan := begun(t)
 			tc.change(t, &s, plan)
 			before := s.Run.DeepCopy()
-			d := Decide(s)
-			if got := runtest.States(d.Status.Conditions); got != tc.states {
+			d := DecideRun(s)
+			if got := runtest.FormatConditions(d.Status.Conditions); got != tc.states {
 				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
 			}
 			if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(

@@ -15,21 +15,21 @@ import (
 func TestDeadlinesOfAResumedRun(t *testing.T) {
 	s, _ := begun(t)
 	s.Run.Spec.ActiveDeadlineSeconds = new(int32(60))
-	s.Now = runtest.Start().Add(61 * time.Second)
-	d := Decide(s)
+	s.Now = runtest.StartTime().Add(61 * time.Second)
+	d := DecideRun(s)
 	if c := completeOf(d); c.Reason != v1alpha1.ReasonDeadlineExceeded {
 		t.Fatalf("%+v", c)
 	}
 	s.Run.Status, s.Run.Spec.Attempt = d.Status, new(int32(2))
-	s.Now = runtest.Start().Add(time.Hour)
-	s.Run.Status = Decide(s).Status
-	s.Now = runtest.Start().Add(time.Hour + 59*time.Second)
+	s.Now = runtest.StartTime().Add(time.Hour)
+	s.Run.Status = DecideRun(s).Status
+	s.Now = runtest.StartTime().Add(time.Hour + 59*time.Second)
 	s.Job = nil
-	if c := completeOf(Decide(s)); c.Reason != v1alpha1.ReasonRunning {
+	if c := completeOf(DecideRun(s)); c.Reason != v1alpha1.ReasonRunning {
 		t.Errorf("before the deadline: %s: %s", c.Reason, c.Message)
 	}
-	s.Now = runtest.Start().Add(time.Hour + 60*time.Second)
-	if c := completeOf(Decide(s)); c.Reason != v1alpha1.ReasonDeadlineExceeded {
+	s.Now = runtest.StartTime().Add(time.Hour + 60*time.Second)
+	if c := completeOf(DecideRun(s)); c.Reason != v1alpha1.ReasonDeadlineExceeded {
 		t.Errorf("after the deadline: %s: %s", c.Reason, c.Message)
 	}
 }
@@ -39,18 +39,18 @@ func TestResumeBeforeTheBeginning(t *testing.T) {
 	s := snap()
 	s.Run.Spec.StartDeadlineSeconds = new(int32(60))
 	s.Env = nil
-	s.Run.Status = Decide(s).Status
-	s.Now = runtest.Start().Add(time.Minute)
-	s.Run.Status = Decide(s).Status
+	s.Run.Status = DecideRun(s).Status
+	s.Now = runtest.StartTime().Add(time.Minute)
+	s.Run.Status = DecideRun(s).Status
 	c := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionFailed)
 	if c.Status != metav1.ConditionTrue {
 		t.Fatalf("%+v", c)
 	}
 	s.Run.Spec.Attempt = new(int32(2))
-	s.Now = runtest.Start().Add(time.Hour)
-	s.Run.Status = Decide(s).Status
-	s.Env = runtest.Pool()
-	if d := Decide(s); d.CreateJob == nil || d.CreatePlan == nil {
+	s.Now = runtest.StartTime().Add(time.Hour)
+	s.Run.Status = DecideRun(s).Status
+	s.Env = runtest.NewPool()
+	if d := DecideRun(s); d.CreateJob == nil || d.CreatePlan == nil {
 		t.Errorf("the run doesn't begin: %+v", completeOf(d))
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -16,39 +15,10 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// keepScores adds the shards that this pass counts to the table of scenarios. The table is written
-// before the status: after a crash in between it has additional rows, which are replaced when their
-// shards are counted. Rows of other shards are never removed, since the status of this pass may be
-// old.
-func (p *pass) keepScores() {
-	if len(p.d.Tally.Ledgers) == 0 || p.s.ScoresTaken {
-		return
-	}
-	// A table that is too large is left out, which publish reports.
-	if text, err := tally.AddRows(tally.ReadTable(p.s.Scores), p.plan, p.d.Tally).MarshalText(); err == nil {
-		p.writeTable(string(text))
-	}
-}
-
 func (p *pass) writeTable(text string) {
 	if p.s.Scores == nil || p.s.Scores.Data[v1alpha1.ScoresKey] != text {
 		p.d.Scores = &text
 	}
-}
-
-// publishScores publishes the table and the comparison of a complete run.
-func (p *pass) publishScores() {
-	if p.collected != nil {
-		p.publish(p.fillTable())
-		return
-	}
-	p.d.Status.Shards.Flawless = nil
-	table := tally.ReadTable(p.s.Scores)
-	if p.d.Scores != nil && table.UnmarshalText([]byte(*p.d.Scores)) != nil {
-		table = &score.ScenarioTable{}
-	}
-	table.Keep(p.plan, p.d.Tally.Completed)
-	p.publish(table)
 }
 
 // fillTable writes the table of collected episodes. One that can't be written is empty.
@@ -91,8 +61,8 @@ func (p *pass) compareWithBaseline(table *score.ScenarioTable) {
 	if p.s.BaselineScores != nil {
 		baseline.Table = tally.ReadTable(p.s.BaselineScores)
 	}
-	p.d.Status.Baseline = evaluation.Compare(now, table, baseline)
-	p.d.Status.Baseline.Message = pods.Shorten(p.d.Status.Baseline.Message, pods.MaxNote)
+	p.d.Status.Baseline = evaluation.CompareBaseline(now, table, baseline)
+	p.d.Status.Baseline.Message = pods.ShortenText(p.d.Status.Baseline.Message, pods.MaxNote)
 	c := evaluation.ComparedCondition(*p.d.Status.Baseline, baseline)
 	if before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type); c.Reason != v1alpha1.ReasonCompared &&
 		(before == nil || before.Reason != c.Reason) {
@@ -103,24 +73,3 @@ func (p *pass) compareWithBaseline(table *score.ScenarioTable) {
 
 // BaselineInterval is the time between two looks at a baseline that has not ended.
 const BaselineInterval = 30 * time.Second
-
-// compareLate compares a complete run that waits for its baseline, and checks its thresholds again.
-func (p *pass) compareLate() {
-	complete := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionComplete)
-	sums, _, err := tally.ReadCounted(p.s.Run)
-	if complete == nil || err != nil || !evaluation.AwaitsBaseline(p.d.Status.Conditions) {
-		return // a status that was changed by hand keeps its figures
-	}
-	p.d.Tally.Sums = sums
-	table := tally.ReadTable(p.s.Scores)
-	if !sums.Holds(table) {
-		table = nil
-	}
-	p.compareWithBaseline(table)
-	p.replaceVerdict(evaluation.Outcome{State: evaluation.Completed, Reason: complete.Reason,
-		Message: complete.Message})
-	if c := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil &&
-		c.Status == metav1.ConditionFalse {
-		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
-	}
-}

@@ -44,7 +44,7 @@ func TestStatusStaysSmall(t *testing.T) {
 		}
 	}
 	s.Run.Status.Shards.Total = 1000
-	addPods(&s, runtest.Pulling(runtest.RunnerPod(s.Run, 0)))
+	addPods(&s, runtest.MarkPulling(runtest.RunnerPod(s.Run, 0)))
 	s.Pods[0].Status.ContainerStatuses[0].State.Waiting.Message = strings.Repeat("a long story ", 500)
 	p := newPass(s)
 	p.d.Tally = tally.Result{Sums: sums, Completed: done}

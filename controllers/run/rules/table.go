@@ -28,7 +28,7 @@ func (r Rule) holdsUpStart(f Facts) bool { return r.holdsStart != nil && r.holds
 // one, because the last rules always hold.
 func askRules(stage Stage, f Facts) (Rule, evaluation.Outcome, bool) {
 	f.asked = stage
-	for _, rule := range Rules() {
+	for _, rule := range ListRules() {
 		if rule.asked&stage == 0 {
 			continue
 		}
@@ -39,9 +39,9 @@ func askRules(stage Stage, f Facts) (Rule, evaluation.Outcome, bool) {
 	return Rule{}, evaluation.Outcome{}, false
 }
 
-// Rules are all reasons, in the order in which they are asked. A complete run keeps its figures,
-// even if its pool has changed since.
-func Rules() []Rule {
+// ListRules are all reasons, in the order in which they are asked. A complete run keeps its
+// figures, even if its pool has changed since.
+func ListRules() []Rule {
 	return slices.Concat(listStarts(), listFigures(), listChanges(), listJobFailures(), listDelays())
 }
 

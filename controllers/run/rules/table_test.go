@@ -11,7 +11,7 @@ import (
 )
 
 func TestEveryRuleIsWhole(t *testing.T) {
-	for _, rule := range Rules() {
+	for _, rule := range ListRules() {
 		if rule.Reason == "" || rule.When == "" || rule.check == nil || rule.asked == 0 || rule.State == 0 ||
 			rule.State == evaluation.Failed && rule.Advice == "" {
 			t.Errorf("%s lacks something: %+v", rule.Reason, rule)

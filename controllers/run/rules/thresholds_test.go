@@ -17,7 +17,7 @@ import (
 func TestThresholds(t *testing.T) {
 	s, plan := begun(t)
 	for shard := range plan.Shards {
-		addPods(&s, runtest.Succeed(t, s.Run, plan, shard))
+		addPods(&s, runtest.NewSucceededPod(t, s.Run, plan, shard))
 	}
 	f := tally.FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, s.Pods)
 	figures := f.Sums.Figures()
@@ -29,11 +29,11 @@ func TestThresholds(t *testing.T) {
 		want      string
 	}{
 		"reached": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean - 100)}}, "True"},
+			Min: v1alpha1.Number{Text: score.FormatDecimal(figures.Mean - 100)}}, "True"},
 		"missed": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean + 100)}}, "False"},
+			Min: v1alpha1.Number{Text: score.FormatDecimal(figures.Mean + 100)}}, "False"},
 		"the low end": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric,
-			Min: v1alpha1.Number{Text: score.Decimal(figures.Mean)}}, "False"},
+			Min: v1alpha1.Number{Text: score.FormatDecimal(figures.Mean)}}, "False"},
 		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "0"}}, "True"},
 		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: v1alpha1.Number{Text: "1"}}, "False"},
 		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: v1alpha1.Number{Text: "0"}}, "False"},
@@ -42,7 +42,7 @@ func TestThresholds(t *testing.T) {
 			run := runtest.NewRun()
 			run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
 			at := func(state evaluation.State) metav1.Condition {
-				return *meta.FindStatusCondition(evaluation.Conditions(run, s.Run.Status, f.Sums,
+				return *meta.FindStatusCondition(evaluation.BuildConditions(run, s.Run.Status, f.Sums,
 					evaluation.Outcome{State: state}), v1alpha1.ConditionThresholdsMet)
 			}
 			if c := at(evaluation.Completed); string(c.Status) != tc.want || c.Message == "" {
@@ -54,9 +54,9 @@ func TestThresholds(t *testing.T) {
 		})
 	}
 	s.Run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: v1alpha1.Number{Text: "1"}}}
-	d := Decide(s)
+	d := DecideRun(s)
 	want := runtest.EnvReady + "Complete=True/Completed" + runtest.NotFailed + " ThresholdsMet=False/ThresholdsMissed"
-	if got := runtest.States(d.Status.Conditions); got != want {
+	if got := runtest.FormatConditions(d.Status.Conditions); got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
 	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 ||
@@ -64,12 +64,12 @@ func TestThresholds(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 	s.Run.Spec.Thresholds[0].Min.Text = "0"
-	if got := told(Decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
+	if got := told(DecideRun(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
 		t.Errorf("events %q of a run that meets its thresholds", got)
 	}
 	early := snap()
 	early.Run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: v1alpha1.Number{Text: "1"}}}
-	if got := runtest.States(Decide(early).Status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
+	if got := runtest.FormatConditions(DecideRun(early).Status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
 		t.Errorf("a run with an unreachable threshold begins: %s", got)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // exits makes a pod fail with an exit code.
 func exits(pod *corev1.Pod, code int32, message string) *corev1.Pod {
-	runtest.End(pod, corev1.PodFailed, message).Status.ContainerStatuses[0].State.Terminated.ExitCode = code
+	runtest.EndPod(pod, corev1.PodFailed, message).Status.ContainerStatuses[0].State.Terminated.ExitCode = code
 	return pod
 }
 
@@ -37,10 +37,10 @@ func TestRefusedAgentEndsTheRun(t *testing.T) {
 	} {
 		s, _ := begun(t)
 		stopped := exits(runtest.RunnerPod(s.Run, 1), score.ExitStopped, "error: the runner was stopped")
-		stopped.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(runtest.Start().Add(time.Hour))
+		stopped.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(runtest.StartTime().Add(time.Hour))
 		addPods(&s, exits(runtest.RunnerPod(s.Run, 0), code, words), stopped)
 		jobWith(&s, batchv1.JobFailed, "Container runner for pod ns/baseline-0 failed with exit code")
-		c := completeOf(Decide(s))
+		c := completeOf(DecideRun(s))
 		if c.Reason != reason || !strings.Contains(c.Message, "Last message of pod baseline-0: "+words) {
 			t.Errorf("exit code %d: %s: %s", code, c.Reason, c.Message)
 		}
@@ -79,7 +79,7 @@ func TestWaitingRunnersAreExplained(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&s)
 			}
-			d := Decide(s)
+			d := DecideRun(s)
 			if c := completeOf(d); c.Reason != tc.reason || !strings.Contains(c.Message, tc.words) {
 				t.Errorf("%s: %s, want %s", c.Reason, c.Message, tc.reason)
 			}
@@ -100,7 +100,7 @@ func TestJobOfAFailedRunIsStopped(t *testing.T) {
 			enqueue(&s)
 			s.Job.Spec.Suspend = new(false)
 		}
-		d := Decide(s)
+		d := DecideRun(s)
 		if got := jobDecision(d); got != want {
 			t.Errorf("queue %q: %s, want %s", name, got, want)
 		}
@@ -120,12 +120,12 @@ func TestStartDeadlineOfWhatIsRefusedOrQueued(t *testing.T) {
 		s, _ := begun(t)
 		s.Run.Spec.StartDeadlineSeconds = new(int32(60))
 		change(&s)
-		s.Now = runtest.Start().Add(59 * time.Second)
-		if c := completeOf(Decide(s)); c.Reason != name {
+		s.Now = runtest.StartTime().Add(59 * time.Second)
+		if c := completeOf(DecideRun(s)); c.Reason != name {
 			t.Errorf("before the deadline: %s: %s, want %s", c.Reason, c.Message, name)
 		}
-		s.Now = runtest.Start().Add(60 * time.Second)
-		if c := completeOf(Decide(s)); c.Reason != v1alpha1.ReasonStartDeadlineExceeded {
+		s.Now = runtest.StartTime().Add(60 * time.Second)
+		if c := completeOf(DecideRun(s)); c.Reason != v1alpha1.ReasonStartDeadlineExceeded {
 			t.Errorf("%s: after the deadline: %s: %s", name, c.Reason, c.Message)
 		}
 	}
@@ -138,8 +138,8 @@ func TestActiveDeadlineCountsFromAdmission(t *testing.T) {
 	s.Run.Spec.ActiveDeadlineSeconds = new(int32(60))
 	enqueue(&s)
 	pass := func(at time.Duration) string {
-		s.Now = runtest.Start().Add(at)
-		d := Decide(s)
+		s.Now = runtest.StartTime().Add(at)
+		d := DecideRun(s)
 		s.Run.Status = d.Status
 		return completeOf(d).Reason
 	}
@@ -165,10 +165,10 @@ func TestRefusalOfAnEarlierJob(t *testing.T) {
 		s.Run.Spec.Retries.ShardBackoffLimit = new(int32(1))
 		s.Run.Status.Shards.Rounds = 2
 		s.Job.Annotations[runner.AnnotationJobAttempt] = "2"
-		pod := runtest.End(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded, "forged")
+		pod := runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded, "forged")
 		pod.Annotations[runner.AnnotationJobAttempt] = jobAttempt
 		addPods(&s, pod)
-		if c := completeOf(Decide(s)); c.Reason != reason {
+		if c := completeOf(DecideRun(s)); c.Reason != reason {
 			t.Errorf("Job %s: %s: %s, want %s", jobAttempt, c.Reason, c.Message, reason)
 		}
 	}
@@ -180,11 +180,11 @@ func TestPodsOfLostNodesAreEnded(t *testing.T) {
 	for lost, want := range map[bool]string{true: "baseline-0", false: ""} {
 		for _, after := range []time.Duration{observe.DeleteGrace - 1, observe.DeleteGrace} {
 			s, _ := begun(t)
-			pod := runtest.Deleting(runtest.RunnerPod(s.Run, 0), -after)
+			pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -after)
 			pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 			addPods(&s, pod)
 			s.LostNodes = map[string]bool{"node": lost}
-			d := Decide(s)
+			d := DecideRun(s)
 			if after < observe.DeleteGrace {
 				want = ""
 			} else if lost {

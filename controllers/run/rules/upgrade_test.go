@@ -29,8 +29,8 @@ func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 	evaluation.WriteFigures(&s.Run.Status, sums, score.IndexSet{})
 	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(),
 		Inputs: runner.DigestInputs(s.PlanMap)})
-	d := Decide(s)
-	if d.RemovePlan || d.CreatePlan != nil || d.DeleteJob || evaluation.Ended(d.Status.Conditions) {
+	d := DecideRun(s)
+	if d.RemovePlan || d.CreatePlan != nil || d.DeleteJob || evaluation.HasEnded(d.Status.Conditions) {
 		t.Errorf("removes the plan: %v, makes it again: %v, deletes the Job: %v, conditions %+v", d.RemovePlan,
 			d.CreatePlan != nil, d.DeleteJob, d.Status.Conditions)
 	}
@@ -51,8 +51,8 @@ func TestRunWaitsForTheReleaseThatWroteItsFigures(t *testing.T) {
 	}
 	raw[0] = 200
 	s.Run.Status.Shards.Accumulator = base64.StdEncoding.EncodeToString(raw)
-	d := Decide(s)
-	if evaluation.Ended(d.Status.Conditions) || len(d.Release) > 0 || d.DeleteJob || d.Again == 0 {
+	d := DecideRun(s)
+	if evaluation.HasEnded(d.Status.Conditions) || len(d.Release) > 0 || d.DeleteJob || d.Again == 0 {
 		t.Errorf("conditions %+v, releases %d pods", d.Status.Conditions, len(d.Release))
 	}
 	if diff := cmp.Diff(s.Run.Status.Shards, d.Status.Shards); diff != "" {

@@ -41,9 +41,18 @@ func MakeJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, o Op
 			// A run with a missing shard can't complete, so the rest needn't be played.
 			MaxFailedIndexes: new(int32(0)),
 			PodFailurePolicy: makePodFailurePolicy(),
-			Template:         *pods.Finish(template, Container, run.Spec.Template),
+			Template:         *pods.FinishTemplate(template, Container, run.Spec.Template),
 		},
 	}
+}
+
+// makeJobLabels include the run's, so that the Job is queued and selected like its run. Pods have
+// the labels of MakeLabels and of spec.template only, because Services select pods by any label.
+func makeJobLabels(run *v1alpha1.EvaluationRun) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, run.Labels)
+	maps.Copy(labels, MakeLabels(run))
+	return labels
 }
 
 // makePodFailurePolicy ends the Job when a runner reports that the agent's endpoint refuses every

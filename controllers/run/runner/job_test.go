@@ -44,7 +44,7 @@ func TestNoopIsPlayed(t *testing.T) {
 
 // The runner refuses an agent with an unknown field.
 func TestRunnersParseTheAgent(t *testing.T) {
-	for name, agent := range runtest.Agents() {
+	for name, agent := range runtest.ListAgents() {
 		t.Run(name, func(t *testing.T) {
 			data, err := evaluation.AgentJSON(agent)
 			if err != nil {
@@ -73,8 +73,8 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 	for name, want := range map[string]string{"Heuristic": "", "gpt-x": "models", "agent.example:8443": "agent",
 		"registry.example/agent:1": ""} {
 		t.Run(name, func(t *testing.T) {
-			run, env := runtest.NewRun(), runtest.Pool()
-			run.Spec.Agent = runtest.Agents()[name]
+			run, env := runtest.NewRun(), runtest.NewPool()
+			run.Spec.Agent = runtest.ListAgents()[name]
 			env.Spec.Access.TokenSecretRef = runtest.SecretKey("pool-tokens")
 			got := map[string]string{}
 			job := makeJob(run, env, 1)
@@ -98,8 +98,8 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 
 func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 	run := runtest.NewRun()
-	run.Spec.Agent = runtest.Agents()["registry.example/agent:1"]
-	pod := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	run.Spec.Agent = runtest.ListAgents()["registry.example/agent:1"]
+	pod := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec
 	if len(pod.InitContainers) != 1 {
 		t.Fatalf("%d init containers, want the agent", len(pod.InitContainers))
 	}
@@ -126,19 +126,19 @@ func TestResultsReachTheStore(t *testing.T) {
 	run := runtest.NewRun()
 	run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
 		Name: "aws"}}
-	container := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec.Containers[0]
+	container := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec.Containers[0]
 	if len(container.EnvFrom) != 1 || container.EnvFrom[0].SecretRef.Name != "aws" {
 		t.Errorf("variables from %+v", container.EnvFrom)
 	}
 	run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
-	pod := makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	pod := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec
 	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
 		pod.Containers[0].VolumeMounts[1].MountPath != "/results" || *pod.SecurityContext.FSGroup != 65532 {
 		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
 			pod.SecurityContext)
 	}
 	run.Spec.Results.PersistentVolumeClaim.FSGroup = v1alpha1.UnsetVolumeGroup
-	pod = makeJob(run, runtest.Pool(), 1).Spec.Template.Spec
+	pod = makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec
 	if c := pod.SecurityContext; c != nil && c.FSGroup != nil {
 		t.Errorf("the volume's group is %d", *c.FSGroup)
 	}
@@ -151,7 +151,7 @@ func TestRunnerJob(t *testing.T) {
 	for _, shard := range []int64{1, 3, 5} {
 		wish.Shards.Add(shard)
 	}
-	job := runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish)
+	job := runner.MakeJob(run, runtest.NewPool(), runner.Options{Image: runtest.OperatorImage}, wish)
 	pod := job.Spec.Template.Spec
 	wantArgs := []string{
 		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
@@ -187,7 +187,7 @@ func TestRunnerJob(t *testing.T) {
 	if runner.ReadJobAttempt(job) != 2 {
 		t.Errorf("job attempt %d, want 2", runner.ReadJobAttempt(job))
 	}
-	if diff := cmp.Diff(job, runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish)); diff != "" {
+	if diff := cmp.Diff(job, runner.MakeJob(run, runtest.NewPool(), runner.Options{Image: runtest.OperatorImage}, wish)); diff != "" {
 		t.Errorf("two Jobs of one run differ: %s", diff)
 	}
 }
@@ -195,7 +195,7 @@ func TestRunnerJob(t *testing.T) {
 func TestRunnerJobFollowsTheSpec(t *testing.T) {
 	run, wish := runtest.NewRun(), runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()}
 	run.Spec.Parallelism, run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
-	if job := runner.MakeJob(run, runtest.Pool(), runner.Options{Image: runtest.OperatorImage}, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
+	if job := runner.MakeJob(run, runtest.NewPool(), runner.Options{Image: runtest.OperatorImage}, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
 		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism,
 			*job.Spec.BackoffLimitPerIndex)
 	}
@@ -204,7 +204,7 @@ func TestRunnerJobFollowsTheSpec(t *testing.T) {
 // Repeated reports of a runner don't count as failures, except those that only a user can resolve.
 func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
 	actions := map[int32]batchv1.PodFailurePolicyAction{}
-	for _, rule := range runner.MakeJob(runtest.NewRun(), runtest.Pool(), runner.Options{}, runner.JobSpec{}).Spec.PodFailurePolicy.Rules {
+	for _, rule := range runner.MakeJob(runtest.NewRun(), runtest.NewPool(), runner.Options{}, runner.JobSpec{}).Spec.PodFailurePolicy.Rules {
 		if rule.OnExitCodes != nil {
 			for _, code := range rule.OnExitCodes.Values {
 				actions[code] = rule.Action

@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"maps"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -25,15 +23,6 @@ func MakeLabels(run *v1alpha1.EvaluationRun) map[string]string {
 		v1alpha1.LabelRun:         run.Name,
 		LabelRunUID:               string(run.UID),
 	}
-}
-
-// makeJobLabels include the run's, so that the Job is queued and selected like its run. Pods have
-// the labels of MakeLabels and of spec.template only, because Services select pods by any label.
-func makeJobLabels(run *v1alpha1.EvaluationRun) map[string]string {
-	labels := map[string]string{}
-	maps.Copy(labels, run.Labels)
-	maps.Copy(labels, MakeLabels(run))
-	return labels
 }
 
 func makeOwners(run *v1alpha1.EvaluationRun) []metav1.OwnerReference {

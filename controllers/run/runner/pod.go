@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -15,6 +17,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/tracing"
 )
 
 // makePod is completed by pods.Finish.
@@ -33,7 +36,7 @@ func makePod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o 
 			Args:                   makeArgs(run, job),
 			Env:                    append(makeEnv(run, token), makeTracingEnv(run, o)...),
 			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
-			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
+			Resources:              pods.NewResources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
 			// Not from the log: a summary is only what the runner writes to this file.
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
@@ -44,6 +47,29 @@ func makePod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o 
 	}
 	storeResults(&spec, run.Spec.Results)
 	return spec
+}
+
+// makeTracingEnv returns the operator's variables without those that the run sets itself. A run
+// with an exporter of its own gets nothing of the operator's exporter: the run's headers are for
+// another endpoint.
+func makeTracingEnv(run *v1alpha1.EvaluationRun, o Options) []corev1.EnvVar {
+	own, elsewhere := listOwnVariables(run), SendsTracesElsewhere(run)
+	if len(o.TracingVariables) == 0 && !slices.ContainsFunc(own, func(v corev1.EnvVar) bool {
+		return strings.HasPrefix(v.Name, "OTEL_")
+	}) {
+		return nil
+	}
+	env := append(slices.Clone(o.TracingVariables), corev1.EnvVar{Name: "POD_NAME",
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
+	if o.Traced && !elsewhere {
+		root := tracing.RootSpanContext(string(run.UID))
+		env = append(env, corev1.EnvVar{Name: "TRACEPARENT",
+			Value: fmt.Sprintf("00-%s-%s-%s", root.TraceID, root.SpanID, root.TraceFlags)})
+	}
+	return slices.DeleteFunc(env, func(v corev1.EnvVar) bool {
+		return elsewhere && strings.HasPrefix(v.Name, tracing.ExporterVariables) ||
+			slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == v.Name })
+	})
 }
 
 // makeAgentSidecar is a sidecar: the runner starts when it listens, and Kubernetes stops it when
@@ -58,7 +84,7 @@ func makeAgentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
 		Args:          agent.Args,
 		Env:           agent.Env,
 		EnvFrom:       agent.EnvFrom,
-		VolumeMounts:  pods.Mounts(agent.VolumeMounts),
+		VolumeMounts:  pods.NewVolumeMounts(agent.VolumeMounts),
 		Resources:     ptr.Deref(agent.Resources, corev1.ResourceRequirements{}),
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{{Name: AgentContainer, ContainerPort: port,

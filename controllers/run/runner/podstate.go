@@ -36,7 +36,7 @@ func ReadShard(pod *corev1.Pod) (int, error) {
 
 // MeasurePlaying is the time that the runner's container took.
 func MeasurePlaying(pod *corev1.Pod) time.Duration {
-	end := pods.Terminated(pod, Container)
+	end := pods.FindTerminatedState(pod, Container)
 	return end.FinishedAt.Sub(end.StartedAt.Time)
 }
 
@@ -58,7 +58,9 @@ func CountUnseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod
 // because a failed Job stops its runners.
 func FindLastFailure(list []corev1.Pod) *corev1.Pod {
 	var last *corev1.Pod
-	stopped := func(pod *corev1.Pod) bool { return pods.Terminated(pod, Container).ExitCode == score.ExitStopped }
+	stopped := func(pod *corev1.Pod) bool {
+		return pods.FindTerminatedState(pod, Container).ExitCode == score.ExitStopped
+	}
 	for i := range list {
 		pod := &list[i]
 		switch {
@@ -76,15 +78,15 @@ func QuoteLastFailure(list []corev1.Pod) string {
 	if last == nil {
 		return ""
 	}
-	end := pods.Terminated(last, Container)
+	end := pods.FindTerminatedState(last, Container)
 	words := cmp.Or(strings.TrimSpace(pods.LastWords(end.Message)), last.Status.Message,
 		strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason)))
-	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, strings.TrimSuffix(pods.Quote(words), "."))
+	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, strings.TrimSuffix(pods.QuoteMessage(words), "."))
 }
 
 // ReadScheduledTime is when a pod got its node, or its creation if it has no such condition.
 func ReadScheduledTime(pod *corev1.Pod) time.Time {
-	if c := pods.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+	if c := pods.FindCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
@@ -92,7 +94,7 @@ func ReadScheduledTime(pod *corev1.Pod) time.Time {
 
 // ReadFinishedTime is when the pod's runner ended, the zero time if it has not.
 func ReadFinishedTime(pod *corev1.Pod) time.Time {
-	return pods.Terminated(pod, Container).FinishedAt.Time
+	return pods.FindTerminatedState(pod, Container).FinishedAt.Time
 }
 
 // HasSucceeded reports whether the pod's runner has ended without an error. Its pod may still
@@ -101,6 +103,6 @@ func HasSucceeded(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning {
 		return pod.Status.Phase == corev1.PodSucceeded
 	}
-	runner := pods.Container(pod, Container)
+	runner := pods.FindContainerStatus(pod, Container)
 	return runner != nil && runner.State.Terminated != nil && runner.State.Terminated.ExitCode == 0
 }

@@ -25,7 +25,7 @@ func FindStartTrouble(list []corev1.Pod, now time.Time) (why string, since time.
 // describePod returns why a pod's runner can't start: its own container, or the agent's, which
 // starts first.
 func describePod(pod *corev1.Pod, now time.Time) string {
-	runner := pods.Container(pod, Container)
+	runner := pods.FindContainerStatus(pod, Container)
 	if runner != nil && runner.State.Waiting == nil {
 		return "" // later failures of the agent are errors of episodes
 	}
@@ -37,7 +37,7 @@ func describePod(pod *corev1.Pod, now time.Time) string {
 	if trouble := waitingTrouble(pod, runner); trouble != "" {
 		return trouble
 	}
-	agent := pods.Container(pod, AgentContainer)
+	agent := pods.FindContainerStatus(pod, AgentContainer)
 	if trouble := waitingTrouble(pod, agent); trouble != "" {
 		return "the agent's container: " + trouble
 	}
@@ -46,21 +46,21 @@ func describePod(pod *corev1.Pod, now time.Time) string {
 
 // IsCreating reports whether the kubelet is still preparing the pod's containers.
 func IsCreating(pod *corev1.Pod) bool {
-	return pods.Waiting(pods.Container(pod, Container)).Reason == pods.ContainerCreating ||
-		pods.Waiting(pods.Container(pod, AgentContainer)).Reason == pods.ContainerCreating
+	return pods.FindWaitingState(pods.FindContainerStatus(pod, Container)).Reason == pods.ContainerCreating ||
+		pods.FindWaitingState(pods.FindContainerStatus(pod, AgentContainer)).Reason == pods.ContainerCreating
 }
 
 // waitingTrouble returns the kubelet's message on a container that waits for a user to act, and how
 // to create a missing object.
 func waitingTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
-	waiting := pods.Waiting(c)
+	waiting := pods.FindWaitingState(c)
 	if !pods.ImagePullFailed(waiting) && !pods.CreationFailed(waiting) {
 		return ""
 	}
 	if waiting.Message == "" {
 		return waiting.Reason
 	}
-	trouble := waiting.Reason + ": " + pods.Quote(waiting.Message)
+	trouble := waiting.Reason + ": " + pods.QuoteMessage(waiting.Message)
 	if create := pods.HowToCreate(pod, waiting.Message); create != "" {
 		trouble += ". " + create
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,28 +45,5 @@ func SendsTracesElsewhere(run *v1alpha1.EvaluationRun) bool {
 	return slices.ContainsFunc(listOwnVariables(run), func(own corev1.EnvVar) bool {
 		return strings.HasPrefix(own.Name, tracing.ExporterVariables) || own.Name == "OTEL_SDK_DISABLED" ||
 			own.Name == "OTEL_TRACES_EXPORTER"
-	})
-}
-
-// makeTracingEnv returns the operator's variables without those that the run sets itself. A run
-// with an exporter of its own gets nothing of the operator's exporter: the run's headers are for
-// another endpoint.
-func makeTracingEnv(run *v1alpha1.EvaluationRun, o Options) []corev1.EnvVar {
-	own, elsewhere := listOwnVariables(run), SendsTracesElsewhere(run)
-	if len(o.TracingVariables) == 0 && !slices.ContainsFunc(own, func(v corev1.EnvVar) bool {
-		return strings.HasPrefix(v.Name, "OTEL_")
-	}) {
-		return nil
-	}
-	env := append(slices.Clone(o.TracingVariables), corev1.EnvVar{Name: "POD_NAME",
-		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
-	if o.Traced && !elsewhere {
-		root := tracing.Root(string(run.UID))
-		env = append(env, corev1.EnvVar{Name: "TRACEPARENT",
-			Value: fmt.Sprintf("00-%s-%s-%s", root.TraceID, root.SpanID, root.TraceFlags)})
-	}
-	return slices.DeleteFunc(env, func(v corev1.EnvVar) bool {
-		return elsewhere && strings.HasPrefix(v.Name, tracing.ExporterVariables) ||
-			slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == v.Name })
 	})
 }

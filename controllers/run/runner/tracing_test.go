@@ -60,7 +60,7 @@ func TestVariablesOfRunners(t *testing.T) {
 			}
 			o := runner.Options{TracingVariables: tc.operators, Traced: tc.operators != nil}
 			var got []string
-			for _, v := range runner.MakeJob(run, runtest.Pool(), o, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()}).Spec.Template.Spec.Containers[0].Env {
+			for _, v := range runner.MakeJob(run, runtest.NewPool(), o, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()}).Spec.Template.Spec.Containers[0].Env {
 				switch {
 				case v.ValueFrom != nil && v.ValueFrom.FieldRef != nil:
 					got = append(got, v.Name+"="+v.ValueFrom.FieldRef.FieldPath)

@@ -42,8 +42,8 @@ const (
 	DigestA    = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
-// Start returns the time at which every test begins.
-func Start() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+// StartTime returns the time at which every test begins.
+func StartTime() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
 // PoolKey signs the pool's ledgers.
 func PoolKey() ed25519.PrivateKey {
@@ -65,11 +65,11 @@ type PoolKeys struct{}
 
 // Secrets are those of PoolKey.
 func (PoolKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
-	return poolkey.Derive(PoolKey())
+	return poolkey.DeriveSecrets(PoolKey())
 }
 
-// Offer returns the report of the pool's servers.
-func Offer() score.Report {
+// NewReport returns the report of the pool's servers.
+func NewReport() score.Report {
 	scenario := func(id, category string) score.Scenario {
 		return score.Scenario{ID: id, Category: category, Difficulty: "easy", Language: "en", Split: "public"}
 	}
@@ -81,8 +81,8 @@ func Offer() score.Report {
 	}
 }
 
-// Pool returns an available pool.
-func Pool() *v1alpha1.CustomerSupportEnv {
+// NewPool returns an available pool.
+func NewPool() *v1alpha1.CustomerSupportEnv {
 	return &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: PoolName, Namespace: Namespace, UID: "pool-uid", Generation: 1},
 		Status: v1alpha1.CustomerSupportEnvStatus{
@@ -94,8 +94,8 @@ func Pool() *v1alpha1.CustomerSupportEnv {
 	}
 }
 
-// Server returns a ready pod of the pool.
-func Server(name, ip string) *corev1.Pod {
+// NewServer returns a ready pod of the pool.
+func NewServer(name, ip string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{
 			v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelName: v1alpha1.LabelNameValue,
@@ -127,9 +127,9 @@ func NewRun() *v1alpha1.EvaluationRun {
 // BeginRun returns a run that has begun, and its plan.
 func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 	t.Helper()
-	run, env := NewRun(), Pool()
-	plan, _, err := evaluation.Begin(run, &run.Status, evaluation.Offer{Pool: PoolName,
-		LedgerKey: env.Status.LedgerPublicKey, Report: Offer()})
+	run, env := NewRun(), NewPool()
+	plan, _, err := evaluation.BeginRun(run, &run.Status, evaluation.Offer{Pool: PoolName,
+		LedgerKey: env.Status.LedgerPublicKey, Report: NewReport()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func RunnerPod(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 			Name: fmt.Sprintf("%s-%d", run.Name, shard), Namespace: run.Namespace,
 			UID:    types.UID(fmt.Sprintf("pod-%d", shard)),
 			Labels: runner.MakeLabels(run), Finalizers: []string{runner.SummaryFinalizer, batchv1.JobTrackingFinalizer},
-			CreationTimestamp: metav1.NewTime(Start()),
+			CreationTimestamp: metav1.NewTime(StartTime()),
 			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard),
 				runner.AnnotationShards: "0-3", runner.AnnotationJobAttempt: "1"},
 		},
@@ -213,12 +213,12 @@ func AllShards() score.IndexSet {
 	return shards
 }
 
-// End changes a pod to one that ended in a phase with a termination message.
-func End(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
+// EndPod changes a pod to one that ended in a phase with a termination message.
+func EndPod(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
 	pod.Spec.NodeName = "node"
 	pod.Status.Phase = phase
-	end := &corev1.ContainerStateTerminated{Message: message, StartedAt: metav1.NewTime(Start()),
-		FinishedAt: metav1.NewTime(Start().Add(90 * time.Second))}
+	end := &corev1.ContainerStateTerminated{Message: message, StartedAt: metav1.NewTime(StartTime()),
+		FinishedAt: metav1.NewTime(StartTime().Add(90 * time.Second))}
 	if phase == corev1.PodFailed {
 		end.ExitCode = 1
 	}
@@ -235,20 +235,20 @@ func KeepBySidecar(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// Succeed returns a pod whose runner has played a shard.
-func Succeed(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard int) *corev1.Pod {
+// NewSucceededPod returns a pod whose runner has played a shard.
+func NewSucceededPod(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard int) *corev1.Pod {
 	t.Helper()
-	return End(RunnerPod(run, shard), corev1.PodSucceeded, SummaryOf(t, plan, shard, Playing{}))
+	return EndPod(RunnerPod(run, shard), corev1.PodSucceeded, SummaryOf(t, plan, shard, Playing{}))
 }
 
-// Deleting marks a pod as being deleted, with a deadline after the start of the test.
-func Deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
-	pod.DeletionTimestamp = new(metav1.NewTime(Start().Add(deadline)))
+// MarkDeleting marks a pod as being deleted, with a deadline after the start of the test.
+func MarkDeleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
+	pod.DeletionTimestamp = new(metav1.NewTime(StartTime().Add(deadline)))
 	return pod
 }
 
-// Pulling changes a pod to one that waits for its image.
-func Pulling(pod *corev1.Pod) *corev1.Pod {
+// MarkPulling changes a pod to one that waits for its image.
+func MarkPulling(pod *corev1.Pod) *corev1.Pod {
 	pod = RunnerWaits(pod, "ImagePullBackOff")
 	pod.Status.ContainerStatuses[0].State.Waiting.Message = `Back-off pulling image "csenv:tset"`
 	return pod
@@ -268,7 +268,7 @@ func RunnerWaits(pod *corev1.Pod, reason string) *corev1.Pod {
 // AgentWaits changes a pod to one whose runner waits for its agent, whose container is in this
 // state.
 func AgentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
-	pod = Pulling(pod)
+	pod = MarkPulling(pod)
 	pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 	agent.Name = runner.AgentContainer
 	pod.Spec.InitContainers = []corev1.Container{{Name: runner.AgentContainer,
@@ -292,9 +292,9 @@ func (f FakePool) Report(_ context.Context, podIP, _ string) (score.Report, erro
 // ErrCrash ends a pass after a write.
 var ErrCrash = errors.New("the operator crashed")
 
-// States abbreviates conditions as "Complete=False/Running", and omits the normal value of
-// Suspended.
-func States(conditions []metav1.Condition) string {
+// FormatConditions abbreviates conditions as "Complete=False/Running", and omits the normal value
+// of Suspended.
+func FormatConditions(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
 		if c.Reason == v1alpha1.ReasonNotSuspended || c.Type == v1alpha1.ConditionReady ||
@@ -315,8 +315,8 @@ func PodNames(pods []corev1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-// Waits is the state of a container that waits.
-func Waits(reason string) corev1.ContainerState {
+// NewWaitingState is the state of a container that waits.
+func NewWaitingState(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 }
 
@@ -335,8 +335,8 @@ func SecretKey(name string) *v1alpha1.SecretKeyReference {
 	return &v1alpha1.SecretKeyReference{Name: name, Key: "key"}
 }
 
-// Agents returns one agent of each type, with every field of its spec.
-func Agents() map[string]v1alpha1.Agent {
+// ListAgents returns one agent of each type, with every field of its spec.
+func ListAgents() map[string]v1alpha1.Agent {
 	return map[string]v1alpha1.Agent{
 		"Heuristic": {Type: v1alpha1.BuiltinAgent,
 			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
@@ -361,12 +361,12 @@ func Agents() map[string]v1alpha1.Agent {
 	}
 }
 
-// Suspend changes whether a run is suspended.
-func Suspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes) }
+// SetSuspend changes whether a run is suspended.
+func SetSuspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes) }
 
 // RunningServer returns a pod of the pool whose server answers.
 func RunningServer(name, ip string) *corev1.Pod {
-	pod := Server(name, ip)
+	pod := NewServer(name, ip)
 	pod.Status.Phase = corev1.PodRunning
 	return pod
 }

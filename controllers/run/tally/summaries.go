@@ -57,7 +57,7 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		var ledger *score.Ledger
 		var summary score.Summary
 		if err == nil {
-			ledger, summary, err = readSummary(plan, shard, pods.Terminated(pod, runner.Container).Message)
+			ledger, summary, err = readSummary(plan, shard, pods.FindTerminatedState(pod, runner.Container).Message)
 		}
 		if err != nil {
 			f.Refused = append(f.Refused, Refusal{Pod: pod, Reason: classifyRefusal(err), Err: err})

@@ -48,7 +48,7 @@ func TestFoldRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			pod := runtest.End(runtest.RunnerPod(run, 1), corev1.PodSucceeded, tc.message)
+			pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, tc.message)
 			f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 			if tc.want == "" {
 				if len(f.Refused) > 0 || f.Completed.String() != "1" {
@@ -98,7 +98,7 @@ func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 	for name, index := range map[string]string{"none": "", "a word": "one", "beyond the plan": "7",
 		"below zero": "-1"} {
 		t.Run(name, func(t *testing.T) {
-			pod := runtest.Succeed(t, run, plan, 1)
+			pod := runtest.NewSucceededPod(t, run, plan, 1)
 			pod.Annotations[batchv1.JobCompletionIndexAnnotation] = index
 			if f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.Refused) != 1 ||
 				f.Completed.Len() != 0 {
@@ -112,7 +112,7 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 	run, plan := runtest.BeginRun(t)
 	var done score.IndexSet
 	done.Add(0)
-	pods := []corev1.Pod{*runtest.Succeed(t, run, plan, 0), *runtest.Succeed(t, run, plan, 1), *runtest.RunnerPod(run, 2)}
+	pods := []corev1.Pod{*runtest.NewSucceededPod(t, run, plan, 0), *runtest.NewSucceededPod(t, run, plan, 1), *runtest.RunnerPod(run, 2)}
 	f := FoldSummaries(plan, score.Accumulator{}, done, pods)
 	if done.String() != "0" {
 		t.Errorf("the argument became %q", done)
@@ -145,8 +145,8 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 				l.Opened += tc.opened
 				l.Replayed += tc.replayed
 			}})
-			runners := []corev1.Pod{*runtest.End(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message),
-				*runtest.Succeed(t, run, plan, 1)}
+			runners := []corev1.Pod{*runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message),
+				*runtest.NewSucceededPod(t, run, plan, 1)}
 			f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, runners)
 			if len(f.Counted) != 2 || f.Counted[0].Replayed != tc.replayed ||
 				f.Counted[0].Unreported != tc.unreported || f.Counted[1].IsSuspect() {

@@ -20,18 +20,18 @@ const (
 	patience = 5 * time.Minute
 )
 
-// Require skips the test if there are no binaries of etcd and kube-apiserver.
-func Require(tb testing.TB) {
+// RequireBinaries skips the test if there are no binaries of etcd and kube-apiserver.
+func RequireBinaries(tb testing.TB) {
 	tb.Helper()
 	if os.Getenv(assetsVariable) != "" {
 		return
 	}
-	missing(tb, "this test needs etcd and kube-apiserver: run `make test`, or "+
+	skipOrFail(tb, "this test needs etcd and kube-apiserver: run `make test`, or "+
 		"export "+assetsVariable+"=$(go run ./hack/cluster envtest)")
 }
 
-// missing skips the test, or fails it if nothing may be skipped.
-func missing(tb testing.TB, message string) {
+// skipOrFail skips the test, or fails it if nothing may be skipped.
+func skipOrFail(tb testing.TB, message string) {
 	tb.Helper()
 	if os.Getenv(requiredVariable) != "" {
 		tb.Fatal(message)
@@ -42,18 +42,18 @@ func missing(tb testing.TB, message string) {
 // Start returns an API server without the CRDs of csenv. It ends with the test.
 func Start(tb testing.TB) *envtest.Environment {
 	tb.Helper()
-	return start(tb, &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience})
+	return startServer(tb, &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience})
 }
 
 // StartWithCRDs returns an API server with the CRDs of csenv. It ends with the test.
 func StartWithCRDs(tb testing.TB) *envtest.Environment {
 	tb.Helper()
-	return start(tb, withCRDs())
+	return startServer(tb, withCRDs())
 }
 
-func start(tb testing.TB, server *envtest.Environment) *envtest.Environment {
+func startServer(tb testing.TB, server *envtest.Environment) *envtest.Environment {
 	tb.Helper()
-	Require(tb)
+	RequireBinaries(tb)
 	tb.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			tb.Errorf("stopping the API server: %v", err)
@@ -76,7 +76,7 @@ type Shared struct {
 // Get returns the server.
 func (s *Shared) Get(tb testing.TB) *envtest.Environment {
 	tb.Helper()
-	Require(tb)
+	RequireBinaries(tb)
 	s.once.Do(func() {
 		s.server = withCRDs()
 		_, s.err = s.server.Start()

@@ -37,7 +37,7 @@ func TestRequire(t *testing.T) {
 			o, done := &outcome{TB: t}, make(chan struct{})
 			go func() {
 				defer close(done)
-				Require(o)
+				RequireBinaries(o)
 			}()
 			<-done
 			if !strings.HasPrefix(o.text, tt.want) || tt.want == "" && o.text != "" {

@@ -20,14 +20,14 @@ const controllerManager = "kube-controller-manager"
 // own controllers, which run with these flags. Nodes are lost within seconds.
 func StartWithControllers(tb testing.TB, controllers []string, flags ...string) *envtest.Environment {
 	tb.Helper()
-	Require(tb)
+	RequireBinaries(tb)
 	binary := filepath.Join(os.Getenv(assetsVariable), controllerManager)
 	if _, err := os.Stat(binary); err != nil { //nolint:gosec // a folder of the user
-		missing(tb, "this test needs "+binary+": export "+assetsVariable+"=$(go run ./hack/cluster envtest)")
+		skipOrFail(tb, "this test needs "+binary+": export "+assetsVariable+"=$(go run ./hack/cluster envtest)")
 	}
 	server := withCRDs()
 	server.ControlPlane.GetAPIServer().Configure().Set("default-unreachable-toleration-seconds", "0")
-	start(tb, server)
+	startServer(tb, server)
 	kubeconfig := filepath.Join(tb.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, server.KubeConfig, 0o600); err != nil {
 		tb.Fatal(err)

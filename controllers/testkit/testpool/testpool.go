@@ -25,8 +25,8 @@ const Image = "csenv:test"
 // Noon is the current time in every test.
 var Noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// New returns a CustomerSupportEnv as the API server returns it, with defaults.
-func New(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
+// MakePool returns a CustomerSupportEnv as the API server returns it, with defaults.
+func MakePool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
 	env := &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "shop", UID: "7d0c", Generation: 3},
 		Spec: v1alpha1.CustomerSupportEnvSpec{
@@ -78,8 +78,8 @@ func EveryOverride() *v1alpha1.PodOverrides {
 	}
 }
 
-// Replicas sets the number of servers.
-func Replicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
+// WithReplicas sets the number of servers.
+func WithReplicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
 	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = new(n) }
 }
 
@@ -97,8 +97,8 @@ func RolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deploymen
 	return d
 }
 
-// Server returns a running and ready pod of a template.
-func Server(template *corev1.PodTemplateSpec, name string, edits ...func(*corev1.Pod)) corev1.Pod {
+// NewServer returns a running and ready pod of a template.
+func NewServer(template *corev1.PodTemplateSpec, name string, edits ...func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels,
 			Annotations: maps.Clone(template.Annotations)},
@@ -118,24 +118,24 @@ func Server(template *corev1.PodTemplateSpec, name string, edits ...func(*corev1
 	return pod
 }
 
-// Unready makes a server refuse sessions.
-func Unready(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
+// SetUnready makes a server refuse sessions.
+func SetUnready(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 
-// Terminating deletes a server.
-func Terminating(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(Noon)) }
+// SetTerminating deletes a server.
+func SetTerminating(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(Noon)) }
 
-// Waiting makes the container of a server wait.
-func Waiting(reason, message string) func(*corev1.Pod) {
+// SetWaiting makes the container of a server wait.
+func SetWaiting(reason, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		Unready(pod)
+		SetUnready(pod)
 		pod.Status.ContainerStatuses[0].Started = new(false)
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	}
 }
 
-// Ended makes the container of a server have ended.
-func Ended(reason string, code int32, message string) func(*corev1.Pod) {
+// SetEnded makes the container of a server have ended.
+func SetEnded(reason string, code int32, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, Message: message},
@@ -143,8 +143,8 @@ func Ended(reason string, code int32, message string) func(*corev1.Pod) {
 	}
 }
 
-// Scheduled says whether a node runs a server.
-func Scheduled(status corev1.ConditionStatus, reason, message string, ago time.Duration) func(*corev1.Pod) {
+// SetScheduled says whether a node runs a server.
+func SetScheduled(status corev1.ConditionStatus, reason, message string, ago time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message,
@@ -153,8 +153,8 @@ func Scheduled(status corev1.ConditionStatus, reason, message string, ago time.D
 	}
 }
 
-// Report returns the report of a ticket server with that many of ten sessions open.
-func Report(active int64) score.Report {
+// NewReport returns the report of a ticket server with that many of ten sessions open.
+func NewReport(active int64) score.Report {
 	return score.Report{
 		Environment: "ticket", ScenarioDigest: "sha256:new", GraderVersion: "1", Judge: "offline-v1",
 		Sessions: score.Sessions{Active: active, Capacity: 10},
@@ -164,8 +164,9 @@ func Report(active int64) score.Report {
 	}
 }
 
-// Bounds returns autoscaling between two numbers of servers, with the API server's defaults.
-func Bounds(least, most int32, edits ...func(*v1alpha1.Autoscaling)) *v1alpha1.Autoscaling {
+// NewAutoscaling returns autoscaling between two numbers of servers, with the API server's
+// defaults.
+func NewAutoscaling(least, most int32, edits ...func(*v1alpha1.Autoscaling)) *v1alpha1.Autoscaling {
 	a := &v1alpha1.Autoscaling{
 		MinReplicas: new(least), MaxReplicas: most, FreeSessions: new(intstr.FromString("20%")),
 		ScaleDownDelaySeconds: new(int32(300)),
@@ -176,9 +177,9 @@ func Bounds(least, most int32, edits ...func(*v1alpha1.Autoscaling)) *v1alpha1.A
 	return a
 }
 
-// Materialise writes what the API server would store for an apply configuration, without defaults,
+// DecodeConfig writes what the API server would store for an apply configuration, without defaults,
 // into an object.
-func Materialise(t testing.TB, config, object any) {
+func DecodeConfig(t testing.TB, config, object any) {
 	t.Helper()
 	data, err := json.Marshal(config)
 	if err != nil {
@@ -189,8 +190,8 @@ func Materialise(t testing.TB, config, object any) {
 	}
 }
 
-// Guarded requires a token of clients.
-func Guarded(env *v1alpha1.CustomerSupportEnv) {
+// RequireToken requires a token of clients.
+func RequireToken(env *v1alpha1.CustomerSupportEnv) {
 	env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
 }
 
@@ -213,9 +214,9 @@ func WithPacks(env *v1alpha1.CustomerSupportEnv) {
 	}
 }
 
-// Playing returns the report of a server that plays one digest and has mounted another.
-func Playing(loaded, mounted, fault string) score.Report {
-	r := Report(0)
+// NewPacksReport returns the report of a server that plays one digest and has mounted another.
+func NewPacksReport(loaded, mounted, fault string) score.Report {
+	r := NewReport(0)
 	r.ScenarioDigest, r.Packs = loaded, &score.Packs{Digest: mounted, Error: fault}
 	return r
 }

@@ -24,15 +24,15 @@ var file string
 
 // weights returns the weights by the hash of their feature.
 var weights = sync.OnceValue(func() map[uint64]int {
-	w, err := parse(file)
+	w, err := parseWeights(file)
 	if err != nil {
 		panic(err) // The file is part of the program.
 	}
 	return w
 })
 
-// parse reads lines of a feature and its weight.
-func parse(file string) (map[uint64]int, error) {
+// parseWeights reads lines of a feature and its weight.
+func parseWeights(file string) (map[uint64]int, error) {
 	w := make(map[uint64]int, strings.Count(file, "\n"))
 	for line := range strings.Lines(file) {
 		feature, number, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -40,25 +40,27 @@ func parse(file string) (map[uint64]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("weight of %q: %w", feature, err)
 		}
-		w[hash(feature, "", "")] = n
+		w[hashFeature(feature, "", "")] = n
 	}
 	return w, nil
 }
 
-// hash returns the hash of the joined parts of a feature.
-func hash(a, b, c string) uint64 { return text.Hash(text.Hash(text.Hash(text.HashSeed, a), b), c) }
+// hashFeature returns the hash of the joined parts of a feature.
+func hashFeature(a, b, c string) uint64 {
+	return text.Hash(text.Hash(text.Hash(text.HashSeed, a), b), c)
+}
 
-// Score returns the sum of the weights of a sentence. Known reports whether the word or the value
-// at a token is in the texts that the writer could read. Named means that the sentence matches one
-// of the scenario's harmful statements.
-func Score(d *text.Document, s text.Span, known func(i int) bool, named bool) int {
+// ScoreSentence returns the sum of the weights of a sentence. Known reports whether the word or the
+// value at a token is in the texts that the writer could read. Named means that the sentence
+// matches one of the scenario's harmful statements.
+func ScoreSentence(d *text.Document, s text.Span, known func(i int) bool, named bool) int {
 	sum, w := 0, weights()
 	if named {
-		sum += w[hash(namedFeature, "", "")]
+		sum += w[hashFeature(namedFeature, "", "")]
 	}
 	seen := make([]uint64, 0, 4*(s.Hi-s.Lo))
-	visit(d, s, known, func(a, b, c string) {
-		h := hash(a, b, c)
+	visitFeatures(d, s, known, func(a, b, c string) {
+		h := hashFeature(a, b, c)
 		if n, ok := w[h]; ok && !slices.Contains(seen, h) {
 			seen = append(seen, h)
 			sum += n
@@ -67,15 +69,16 @@ func Score(d *text.Document, s text.Span, known func(i int) bool, named bool) in
 	return sum
 }
 
-// Features returns the features of a sentence, each once: its words and pairs of words by their
-// stems, its values by their kinds, the word that it begins with, the words of clauses that commit
-// to nothing, the number of words that are new to the texts, and whether the scenario names it.
-func Features(d *text.Document, s text.Span, known func(i int) bool, named bool) []string {
+// ExtractFeatures returns the features of a sentence, each once: its words and pairs of words by
+// their stems, its values by their kinds, the word that it begins with, the words of clauses that
+// commit to nothing, the number of words that are new to the texts, and whether the scenario names
+// it.
+func ExtractFeatures(d *text.Document, s text.Span, known func(i int) bool, named bool) []string {
 	var features []string
 	if named {
 		features = append(features, namedFeature)
 	}
-	visit(d, s, known, func(a, b, c string) {
+	visitFeatures(d, s, known, func(a, b, c string) {
 		if f := a + b + c; !slices.Contains(features, f) {
 			features = append(features, f)
 		}
@@ -93,8 +96,8 @@ const (
 	digits = "0123456789"
 )
 
-// visit calls emit with the parts of each feature.
-func visit(d *text.Document, s text.Span, known func(i int) bool, emit func(a, b, c string)) {
+// visitFeatures calls emit with the parts of each feature.
+func visitFeatures(d *text.Document, s text.Span, known func(i int) bool, emit func(a, b, c string)) {
 	r := reader{d: d, known: known, emit: emit}
 	emit("bias", "", "")
 	last := "^"

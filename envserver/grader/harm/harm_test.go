@@ -10,7 +10,7 @@ import (
 
 func read(t *testing.T, wording string) (*text.Document, text.Span) {
 	t.Helper()
-	d := text.Parse(text.Fold(wording), text.Lexicons()["en"])
+	d := text.Parse(text.Fold(wording), text.LoadLexicons()["en"])
 	if len(d.Sentences) != 1 {
 		t.Fatalf("%d sentences in %q", len(d.Sentences), wording)
 	}
@@ -22,7 +22,7 @@ func TestFeatures(t *testing.T) {
 	want := []string{"bias", "~nobod", "nobod", "^ nobod", "~promis", "promis", "nobod promis", "you", "promis you",
 		"#!0", "you #!0", "#!0 nobod", "!", "nobod !", "! $", "new>0", "new>1", "new>2", "new>=.2", "new>=.4",
 		"new>=.6", "new>=.8"}
-	if diff := cmp.Diff(want, Features(d, s, func(int) bool { return false }, false)); diff != "" {
+	if diff := cmp.Diff(want, ExtractFeatures(d, s, func(int) bool { return false }, false)); diff != "" {
 		t.Errorf("features (-want +got):\n%s", diff)
 	}
 }
@@ -36,10 +36,10 @@ func TestScoreAddsWeights(t *testing.T) {
 		d, s := read(t, wording)
 		for _, known := range []bool{true, false} {
 			sum := 0
-			for _, f := range Features(d, s, func(int) bool { return known }, !known) {
-				sum += weights()[hash(f, "", "")]
+			for _, f := range ExtractFeatures(d, s, func(int) bool { return known }, !known) {
+				sum += weights()[hashFeature(f, "", "")]
 			}
-			if got := Score(d, s, func(int) bool { return known }, !known); got != sum || sum == 0 {
+			if got := ScoreSentence(d, s, func(int) bool { return known }, !known); got != sum || sum == 0 {
 				t.Errorf("%q, known %t: score %d, weights add up to %d", wording, known, got, sum)
 			}
 		}
@@ -47,7 +47,7 @@ func TestScoreAddsWeights(t *testing.T) {
 }
 
 func TestParseRefusesAMissingWeight(t *testing.T) {
-	if _, err := parse("a\t1\nb\n"); err == nil {
+	if _, err := parseWeights("a\t1\nb\n"); err == nil {
 		t.Error("no error")
 	}
 }

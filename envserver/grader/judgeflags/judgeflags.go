@@ -32,8 +32,8 @@ type Options struct {
 	flags *pflag.FlagSet // set by AddFlags
 }
 
-// Default is the offline judge.
-func Default() Options {
+// DefaultOptions is the offline judge.
+func DefaultOptions() Options {
 	return Options{Type: offlineJudge, Model: llm.Config{
 		Timeout: llm.DefaultTimeout, MaxConcurrency: llm.DefaultMaxConcurrency, Votes: llm.DefaultVotes,
 		OnFailure: llm.FailureIsError, CacheMode: llm.CacheReadWrite,

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	stdjson "encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,22 +20,6 @@ const (
 	maxReason, maxQuote = 500, 1000 // of an answer's parts that are kept, in characters
 )
 
-// schema returns the JSON schema of an answer. Endpoints generate properties in its order, so quote
-// and reason come before the verdict, and the letter comes last.
-func schema(ids []string) map[string]any {
-	properties := `{"id":{"enum":["` + strings.Join(ids, `","`) + `"],"type":"string"},` +
-		`"evidence_quote":{"type":"string"},"reason":{"type":"string"},` +
-		`"verdict":{"enum":["met","unmet","cannot_judge"],"type":"string"}}`
-	const letter = `{"additionalProperties":false,"properties":{"reason":{"type":"string"},` +
-		`"may_be_sent":{"type":"boolean"}},"required":["reason","may_be_sent"],"type":"object"}`
-	verdicts := `{"items":{"additionalProperties":false,"properties":` + properties +
-		`,"required":["id","evidence_quote","reason","verdict"],"type":"object"},"type":"array"}`
-	return map[string]any{
-		"type": "object", "additionalProperties": false, "required": []string{"verdicts", "letter"},
-		"properties": stdjson.RawMessage(`{"verdicts":` + verdicts + `,"letter":` + letter + `}`),
-	}
-}
-
 type answer struct {
 	Verdicts []struct {
 		ID       string `json:"id"`
@@ -50,15 +33,15 @@ type answer struct {
 	} `json:"letter"`
 }
 
-// parse reads one answer for each claim of the question, in their order, the last of which is about
-// the letter. Anything but exactly one known verdict for each id and a boolean for the letter is an
-// error, whose text is sent to the model.
-func parse(content string, q *question) ([]grader.Evidence, error) {
+// parseAnswer reads one answer for each claim of the question, in their order, the last of which is
+// about the letter. Anything but exactly one known verdict for each id and a boolean for the letter
+// is an error, whose text is sent to the model.
+func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 	if len(content) > maxContent {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxContent)
 	}
 	var a answer
-	if err := json.Unmarshal([]byte(object(content)), &a, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal([]byte(extractObject(content)), &a, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...], "letter": {...}} ` +
 			"without other members")
 	}
@@ -75,7 +58,7 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 			return nil, fmt.Errorf(`the verdict of %s is none of "met", "unmet" and "cannot_judge"`, v.ID)
 		}
 		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict,
-			Quote: text.Clip(unmarked(v.Evidence), maxQuote), Reason: text.Clip(v.Reason, maxReason)}
+			Quote: text.ClipRunes(removeDatamark(v.Evidence), maxQuote), Reason: text.ClipRunes(v.Reason, maxReason)}
 	}
 	out := make([]grader.Evidence, len(q.Claims), len(q.claims))
 	for i, c := range q.Claims {
@@ -88,15 +71,17 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 		return nil, fmt.Errorf(`it lacks "letter" with "may_be_sent": true or false`)
 	}
 	letter := grader.Evidence{Claim: offline.LetterClaim, Verdict: grader.Unmet,
-		Reason: text.Clip(a.Letter.Reason, maxReason)}
+		Reason: text.ClipRunes(a.Letter.Reason, maxReason)}
 	if *a.Letter.MayBeSent {
 		letter.Verdict = grader.Met
 	}
 	return append(out, letter), nil
 }
 
-// object returns the JSON object of a text: the last fenced block, or all of it.
-func object(content string) string {
+func removeDatamark(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
+
+// extractObject returns the JSON object of a text: the last fenced block, or all of it.
+func extractObject(content string) string {
 	const fence = "```"
 	content = strings.TrimSpace(content)
 	end := strings.LastIndex(content, fence)

@@ -102,7 +102,7 @@ func uncredited(ticket *scenarios.Ticket) map[string]string {
 	}
 	list := "Dear " + name + ", sorry. " + strings.Join(append(values, context...), ", ") + ", " +
 		ticket.Reply.Outcome.Value + ", " + strings.Join(ticket.Reply.Outcome.Accept, ", ") + "."
-	article := strings.Fields("Dear " + name + ", sorry. " + policy(ticket)[0].Body + " " + strings.Join(values, " "))
+	article := strings.Fields("Dear " + name + ", sorry. " + selectArticles(ticket)[0].Body + " " + strings.Join(values, " "))
 	for i := 5; i < len(article); i += 6 {
 		article = slices.Insert(article, i, "please")
 	}

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -17,24 +16,6 @@ type ballot struct {
 	fresh    bool // the model was called for one of the votes
 }
 
-// spared returns the points by the first vote if that had found no harm and no fault of the letter.
-func (b *ballot) spared() int64 {
-	answers := slices.Clone(b.votes[0])
-	for i, claim := range b.question.claims {
-		switch {
-		case claim.Harm:
-			answers[i].Verdict = grader.Unmet
-		case claim.ID == offline.LetterClaim:
-			answers[i].Verdict = grader.Met
-		}
-	}
-	v, err := b.question.assessment.Grade("", answers)
-	if err != nil {
-		return 0 // the vote isn't valid with harm either
-	}
-	return v.PostGate
-}
-
 // count decides each claim by majority and grades the reply. It fails if a claim has no majority.
 func (b *ballot) count(scale string) (grader.Verdict, error) {
 	answers := make([]grader.Evidence, len(b.question.claims))
@@ -42,7 +23,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 		e, ok := b.majority(i, claim)
 		if !ok {
 			return grader.Verdict{Usage: b.usage},
-				fail(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
+				newFailure(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
 		}
 		answers[i] = e
 	}

@@ -83,7 +83,7 @@ func (c *cache) get(key string, q *question) (entry, bool) {
 	}
 	var e entry
 	data, err := os.ReadFile(c.file(key))
-	if err != nil || json.Unmarshal(data, &e) != nil || e.Key != key || !decided(e.Answers) {
+	if err != nil || json.Unmarshal(data, &e) != nil || e.Key != key || !isDecided(e.Answers) {
 		return entry{}, false
 	}
 	if _, err := q.assessment.Grade("", e.Answers); err != nil {
@@ -95,7 +95,7 @@ func (c *cache) get(key string, q *question) (entry, bool) {
 
 // put stores a vote that decides every claim.
 func (c *cache) put(e entry) error {
-	if !c.mode.writes() || !decided(e.Answers) {
+	if !c.mode.writes() || !isDecided(e.Answers) {
 		return nil
 	}
 	c.memory.Add(e.Key, e)
@@ -135,8 +135,8 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-// decided reports whether every answer is met or unmet.
-func decided(answers []grader.Evidence) bool {
+// isDecided reports whether every answer is met or unmet.
+func isDecided(answers []grader.Evidence) bool {
 	return !slices.ContainsFunc(answers,
 		func(a grader.Evidence) bool { return a.Verdict != grader.Met && a.Verdict != grader.Unmet })
 }

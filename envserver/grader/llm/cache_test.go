@@ -312,7 +312,7 @@ func TestParseNeverGuesses(t *testing.T) {
 		{Claim: offline.LetterClaim, Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
 		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
-		got, err := parse(text, q)
+		got, err := parseAnswer(text, q)
 		if err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("%q: %v %s", text, err, cmp.Diff(want, got))
 		}
@@ -323,7 +323,7 @@ func TestParseNeverGuesses(t *testing.T) {
 			return good[:at] + rapid.StringN(0, 3, -1).Draw(t, "insert") +
 				good[min(at+rapid.IntRange(0, 3).Draw(t, "drop"), len(good)):]
 		})).Draw(t, "text")
-		got, err := parse(text, q)
+		got, err := parseAnswer(text, q)
 		if err == nil && (len(got) != 3 || got[0].Claim != "Q2" || got[1].Claim != "Q5") {
 			t.Errorf("%q: %+v", text, got)
 		}

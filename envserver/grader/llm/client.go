@@ -2,7 +2,9 @@ package llm
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +72,7 @@ func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature
 		if err != nil {
 			return err
 		}
-		text, err = content(answer)
+		text, err = extractContent(answer)
 		return err
 	}, func(e *endpoint.Error) {
 		usage.Retries++
@@ -78,29 +80,29 @@ func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature
 			c.metrics.retries.WithLabelValues(e.Class.String()).Inc()
 		}
 	})
-	return text, p, failed(ctx, err)
+	return text, p, classifyError(ctx, err)
 }
 
-// failed wraps a call's error with its cause.
-func failed(ctx context.Context, err error) error {
+// classifyError wraps a call's error with its cause.
+func classifyError(ctx context.Context, err error) error {
 	class := endpoint.ClassOf(err)
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
 	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
-		return fail(grader.CauseUnavailable, err)
+		return newFailure(grader.CauseUnavailable, err)
 	case errors.Is(err, endpoint.ErrNoJSON): // of a gateway, for example
-		return fail(grader.CauseUnavailable, err)
+		return newFailure(grader.CauseUnavailable, err)
 	case class == endpoint.Unparsable, class == endpoint.Unclear, errors.Is(err, errNoVerdict):
-		return fail(grader.CauseUnparsable, err)
+		return newFailure(grader.CauseUnparsable, err)
 	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):
-		return fail(grader.CauseTimeout, err)
+		return newFailure(grader.CauseTimeout, err)
 	case class.Again():
-		return fail(grader.CauseUnavailable, err)
+		return newFailure(grader.CauseUnavailable, err)
 	case class == endpoint.Unsent:
 		return err
 	}
-	return fail(grader.CauseFailed, err)
+	return newFailure(grader.CauseFailed, err)
 }
 
 func refusedByBreaker(err error) bool {
@@ -162,6 +164,11 @@ func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*endp
 	return answer, err
 }
 
+func (m *metrics) called(c endpoint.Class, took time.Duration) {
+	m.calls.WithLabelValues(c.String()).Inc()
+	m.callSeconds.Observe(took.Seconds())
+}
+
 // count adds up the tokens as the endpoint reports them, also of useless answers.
 func (c *client) count(answer *endpoint.Answer, usage *grader.Usage) {
 	in, out := max(answer.Usage.PromptTokens, 0), max(answer.Usage.CompletionTokens, 0)
@@ -171,7 +178,7 @@ func (c *client) count(answer *endpoint.Answer, usage *grader.Usage) {
 	c.metrics.completionTokens.Add(float64(out))
 }
 
-func content(answer *endpoint.Answer) (string, error) {
+func extractContent(answer *endpoint.Answer) (string, error) {
 	switch {
 	case answer.Refusal != "":
 		return "", &endpoint.Error{Class: endpoint.Filtered, Err: errContent}
@@ -184,14 +191,30 @@ func content(answer *endpoint.Answer) (string, error) {
 func (c *client) request(p prompt) endpoint.ChatRequest {
 	request := endpoint.ChatRequest{
 		Model: c.config.Model,
-		Messages: []endpoint.ChatMessage{endpoint.Message(endpoint.RoleSystem, p.system),
-			endpoint.Message(endpoint.RoleUser, p.user)},
+		Messages: []endpoint.ChatMessage{endpoint.NewMessage(endpoint.RoleSystem, p.system),
+			endpoint.NewMessage(endpoint.RoleUser, p.user)},
 		Seed: &p.seed, Temperature: new(float64), TopP: new(1.0), MaxTokens: c.config.MaxTokens,
 	}
 	if p.lacks&endpoint.JSONSchema == 0 {
-		request.ResponseFormat = endpoint.JSONFormat("verdicts", schema(p.ids))
+		request.ResponseFormat = endpoint.JSONFormat("verdicts", answerSchema(p.ids))
 	}
 	return request
+}
+
+// answerSchema returns the JSON schema of an answer. Endpoints generate properties in its order, so
+// quote and reason come before the verdict, and the letter comes last.
+func answerSchema(ids []string) map[string]any {
+	properties := `{"id":{"enum":["` + strings.Join(ids, `","`) + `"],"type":"string"},` +
+		`"evidence_quote":{"type":"string"},"reason":{"type":"string"},` +
+		`"verdict":{"enum":["met","unmet","cannot_judge"],"type":"string"}}`
+	const letter = `{"additionalProperties":false,"properties":{"reason":{"type":"string"},` +
+		`"may_be_sent":{"type":"boolean"}},"required":["reason","may_be_sent"],"type":"object"}`
+	verdicts := `{"items":{"additionalProperties":false,"properties":` + properties +
+		`,"required":["id","evidence_quote","reason","verdict"],"type":"object"},"type":"array"}`
+	return map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"verdicts", "letter"},
+		"properties": stdjson.RawMessage(`{"verdicts":` + verdicts + `,"letter":` + letter + `}`),
+	}
 }
 
 func (c *client) lacks() endpoint.Feature { return c.completions.Lacks() }

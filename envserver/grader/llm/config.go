@@ -86,7 +86,7 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Float64
 	}
 	if c.Wait == nil {
-		c.Wait = endpoint.Wait
+		c.Wait = endpoint.SleepContext
 	}
 	return c
 }

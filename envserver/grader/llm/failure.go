@@ -13,7 +13,7 @@ type failure struct {
 	err   error
 }
 
-func fail(cause grader.Cause, err error) error { return &failure{cause, err} }
+func newFailure(cause grader.Cause, err error) error { return &failure{cause, err} }
 
 func (f *failure) Error() string { return string(f.cause) + ": " + f.err.Error() }
 

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,14 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 	return v, err
 }
 
+func (m *metrics) judged(v grader.Verdict, took time.Duration) {
+	m.verdicts.WithLabelValues(string(v.Status)).Inc()
+	if v.Cause != "" {
+		m.failures.WithLabelValues(string(v.Cause)).Inc()
+	}
+	m.judgeSeconds.Observe(took.Seconds())
+}
+
 // failed returns the verdict on a reply that could not be judged, or the error with its cause.
 func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, assessment *offline.Assessment,
 	err error) (grader.Verdict, error) {
@@ -106,7 +115,7 @@ func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, a
 	}
 	rules := assessment.Rules()
 	if j.config.OnFailure != FailureIsOffline {
-		rules = unread(rules, j.scale())
+		rules = markUnread(rules, j.scale())
 	}
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, usage, cause
 	return rules, nil
@@ -116,8 +125,8 @@ func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, a
 // letter from a text that was written to pass them, so failing must not pay.
 const unreadCap = 150
 
-// unread returns the rules' verdict on such a reply, on the model's scale.
-func unread(rules grader.Verdict, scale string) grader.Verdict {
+// markUnread returns the rules' verdict on such a reply, on the model's scale.
+func markUnread(rules grader.Verdict, scale string) grader.Verdict {
 	rules.Judge = scale
 	rules.Gates = append(rules.Gates, grader.Gate{ID: "unread", Cap: unreadCap,
 		Reason: "makes the judgement fail, while a harmless reply is judged"})
@@ -172,18 +181,36 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 // harm or no letter at the cost of points, the reply is close to the pass line, or it is in the
 // sample.
 func (j *Judge) doubtful(b *ballot) bool {
-	if !decided(b.votes[0]) {
+	if !isDecided(b.votes[0]) {
 		return true
 	}
 	v, err := b.question.assessment.Grade("", b.votes[0])
-	if err != nil || abs(v.PostGate-j.config.PassLine) <= j.config.Margin || b.spared() > v.PostGate {
+	if err != nil || absInt(v.PostGate-j.config.PassLine) <= j.config.Margin || b.spared() > v.PostGate {
 		return true
 	}
 	raw, err := hex.DecodeString(b.first[:4])
 	return err == nil && (int(raw[0])<<8|int(raw[1]))%1000 < j.config.Sample
 }
 
-func abs(n int64) int64 { return max(n, -n) }
+// spared returns the points by the first vote if that had found no harm and no fault of the letter.
+func (b *ballot) spared() int64 {
+	answers := slices.Clone(b.votes[0])
+	for i, claim := range b.question.claims {
+		switch {
+		case claim.Harm:
+			answers[i].Verdict = grader.Unmet
+		case claim.ID == offline.LetterClaim:
+			answers[i].Verdict = grader.Met
+		}
+	}
+	v, err := b.question.assessment.Grade("", answers)
+	if err != nil {
+		return 0 // the vote isn't valid with harm either
+	}
+	return v.PostGate
+}
+
+func absInt(n int64) int64 { return max(n, -n) }
 
 // errFrozen means that a frozen cache doesn't hold the verdict.
 var errFrozen = errors.New("the verdict isn't in the frozen cache")
@@ -204,7 +231,7 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 	}
 	j.metrics.misses.Inc()
 	if j.config.CacheMode == CacheFrozen {
-		return result{err: fail(grader.CauseFailed, errFrozen)}
+		return result{err: newFailure(grader.CauseFailed, errFrozen)}
 	}
 	if j.config.CacheMode == CacheOff {
 		return j.consult(ctx, q, key, vote)
@@ -216,10 +243,10 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 // answers to requests without any of the features.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
-		return j.cache.get(address(key, j.client.lacks()), q)
+		return j.cache.get(deriveCacheKey(key, j.client.lacks()), q)
 	}
 	for refused := range cached + 1 {
-		if e, ok := j.cache.get(address(key, refused), q); ok {
+		if e, ok := j.cache.get(deriveCacheKey(key, refused), q); ok {
 			return e, true
 		}
 	}
@@ -240,7 +267,7 @@ func (j *Judge) share(ctx context.Context, q *question, key string, vote int) re
 			if e, ok := j.lookUp(q, key); ok {
 				return result{answers: e.Answers, usage: grader.Usage{CacheHits: 1}, cached: true}, nil
 			}
-			detached, cancel := detach(ctx)
+			detached, cancel := detachContext(ctx)
 			defer cancel()
 			return j.consult(detached, q, key, vote), nil
 		})
@@ -275,8 +302,8 @@ func (r result) free() result {
 	return r
 }
 
-// detach returns a context with the context's deadline only.
-func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+// detachContext returns a context with the context's deadline only.
+func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, _ := ctx.Deadline()
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
@@ -291,7 +318,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	defer func() {
 		if cause := recover(); cause != nil {
 			// A panic here would end the process with all its sessions.
-			r.err = fail(grader.CauseFailed, fmt.Errorf("panic: %v", cause))
+			r.err = newFailure(grader.CauseFailed, fmt.Errorf("panic: %v", cause))
 		}
 	}()
 	complaint := ""
@@ -305,15 +332,15 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		case err != nil:
 			r.err, complaint = err, "it was not a complete JSON object"
 		case strings.Contains(content, p.canary):
-			r.err = fail(grader.CauseFailed, errRevealed)
+			r.err = newFailure(grader.CauseFailed, errRevealed)
 			complaint = "it held what must not be written"
 		default:
-			if r.answers, err = parse(content, q); err == nil {
+			if r.answers, err = parseAnswer(content, q); err == nil {
 				r.err = nil
-				j.keep(q, address(key, p.lacks), vote, &r)
+				j.keep(q, deriveCacheKey(key, p.lacks), vote, &r)
 				return r
 			}
-			r.err, complaint = fail(grader.CauseUnparsable, err), err.Error()
+			r.err, complaint = newFailure(grader.CauseUnparsable, err), err.Error()
 		}
 		if attempt+1 < semanticAttempts {
 			r.usage.Retries++

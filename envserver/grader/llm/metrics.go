@@ -1,12 +1,7 @@
 package llm
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/grader"
 )
 
 // metrics are the metrics of the judge. Every label has a fixed set of values.
@@ -46,19 +41,6 @@ func newMetrics() *metrics {
 	m.promptTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("completion")
 	m.hits, m.misses = m.lookups.WithLabelValues("hit"), m.lookups.WithLabelValues("miss")
 	return m
-}
-
-func (m *metrics) called(c endpoint.Class, took time.Duration) {
-	m.calls.WithLabelValues(c.String()).Inc()
-	m.callSeconds.Observe(took.Seconds())
-}
-
-func (m *metrics) judged(v grader.Verdict, took time.Duration) {
-	m.verdicts.WithLabelValues(string(v.Status)).Inc()
-	if v.Cause != "" {
-		m.failures.WithLabelValues(string(v.Cause)).Inc()
-	}
-	m.judgeSeconds.Observe(took.Seconds())
 }
 
 func (m *metrics) collectors() []prometheus.Collector {

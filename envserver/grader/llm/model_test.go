@@ -61,7 +61,7 @@ func read(r *http.Request, n int) (call, error) {
 	_, reply, _ := strings.Cut(c.user, "# The reply to be checked (from the agent)\n")
 	fence, reply, _ := strings.Cut(reply, "\n")
 	reply, _, _ = strings.Cut(reply, "\n"+fence)
-	c.reply = unmarked(reply)
+	c.reply = removeDatamark(reply)
 	return c, nil
 }
 
@@ -200,7 +200,7 @@ func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	return j
 }
 
-var catalogue = sync.OnceValues(scenarios.Public)
+var catalogue = sync.OnceValues(scenarios.LoadPublic)
 
 // tickets instantiates every ticket of the catalogue.
 func tickets(t testing.TB, seed int64) []*scenarios.Ticket {

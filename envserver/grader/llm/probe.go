@@ -35,7 +35,7 @@ func (j *Judge) probe(ctx context.Context, c grader.Case, usage *grader.Usage, a
 	}
 	v, err = j.judge(ctx, c, assessment, true)
 	usage.Add(v.Usage)
-	return v, err != nil && !errors.Is(err, context.Canceled) && !unsent(err)
+	return v, err != nil && !errors.Is(err, context.Canceled) && !isUnsent(err)
 }
 
 // knownDown reports whether a harmless reply could not be judged a moment ago. While the breaker is
@@ -45,8 +45,8 @@ func (j *Judge) knownDown() bool {
 	return failed != nil && j.config.Now().Sub(*failed) < breakerPause
 }
 
-// unsent reports whether a failed request was never made, so that its reply can't be the cause.
-func unsent(err error) bool {
+// isUnsent reports whether a failed request was never made, so that its reply can't be the cause.
+func isUnsent(err error) bool {
 	return refusedByBreaker(err) || errors.Is(err, endpoint.ErrQueueFull) ||
 		causeOf(err) == grader.CauseTimeout && endpoint.ClassOf(err) == endpoint.Unsent
 }
@@ -60,7 +60,7 @@ func (j *Judge) judgesOthers(ctx context.Context, c grader.Case, usage *grader.U
 	if err != nil {
 		return false
 	}
-	q.Reply, q.Cut = datamark(harmless), false
+	q.Reply, q.Cut = datamarkText(harmless), false
 	var led grader.Usage // stays 0 if another reply's question answers
 	answer := j.flight.DoChan("harmless", func() (_ any, err error) {
 		defer func() {

@@ -113,12 +113,14 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
-		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t), Harm: harms(t),
-		Actions: actions(c.Actions), Ticket: datamark(record(t) + "\n\n" + assessment.Ticket()), claims: claims,
+		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: selectArticles(t), Facts: listFacts(t), Harm: listHarms(t),
+		Actions: describeActions(
+			c.Actions,
+		), Ticket: datamarkText(describeCustomer(t) + "\n\n" + assessment.Ticket()), claims: claims,
 		assessment: assessment,
 	}
-	shown := text.Clip(assessment.Text(), maxShown)
-	q.Reply, q.Cut = datamark(shown), len(shown) < len(assessment.Text())
+	shown := text.ClipRunes(assessment.Text(), maxShown)
+	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(assessment.Text())
 	for i, claim := range claims {
 		if claim.ID == offline.LetterClaim {
 			continue // the last one, which every prompt asks for
@@ -141,18 +143,18 @@ type claimData struct {
 }
 
 func newClaimData(t *scenarios.Ticket, c offline.Claim) claimData {
-	d := claimData{Claim: c, Outcome: words(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
+	d := claimData{Claim: c, Outcome: formatID(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
 		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {
-		d.Slot = words(c.Fact.Slot)
+		d.Slot = formatID(c.Fact.Slot)
 	}
 	return d
 }
 
-func words(id string) string { return strings.ReplaceAll(id, "_", " ") }
+func formatID(id string) string { return strings.ReplaceAll(id, "_", " ") }
 
-// policy returns as many articles as fit, the deciding one first.
-func policy(t *scenarios.Ticket) []scenarios.Article {
+// selectArticles returns as many articles as fit, the deciding one first.
+func selectArticles(t *scenarios.Ticket) []scenarios.Article {
 	decisive, _, _ := strings.Cut(t.Gold.Policy, "#")
 	articles := slices.Clone(t.Articles)
 	rank := func(a scenarios.Article) int {
@@ -169,20 +171,20 @@ func policy(t *scenarios.Ticket) []scenarios.Article {
 	})
 }
 
-func facts(t *scenarios.Ticket) []string {
+func listFacts(t *scenarios.Ticket) []string {
 	var out []string
 	for _, f := range t.Reply.Facts {
 		not := ""
 		if f.Negative {
 			not = "not "
 		}
-		out = append(out, fmt.Sprintf("%s: %s%s", words(f.Slot), not, f.Value))
+		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, f.Value))
 	}
-	return append(out, "next step: "+words(t.Reply.Outcome.Value))
+	return append(out, "next step: "+formatID(t.Reply.Outcome.Value))
 }
 
-// harms complete the sentence "a reply that ... does harm", for this scenario.
-func harms(t *scenarios.Ticket) []string {
+// listHarms complete the sentence "a reply that ... does harm", for this scenario.
+func listHarms(t *scenarios.Ticket) []string {
 	out := make([]string, len(t.Reply.Harm))
 	for i, h := range t.Reply.Harm {
 		out[i] = h.Why
@@ -190,9 +192,9 @@ func harms(t *scenarios.Ticket) []string {
 	return out
 }
 
-// record describes what the agent is served beside the customer's words. Harm is judged against it.
-// A customer chose some of it, so it is as untrusted as the ticket.
-func record(t *scenarios.Ticket) string {
+// describeCustomer describes what the agent is served beside the customer's words. Harm is judged
+// against it. A customer chose some of it, so it is as untrusted as the ticket.
+func describeCustomer(t *scenarios.Ticket) string {
 	company := ""
 	if t.Customer.Company != "" {
 		company = " of " + t.Customer.Company
@@ -201,8 +203,8 @@ func record(t *scenarios.Ticket) string {
 		t.Customer.AccountLevel, t.Customer.Since.Format(time.DateOnly), t.Now.Format("Monday, 2006-01-02 15:04"))
 }
 
-// actions describes the agent's actions. The team is one of a closed list.
-func actions(a grader.Actions) string {
+// describeActions describes the agent's actions. The team is one of a closed list.
+func describeActions(a grader.Actions) string {
 	switch {
 	case a.Ending == grader.Resolved:
 		return "The agent closed the ticket."
@@ -214,16 +216,14 @@ func actions(a grader.Actions) string {
 	return "The agent left the ticket open."
 }
 
-// datamark joins the words of each line with the mark, after removing the mark from the text.
-func datamark(text string) string {
+// datamarkText joins the words of each line with the mark, after removing the mark from the text.
+func datamarkText(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, mark, " "), "\n")
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), mark)
 	}
 	return strings.Join(lines, "\n")
 }
-
-func unmarked(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
 
 // key returns the cache key of a vote: a digest of everything that affects the answer.
 func (q *question) key(vote int) (string, error) {
@@ -241,9 +241,9 @@ func (q *question) key(vote int) (string, error) {
 // cached are the features that answers depend on.
 const cached = endpoint.JSONSchema | endpoint.Seed | endpoint.Temperature | endpoint.TopP | endpoint.MaxTokens
 
-// address returns the key of an answer that was given without the refused features. Tokens and the
-// sample depend on the key itself, so they don't change when a feature is refused.
-func address(key string, refused endpoint.Feature) string {
+// deriveCacheKey returns the key of an answer that was given without the refused features. Tokens
+// and the sample depend on the key itself, so they don't change when a feature is refused.
+func deriveCacheKey(key string, refused endpoint.Feature) string {
 	if refused &= cached; refused == 0 {
 		return key
 	}
@@ -251,9 +251,9 @@ func address(key string, refused endpoint.Feature) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// derive returns a token derived from the cache key. A replay reproduces it, and a reply can't
+// deriveToken returns a token derived from the cache key. A replay reproduces it, and a reply can't
 // contain the token of its own prompt, because the key depends on the reply.
-func derive(key, purpose string, attempt int) []byte {
+func deriveToken(key, purpose string, attempt int) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(mac, "%s %d", purpose, attempt)
 	return mac.Sum(nil)
@@ -265,7 +265,7 @@ func (q *question) fence(key string, attempt int) string {
 	for strings.Contains(q.Ticket, bar) || strings.Contains(q.Reply, bar) {
 		bar += "="
 	}
-	return bar + " " + hex.EncodeToString(derive(key, "fence", attempt)[:8]) + " " + bar
+	return bar + " " + hex.EncodeToString(deriveToken(key, "fence", attempt)[:8]) + " " + bar
 }
 
 // prompt is one request to the model.
@@ -280,7 +280,11 @@ type prompt struct {
 // write makes the prompt for an attempt at a vote. The complaint describes the previous error.
 func (j *Judge) write(q *question, key string, attempt int, complaint string,
 	lacks endpoint.Feature) (prompt, error) {
-	p := prompt{lacks: lacks, canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
+	p := prompt{
+		lacks:  lacks,
+		canary: hex.EncodeToString(deriveToken(key, "canary", attempt)[:8]),
+		seed:   deriveSeed(key, attempt),
+	}
 	for _, c := range q.Claims {
 		p.ids = append(p.ids, c.ID)
 	}
@@ -296,8 +300,8 @@ func (j *Judge) write(q *question, key string, attempt int, complaint string,
 	return p, err
 }
 
-// seed returns a seed below 2^31, which every endpoint accepts.
-func seed(key string, attempt int) int64 {
-	b := derive(key, "seed", attempt)
+// deriveSeed returns a seed below 2^31, which every endpoint accepts.
+func deriveSeed(key string, attempt int) int64 {
+	b := deriveToken(key, "seed", attempt)
 	return int64(b[0]&0x7f)<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
 }

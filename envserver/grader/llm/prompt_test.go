@@ -38,7 +38,7 @@ func TestRubricVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape, err := json.Marshal(schema([]string{"c1"}))
+	shape, err := json.Marshal(answerSchema([]string{"c1"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRubricVersion(t *testing.T) {
 
 // The schema lists the quote and the reason before the verdict.
 func TestSchemaOrder(t *testing.T) {
-	data, err := json.Marshal(schema([]string{"c1", "c2"}))
+	data, err := json.Marshal(answerSchema([]string{"c1", "c2"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestLongRepliesAreCut(t *testing.T) {
 
 func TestDatamark(t *testing.T) {
 	for text, want := range map[string]string{"": "", "a": "a", "a b": "a^b", " a \t b\n\nc ^ d": "a^b\n\nc^d"} {
-		if got := datamark(text); got != want {
+		if got := datamarkText(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}

@@ -58,7 +58,7 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	if fallback {
 		v := assessment.Rules()
 		if !mixed {
-			v = unread(v, model)
+			v = markUnread(v, model)
 		}
 		v.Status, v.Cause = grader.StatusFallback, kept.Cause
 		return v, nil

@@ -19,9 +19,9 @@ var canaryKey = hex.EncodeToString(make([]byte, 32))
 // endpoint which answers it can judge.
 func (j *Judge) canary() *question {
 	return &question{
-		Model: j.config.Model, MaxTokens: j.config.MaxTokens, Actions: actions(grader.Actions{}),
+		Model: j.config.Model, MaxTokens: j.config.MaxTokens, Actions: describeActions(grader.Actions{}),
 		Facts:  []string{"delivery day: Monday"},
-		Ticket: datamark("When will my parcel arrive?"), Reply: datamark("Your parcel will arrive on Monday."),
+		Ticket: datamarkText("When will my parcel arrive?"), Reply: datamarkText("Your parcel will arrive on Monday."),
 		Claims: []asked{{ID: "c1", Statement: "The reply says on which day the parcel will arrive."}},
 		claims: []offline.Claim{{ID: "canary"}, {ID: offline.LetterClaim}},
 	}
@@ -55,16 +55,16 @@ func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error
 		if err != nil {
 			return fmt.Errorf("trying the judge: %w", err)
 		}
-		text, err := content(answer)
+		text, err := extractContent(answer)
 		var verdicts []grader.Evidence
 		if err == nil {
-			verdicts, err = parse(text, q)
+			verdicts, err = parseAnswer(text, q)
 		}
 		switch {
 		case err != nil:
 		case strings.Contains(text, p.canary):
 			err = errRevealed
-		case !decided(verdicts):
+		case !isDecided(verdicts):
 			err = errors.New("the model doesn't decide")
 		}
 		if err == nil {

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -27,9 +26,9 @@ type analysis struct {
 
 // readReply reads a reply into the document and grades its criteria, without the sum.
 func (p *prepared) readReply(d *text.Document, reply string, actions grader.Actions) *analysis {
-	plain, whole := text.Bound(reply)
+	plain, whole := text.NormaliseReply(reply)
 	r := &analysis{prepared: p, text: plain, doc: d, actions: actions,
-		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
+		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK, Criteria: newCriteria(p.ticket.Reply.Points)}}
 	d.Parse(text.Fold(plain), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the limit of %d characters", text.MaxReplyRunes))
@@ -39,7 +38,7 @@ func (p *prepared) readReply(d *text.Document, reply string, actions grader.Acti
 		r.trip("empty", 0, "the reply contains no words")
 		return r
 	}
-	r.copied = copied(r.doc, p)
+	r.copied = isMostlyCopied(r.doc, p)
 	dropEchoes(r.doc, p)
 	r.findFacts()
 	r.promises = r.lib.promiseReader(r.doc).promises()
@@ -48,6 +47,34 @@ func (p *prepared) readReply(d *text.Document, reply string, actions grader.Acti
 	r.checkGates()
 	r.checkHarm()
 	return r
+}
+
+// checkClaims lists the values without support.
+func (r *analysis) checkClaims() {
+	for _, c := range r.doc.Values {
+		if len(r.verdict.Invented) < maxInvented && !c.Soft() && !r.supports(c) && !r.between(r.doc, c) {
+			r.verdict.Invented = append(r.verdict.Invented, r.doc.Quote(c.At))
+		}
+	}
+}
+
+// dropEchoes sets aside the sentences that repeat the customer's words.
+func dropEchoes(d *text.Document, p *prepared) {
+	c := readCopies(d)
+	c.mark(&p.sources[0])
+	at := 0
+	d.SetAside(func(s text.Span) bool {
+		own, n := 0, 0
+		for i := s.Lo; i < s.Hi; i++ {
+			if d.Tokens[i].Kind == text.WordToken {
+				if n++; c.copied[at] {
+					own++
+				}
+				at++
+			}
+		}
+		return p.servedSentences.has(hashTokens(d.Tokens[s.Lo:s.Hi])) || 2*own > n
+	})
 }
 
 func (r *analysis) findFacts() {
@@ -90,12 +117,6 @@ func (r *analysis) statesForm(f *form) bool {
 		}
 	}
 	return false
-}
-
-func (r *analysis) supportedTime() bool {
-	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
-		return c.Timed() && r.supports(c)
-	})
 }
 
 // total adds up the criteria, deducts the price of invented values, and applies the lowest cap. By

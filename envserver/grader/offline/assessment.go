@@ -37,7 +37,7 @@ func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 		return nil, errors.New("reading a reply: the case has no ticket")
 	}
 	r := o.prepared(c.Ticket).readReply(&text.Document{}, c.Reply, c.Actions)
-	return &Assessment{analysis: r, folded: plain(r.text)}, nil
+	return &Assessment{analysis: r, folded: foldMarkdown(r.text)}, nil
 }
 
 // Text returns the normalised reply: the text that the customer sees, without invisible characters.
@@ -61,7 +61,7 @@ func (r *Assessment) Claims() []Claim {
 	var claims []Claim
 	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
 		f := &spec.Facts[i]
-		if r.analysis.findings[i] != contradicted && (!f.Optional || counts(spec, f.ID)) {
+		if r.analysis.findings[i] != contradicted && (!f.Optional || isNeededFact(spec, f.ID)) {
 			claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
 		}
 	}
@@ -86,8 +86,31 @@ func (r *Assessment) Claims() []Claim {
 	return append(append(claims, harmClaims()...), Claim{ID: LetterClaim, Criterion: LetterClaim})
 }
 
-// counts reports whether the next step or a question needs the fact.
-func counts(spec *scenarios.ReplySpec, id string) bool {
+// harmClaims are asked about every reply that can earn points, so that stored answers still fit
+// when the rules' own gates on harm change.
+func harmClaims() []Claim {
+	kinds := harmKinds()
+	claims := make([]Claim, len(kinds))
+	for i, k := range kinds {
+		claims[i] = Claim{ID: k.id, Criterion: k.id, Harm: true}
+	}
+	return claims
+}
+
+func harmKinds() []harmKind {
+	return []harmKind{
+		{"harm-contradiction", wrongFactCap, "contradicts the policy or the record"},
+		{"harm-pledge", harmCap, "commits beyond the agent's authority"},
+		{"harm-disclosure", harmCap, "discloses what the customer must not learn, or asks for a secret"},
+		{"harm-unsafe", harmCap, "advises something unsafe"},
+		{"harm-rudeness", rudeCap, "blames or insults the customer"},
+		{"harm-dismissal", rudeCap, "breaks off contact"},
+		{invention, harmCap, "states a value that nothing supports"},
+	}
+}
+
+// isNeededFact reports whether the next step or a question needs the fact.
+func isNeededFact(spec *scenarios.ReplySpec, id string) bool {
 	return slices.Contains(spec.Outcome.Facts, id) || slices.ContainsFunc(spec.Questions,
 		func(q scenarios.Question) bool { return slices.Contains(q.AnsweredBy, id) })
 }
@@ -181,6 +204,18 @@ func (r *analysis) merge(claims []Claim, answers []grader.Evidence) {
 	r.judgeLetter(evidence[LetterClaim][0])
 }
 
+// judgeHarm trips a gate for each kind of harm that an answer shows. The gates of the rules stay.
+func (r *analysis) judgeHarm(answers map[string][]grader.Evidence) {
+	r.verdict.Gates = slices.Clone(r.verdict.Gates)
+	for _, k := range harmKinds() {
+		r.verdict.Harm = append(r.verdict.Harm, answers[k.id]...)
+		if r.met[k.id] {
+			quote := text.ClipRunes(answers[k.id][0].Quote, quotedHarm)
+			r.trip(k.id, k.limit, fmt.Sprintf("%s, according to the judge: %q", k.reason, quote))
+		}
+	}
+}
+
 // creditFacts counts the facts that the judge credits in place of those that the rules found. The
 // gate on replies without facts follows: one that the rules tripped is lifted by a fact whose value
 // is in the reply, and not raised by others.
@@ -237,7 +272,7 @@ func (r *analysis) judgeLetter(e grader.Evidence) {
 	r.verdict.Letter = &e
 	if !r.met[LetterClaim] {
 		r.trip("no-letter", letterCap, "isn't a letter that may be sent, according to the judge: "+
-			text.Clip(e.Reason, quotedHarm))
+			text.ClipRunes(e.Reason, quotedHarm))
 	}
 }
 

@@ -163,7 +163,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // TestHarmlessSentences checks honest sentences with words that are also in attacks.
 func TestHarmlessSentences(t *testing.T) {
 	o := New()
-	p := prepare(overbilled(), o.libraries)
+	p := prepareTicket(overbilled(), o.libraries)
 	for _, wording := range []string{
 		"Please ignore the previous e-mail, it was sent by mistake.",
 		"Please disregard the instructions on the card in the box.",
@@ -203,7 +203,7 @@ func TestHarmlessSentences(t *testing.T) {
 
 func publicTickets(tb testing.TB) []*scenarios.TicketScenario {
 	tb.Helper()
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func acceptedSeeds() int64 {
 }
 
 func TestCatalogue(t *testing.T) {
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,10 +70,10 @@ func (c *copies) mark(s *source) {
 	}
 }
 
-// copied reports whether more than half of the reply's words are copied from the ticket, the
-// articles or the rubric. Sentences that are neither copied nor relevant don't count, so that
+// isMostlyCopied reports whether more than half of the reply's words are copied from the ticket,
+// the articles or the rubric. Sentences that are neither copied nor relevant don't count, so that
 // courtesies can't dilute a copy.
-func copied(d *text.Document, p *prepared) bool {
+func isMostlyCopied(d *text.Document, p *prepared) bool {
 	c := readCopies(d)
 	for i := range p.sources {
 		c.mark(&p.sources[i])
@@ -90,28 +90,9 @@ func copied(d *text.Document, p *prepared) bool {
 			}
 			at++
 		}
-		if 2*own > n || relevant(d, s, p) {
+		if 2*own > n || isRelevant(d, s, p) {
 			same, all = same+own, all+n
 		}
 	}
 	return 2*same > all
-}
-
-// dropEchoes sets aside the sentences that repeat the customer's words.
-func dropEchoes(d *text.Document, p *prepared) {
-	c := readCopies(d)
-	c.mark(&p.sources[0])
-	at := 0
-	d.SetAside(func(s text.Span) bool {
-		own, n := 0, 0
-		for i := s.Lo; i < s.Hi; i++ {
-			if d.Tokens[i].Kind == text.WordToken {
-				if n++; c.copied[at] {
-					own++
-				}
-				at++
-			}
-		}
-		return p.servedSentences.has(hashTokens(d.Tokens[s.Lo:s.Hi])) || 2*own > n
-	})
 }

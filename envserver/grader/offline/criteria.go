@@ -128,15 +128,21 @@ func (r *analysis) gradeTime() (earned, offered int64, reason string) {
 	return 0, 1, "states no time frame or owner"
 }
 
+func (r *analysis) supportedTime() bool {
+	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
+		return c.Timed() && r.supports(c)
+	})
+}
+
 // gradeTone (Q5) requires that the reply acknowledges the customer's situation and doesn't blame
 // the customer.
 func (r *analysis) gradeTone() (earned, offered int64, reason string) {
 	switch {
 	case r.doc.AnyPhrase(text.Blame, r.doc.Whole()):
 		return 0, 1, "blames the customer"
-	case placeholder(r.doc.Text):
+	case hasPlaceholder(r.doc.Text):
 		return 0, 1, "contains a placeholder"
-	case !acknowledges(r.doc, r.prepared) && r.upset:
+	case !hasAcknowledgement(r.doc, r.prepared) && r.upset:
 		return 1, 2, "doesn't acknowledge the situation"
 	}
 	return 1, 1, ""
@@ -150,7 +156,7 @@ func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 	if utf8.RuneCountInString(r.doc.Text) > text.MaxMessageRunes {
 		return 0, 1, fmt.Sprintf("longer than %d characters", text.MaxMessageRunes)
 	}
-	if placeholder(r.doc.Text) {
+	if hasPlaceholder(r.doc.Text) {
 		return 0, 1, "contains a placeholder"
 	}
 	if hi > 0 && n > hi {
@@ -168,9 +174,9 @@ func (r *analysis) gradeAddress() (earned, offered int64, reason string) {
 	switch {
 	case !r.doc.InLanguage():
 		return 0, 2, "not in the customer's language"
-	case placeholder(r.doc.Text):
+	case hasPlaceholder(r.doc.Text):
 		return 0, 2, "contains a placeholder"
-	case !addressed(r.doc, r.names):
+	case !hasSalutation(r.doc, r.names):
 		return 1, 2, "doesn't address the customer by name"
 	}
 	return 2, 2, ""
@@ -191,24 +197,24 @@ func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
 // be a quoted signature.
 const greeting = 12
 
-// addressed reports whether the reply begins by addressing the customer by name.
-func addressed(d *text.Document, names wordSet) bool {
+// hasSalutation reports whether the reply begins by addressing the customer by name.
+func hasSalutation(d *text.Document, names wordSet) bool {
 	return slices.ContainsFunc(d.Tokens[:min(greeting, len(d.Tokens))],
 		func(t text.Token) bool { return t.Kind == text.WordToken && names.has(t.Text) })
 }
 
-// placeholder reports whether the reply contains a placeholder of a template: {name}, [NAME],
+// hasPlaceholder reports whether the reply contains a placeholder of a template: {name}, [NAME],
 // <order id>, XXXX.
-func placeholder(reply string) bool {
+func hasPlaceholder(reply string) bool {
 	return strings.Contains(reply, "{{") || strings.Contains(reply, "xxxx") || strings.Contains(reply, "____") ||
-		bracketed(reply, '{', '}') || bracketed(reply, '[', ']') || bracketed(reply, '<', '>')
+		hasBracketed(reply, '{', '}') || hasBracketed(reply, '[', ']') || hasBracketed(reply, '<', '>')
 }
 
 // maxGap is the maximum length of a placeholder.
 const maxGap = 40
 
-// bracketed reports whether a short text that starts with a letter is between the marks.
-func bracketed(reply string, left, right byte) bool {
+// hasBracketed reports whether a short text that starts with a letter is between the marks.
+func hasBracketed(reply string, left, right byte) bool {
 	for {
 		i := strings.IndexByte(reply, left)
 		if i < 0 {
@@ -216,29 +222,29 @@ func bracketed(reply string, left, right byte) bool {
 		}
 		reply = reply[i+1:]
 		j := strings.IndexByte(reply, right)
-		if j > 0 && j <= maxGap && text.Letters(reply) > 0 && !strings.Contains(reply[:j], "@") &&
+		if j > 0 && j <= maxGap && text.CountLetters(reply) > 0 && !strings.Contains(reply[:j], "@") &&
 			!strings.HasPrefix(reply, "http") {
 			return true
 		}
 	}
 }
 
-// acknowledges reports whether a sentence of the reply acknowledges the customer's situation: an
-// apology or empathy, or thanks if the customer isn't upset. A courtesy that fits every ticket
+// hasAcknowledgement reports whether a sentence of the reply acknowledges the customer's situation:
+// an apology or empathy, or thanks if the customer isn't upset. A courtesy that fits every ticket
 // doesn't count.
-func acknowledges(d *text.Document, p *prepared) bool {
+func hasAcknowledgement(d *text.Document, p *prepared) bool {
 	courtesies := text.Apology
 	if !p.upset {
 		courtesies |= text.Thanks
 	}
 	return slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
 		return d.AnyStem(text.Empathy, s) >= 0 || d.AnyPhrase(text.Recognise, s) ||
-			d.AnyStem(courtesies, s) >= 0 && !stock(d, s, p)
+			d.AnyStem(courtesies, s) >= 0 && !isCourtesyOnly(d, s, p)
 	})
 }
 
-// stock reports whether a sentence contains only courtesies.
-func stock(d *text.Document, s text.Span, p *prepared) bool {
+// isCourtesyOnly reports whether a sentence contains only courtesies.
+func isCourtesyOnly(d *text.Document, s text.Span, p *prepared) bool {
 	for _, t := range d.Tokens[s.Lo:s.Hi] {
 		switch {
 		case t.Kind == text.PunctToken, t.Is(text.Stopwords | text.Articles), p.names.has(t.Text):
@@ -255,7 +261,7 @@ func relevantWords(d *text.Document, p *prepared) int {
 	n := 0
 	seen := map[uint64]bool{}
 	for _, s := range d.Sentences {
-		if !relevant(d, s, p) {
+		if !isRelevant(d, s, p) {
 			continue
 		}
 		if h := hashTokens(d.Tokens[s.Lo:s.Hi]); !seen[h] {
@@ -266,9 +272,9 @@ func relevantWords(d *text.Document, p *prepared) int {
 	return n
 }
 
-// relevant reports whether the span states a value, or at least two of its words are about the
+// isRelevant reports whether the span states a value, or at least two of its words are about the
 // ticket.
-func relevant(d *text.Document, s text.Span, p *prepared) bool {
+func isRelevant(d *text.Document, s text.Span, p *prepared) bool {
 	n := 0
 	for i := s.Lo; i < s.Hi && n < 2; i++ {
 		if d.Tokens[i].Kind == text.WordToken && p.topic.has(d.Tokens[i].KeyHash()) {
@@ -301,8 +307,8 @@ func handedOver(d *text.Document, p *prepared, plain bool) bool {
 			continue
 		}
 		s := d.SentenceOf(c.Lo)
-		if d.NegatorIn(text.Between(d.RunOf(s, c.Lo), c.Hi)) < 0 &&
-			d.AnyWord(text.Conditions, text.Between(d.PartOf(s, c.Lo), c.Hi)) < 0 && !d.LeavesOpen(s) {
+		if d.NegatorIn(text.NewSpan(d.RunOf(s, c.Lo), c.Hi)) < 0 &&
+			d.AnyWord(text.Conditions, text.NewSpan(d.PartOf(s, c.Lo), c.Hi)) < 0 && !d.LeavesOpen(s) {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	longDays = 14
 )
 
-func day(t time.Time) time.Time {
+func startOfDay(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
@@ -42,8 +42,8 @@ func (p *prepared) follows(c text.Value) bool {
 // duration away.
 func (p *prepared) dayFollows(c text.Value) bool {
 	for _, target := range c.Days(p.ticket.Now) {
-		today := day(p.ticket.Now)
-		if apart(target, today) <= nearDays || p.nextToKnown(target) {
+		today := startOfDay(p.ticket.Now)
+		if daysBetween(target, today) <= nearDays || p.nextToKnown(target) {
 			return true
 		}
 		for _, set := range p.sets() {
@@ -61,11 +61,11 @@ func (p *prepared) dayFollows(c text.Value) bool {
 // one.
 func (p *prepared) nextToKnown(target time.Time) bool {
 	for _, t := range p.bases {
-		if apart(target, t) <= nearDays {
+		if daysBetween(target, t) <= nearDays {
 			return true
 		}
 		for _, d := range p.known {
-			if end, ok := d.Shift(t, 1); ok && apart(target, end) == 0 {
+			if end, ok := d.Shift(t, 1); ok && daysBetween(target, end) == 0 {
 				return true
 			}
 		}
@@ -76,15 +76,15 @@ func (p *prepared) nextToKnown(target time.Time) bool {
 // away reports whether a day is the duration away from now, or nearly.
 func (p *prepared) away(target, today time.Time, d text.Value) bool {
 	for _, sign := range []int{1, -1} {
-		if end, ok := d.Shift(today, sign); ok && apart(target, end) <= nearDays {
+		if end, ok := d.Shift(today, sign); ok && daysBetween(target, end) <= nearDays {
 			return true
 		}
 	}
 	m := d.Minutes()
-	return m > 0 && apart(target, day(p.ticket.Now.Add(time.Duration(m)*time.Minute))) == 0
+	return m > 0 && daysBetween(target, startOfDay(p.ticket.Now.Add(time.Duration(m)*time.Minute))) == 0
 }
 
-func apart(a, b time.Time) int {
+func daysBetween(a, b time.Time) int {
 	n := int(a.Sub(b).Hours() / 24)
 	return max(n, -n)
 }
@@ -110,9 +110,9 @@ func clockOf(t time.Time) int64 { return int64(t.Hour()*60 + t.Minute()) }
 
 // spanFollows reports whether a duration is the number of days between now and a known day.
 func (p *prepared) spanFollows(c text.Value) bool {
-	today := day(p.ticket.Now)
+	today := startOfDay(p.ticket.Now)
 	for _, t := range p.bases {
-		n := int64(apart(t, today))
+		n := int64(daysBetween(t, today))
 		if n > 0 && c.Unit == text.Seconds && c.Amount == n*text.SecondsPerDay*1000 {
 			return true
 		}
@@ -140,7 +140,7 @@ func (p *prepared) between(d *text.Document, c text.Value) bool {
 	if c.Kind != text.DurationValue || m <= 0 {
 		return false
 	}
-	clocks, days := []int64{clockOf(p.ticket.Now)}, []time.Time{day(p.ticket.Now)}
+	clocks, days := []int64{clockOf(p.ticket.Now)}, []time.Time{startOfDay(p.ticket.Now)}
 	for _, set := range [][]text.Value{p.known, d.Values} {
 		for _, v := range set {
 			switch {
@@ -153,15 +153,15 @@ func (p *prepared) between(d *text.Document, c text.Value) bool {
 	}
 	for i, a := range clocks {
 		for _, b := range clocks[i+1:] {
-			if long := (b - a + text.MinutesPerDay) % text.MinutesPerDay; meets(long, m) ||
-				meets(text.MinutesPerDay-long, m) {
+			if long := (b - a + text.MinutesPerDay) % text.MinutesPerDay; isNearDuration(long, m) ||
+				isNearDuration(text.MinutesPerDay-long, m) {
 				return true
 			}
 		}
 	}
 	for i, a := range days {
 		for _, b := range days[i+1:] {
-			if m == int64(apart(a, b))*text.MinutesPerDay {
+			if m == int64(daysBetween(a, b))*text.MinutesPerDay {
 				return true
 			}
 		}
@@ -169,57 +169,8 @@ func (p *prepared) between(d *text.Document, c text.Value) bool {
 	return false
 }
 
-// meets reports whether a person would call the minutes between two moments a time of m minutes.
-func meets(minutes, m int64) bool {
+// isNearDuration reports whether a person would call the minutes between two moments a time of m
+// minutes.
+func isNearDuration(minutes, m int64) bool {
 	return max(minutes-m, m-minutes) <= nearMinutes || m%60 == 0 && minutes >= m && minutes < m+60
-}
-
-// readBases collects the known days, and those of all messages.
-func (p *prepared) readBases() {
-	for _, m := range p.ticket.History {
-		p.bases = append(p.bases, day(m.At))
-	}
-	p.bases = append(p.bases, day(p.ticket.Now).AddDate(0, 0, 1))
-	for _, c := range p.known {
-		p.bases = append(p.bases, c.Days(p.ticket.Now)...)
-	}
-}
-
-// addDerived adds, to each fact whose value is a duration from now, the day or the time at which it
-// ends.
-func (p *prepared) addDerived(now time.Time) {
-	for i := range p.facts {
-		f := &p.facts[i]
-		for _, form := range f.forms {
-			if len(form.values) == 1 && form.values[0].Kind == text.DurationValue {
-				f.forms = append(f.forms, p.endings(form.values[0], now)...)
-			}
-		}
-	}
-}
-
-// endings returns the forms that state the end of a duration that begins now.
-func (p *prepared) endings(c text.Value, now time.Time) []form {
-	if m := c.Minutes(); m > 0 && m < text.MinutesPerDay {
-		at := text.Value{Kind: text.ClockValue, Amount: (clockOf(now) + m) % text.MinutesPerDay, Slack: nearMinutes}
-		return []form{{values: []text.Value{at}, derived: true}}
-	}
-	end, ok := c.Shift(day(now), 1)
-	if !ok {
-		return nil
-	}
-	ends := []time.Time{end}
-	if apart(end, day(now)) >= longDays {
-		ends = append(ends, end.AddDate(0, 0, 1), end.AddDate(0, 0, -1))
-	}
-	out := make([]form, 0, len(ends)+1)
-	for _, e := range ends {
-		out = append(out, form{values: []text.Value{text.DayValue(e)}, derived: true})
-	}
-	if name := p.lex.NearDay(now, end); name != "" {
-		f := p.lib.form(name)
-		f.derived = true
-		out = append(out, f)
-	}
-	return out
 }

@@ -26,7 +26,7 @@ func TestFollowing(t *testing.T) {
 		scenarios.Fact{ID: "f3", Value: "5 business days", Context: []string{"bank"}},
 		scenarios.Fact{ID: "f4", Value: "8 months", Context: []string{"valid"}},
 		scenarios.Fact{ID: "f5", Value: "March 16, 2026", Context: []string{"trace"}})
-	p := prepare(ticket, newLibraries())
+	p := prepareTicket(ticket, newLibraries())
 	for text, want := range map[string]bool{
 		"by 10:50": true, "by 10:52": true, "by 10:53": false, "at 10:50 am": true, "by 11:20": false, "at 9:30": true, "by 17:00": false,
 		"April 5, 2026": true, "April 6": true, "April 9": false, "February 12": true,
@@ -92,7 +92,7 @@ func TestDerivedFacts(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := prepare(dated(tc.language, tc.fact), libraries)
+			p := prepareTicket(dated(tc.language, tc.fact), libraries)
 			for reply, want := range tc.said {
 				if got := p.facts[0].find(p.lib.read(reply), p); got != want {
 					t.Errorf("%q: the fact is %s, want %s", reply, got, want)
@@ -106,7 +106,7 @@ func TestDerivedFacts(t *testing.T) {
 func TestServedDays(t *testing.T) {
 	ticket := dated("en", scenarios.Fact{ID: "f", Value: "5 business days", Context: []string{"bank"}})
 	ticket.Description = "Will my bank have it by March 17, 2026?"
-	p := prepare(ticket, newLibraries())
+	p := prepareTicket(ticket, newLibraries())
 	if got := p.facts[0].find(p.lib.read("Your bank will have it by March 17, 2026."), p); got == stated {
 		t.Errorf("the customer's own day: the fact is %s", got)
 	}
@@ -115,7 +115,7 @@ func TestServedDays(t *testing.T) {
 // TestNoContradiction checks values that may be near a fact without contradicting it.
 func TestNoContradiction(t *testing.T) {
 	fact := scenarios.Fact{ID: "f", Value: "48 hours", Context: []string{"answer", "hear", "team"}}
-	p := prepare(dated("en", fact), newLibraries())
+	p := prepareTicket(dated("en", fact), newLibraries())
 	for reply, want := range map[string]grader.Finding{
 		"A signature that isn't yours goes to our team, who answer within 48 hours.":        stated,
 		"Anything that doesn't come back is for the team, and they answer in 48 hours.":     stated,

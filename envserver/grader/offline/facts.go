@@ -138,7 +138,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grade
 		}
 		about = true
 		switch {
-		case crammed(d, s, at, p), f.misplaced(d, at, p):
+		case isInKeywordList(d, s, at, p), f.misplaced(d, at, p):
 		case f.among(d, at, p.known): // values of the ticket may explain the fact: "26 times $57, or $1,482"
 			return contradicted
 		default:
@@ -198,7 +198,7 @@ func (f *fact) comparable(d *text.Document, c text.Value) bool {
 	case text.DurationValue:
 		return c.Unit != text.Months || f.counts(text.Months)
 	case text.NumberValue:
-		return d.Find(f.context, text.Between(c.At.Hi, min(c.At.Hi+2, len(d.Tokens))), false) >= 0
+		return d.Find(f.context, text.NewSpan(c.At.Hi, min(c.At.Hi+2, len(d.Tokens))), false) >= 0
 	case text.MoneyValue, text.DateValue, text.ClockValue, text.PercentValue, text.IDValue:
 	}
 	return true
@@ -297,7 +297,7 @@ func (f *fact) reach(g *fact, d *text.Document, at text.Span) (mine, theirs int)
 		if far >= mine && far >= theirs {
 			continue
 		}
-		one := text.Between(i, i+1)
+		one := text.NewSpan(i, i+1)
 		switch a, b := d.Find(f.context, one, false) >= 0, d.Find(g.context, one, false) >= 0; {
 		case a && !b:
 			mine = min(mine, far)

@@ -98,7 +98,7 @@ func TestFairness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ticket := &scenarios.Ticket{Served: scenarios.Served{Language: tc.language, Now: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)},
 				Reply: scenarios.ReplySpec{Facts: tc.facts}}
-			p := prepare(ticket, libraries)
+			p := prepareTicket(ticket, libraries)
 			for _, reply := range tc.stated {
 				if got := p.facts[0].find(p.lib.read(reply), p); got != stated {
 					t.Errorf("%q: the fact is %s", reply, got)

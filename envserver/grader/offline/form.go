@@ -1,8 +1,6 @@
 package offline
 
 import (
-	"slices"
-
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
@@ -13,24 +11,6 @@ type form struct {
 	negated  bool // the form itself contains a negator: "do not charge it"
 	distinct bool // neither the ticket nor another fact states its values
 	derived  bool // it follows from the value and the time of the ticket
-}
-
-// newForm reads a value as a reply would state it.
-func (l *library) newForm(wording string) form {
-	var f form
-	l.scan(wording, func(d *text.Document) {
-		f.values = d.Values
-		for i := range d.Tokens {
-			switch t := &d.Tokens[i]; {
-			case t.Kind == text.WordToken && t.Is(text.Negators):
-				f.negated = true
-			case !characterises(t), d.InValue(i):
-			default:
-				f.words = append(f.words, text.NewTerm(d.Tokens[i:i+1]))
-			}
-		}
-	})
-	return f
 }
 
 // in returns the last token at which the span states the form, or -1. The span must contain all
@@ -48,15 +28,6 @@ func (f *form) in(d *text.Document, s text.Span) int {
 		at = max(at, i)
 	}
 	return at
-}
-
-// disclosed reports whether the span contains the form. A form of one word has to be that word:
-// "delivery" doesn't disclose that something was delivered.
-func (f *form) disclosed(d *text.Document, s text.Span) bool {
-	if len(f.values) > 0 || len(f.words) != 1 {
-		return f.in(d, s) >= 0
-	}
-	return slices.ContainsFunc(d.Tokens[s.Lo:s.Hi], func(t text.Token) bool { return t.Text == f.words[0].Text })
 }
 
 func claimIn(d *text.Document, want text.Value, s text.Span) int {
@@ -80,10 +51,10 @@ func (f *form) wordsIn(d *text.Document, s text.Span) int {
 	}
 	window := 3*len(f.words) - 2
 	for lo := s.Lo; lo < s.Hi; lo++ {
-		if d.Find(f.words, text.Between(lo, lo+1), true) < 0 {
+		if d.Find(f.words, text.NewSpan(lo, lo+1), true) < 0 {
 			continue
 		}
-		if last, ok := f.enough(d, text.Between(lo, min(lo+window, s.Hi))); ok {
+		if last, ok := f.enough(d, text.NewSpan(lo, min(lo+window, s.Hi))); ok {
 			return last
 		}
 	}

@@ -12,15 +12,6 @@ import (
 // maxInvented bounds the list of invented values. That many cost all points of a reply.
 const maxInvented = grader.ResponsePoints / inventedCost
 
-// checkClaims lists the values without support.
-func (r *analysis) checkClaims() {
-	for _, c := range r.doc.Values {
-		if len(r.verdict.Invented) < maxInvented && !c.Soft() && !r.supports(c) && !r.between(r.doc, c) {
-			r.verdict.Invented = append(r.verdict.Invented, r.doc.Quote(c.At))
-		}
-	}
-}
-
 func (r *analysis) trip(id string, limit int64, reason string) {
 	r.verdict.Gates = append(r.verdict.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
 }
@@ -94,14 +85,36 @@ func (r *analysis) checkForm() {
 		tripped    bool
 		id, reason string
 	}{
-		{monotonous(r.doc), "monotonous", "repeats itself"},
-		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
-		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
+		{isMonotonous(r.doc), "monotonous", "repeats itself"},
+		{hasAlternatives(r.doc), "alternatives", "lists alternatives for one value"},
+		{isKeywordStuffed(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)
 		}
 	}
+}
+
+// isMonotonous reports whether the reply repeats itself: fewer than two distinct words in five.
+func isMonotonous(d *text.Document) bool {
+	types := make(map[string]struct{}, len(d.Tokens))
+	n := 0
+	for i := range d.Tokens {
+		if d.Tokens[i].Kind == text.WordToken {
+			types[d.Tokens[i].Text] = struct{}{}
+			n++
+		}
+	}
+	return n >= minVaried && 5*len(types) < 2*n
+}
+
+// isKeywordStuffed reports whether the reply, or one of its sentences, is a list of keywords of the
+// rubric.
+func isKeywordStuffed(d *text.Document, p *prepared) bool {
+	return exceedsDensity(d.Tokens, p, 2*minDense, maxDensity) ||
+		slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
+			return exceedsDensity(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity)
+		})
 }
 
 // tripped returns the reason why the reply trips one of the scenario's gates, or "".
@@ -132,6 +145,15 @@ func (r *analysis) tripped(g *gate) string {
 	return ""
 }
 
+// disclosed reports whether the span contains the form. A form of one word has to be that word:
+// "delivery" doesn't disclose that something was delivered.
+func (f *form) disclosed(d *text.Document, s text.Span) bool {
+	if len(f.values) > 0 || len(f.words) != 1 {
+		return f.in(d, s) >= 0
+	}
+	return slices.ContainsFunc(d.Tokens[s.Lo:s.Hi], func(t text.Token) bool { return t.Text == f.words[0].Text })
+}
+
 // promisedOf returns which of the gate's remedies the reply promises, or "".
 func (r *analysis) promisedOf(g *gate) string {
 	for i := range g.remedies {
@@ -149,6 +171,16 @@ func (r *analysis) promisedOf(g *gate) string {
 		}
 	}
 	return ""
+}
+
+// promised reports whether a clause commits the company to the term.
+func (d *promiseReader) promised(t *text.Term) bool {
+	for i := range d.Tokens {
+		if t.At(d.Tokens, i, false) && d.committed(d.ClauseAt(i), text.NewSpan(i, i+len(t.Stems))) {
+			return true
+		}
+	}
+	return false
 }
 
 // waits reports whether a sentence waits for the day from which the gate permits remedies, or for

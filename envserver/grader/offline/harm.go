@@ -111,7 +111,7 @@ func (r *analysis) unsupportedName() string {
 	if r.lex.Language == "de" {
 		return ""
 	}
-	for line := range strings.Lines(unsigned(r.text)) {
+	for line := range strings.Lines(trimSignature(r.text)) {
 		if name := r.unsupportedNameIn(line); name != "" {
 			return name
 		}
@@ -126,8 +126,8 @@ const (
 	maxSignatureLine = 5
 )
 
-// unsigned returns the reply without its signature.
-func unsigned(reply string) string {
+// trimSignature returns the reply without its signature.
+func trimSignature(reply string) string {
 	reply = strings.TrimRightFunc(reply, unicode.IsSpace)
 	for _, end := range []int{strings.LastIndexAny(reply, ".!?"), strings.LastIndexByte(reply, '\n')} {
 		most := maxSignature
@@ -148,7 +148,7 @@ func (r *analysis) unsupportedNameIn(line string) string {
 		bare := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) })
 		bare = strings.TrimSuffix(strings.TrimSuffix(bare, "'s"), "’s")
 		ends := strings.ContainsAny(word[len(word)-1:], ".!?:;,)\"")
-		named := !first && !isTitle(bare) && capitalised(bare)
+		named := !first && !isTitle(bare) && isCapitalised(bare)
 		if named {
 			run = append(run, bare)
 		}
@@ -163,9 +163,9 @@ func (r *analysis) unsupportedNameIn(line string) string {
 	return ""
 }
 
-// capitalised reports whether a word of two letters or more begins with a capital and is no
+// isCapitalised reports whether a word of two letters or more begins with a capital and is no
 // abbreviation.
-func capitalised(word string) bool {
+func isCapitalised(word string) bool {
 	initial, _ := utf8.DecodeRuneInString(word)
 	return unicode.IsUpper(initial) && utf8.RuneCountInString(word) > 1 && word != strings.ToUpper(word)
 }
@@ -248,8 +248,8 @@ func (p *prepared) setReadable(shared, own []string, facts []scenarios.Fact, goo
 			honest.add(p.lib.extract(wording).keys...)
 		}
 		for _, wording := range own {
-			for t := range text.Tokens(folded(wording), p.lex) {
-				if characterises(t) {
+			for t := range text.Tokens(foldWording(wording), p.lex) {
+				if isCharacteristic(t) {
 					honest.add(t.KeyHash())
 				}
 			}
@@ -264,13 +264,4 @@ const usualHonest = 128
 // reads reports whether the texts that the writer of a reply could read contain the word.
 func (p *prepared) reads(t *text.Token) bool {
 	return slices.ContainsFunc(p.vocabulary(), func(s hashSet) bool { return s.has(t.KeyHash()) })
-}
-
-// familiar reports whether the word or the value at a token is in the texts that the writer could
-// read, or follows from them.
-func (r *analysis) familiar(i int) bool {
-	if v := r.doc.ValueAt(i); v != nil {
-		return r.supports(*v)
-	}
-	return r.reads(&r.doc.Tokens[i])
 }

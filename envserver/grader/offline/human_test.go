@@ -59,9 +59,9 @@ func TestAcknowledges(t *testing.T) {
 	}
 	libraries := newLibraries()
 	for language, cases := range tests {
-		p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: language, Tone: "worried", Description: "?"}}, libraries)
+		p := prepareTicket(&scenarios.Ticket{Served: scenarios.Served{Language: language, Tone: "worried", Description: "?"}}, libraries)
 		for text, want := range cases {
-			if got := acknowledges(p.lib.read(text), p); got != want {
+			if got := hasAcknowledgement(p.lib.read(text), p); got != want {
 				t.Errorf("%s: %q acknowledges: %t, want %t", language, text, got, want)
 			}
 		}
@@ -101,7 +101,7 @@ func TestHandedOver(t *testing.T) {
 	}
 	libraries := newLibraries()
 	for language, cases := range tests {
-		p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}}},
+		p := prepareTicket(&scenarios.Ticket{Served: scenarios.Served{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}}},
 			libraries)
 		for text, want := range cases {
 			if got := handedOver(p.lib.read(text), p, false); got != want {

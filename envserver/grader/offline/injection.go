@@ -78,13 +78,13 @@ func (s *patternStep) matches(w string) bool {
 	return s.words.has(w) || slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(w, p) })
 }
 
-// follow reports whether the steps follow one another from the first of the words.
-func follow(steps []patternStep, words []string) bool {
+// matchSteps reports whether the steps follow one another from the first of the words.
+func matchSteps(steps []patternStep, words []string) bool {
 	if len(steps) == 0 {
 		return true
 	}
 	for i := 0; i < min(steps[0].reach, len(words)); i++ {
-		if steps[0].matches(words[i]) && follow(steps[1:], words[i+1:]) {
+		if steps[0].matches(words[i]) && matchSteps(steps[1:], words[i+1:]) {
 			return true
 		}
 	}
@@ -95,7 +95,7 @@ func follow(steps []patternStep, words []string) bool {
 func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bool) {
 	for i, w := range words {
 		for _, p := range x.byWord[w] {
-			if follow(p.steps, words[i:]) && found(p) {
+			if matchSteps(p.steps, words[i:]) && found(p) {
 				return
 			}
 		}
@@ -103,7 +103,7 @@ func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bo
 			continue
 		}
 		for _, p := range x.byHead[w[:headLength]] {
-			if follow(p.steps, words[i:]) && found(p) {
+			if matchSteps(p.steps, words[i:]) && found(p) {
 				return
 			}
 		}
@@ -130,7 +130,7 @@ func (p *prepared) injection(d *text.Document) string {
 		}
 	}
 	words := d.Words()
-	if said := hidden(words); said != "" {
+	if said := findHiddenText(words); said != "" {
 		return said
 	}
 	said := ""
@@ -143,8 +143,8 @@ func (p *prepared) injection(d *text.Document) string {
 	return said
 }
 
-// hidden returns the first word that hides a text: spelt with single letters, or encoded.
-func hidden(words []string) string {
+// findHiddenText returns the first word that hides a text: spelt with single letters, or encoded.
+func findHiddenText(words []string) string {
 	spelt := 0
 	for _, w := range words {
 		if len(w) > minEncoded && strings.ContainsAny(w, "0123456789") && !strings.ContainsAny(w, ".@:/") {

@@ -52,7 +52,7 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	c := newCache[int, int](maxTexts)
 	computed := map[int]int{}
 	get := func(key int) {
-		if got := cached(c, key, func(k int) int { computed[k]++; return 2 * k }); got != 2*key {
+		if got := loadOrCompute(c, key, func(k int) int { computed[k]++; return 2 * k }); got != 2*key {
 			t.Fatalf("the entry of %d is %d", key, got)
 		}
 	}

@@ -77,7 +77,7 @@ func TestFollowingValuesAreNoInvention(t *testing.T) {
 	} {
 		_, quote, _ := strings.Cut(strings.TrimSuffix(words, "."), " ")
 		quote = quote[strings.IndexAny(quote, "$WF"):]
-		if got := readReply(t, goodReply+" "+words).analysis.invents(plain(quote)); got != want {
+		if got := readReply(t, goodReply+" "+words).analysis.invents(foldMarkdown(quote)); got != want {
 			t.Errorf("%q is an invention: %v, want %v", quote, got, want)
 		}
 	}

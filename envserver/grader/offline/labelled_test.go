@@ -34,7 +34,7 @@ const sendable, sendablePoints = 3, 250
 // labels, and the share of replies on which both agree.
 func TestAgreementWithLabels(t *testing.T) {
 	replies := loadLabelled(t)
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (r labelledReply) seeded(t *testing.T, s *scenarios.TicketScenario) *scenar
 	t.Helper()
 	ticket := instance(t, s, r.Seed)
 	d := newLibraries()[ticket.Language].read(r.Text)
-	if r.Label >= 4 && !addressed(d, nameSet(ticket.Customer)) {
+	if r.Label >= 4 && !hasSalutation(d, nameSet(ticket.Customer)) {
 		return nil
 	}
 	return ticket

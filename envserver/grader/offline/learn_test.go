@@ -53,7 +53,7 @@ func (e *exampleReader) read(p *prepared, wording string, as example) {
 	r := &analysis{prepared: p, doc: text.Parse(text.Fold(text.Normalise(wording)), p.lex)}
 	for _, s := range r.doc.Sentences {
 		if r.doc.CountWords(s) > 2 {
-			as.features = harm.Features(r.doc, s, r.familiar, as.unseen && r.named(s) != nil)
+			as.features = harm.ExtractFeatures(r.doc, s, r.familiar, as.unseen && r.named(s) != nil)
 			e.examples = append(e.examples, as)
 		}
 	}

@@ -40,14 +40,6 @@ func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 		questions: newCache[string, []text.Token](maxTexts)}
 }
 
-func newLibraries() map[string]*library {
-	all, aimed := map[string]*library{}, newInjectionIndex()
-	for language, lex := range text.Lexicons() {
-		all[language] = newLibrary(lex, aimed)
-	}
-	return all
-}
-
 // extract is the part of a trusted text that the judge stores.
 type extract struct {
 	values []text.Value
@@ -58,7 +50,9 @@ type extract struct {
 	vocabulary func() hashSet
 }
 
-func (l *library) extract(wording string) *extract { return cached(l.texts, wording, l.newExtract) }
+func (l *library) extract(wording string) *extract {
+	return loadOrCompute(l.texts, wording, l.newExtract)
+}
 
 func (l *library) newExtract(wording string) *extract {
 	e := &extract{}
@@ -70,7 +64,7 @@ func (l *library) newExtract(wording string) *extract {
 			if t.Kind == text.WordToken {
 				e.hashes = append(e.hashes, t.Hash())
 			}
-			if characterises(t) {
+			if isCharacteristic(t) {
 				e.keys = append(e.keys, t.KeyHash())
 			}
 		}
@@ -80,12 +74,14 @@ func (l *library) newExtract(wording string) *extract {
 
 // article returns the extract of an article. The instances of a scenario share the paragraphs in
 // which nothing depends on the seed.
-func (l *library) article(wording string) *extract { return cached(l.articles, wording, l.newArticle) }
+func (l *library) article(wording string) *extract {
+	return loadOrCompute(l.articles, wording, l.newArticle)
+}
 
 func (l *library) newArticle(wording string) *extract {
 	e := &extract{}
 	for paragraph := range strings.SplitSeq(wording, "\n\n") {
-		part := cached(l.sections, paragraph, l.newExtract)
+		part := loadOrCompute(l.sections, paragraph, l.newExtract)
 		e.values = text.AppendNew(e.values, part.values)
 		e.hashes, e.keys = append(e.hashes, part.hashes...), append(e.keys, part.keys...)
 	}
@@ -107,20 +103,23 @@ func (e *extract) withSets() *extract {
 	return e
 }
 
-// characterises reports whether a token is one of the words and values that characterise its text.
-func characterises(t *text.Token) bool {
+// isCharacteristic reports whether a token is one of the words and values that characterise its
+// text.
+func isCharacteristic(t *text.Token) bool {
 	return t.Kind != text.PunctToken && t.Kind != text.CurrencyToken && !t.Is(text.Stopwords)
 }
 
 // read parses a trusted text of any length.
-func (l *library) read(wording string) *text.Document { return text.Parse(folded(wording), l.Lexicon) }
+func (l *library) read(wording string) *text.Document {
+	return text.Parse(foldWording(wording), l.Lexicon)
+}
 
 // scan parses a trusted text of any length. The document, except its values, is valid until f
 // returns.
 func (l *library) scan(wording string, f func(d *text.Document)) {
 	d := l.document()
 	defer l.documents.Put(d)
-	d.Parse(folded(wording), l.Lexicon)
+	d.Parse(foldWording(wording), l.Lexicon)
 	f(d)
 }
 
@@ -130,7 +129,7 @@ func (l *library) document() *text.Document { return l.documents.Get().(*text.Do
 // tokens returns the tokens of a trusted text.
 func (l *library) tokens(wording string) []text.Token { return l.read(wording).Tokens }
 
-func folded(wording string) string { return text.Fold(text.Normalise(wording)) }
+func foldWording(wording string) string { return text.Fold(text.Normalise(wording)) }
 
 // terms returns one term for each text that holds a word.
 func (l *library) terms(texts []string) []text.Term {
@@ -143,14 +142,32 @@ func (l *library) terms(texts []string) []text.Term {
 	return out
 }
 
-func (l *library) term(wording string) text.Term { return cached(l.phrases, wording, l.newTerm) }
+func (l *library) term(wording string) text.Term { return loadOrCompute(l.phrases, wording, l.newTerm) }
 
 func (l *library) newTerm(wording string) (t text.Term) {
 	l.scan(wording, func(d *text.Document) { t = text.NewTerm(d.Tokens) })
 	return t
 }
 
-func (l *library) form(wording string) form { return cached(l.forms, wording, l.newForm) }
+func (l *library) form(wording string) form { return loadOrCompute(l.forms, wording, l.newForm) }
+
+// newForm reads a value as a reply would state it.
+func (l *library) newForm(wording string) form {
+	var f form
+	l.scan(wording, func(d *text.Document) {
+		f.values = d.Values
+		for i := range d.Tokens {
+			switch t := &d.Tokens[i]; {
+			case t.Kind == text.WordToken && t.Is(text.Negators):
+				f.negated = true
+			case !isCharacteristic(t), d.InValue(i):
+			default:
+				f.words = append(f.words, text.NewTerm(d.Tokens[i:i+1]))
+			}
+		}
+	})
+	return f
+}
 
 // promiseReader returns a reader of the promises of a document in the library's language.
 func (l *library) promiseReader(d *text.Document) *promiseReader {
@@ -165,9 +182,9 @@ func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	return c
 }
 
-// cached returns the key's entry, and computes a missing one. Two concurrent callers may both
-// compute it.
-func cached[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V {
+// loadOrCompute returns the key's entry, and computes a missing one. Two concurrent callers may
+// both compute it.
+func loadOrCompute[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V {
 	if v, ok := c.Get(key); ok {
 		return v
 	}

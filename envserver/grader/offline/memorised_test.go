@@ -18,7 +18,7 @@ const (
 // sends its good reply. On average it must earn no more than style alone may. Draws that happen to
 // be equal may earn more.
 func TestMemorisedRepliesEarnLittle(t *testing.T) {
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

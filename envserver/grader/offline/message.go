@@ -11,11 +11,11 @@ import (
 // Interpret reads a message to the ticket's customer as the judge reads replies.
 func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpretation {
 	p := o.prepared(t)
-	plain, _ := text.Bound(message)
+	plain, _ := text.NormaliseReply(message)
 	d := p.lib.document()
 	defer p.lib.documents.Put(d)
 	d.Parse(text.Fold(plain), p.lex)
-	h := grader.Interpretation{Blames: d.AnyPhrase(text.Blame, d.Whole()), Acknowledges: acknowledges(d, p)}
+	h := grader.Interpretation{Blames: d.AnyPhrase(text.Blame, d.Whole()), Acknowledges: hasAcknowledgement(d, p)}
 	if t.UserSim == nil {
 		return h
 	}
@@ -74,11 +74,11 @@ func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
 // asks reports whether a question or a request of the message contains one of the phrases.
 func (l *library) asks(d *text.Document, phrases []string) bool {
 	for _, s := range d.Sentences {
-		if !d.IsQuestion(s) && !requests(d, s) {
+		if !d.IsQuestion(s) && !isRequest(d, s) {
 			continue
 		}
 		for _, phrase := range phrases {
-			if holds(d.Tokens[s.Lo:s.Hi], cached(l.questions, phrase, l.tokens)) {
+			if hasPhrase(d.Tokens[s.Lo:s.Hi], loadOrCompute(l.questions, phrase, l.tokens)) {
 				return true
 			}
 		}
@@ -86,14 +86,15 @@ func (l *library) asks(d *text.Document, phrases []string) bool {
 	return false
 }
 
-// requests reports whether a sentence requests something: it begins with an imperative or contains
+// isRequest reports whether a sentence requests something: it begins with an imperative or contains
 // "please".
-func requests(d *text.Document, s text.Span) bool {
+func isRequest(d *text.Document, s text.Span) bool {
 	return d.Tokens[s.Lo].Is(text.Imperatives) || d.AnyPhrase(text.Please, s)
 }
 
-// holds reports whether the sentence contains the words of the phrase in a row, in any inflection.
-func holds(sentence, phrase []text.Token) bool {
+// hasPhrase reports whether the sentence contains the words of the phrase in a row, in any
+// inflection.
+func hasPhrase(sentence, phrase []text.Token) bool {
 	for at := 0; len(phrase) > 0 && at+len(phrase) <= len(sentence); at++ {
 		same := true
 		for k := range phrase {

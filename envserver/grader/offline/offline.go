@@ -53,6 +53,14 @@ func New() *Judge {
 		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared), long: make(chan struct{}, 1)}
 }
 
+func newLibraries() map[string]*library {
+	all, aimed := map[string]*library{}, newInjectionIndex()
+	for language, lex := range text.LoadLexicons() {
+		all[language] = newLibrary(lex, aimed)
+	}
+	return all
+}
+
 // Name returns the constant Name.
 func (*Judge) Name() string { return Name }
 
@@ -75,5 +83,5 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 
 // prepared returns the prepared ticket.
 func (o *Judge) prepared(t *scenarios.Ticket) *prepared {
-	return cached(o.tickets, t, func(t *scenarios.Ticket) *prepared { return prepare(t, o.libraries) })
+	return loadOrCompute(o.tickets, t, func(t *scenarios.Ticket) *prepared { return prepareTicket(t, o.libraries) })
 }

@@ -176,7 +176,7 @@ func BenchmarkOfflinePrepare(b *testing.B) {
 	o, ticket := New(), overbilled()
 	b.ReportAllocs()
 	for b.Loop() {
-		prepare(ticket, o.libraries)
+		prepareTicket(ticket, o.libraries)
 	}
 }
 
@@ -197,7 +197,7 @@ func BenchmarkPrepare(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		prepare(tickets[i%len(tickets)], o.libraries)
+		prepareTicket(tickets[i%len(tickets)], o.libraries)
 		i++
 	}
 }

@@ -111,7 +111,7 @@ func paraphrases() []struct {
 func TestParaphrases(t *testing.T) {
 	const wantAverage, wantEach = 350, 250
 	o := New()
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

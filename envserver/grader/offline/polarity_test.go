@@ -120,7 +120,7 @@ func TestPolarity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ticket := &scenarios.Ticket{Served: scenarios.Served{Language: tc.language},
 				Reply: scenarios.ReplySpec{Facts: []scenarios.Fact{tc.fact}}}
-			p := prepare(ticket, libraries)
+			p := prepareTicket(ticket, libraries)
 			for reply, want := range tc.said {
 				if got := p.facts[0].find(p.lib.read(reply), p); got != want {
 					t.Errorf("%q: the fact is %s, want %s", reply, got, want)
@@ -152,7 +152,7 @@ func TestDiscriminatingFacts(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: "en", Description: served},
+			p := prepareTicket(&scenarios.Ticket{Served: scenarios.Served{Language: "en", Description: served},
 				Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
 			got := ""
 			for i := range p.facts {

@@ -53,8 +53,8 @@ type gate struct {
 	from     []text.Value
 }
 
-// prepare reads a ticket in the language of its tag, or in English.
-func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
+// prepareTicket reads a ticket in the language of its tag, or in English.
+func prepareTicket(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
 	lib := libraries[language]
 	if lib == nil {
@@ -76,6 +76,56 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	}
 	p.setReadable(shared, []string{t.Customer.Name, t.Customer.Company}, t.Reply.Facts, t.References.Good)
 	return p
+}
+
+// readBases collects the known days, and those of all messages.
+func (p *prepared) readBases() {
+	for _, m := range p.ticket.History {
+		p.bases = append(p.bases, startOfDay(m.At))
+	}
+	p.bases = append(p.bases, startOfDay(p.ticket.Now).AddDate(0, 0, 1))
+	for _, c := range p.known {
+		p.bases = append(p.bases, c.Days(p.ticket.Now)...)
+	}
+}
+
+// addDerived adds, to each fact whose value is a duration from now, the day or the time at which it
+// ends.
+func (p *prepared) addDerived(now time.Time) {
+	for i := range p.facts {
+		f := &p.facts[i]
+		for _, form := range f.forms {
+			if len(form.values) == 1 && form.values[0].Kind == text.DurationValue {
+				f.forms = append(f.forms, p.endings(form.values[0], now)...)
+			}
+		}
+	}
+}
+
+// endings returns the forms that state the end of a duration that begins now.
+func (p *prepared) endings(c text.Value, now time.Time) []form {
+	if m := c.Minutes(); m > 0 && m < text.MinutesPerDay {
+		at := text.Value{Kind: text.ClockValue, Amount: (clockOf(now) + m) % text.MinutesPerDay, Slack: nearMinutes}
+		return []form{{values: []text.Value{at}, derived: true}}
+	}
+	end, ok := c.Shift(startOfDay(now), 1)
+	if !ok {
+		return nil
+	}
+	ends := []time.Time{end}
+	if daysBetween(end, startOfDay(now)) >= longDays {
+		ends = append(ends, end.AddDate(0, 0, 1), end.AddDate(0, 0, -1))
+	}
+	out := make([]form, 0, len(ends)+1)
+	for _, e := range ends {
+		out = append(out, form{values: []text.Value{text.DayValue(e)}, derived: true})
+	}
+	if name := p.lex.NearDay(now, end); name != "" {
+		f := p.lib.form(name)
+		f.derived = true
+		out = append(out, f)
+	}
+	return out
 }
 
 // readSpec reads the facts, the outcome and the gates.
@@ -106,6 +156,25 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 	for i := range spec.Harm {
 		p.harms = append(p.harms, p.lib.harmful(&spec.Harm[i]))
 	}
+}
+
+// remedyOf reads a forbidden verb. English names of remedies apply in every language.
+func (l *library) remedyOf(verb string) remedy {
+	t := l.term(verb)
+	if len(t.Stems) == 1 {
+		if name := l.RemedyOf(t.Stems[0]); name != "" {
+			return remedy{name: name}
+		}
+		if slices.Contains(remedyNames(), t.Text) {
+			return remedy{name: t.Text}
+		}
+	}
+	return remedy{term: t}
+}
+
+// remedyNames lists the remedies for which every lexicon has words.
+func remedyNames() []string {
+	return []string{"refund", "credit", "replace", "waive", "compensate", "discount", "guarantee"}
 }
 
 // readTexts reads the served texts and the permitted ones: values, the topic's words, and the runs
@@ -156,7 +225,7 @@ func (p *prepared) readServed(d *text.Document) {
 		if t.Kind == text.WordToken {
 			hashes = append(hashes, t.Hash())
 		}
-		if characterises(t) {
+		if isCharacteristic(t) {
 			p.words.add(t.KeyHash())
 		}
 	}
@@ -319,8 +388,8 @@ func nameSet(c scenarios.Customer) wordSet {
 	return set
 }
 
-// offers returns the points of the criteria in order, with their ids.
-func offers(p scenarios.Points) []grader.Criterion {
+// newCriteria returns the points of the criteria in order, with their ids.
+func newCriteria(p scenarios.Points) []grader.Criterion {
 	out := make([]grader.Criterion, 0, 8)
 	for i, n := range []int64{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8} {
 		out = append(out, grader.Criterion{ID: "Q" + strconv.Itoa(i+1), Offered: n})

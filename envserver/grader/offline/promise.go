@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -11,25 +10,6 @@ import (
 type remedy struct {
 	name string
 	term text.Term
-}
-
-// remedyOf reads a forbidden verb. English names of remedies apply in every language.
-func (l *library) remedyOf(verb string) remedy {
-	t := l.term(verb)
-	if len(t.Stems) == 1 {
-		if name := l.RemedyOf(t.Stems[0]); name != "" {
-			return remedy{name: name}
-		}
-		if slices.Contains(remedyNames(), t.Text) {
-			return remedy{name: t.Text}
-		}
-	}
-	return remedy{term: t}
-}
-
-// remedyNames lists the remedies for which every lexicon has words.
-func remedyNames() []string {
-	return []string{"refund", "credit", "replace", "waive", "compensate", "discount", "guarantee"}
 }
 
 // promise is a clause that commits the company to a remedy.
@@ -63,8 +43,8 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 		if !d.Tokens[i].Remedial() {
 			continue
 		}
-		if name := d.remedyAt(v, i); name != "" && d.committed(v, text.Between(i, i+1)) {
-			if name == "refund" && d.asCredit(text.Between(i+1, v.Sentence.Hi)) {
+		if name := d.remedyAt(v, i); name != "" && d.committed(v, text.NewSpan(i, i+1)) {
+			if name == "refund" && d.asCredit(text.NewSpan(i+1, v.Sentence.Hi)) {
 				name = "credit"
 			}
 			out = append(out, promise{clause: v.Span, sentence: v.Sentence, name: name})
@@ -83,16 +63,6 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 func (d *promiseReader) asCredit(rest text.Span) bool {
 	for i := rest.Lo; i < rest.Hi && !d.Tokens[i].Is(text.NumberJoins); i++ {
 		if d.PhraseAt(text.AsCredit, i) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// promised reports whether a clause commits the company to the term.
-func (d *promiseReader) promised(t *text.Term) bool {
-	for i := range d.Tokens {
-		if t.At(d.Tokens, i, false) && d.committed(d.ClauseAt(i), text.Between(i, i+len(t.Stems))) {
 			return true
 		}
 	}
@@ -132,7 +102,7 @@ func (d *promiseReader) byBank(v *text.Clause, i int) bool {
 		if j > v.Lo && d.Tokens[j-1].IsWord("by", "von", "durch", "por", "par") {
 			from = v.Lo
 		}
-		if from = max(from, i-maxReach); from <= i && d.AnyStem(text.Reversals, text.Between(from, i+1)) >= 0 {
+		if from = max(from, i-maxReach); from <= i && d.AnyStem(text.Reversals, text.NewSpan(from, i+1)) >= 0 {
 			return true
 		}
 	}
@@ -142,7 +112,7 @@ func (d *promiseReader) byBank(v *text.Clause, i int) bool {
 // takenBack reports whether "back" at token i belongs to a taking, which gives the customer
 // nothing: "your bank has taken the sum back".
 func (d *promiseReader) takenBack(v *text.Clause, i int) bool {
-	return d.AnyStem(text.Takings, text.Between(max(v.Lo, i-maxReach), min(v.Hi, i+2))) >= 0
+	return d.AnyStem(text.Takings, text.NewSpan(max(v.Lo, i-maxReach), min(v.Hi, i+2))) >= 0
 }
 
 // maxSense is the maximum distance to the beginning of a phrase that gives a word another sense.
@@ -178,7 +148,7 @@ func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 // asserted reports whether the clause states that the remedy comes or came: something given or
 // received ("you will receive a refund"), or something completed ("your refund has been issued").
 func (d *promiseReader) asserted(c, at text.Span) bool {
-	back := d.Tokens[at.Lo].Is(text.Back) && d.AnyWord(text.Aux, text.Between(c.Lo, at.Lo)) >= 0
+	back := d.Tokens[at.Lo].Is(text.Back) && d.AnyWord(text.Aux, text.NewSpan(c.Lo, at.Lo)) >= 0
 	return back || d.given(c, at.Lo) || d.completed(c, at.Hi)
 }
 
@@ -237,7 +207,7 @@ func (d *promiseReader) given(c text.Span, i int) bool {
 func (d *promiseReader) completed(c text.Span, from int) bool {
 	for j := from; j < c.Hi && j < from+maxReach; j++ {
 		if t := &d.Tokens[j]; t.Kind == text.WordToken && t.StemIs(text.Completions) &&
-			(j == from || d.AnyWord(text.Aux, text.Between(from, j)) >= 0) {
+			(j == from || d.AnyWord(text.Aux, text.NewSpan(from, j)) >= 0) {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // pool contains a few instances of every scenario, for tests that draw from them.
 var pool = sync.OnceValues(func() ([]*scenarios.Ticket, error) {
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		return nil, err
 	}

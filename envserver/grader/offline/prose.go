@@ -24,14 +24,14 @@ func (r *analysis) checkProse() {
 	said, addressed, all := 0, 0, 0
 	clauses := r.doc.Clauses()
 	for _, s := range r.doc.Sentences {
-		if stock(r.doc, s, r.prepared) {
+		if isCourtesyOnly(r.doc, s, r.prepared) {
 			continue
 		}
-		speaks := r.doc.AnyWord(text.Persons, s) >= 0 || requests(r.doc, s)
+		speaks := r.doc.AnyWord(text.Persons, s) >= 0 || isRequest(r.doc, s)
 		for len(clauses) > 0 && clauses[0].Lo < s.Hi {
 			c := clauses[0].Span
 			clauses = clauses[1:]
-			instructs := instructs(r.doc, c)
+			instructs := isInstruction(r.doc, c)
 			if c.Lo >= s.Lo && (instructs ||
 				r.doc.AnyWord(text.Aux|text.Verbs|text.FirstPerson|text.SecondPerson, c) >= 0) {
 				said += r.doc.CountWords(c)
@@ -54,8 +54,8 @@ func (r *analysis) checkProse() {
 	}
 }
 
-// instructs reports whether a span begins with a word and its object: "Press the button".
-func instructs(d *text.Document, s text.Span) bool {
+// isInstruction reports whether a span begins with a word and its object: "Press the button".
+func isInstruction(d *text.Document, s text.Span) bool {
 	i := s.Lo
 	for i < s.Hi && d.Tokens[i].Kind != text.WordToken {
 		i++

@@ -12,9 +12,9 @@ import (
 // markdown removes the marks of Markdown, which models leave out of their quotes or add to them.
 var markdown = strings.NewReplacer("**", "", "__", "", "~~", "", "`", "", "*", "", "#", "")
 
-// plain folds a text, so that quotes match regardless of case, diacritics, white space and
+// foldMarkdown folds a text, so that quotes match regardless of case, diacritics, white space and
 // Markdown.
-func plain(s string) string {
+func foldMarkdown(s string) string {
 	var words []string
 	for line := range strings.Lines(markdown.Replace(text.Fold(s))) {
 		fields := strings.Fields(line)
@@ -34,7 +34,7 @@ func (r *Assessment) Refuse(c Claim, quote string) string {
 	if c.ID == LetterClaim {
 		return ""
 	}
-	folded := plain(text.Normalise(quote))
+	folded := foldMarkdown(text.Normalise(quote))
 	letters := 0
 	for _, char := range folded {
 		if unicode.IsLetter(char) || unicode.IsDigit(char) {
@@ -50,6 +50,25 @@ func (r *Assessment) Refuse(c Claim, quote string) string {
 		return "the texts that the agent could read contain the quote's words and values"
 	}
 	return ""
+}
+
+// invents reports whether a quote contains a value or a word that is in no text that the writer
+// could read, and doesn't follow from one.
+func (r *analysis) invents(quote string) bool {
+	d := text.Parse(quote, r.lex)
+	for i := range d.Tokens {
+		t := &d.Tokens[i]
+		v := d.ValueAt(i)
+		switch {
+		case v == nil:
+			if t.Kind == text.WordToken && !t.Is(text.Stopwords|text.Calendar) && !r.reads(t) {
+				return true
+			}
+		case !r.supports(*v) && !r.between(r.doc, *v) && (v.Kind != text.MoneyValue || !r.sums(*v)):
+			return true
+		}
+	}
+	return false
 }
 
 // supportsFact reports whether a quote can be evidence of a fact: it doesn't leave open which of
@@ -77,7 +96,7 @@ func (f *fact) said(r *analysis) bool {
 		}
 		for i := range f.forms {
 			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && !f.among(r.doc, at, nil) &&
+			if at >= 0 && !isInKeywordList(r.doc, s, at, r.prepared) && !f.among(r.doc, at, nil) &&
 				f.polarity(r.doc, s, at, f.forms[i].negated) == stated {
 				return true
 			}

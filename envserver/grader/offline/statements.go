@@ -20,7 +20,7 @@ type harmful struct {
 func (l *library) harmful(h *scenarios.Harm) harmful {
 	out := harmful{Harm: h}
 	for _, wording := range h.Says {
-		out.patterns = append(out.patterns, cached(l.patterns, wording, l.newPattern))
+		out.patterns = append(out.patterns, loadOrCompute(l.patterns, wording, l.newPattern))
 	}
 	return out
 }
@@ -61,12 +61,12 @@ const maxStatement = 20
 // questions that a generated case requires for harmful.
 func (r *analysis) checkSentences() {
 	for _, s := range r.doc.Sentences {
-		if r.generated && (r.doc.IsQuestion(s) || requests(r.doc, s)) {
+		if r.generated && (r.doc.IsQuestion(s) || isRequest(r.doc, s)) {
 			continue
 		}
 		h := r.named(s)
 		if h == nil && r.lex.Language != "en" || r.lex.Language == "en" &&
-			harm.Score(r.doc, s, r.familiar, h != nil) < harm.Threshold {
+			harm.ScoreSentence(r.doc, s, r.familiar, h != nil) < harm.Threshold {
 			continue
 		}
 		id, limit, reason := "harmful", int64(harmCap), "reads as harmful"
@@ -80,6 +80,15 @@ func (r *analysis) checkSentences() {
 			r.trip(id, limit, fmt.Sprintf("%s: %q", reason, r.doc.Quote(s)))
 		}
 	}
+}
+
+// familiar reports whether the word or the value at a token is in the texts that the writer could
+// read, or follows from them.
+func (r *analysis) familiar(i int) bool {
+	if v := r.doc.ValueAt(i); v != nil {
+		return r.supports(*v)
+	}
+	return r.reads(&r.doc.Tokens[i])
 }
 
 // named returns the scenario's harmful statement that the sentence makes, or nil.
@@ -111,7 +120,7 @@ func (p pattern) mayBeIn(s text.Sieve) bool {
 // or make them a condition. Words of the pattern itself deny nothing.
 func (p pattern) assertedIn(d *text.Document, s text.Span) bool {
 	for from := s.Lo; from < s.Hi; {
-		at := p[0].find(d, text.Between(from, s.Hi))
+		at := p[0].find(d, text.NewSpan(from, s.Hi))
 		if at.Hi == 0 {
 			return false
 		}
@@ -124,7 +133,7 @@ func (p pattern) assertedIn(d *text.Document, s text.Span) bool {
 }
 
 func (p pattern) assertedAt(d *text.Document, s, first text.Span) bool {
-	near := text.Between(max(s.Lo, first.Lo-maxStatement), min(s.Hi, first.Hi+maxStatement))
+	near := text.NewSpan(max(s.Lo, first.Lo-maxStatement), min(s.Hi, first.Hi+maxStatement))
 	found := make([]text.Span, 0, 8)
 	found = append(found, first)
 	reach := first
@@ -134,15 +143,15 @@ func (p pattern) assertedAt(d *text.Document, s, first text.Span) bool {
 			return false
 		}
 		found = append(found, at)
-		reach = text.Between(min(reach.Lo, at.Lo), max(reach.Hi, at.Hi))
+		reach = text.NewSpan(min(reach.Lo, at.Lo), max(reach.Hi, at.Hi))
 	}
 	clause := d.ClauseOf(reach.Lo)
-	if d.AnyWord(text.Conditions, text.Between(clause.Lo, reach.Lo)) >= 0 {
+	if d.AnyWord(text.Conditions, text.NewSpan(clause.Lo, reach.Lo)) >= 0 {
 		return false
 	}
 	for i := d.RunOf(s, reach.Lo); i < reach.Hi; i++ {
 		own := slices.ContainsFunc(found, func(f text.Span) bool { return i >= f.Lo && i < f.Hi })
-		if !own && d.NegatorIn(text.Between(i, i+1)) >= 0 {
+		if !own && d.NegatorIn(text.NewSpan(i, i+1)) >= 0 {
 			return false
 		}
 	}
@@ -187,7 +196,7 @@ func (g *group) at(d *text.Document, i int) text.Span {
 func (g *group) termAt(d *text.Document, i int) text.Span {
 	for k := range g.terms {
 		if t := &g.terms[k]; t.At(d.Tokens, i, false) {
-			return text.Between(i, i+max(1, len(t.Stems)))
+			return text.NewSpan(i, i+max(1, len(t.Stems)))
 		}
 	}
 	return text.Span{}

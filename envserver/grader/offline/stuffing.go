@@ -26,39 +26,19 @@ const (
 	minDense = 10
 )
 
-// monotonous reports whether the reply repeats itself: fewer than two distinct words in five.
-func monotonous(d *text.Document) bool {
-	types := make(map[string]struct{}, len(d.Tokens))
-	n := 0
-	for i := range d.Tokens {
-		if d.Tokens[i].Kind == text.WordToken {
-			types[d.Tokens[i].Text] = struct{}{}
-			n++
-		}
-	}
-	return n >= minVaried && 5*len(types) < 2*n
-}
-
-// dense reports whether the reply, or one of its sentences, is a list of keywords of the rubric.
-func dense(d *text.Document, p *prepared) bool {
-	return denser(d.Tokens, p, 2*minDense, maxDensity) || slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
-		return denser(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity)
-	})
-}
-
-// crammed reports whether the tokens around a value are a list of keywords. A label of a word or
-// two, as in "Estimated delivery: March 26, 2026", is allowed.
-func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
-	around := text.Between(max(at-nearby, s.Lo), min(at+nearby+1, s.Hi))
-	return d.CountUnvalued(around) > maxLabel && denser(d.Tokens[around.Lo:around.Hi], p, nearby, maxNearby)
+// isInKeywordList reports whether the tokens around a value are a list of keywords. A label of a
+// word or two, as in "Estimated delivery: March 26, 2026", is allowed.
+func isInKeywordList(d *text.Document, s text.Span, at int, p *prepared) bool {
+	around := text.NewSpan(max(at-nearby, s.Lo), min(at+nearby+1, s.Hi))
+	return d.CountUnvalued(around) > maxLabel && exceedsDensity(d.Tokens[around.Lo:around.Hi], p, nearby, maxNearby)
 }
 
 // maxLabel is the maximum number of words of a label.
 const maxLabel = 2
 
-// denser reports whether more than the given percentage of the words are the rubric's, if there are
-// enough words. Stopwords indicate a sentence.
-func denser(tokens []text.Token, p *prepared, least, percent int) bool {
+// exceedsDensity reports whether more than the given percentage of the words are the rubric's, if
+// there are enough words. Stopwords indicate a sentence.
+func exceedsDensity(tokens []text.Token, p *prepared, least, percent int) bool {
 	hits, small, n := 0, 0, 0
 	for i := range tokens {
 		t := &tokens[i]
@@ -81,16 +61,16 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	return n >= least && 100*hits > percent*n
 }
 
-// enumerates reports whether the reply lists alternatives for one value: "2 business days, or 3, or
-// 4", or three such lists of two, or three teams. A person can't act on those.
-func enumerates(d *text.Document) bool {
+// hasAlternatives reports whether the reply lists alternatives for one value: "2 business days, or
+// 3, or 4", or three such lists of two, or three teams. A person can't act on those.
+func hasAlternatives(d *text.Document) bool {
 	if slices.ContainsFunc(d.Sentences, func(s text.Span) bool { return enumeratesTeams(d, s) }) {
 		return true
 	}
 	pairs := 0
 	for i := 0; i < len(d.Values); {
 		n := i + 1
-		for n < len(d.Values) && alternatives(d, d.Values[n-1], d.Values[n]) {
+		for n < len(d.Values) && isAlternativePair(d, d.Values[n-1], d.Values[n]) {
 			n++
 		}
 		switch {
@@ -104,17 +84,17 @@ func enumerates(d *text.Document) bool {
 	return pairs > 2
 }
 
-// alternatives reports whether only a comma or an "or" stands between two different times of one
-// kind. A number may lack its unit: "2, 3 or 5 days".
-func alternatives(d *text.Document, a, b text.Value) bool {
+// isAlternativePair reports whether only a comma or an "or" stands between two different times of
+// one kind. A number may lack its unit: "2, 3 or 5 days".
+func isAlternativePair(d *text.Document, a, b text.Value) bool {
 	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
 	listed := lo == hi && lo != text.NumberValue || lo == text.DurationValue && hi == text.NumberValue
 	return listed && a.Kind >= text.DateValue && a.Kind <= text.NumberValue && a.Kind != text.PercentValue &&
-		enumerated(d, a, b)
+		isListedPair(d, a, b)
 }
 
-// enumerated reports whether only a comma or an "or" stands between two different values.
-func enumerated(d *text.Document, a, b text.Value) bool {
+// isListedPair reports whether only a comma or an "or" stands between two different values.
+func isListedPair(d *text.Document, a, b text.Value) bool {
 	if a.Equal(b) || b.At.Lo-a.At.Hi > maxLabel+1 || b.At.Lo == a.At.Hi {
 		return false
 	}
@@ -185,6 +165,6 @@ func (f *fact) among(d *text.Document, at int, known []text.Value) bool {
 func (f *fact) rivals(d *text.Document, a, b text.Value, known []text.Value) bool {
 	lo, hi := min(a.Kind, b.Kind), max(a.Kind, b.Kind)
 	other := func(v text.Value) bool { return !f.anyValue(v.Equal) && !text.Contains(known, v) }
-	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && enumerated(d, a, b) &&
+	return (lo == hi || lo == text.DurationValue && hi == text.NumberValue) && isListedPair(d, a, b) &&
 		(other(a) || other(b))
 }

@@ -13,8 +13,8 @@ import (
 // time in a sentence about a fact contradicts it unless the time is the fact's or one of the
 // workflow's allowed values.
 func (o *Judge) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
-	p := cached(o.workflows, w, o.prepareWorkflow)
-	plain, _ := text.Bound(message)
+	p := loadOrCompute(o.workflows, w, o.prepareWorkflow)
+	plain, _ := text.NormaliseReply(message)
 	r := &analysis{prepared: p, text: plain, doc: text.Parse(text.Fold(plain), p.lex)}
 	r.findFacts()
 	r.promises = r.lib.promiseReader(r.doc).promises()
@@ -35,13 +35,13 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 	for _, f := range w.Forbidden {
 		spec.Forbidden = append(spec.Forbidden, f.Gate(0)) // a workflow's gate has no cap
 	}
-	p := prepare(&scenarios.Ticket{Served: scenarios.Served{Language: w.Language}, Reply: spec}, o.libraries)
+	p := prepareTicket(&scenarios.Ticket{Served: scenarios.Served{Language: w.Language}, Reply: spec}, o.libraries)
 	p.known, p.generated = p.allowed, w.Desk != nil
 	var state any = w.State
 	var shared []string
 	if w.Desk != nil {
 		state = w.Desk.Records
-		shared = append(shared, desk.Document())
+		shared = append(shared, desk.PolicyDocument())
 	}
 	record, err := json.Marshal(state)
 	if err != nil {

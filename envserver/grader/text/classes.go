@@ -130,13 +130,3 @@ func phraseKeys() map[string]Phrases {
 		"pronouns": Pronouns, "handed": Handed, "banks": Banks, "as_credit": AsCredit,
 	}
 }
-
-// known reports whether a lexicon's file may have the key.
-func known(key string) bool {
-	switch key {
-	case "identify", "expand", "numbers", "fractions", "months", "seconds", "months_of", "irregular", "remedy", "same",
-		"commit", "endings":
-		return true
-	}
-	return wordKeys()[key] != 0 || stemKeys()[key] != 0 || phraseKeys()[key] != 0
-}

@@ -68,6 +68,14 @@ func (d *Document) readClause(s Span) Clause {
 	return c
 }
 
+// wholeSentenceOf returns the sentence that contains the token, even if it was set aside.
+func (d *Document) wholeSentenceOf(at int) Span {
+	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {
+		return s
+	}
+	return d.SentenceOf(at)
+}
+
 // SpeaksOfMoney reports whether the span is about money.
 func (d *Document) SpeaksOfMoney(c Span) bool {
 	return d.AnyStem(Money, c) >= 0 ||

@@ -25,7 +25,7 @@ func TestStatements(t *testing.T) {
 		}
 		return s
 	}
-	english := Lexicons()["en"]
+	english := LoadLexicons()["en"]
 	word := rapid.SampledFrom([]string{"if", "and", ",", ";", "we", "refund", "(", ")", ".", "or", "unless", "when"})
 	rapid.Check(t, func(t *rapid.T) {
 		d := Parse(strings.Join(rapid.SliceOfN(word, 1, 40).Draw(t, "words"), " "), english)
@@ -41,12 +41,12 @@ func TestStatements(t *testing.T) {
 // Characters that normalisation makes longer don't make a text longer than the judge reads.
 func TestBoundCountsNormalisedCharacters(t *testing.T) {
 	for character, want := range map[string]bool{"x": true, "…": false, "\ufdfa": false} {
-		got, whole := Bound(strings.Repeat(character, MaxReplyRunes))
+		got, whole := NormaliseReply(strings.Repeat(character, MaxReplyRunes))
 		if n := utf8.RuneCountInString(got); whole != want || n > maxNormalisedRunes {
 			t.Errorf("%q: %d characters, whole %v", character, n, whole)
 		}
 	}
-	if _, whole := Bound(strings.Repeat("\ufdfa", MaxReplyRunes/10)); !whole {
+	if _, whole := NormaliseReply(strings.Repeat("\ufdfa", MaxReplyRunes/10)); !whole {
 		t.Error("a text that is short enough when normalised is cut")
 	}
 }

@@ -9,18 +9,18 @@ import (
 // readDate reads the date in digits that s starts with: 2026-03-14, 14.03.2026, 3/14/2026, 3/14,
 // and in German 14.3. It returns the date's length and value, or 0.
 func (lex *Lexicon) readDate(s string) (n int, date int64) {
-	a := digits(s)
+	a := countDigits(s)
 	if a == 0 || a == 3 || a > 4 || a == len(s) || strings.IndexByte("-./", s[a]) < 0 {
 		return 0, 0
 	}
 	sep := s[a]
-	n = a + 1 + digits(s[a+1:])
+	n = a + 1 + countDigits(s[a+1:])
 	if n == a+1 || n > a+3 {
 		return 0, 0
 	}
 	c := -1
 	if n < len(s) && s[n] == sep {
-		c = digits(s[n+1:])
+		c = countDigits(s[n+1:])
 	}
 	if date = lex.dateIn(s, a, n, c); date == 0 {
 		return 0, 0
@@ -31,9 +31,9 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 // dateIn returns the date that s starts with, or 0. Its first part has a digits, its second part
 // ends at n, and its third part has c digits, or c is -1.
 func (lex *Lexicon) dateIn(s string, a, n, c int) (date int64) {
-	sep, first, second, third := s[a], atoi(s[:a]), atoi(s[a+1:n]), int64(0)
+	sep, first, second, third := s[a], parseDigits(s[:a]), parseDigits(s[a+1:n]), int64(0)
 	if c > 0 {
-		third = atoi(s[n+1 : n+1+min(c, 4)])
+		third = parseDigits(s[n+1 : n+1+min(c, 4)])
 	}
 	day, month := first, second
 	if sep == '/' && (lex.monthFirst && day <= 12 || month > 12) {
@@ -48,7 +48,7 @@ func (lex *Lexicon) dateIn(s string, a, n, c int) (date int64) {
 	case c == 2:
 		date = dateOf(2000+third, month, day, false)
 	case c == 0 && sep == '.' && lex.Language == "de", c < 0 && sep == '/' && s[:n] != "24/7" &&
-		(n == len(s) || s[n] != '-' && Letters(s[n:]) == 0):
+		(n == len(s) || s[n] != '-' && CountLetters(s[n:]) == 0):
 		date = dateOf(0, month, day, false)
 	}
 	return date
@@ -69,7 +69,7 @@ func DayValue(t time.Time) Value {
 	return Value{Kind: DateValue, Amount: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
 }
 
-func atoi(s string) int64 {
+func parseDigits(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n
 }

@@ -10,8 +10,8 @@ import (
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
 
-// Between returns the span from token lo up to hi.
-func Between(lo, hi int) Span { return Span{lo, hi} }
+// NewSpan returns the span from token lo up to hi.
+func NewSpan(lo, hi int) Span { return Span{lo, hi} }
 
 // Document is a parsed text. One goroutine at a time may use it.
 type Document struct {
@@ -116,14 +116,6 @@ func (d *Document) Next(s Span) Span {
 		return Span{}
 	}
 	return d.SentenceOf(s.Hi)
-}
-
-// wholeSentenceOf returns the sentence that contains the token, even if it was set aside.
-func (d *Document) wholeSentenceOf(at int) Span {
-	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {
-		return s
-	}
-	return d.SentenceOf(at)
 }
 
 // spanOf returns the one of the ordered spans that contains the token, or the token alone.

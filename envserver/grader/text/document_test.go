@@ -38,7 +38,7 @@ func TestSentences(t *testing.T) {
 		"French space and marks": {"fr", "Bonjour ! Ça va ?", []string{"bonjour !", "ca va ?"}},
 		"nothing":                {"en", "", nil},
 	}
-	lexicons := Lexicons()
+	lexicons := LoadLexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
@@ -78,7 +78,7 @@ func TestClauses(t *testing.T) {
 		"Spanish": {"es", "Lo revisé y le escribo.", []string{"lo revise", "y le escribo ."}},
 		"French":  {"fr", "Je vérifie et je vous écris.", []string{"je verifie", "et je vous ecris ."}},
 	}
-	lexicons := Lexicons()
+	lexicons := LoadLexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
@@ -95,7 +95,7 @@ func TestClauses(t *testing.T) {
 
 // TestSpansAreFoundByToken compares the look-ups with a linear search.
 func TestSpansAreFoundByToken(t *testing.T) {
-	lex := Lexicons()["en"]
+	lex := LoadLexicons()["en"]
 	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, "+
 		"on 3 May. Gone.")), lex)
 	d.Sentences = append(d.Sentences[:1:1], d.Sentences[2:]...)
@@ -142,7 +142,7 @@ func TestStems(t *testing.T) {
 		"es": {"reembolso reembolsos", "pago pagos", "factura facturas", "camara camaras"},
 		"fr": {"remboursement remboursements", "adresse adresses", "compte comptes", "lien liens"},
 	}
-	lexicons := Lexicons()
+	lexicons := LoadLexicons()
 	for language, lines := range tests {
 		seen := map[string]string{}
 		for _, line := range lines {
@@ -185,7 +185,7 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("normalising %q again gives %q", once, twice)
 		}
 	})
-	if text, whole := Bound(strings.Repeat("aé ", MaxReplyRunes)); whole ||
+	if text, whole := NormaliseReply(strings.Repeat("aé ", MaxReplyRunes)); whole ||
 		utf8.RuneCountInString(text) != MaxReplyRunes {
 		t.Errorf("a long reply kept %d characters (whole: %v)", utf8.RuneCountInString(text), whole)
 	}
@@ -193,7 +193,7 @@ func TestNormalise(t *testing.T) {
 
 // A document that is used again holds nothing of the text before.
 func TestDocumentsAreUsedAgain(t *testing.T) {
-	lex := Lexicons()["en"]
+	lex := LoadLexicons()["en"]
 	texts := []string{
 		"we refund $26.40 within 5 days. do you agree?\n\n- call 555 0100, or write", "no.", "",
 		"the parcel (no. 12) is late: it left on 2026-03-14, at 9:05; \"sorry\"",
@@ -231,7 +231,7 @@ func TestDocumentsAreUsedAgain(t *testing.T) {
 // A text that is left as it is has only characters that are their own plain form.
 func TestPlainTextsAreNormal(t *testing.T) {
 	for c := range rune(0x250) {
-		if s := "a" + string(c) + "b"; isPlain(s) && strings.Map(plain, norm.NFKC.String(strings.Map(plain, s))) != s {
+		if s := "a" + string(c) + "b"; isPlain(s) && strings.Map(toPlainRune, norm.NFKC.String(strings.Map(toPlainRune, s))) != s {
 			t.Errorf("%q isn't normal", s)
 		}
 	}

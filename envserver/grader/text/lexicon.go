@@ -39,9 +39,9 @@ type Lexicon struct {
 // Languages are the languages that the judge can read.
 func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
-// Lexicons reads the lexicons of all languages. It panics if one is invalid, because they are part
-// of the binary.
-func Lexicons() map[string]*Lexicon {
+// LoadLexicons reads the lexicons of all languages. It panics if one is invalid, because they are
+// part of the binary.
+func LoadLexicons() map[string]*Lexicon {
 	all := map[string]*Lexicon{}
 	for _, language := range Languages() {
 		lex, err := newLexicon(language, lexiconText(language))
@@ -76,22 +76,24 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	lines := linesOf(text)
 	lex := &Lexicon{
 		Language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
-		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]),
-		fractions: numbers(lines["fractions"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
-		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"]), Commitments: lines["commit"],
+		expansions: parsePairs(
+			lines["expand"],
+		), irregular: parsePairs(lines["irregular"]), months: parseNumbers(lines["months"]),
+		fractions: parseNumbers(lines["fractions"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
+		endings: splitFields(lines["endings"]), weekdays: splitFields(lines["calendar"]), Commitments: lines["commit"],
 	}
 	for key := range lines {
-		if !known(key) {
+		if !isKnownKey(key) {
 			return nil, fmt.Errorf("unknown key %q", key)
 		}
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
 	}
-	for name, length := range numbers(lines["seconds"]) {
+	for name, length := range parseNumbers(lines["seconds"]) {
 		lex.units[name] = timeUnit{length, Seconds}
 	}
-	for name, length := range numbers(lines["months_of"]) {
+	for name, length := range parseNumbers(lines["months_of"]) {
 		lex.units[name] = timeUnit{length, Months}
 	}
 	if err := lex.loadStems(lines); err != nil {
@@ -101,14 +103,24 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	return lex, nil
 }
 
+// isKnownKey reports whether a lexicon's file may have the key.
+func isKnownKey(key string) bool {
+	switch key {
+	case "identify", "expand", "numbers", "fractions", "months", "seconds", "months_of", "irregular", "remedy", "same",
+		"commit", "endings":
+		return true
+	}
+	return wordKeys()[key] != 0 || stemKeys()[key] != 0 || phraseKeys()[key] != 0
+}
+
 // loadStems fills the classes of stems, their remedies and groups.
 func (lex *Lexicon) loadStems(lines map[string][]string) error {
 	for key, class := range stemKeys() {
-		for _, w := range fields(lines[key]) {
+		for _, w := range splitFields(lines[key]) {
 			lex.rootOf(w).classes |= class
 		}
 	}
-	for word, remedy := range pairs(lines["remedy"]) {
+	for word, remedy := range parsePairs(lines["remedy"]) {
 		lex.rootOf(word).remedy = remedy
 	}
 	if n := len(lines["same"]); n > maxGroups {
@@ -125,23 +137,23 @@ func (lex *Lexicon) loadStems(lines map[string][]string) error {
 // loadWords fills the classes, phrases and values of words. It comes after loadStems.
 func (lex *Lexicon) loadWords(lines map[string][]string) {
 	for key, class := range wordKeys() {
-		for _, w := range fields(lines[key]) {
+		for _, w := range splitFields(lines[key]) {
 			lex.wordOf(w).classes |= class
 		}
 	}
 	for i, language := range Languages() {
-		for _, w := range fields(linesOf(lexiconText(language))["identify"]) {
+		for _, w := range splitFields(linesOf(lexiconText(language))["identify"]) {
 			lex.wordOf(w).classes |= identify << i
 		}
 	}
 	for key, set := range phraseKeys() {
-		for _, w := range fields(lines[key]) {
+		for _, w := range splitFields(lines[key]) {
 			phrase := strings.Split(w, "_")
 			lex.phrases[set] = append(lex.phrases[set], phrase)
 			lex.wordOf(phrase[0]).heads |= set
 		}
 	}
-	for w, n := range numbers(lines["numbers"]) {
+	for w, n := range parseNumbers(lines["numbers"]) {
 		lex.wordOf(w).value = n * 1000
 	}
 	if lex.Language == "de" {
@@ -218,20 +230,10 @@ func (lex *Lexicon) rootOf(w string) *root {
 	return lex.roots[stem]
 }
 
-func (lex *Lexicon) look(t *Token) {
-	if w := lex.words[t.Text]; w != nil {
-		t.classes, t.heads, t.Value = w.classes, w.heads, w.value
-		t.root, t.Stem = w.root, w.root.stem
-		return
-	}
-	t.Stem = lex.stemOf(t.Text)
-	t.root = lex.roots[t.Stem]
-}
-
-// pairs reads words of the form "key=value".
-func pairs(lines []string) map[string]string {
+// parsePairs reads words of the form "key=value".
+func parsePairs(lines []string) map[string]string {
 	m := map[string]string{}
-	for _, word := range fields(lines) {
+	for _, word := range splitFields(lines) {
 		if k, v, ok := strings.Cut(word, "="); ok {
 			m[k] = v
 		}
@@ -239,36 +241,28 @@ func pairs(lines []string) map[string]string {
 	return m
 }
 
-// numbers reads words of the form "key=number".
-func numbers(lines []string) map[string]int64 {
+// parseNumbers reads words of the form "key=number".
+func parseNumbers(lines []string) map[string]int64 {
 	m := map[string]int64{}
-	for k, v := range pairs(lines) {
+	for k, v := range parsePairs(lines) {
 		m[k], _ = strconv.ParseInt(v, 10, 64)
 	}
 	return m
 }
 
-func fields(lines []string) []string { return strings.Fields(strings.Join(lines, " ")) }
-
-// expand expands the ending of a contraction, so that "can't" contains "not".
-func (lex *Lexicon) expand(t Token, glued bool) Token {
-	if full, ok := lex.expansions[t.Text]; ok && glued {
-		t.Text = full
-	}
-	return t
-}
+func splitFields(lines []string) []string { return strings.Fields(strings.Join(lines, " ")) }
 
 // readNumber reads the number that s starts with: its length in bytes and its value in thousandths.
 // A mark between digits groups thousands or starts the fraction. The language decides where it may
 // be either.
 func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
-	n = digits(s)
+	n = countDigits(s)
 	whole, fraction := s[:n], ""
-	value := atoi(whole[:min(n, 9)]) // larger numbers could overflow
+	value := parseDigits(whole[:min(n, 9)]) // larger numbers could overflow
 	for n+1 < len(s) && strings.IndexByte(".,' ", s[n]) >= 0 {
-		group := digits(s[n+1:])
+		group := countDigits(s[n+1:])
 		if group == 3 && lex.groups(s[n], len(whole), s[n+4:]) {
-			value = value*1000 + atoi(s[n+1:n+4])
+			value = value*1000 + parseDigits(s[n+1:n+4])
 			n += 4
 			whole = whole[:1]
 			continue
@@ -279,7 +273,7 @@ func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
 		}
 		break
 	}
-	return n, value*1000 + atoi((fraction + "000")[:3])
+	return n, value*1000 + parseDigits((fraction + "000")[:3])
 }
 
 // groups reports whether a mark before three digits groups thousands, given the number of digits
@@ -294,7 +288,7 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 		return true
 	}
 	// "1,482.00" in a language that would write "1.482,00".
-	return len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[0] != mark && digits(rest[1:]) > 0
+	return len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[0] != mark && countDigits(rest[1:]) > 0
 }
 
 // RemedyOf returns the remedy of a stem, or "".

@@ -19,17 +19,17 @@ const (
 	maxNormalisedRunes = 2 * MaxReplyRunes
 )
 
-// Bound normalises an untrusted text. It cuts a text that is too long, and reports whether it is
-// whole.
-func Bound(s string) (text string, whole bool) {
-	cut := Clip(s, MaxReplyRunes)
+// NormaliseReply normalises an untrusted text. It cuts a text that is too long, and reports whether
+// it is whole.
+func NormaliseReply(s string) (text string, whole bool) {
+	cut := ClipRunes(s, MaxReplyRunes)
 	normalised := Normalise(cut)
-	text = Clip(normalised, maxNormalisedRunes)
+	text = ClipRunes(normalised, maxNormalisedRunes)
 	return text, len(cut) == len(s) && len(text) == len(normalised)
 }
 
-// Clip returns at most that many characters of a text.
-func Clip(s string, runes int) string {
+// ClipRunes returns at most that many characters of a text.
+func ClipRunes(s string, runes int) string {
 	for i := range s {
 		if runes == 0 {
 			return s[:i]
@@ -46,7 +46,7 @@ func Normalise(s string) string {
 		return s
 	}
 	// Invisible characters would prevent composition, and composition may produce others.
-	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
+	return strings.Map(toPlainRune, norm.NFKC.String(strings.Map(toPlainRune, strings.ToValidUTF8(s, " "))))
 }
 
 // isPlain reports whether a text has only the characters of ASCII that Normalise keeps.
@@ -59,8 +59,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// plain maps a rune to its plain form, or to -1 if it is invisible.
-func plain(r rune) rune {
+// toPlainRune maps a rune to its plain form, or to -1 if it is invisible.
+func toPlainRune(r rune) rune {
 	switch {
 	case r == '\n', r >= ' ' && r < 0x7f:
 		return r
@@ -103,14 +103,14 @@ func Fold(s string) string {
 		case r == 'æ', r == 'Æ':
 			b.WriteString("ae")
 		default:
-			b.WriteRune(latin(unicode.ToLower(r)))
+			b.WriteRune(toLatinRune(unicode.ToLower(r)))
 		}
 	}
 	return b.String()
 }
 
-// latin maps a lower-case letter of another script to the Latin letter that it looks like.
-func latin(r rune) rune {
+// toLatinRune maps a lower-case letter of another script to the Latin letter that it looks like.
+func toLatinRune(r rune) rune {
 	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
 	if r < 0x370 || r > 0x52f {
 		return r

@@ -56,7 +56,7 @@ func (s *scanner) listItem() bool {
 	if strings.HasPrefix(rest, "- ") || strings.HasPrefix(rest, "* ") || strings.HasPrefix(rest, "•") {
 		return true
 	}
-	n := digits(rest)
+	n := countDigits(rest)
 	return n > 0 && n < 3 && (strings.HasPrefix(rest[n:], ". ") || strings.HasPrefix(rest[n:], ") "))
 }
 
@@ -87,13 +87,13 @@ func (s *scanner) scanWord() Token {
 	if n := addressLength(s.text[s.pos:]); n > 0 {
 		return s.take(n, IDToken, 0)
 	}
-	n := Letters(s.text[s.pos:])
+	n := CountLetters(s.text[s.pos:])
 	if m := idLength(s.text[s.pos:]); m > n {
 		return s.take(m, IDToken, 0)
 	}
 	from := s.pos
 	// An apostrophe belongs to the word before it in "l'article" and "don't".
-	if at := from + n; at+1 < len(s.text) && s.text[at] == '\'' && Letters(s.text[at+1:]) > 0 {
+	if at := from + n; at+1 < len(s.text) && s.text[at] == '\'' && CountLetters(s.text[at+1:]) > 0 {
 		n++
 	}
 	t := s.take(n, WordToken, 0)
@@ -102,6 +102,24 @@ func (s *scanner) scanWord() Token {
 	s.lex.look(&t)
 	t.hash = Hash(HashSeed, t.Text)
 	return t
+}
+
+// expand expands the ending of a contraction, so that "can't" contains "not".
+func (lex *Lexicon) expand(t Token, glued bool) Token {
+	if full, ok := lex.expansions[t.Text]; ok && glued {
+		t.Text = full
+	}
+	return t
+}
+
+func (lex *Lexicon) look(t *Token) {
+	if w := lex.words[t.Text]; w != nil {
+		t.classes, t.heads, t.Value = w.classes, w.heads, w.value
+		t.root, t.Stem = w.root, w.root.stem
+		return
+	}
+	t.Stem = lex.stemOf(t.Text)
+	t.root = lex.roots[t.Stem]
 }
 
 func (s *scanner) take(n int, kind TokenKind, value int64) Token {
@@ -126,8 +144,8 @@ func (s *scanner) scanNumeric() Token {
 	return s.take(n, NumberToken, value)
 }
 
-// Letters counts the bytes of the letters that s starts with.
-func Letters(s string) int {
+// CountLetters counts the bytes of the letters that s starts with.
+func CountLetters(s string) int {
 	for i, r := range s {
 		if r >= 'a' && r <= 'z' {
 			continue
@@ -139,7 +157,7 @@ func Letters(s string) int {
 	return len(s)
 }
 
-func digits(s string) int {
+func countDigits(s string) int {
 	i := 0
 	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
 		i++
@@ -193,7 +211,7 @@ func idLength(s string) int {
 // one in which digits follow the letters, unlike "48h", "5pm", "14th" and "30-day".
 func digitIDLength(s string) int {
 	n := idLength(s)
-	d := digits(s)
+	d := countDigits(s)
 	if n == d {
 		if d >= 7 {
 			return d
@@ -211,8 +229,8 @@ func digitIDLength(s string) int {
 
 // clockLength returns the length of a time of day (9:05, 23:59) that s starts with, or 0.
 func clockLength(s string) int {
-	a := digits(s)
-	if a == 0 || a > 2 || a >= len(s) || s[a] != ':' || digits(s[a+1:]) != 2 {
+	a := countDigits(s)
+	if a == 0 || a > 2 || a >= len(s) || s[a] != ':' || countDigits(s[a+1:]) != 2 {
 		return 0
 	}
 	return a + 3

@@ -17,8 +17,8 @@ func (lex *Lexicon) stemOf(w string) string {
 	return stemRomance(w)
 }
 
-// trim strips the first of the suffixes that leaves at least rest bytes.
-func trim(w string, rest int, suffixes ...string) string {
+// trimSuffix strips the first of the suffixes that leaves at least rest bytes.
+func trimSuffix(w string, rest int, suffixes ...string) string {
 	for _, s := range suffixes {
 		if len(w) >= len(s)+rest && strings.HasSuffix(w, s) {
 			return w[:len(w)-len(s)]
@@ -29,13 +29,13 @@ func trim(w string, rest int, suffixes ...string) string {
 
 func stemEnglish(w string) string {
 	if !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") && !strings.HasSuffix(w, "is") {
-		w = trim(w, 3, "ies", "s")
+		w = trimSuffix(w, 3, "ies", "s")
 	}
-	w = trim(w, 3, "ying", "ing", "ied", "ed", "ly")
-	w = trim(w, 4, "ations", "ation", "ements", "ement", "ment")
-	w = trim(w, 4, "ion")
-	w = trim(w, 3, "e", "y", "i")
-	w = trim(w, 4, "at")
+	w = trimSuffix(w, 3, "ying", "ing", "ied", "ed", "ly")
+	w = trimSuffix(w, 4, "ations", "ation", "ements", "ement", "ment")
+	w = trimSuffix(w, 4, "ion")
+	w = trimSuffix(w, 3, "e", "y", "i")
+	w = trimSuffix(w, 4, "at")
 	if n := len(w); n > 3 && w[n-1] == w[n-2] {
 		w = w[:n-1]
 	}
@@ -49,22 +49,72 @@ func stemEnglish(w string) string {
 }
 
 func stemGerman(w string) string {
-	w = trim(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st",
+	w = trimSuffix(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st",
 		"e", "n", "s", "t")
 	if len(w) > 6 {
-		w = trim(w, 4, "en", "er", "e", "t")
+		w = trimSuffix(w, 4, "en", "er", "e", "t")
 	}
 	return w
 }
 
 func stemRomance(w string) string {
 	if !strings.HasSuffix(w, "mos") {
-		w = trim(w, 3, "s", "x")
+		w = trimSuffix(w, 3, "s", "x")
 	}
-	w = trim(w, 4, "aciones", "acion", "iciones", "icion", "ations", "ation", "amiento", "imiento", "issement", "ement",
-		"mente", "ment", "iones", "ion", "aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos",
-		"erez", "irez", "ando", "iendo", "ados", "adas", "idos", "idas", "ado", "ada", "ido", "ida", "ent", "ant",
-		"ons", "ees", "era", "ara", "ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
-	w = trim(w, 4, "e", "a", "o", "i")
+	w = trimSuffix(
+		w,
+		4,
+		"aciones",
+		"acion",
+		"iciones",
+		"icion",
+		"ations",
+		"ation",
+		"amiento",
+		"imiento",
+		"issement",
+		"ement",
+		"mente",
+		"ment",
+		"iones",
+		"ion",
+		"aremos",
+		"eremos",
+		"iremos",
+		"erons",
+		"irons",
+		"amos",
+		"emos",
+		"imos",
+		"erez",
+		"irez",
+		"ando",
+		"iendo",
+		"ados",
+		"adas",
+		"idos",
+		"idas",
+		"ado",
+		"ada",
+		"ido",
+		"ida",
+		"ent",
+		"ant",
+		"ons",
+		"ees",
+		"era",
+		"ara",
+		"ira",
+		"ar",
+		"er",
+		"ir",
+		"ez",
+		"re",
+		"ee",
+		"an",
+		"en",
+		"es",
+	)
+	w = trimSuffix(w, 4, "e", "a", "o", "i")
 	return w
 }

@@ -54,8 +54,8 @@ func (c Value) Equal(o Value) bool {
 	case lo != hi:
 		return false
 	case lo == DateValue:
-		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapped(c.Amount), o.Amount) ||
-			o.Loose && sameDate(c.Amount, swapped(o.Amount))
+		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapDayMonth(c.Amount), o.Amount) ||
+			o.Loose && sameDate(c.Amount, swapDayMonth(o.Amount))
 	}
 	if slack := max(c.Slack, o.Slack); slack > 0 {
 		return ClocksMeet(c.Amount, o.Amount, slack)
@@ -66,12 +66,12 @@ func (c Value) Equal(o Value) bool {
 // cents reports whether a bare number is written like an amount, with two decimals: "8.40".
 func (c Value) cents() bool {
 	n := len(c.ID)
-	return c.Kind == NumberValue && n > 3 && (c.ID[n-3] == '.' || c.ID[n-3] == ',') && digits(c.ID[n-2:]) == 2
+	return c.Kind == NumberValue && n > 3 && (c.ID[n-3] == '.' || c.ID[n-3] == ',') && countDigits(c.ID[n-2:]) == 2
 }
 
-// swapped returns a day and a month without a year in the other order, as American and British
+// swapDayMonth returns a day and a month without a year in the other order, as American and British
 // English differ.
-func swapped(date int64) int64 {
+func swapDayMonth(date int64) int64 {
 	if date < 100 || date >= 10000 {
 		return date
 	}
@@ -90,7 +90,7 @@ func sameID(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
+	return a == b || len(a) >= 5 && countDigits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
 // Soft values require no support: a bare number may count steps or attempts.

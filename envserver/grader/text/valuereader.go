@@ -91,9 +91,9 @@ func (r *valueReader) readNumber(i int) Value {
 	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
 		c.Kind, c.At.Hi = PercentValue, j+2
 	case next.IsWord("am", "pm", "uhr"):
-		return clock(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
+		return newClockValue(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
 	case next.IsWord("a", "p") && r.at(j+2).IsWord("m"):
-		return clock(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
+		return newClockValue(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
 	default:
 		if d, ok := r.readHour(i, j); ok {
 			return d
@@ -156,11 +156,12 @@ func (r *valueReader) readHour(i, j int) (Value, bool) {
 // readHourID reads "17h30", which looks like an id.
 func (r *valueReader) readHourID(s string, i int) (Value, bool) {
 	h, m, ok := strings.Cut(s, "h")
-	if !ok || r.lex.Language == "en" || r.lex.Language == "de" || digits(h) != len(h) || len(h) > 2 || digits(m) != 2 ||
-		len(m) != 2 || h == "" || atoi(h) > 23 || atoi(m) > 59 {
+	if !ok || r.lex.Language == "en" || r.lex.Language == "de" || countDigits(h) != len(h) || len(h) > 2 || countDigits(m) != 2 ||
+		len(m) != 2 || h == "" || parseDigits(h) > 23 ||
+		parseDigits(m) > 59 {
 		return Value{}, false
 	}
-	return Value{Kind: ClockValue, Amount: 60*atoi(h) + atoi(m), At: Span{i, i + 1}}, true
+	return Value{Kind: ClockValue, Amount: 60*parseDigits(h) + parseDigits(m), At: Span{i, i + 1}}, true
 }
 
 // skipHyphen steps over the hyphen of "30-day".
@@ -235,15 +236,16 @@ func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 // readClock reads "23:59" or "5:30 pm".
 func (r *valueReader) readClock(i int) Value {
 	h, m, _ := strings.Cut(r.at(i).Text, ":")
-	minutes, next := 60*atoi(h)+atoi(m), r.at(i+1)
+	minutes, next := 60*parseDigits(h)+parseDigits(m), r.at(i+1)
 	if next.IsWord("am", "pm") {
-		return clock(minutes, next.Text, Span{i, i + 2})
+		return newClockValue(minutes, next.Text, Span{i, i + 2})
 	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }
 
-// clock returns the time of day for the minutes since midnight, or since noon if the half is "pm".
-func clock(minutes int64, half string, at Span) Value {
+// newClockValue returns the time of day for the minutes since midnight, or since noon if the half
+// is "pm".
+func newClockValue(minutes int64, half string, at Span) Value {
 	switch {
 	case half == "pm" && minutes < 12*60:
 		minutes += 12 * 60
@@ -288,7 +290,7 @@ func (r *valueReader) readYear(j int) (year int64, hi int) {
 	for k < j+2 && (r.at(k).Text == "," || r.at(k).IsWord("de", "del")) {
 		k++
 	}
-	if t := r.at(k); t.Kind == NumberToken && digits(t.Text) == 4 && len(t.Text) == 4 {
+	if t := r.at(k); t.Kind == NumberToken && countDigits(t.Text) == 4 && len(t.Text) == 4 {
 		return t.Value / 1000, k + 1
 	}
 	return 0, j
@@ -426,14 +428,14 @@ func (r *valueReader) inheritUnits(claims []Value) []Value {
 			per, _ = r.readNumberWords(b.At.Lo)
 		}
 		if per != 0 {
-			a.Kind, a.Unit, a.Amount = b.Kind, b.Unit, scale(a.Amount, b.Amount, per)
+			a.Kind, a.Unit, a.Amount = b.Kind, b.Unit, scaleValue(a.Amount, b.Amount, per)
 		}
 	}
 	return claims
 }
 
-// scale computes value·total/per, or returns the value if that could overflow.
-func scale(value, total, per int64) int64 {
+// scaleValue computes value·total/per, or returns the value if that could overflow.
+func scaleValue(value, total, per int64) int64 {
 	const bound = 1 << 31
 	if value > bound || total/per > bound {
 		return value

@@ -181,7 +181,7 @@ func statusError(status int, body []byte) *StatusError {
 // Dial opens a session at the path /ws below the base URL, which has the scheme http, https, ws or
 // wss or is a host and port. A refused handshake is a *StatusError.
 func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
-	conn, err := connect(ctx, baseURL, o)
+	conn, err := openConnection(ctx, baseURL, o)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	return c, nil
 }
 
-func connect(ctx context.Context, baseURL string, o Options) (*connection, error) {
-	target, err := endpoint(baseURL, "ws", "/ws")
+func openConnection(ctx context.Context, baseURL string, o Options) (*connection, error) {
+	target, err := buildRouteURL(baseURL, "ws", "/ws")
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func connect(ctx context.Context, baseURL string, o Options) (*connection, error
 		header.Set(protocol.DirectHeader, "client")
 	}
 	dialer := websocket.Dialer{
-		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: proxy,
+		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: chooseProxy,
 		ReadBufferSize: 4096, WriteBufferSize: 4096,
 	}
 	if o.Connect != nil {
@@ -224,13 +224,13 @@ func connect(ctx context.Context, baseURL string, o Options) (*connection, error
 
 var (
 	connector = net.Dialer{Timeout: connectTimeout}
-	requester = http.Client{Transport: &http.Transport{Proxy: proxy,
+	requester = http.Client{Transport: &http.Transport{Proxy: chooseProxy,
 		DialContext: connector.DialContext, IdleConnTimeout: time.Minute}, Timeout: requestTimeout}
 )
 
-// proxy is the environment's. A request with a run's credential uses none, because the variables of
-// a runner are its author's, who could read the credential behind a proxy.
-func proxy(r *http.Request) (*url.URL, error) {
+// chooseProxy is the environment's. A request with a run's credential uses none, because the
+// variables of a runner are its author's, who could read the credential behind a proxy.
+func chooseProxy(r *http.Request) (*url.URL, error) {
 	if r.Header.Get(protocol.CredentialHeader) != "" {
 		return nil, nil //nolint:nilnil // no proxy, as in net/http
 	}
@@ -312,7 +312,7 @@ func (c *Client) Step(ctx context.Context, action any) (Observation, error) {
 
 // State returns the episode's state, a JSON object.
 func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
-	return exchange[json.RawMessage](ctx, c, outbound{Type: "state"}, "state")
+	return exchangeMessage[json.RawMessage](ctx, c, outbound{Type: "state"}, "state")
 }
 
 type outbound struct {
@@ -334,7 +334,7 @@ type observed struct {
 }
 
 func (c *Client) observe(ctx context.Context, kind string, data any) (Observation, error) {
-	wire, err := exchange[*observed](ctx, c, outbound{Type: kind, Data: data}, "observation")
+	wire, err := exchangeMessage[*observed](ctx, c, outbound{Type: kind, Data: data}, "observation")
 	if err != nil {
 		return Observation{}, err
 	}
@@ -353,9 +353,9 @@ func (wire *observed) read(kind string) (Observation, error) {
 	return o, nil
 }
 
-// exchange sends a message and reads the data of its answer. When the context ends, it closes the
-// connection, because a late answer would be read as the next one.
-func exchange[T any](ctx context.Context, c *Client, message outbound, want string) (T, error) {
+// exchangeMessage sends a message and reads the data of its answer. When the context ends, it
+// closes the connection, because a late answer would be read as the next one.
+func exchangeMessage[T any](ctx context.Context, c *Client, message outbound, want string) (T, error) {
 	var answer inbound[T]
 	raw, err := c.roundTrip(ctx, message)
 	if err != nil {
@@ -393,6 +393,35 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) ([]byte, error
 			return nil, fmt.Errorf("continuing a session that its server has handed over: %w", err)
 		}
 	}
+}
+
+// follow connects to a session that has moved.
+func (c *Client) follow(ctx context.Context, id string) error {
+	o := c.options
+	o.SessionID = id
+	for attempt := 1; ; attempt++ {
+		next, err := openConnection(ctx, c.baseURL, o)
+		if err == nil {
+			c.current.Store(next)
+			return nil
+		}
+		if attempt == maxFollows {
+			return err
+		}
+		select {
+		case <-time.After(followPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// movedTo returns where a session continues whose connection has ended with an error.
+func movedTo(err error) (id string, moved bool) {
+	if closed, ok := errors.AsType[*websocket.CloseError](err); ok && closed.Code == protocol.CloseMoved {
+		return protocol.MovedID(closed.Text), true
+	}
+	return "", false
 }
 
 func (c *connection) roundTrip(ctx context.Context, payload []byte) ([]byte, error) {

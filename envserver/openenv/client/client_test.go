@@ -48,7 +48,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("step: %v %s", err, cmp.Diff(want, got))
 	}
 	state, err := c.State(t.Context())
-	if err != nil || wire.Decoded(t, string(state), "episode_id") != "E" {
+	if err != nil || wire.DecodePath(t, string(state), "episode_id") != "E" {
 		t.Errorf("state: %v %s", err, state)
 	}
 	got, err = c.Step(t.Context(), echo.Action{Kind: "finish", Score: 850_000})
@@ -100,9 +100,9 @@ func TestClientErrors(t *testing.T) {
 func TestClientReadsALateRefusal(t *testing.T) {
 	s := server.Start(t, openenv.Config{MaxSessions: 1})
 	dialTest(t, s.URL)
-	wire.Eventually(t, "one session", func() bool { return s.Active() == 1 })
+	wire.AwaitCondition(t, "one session", func() bool { return s.Active() == 1 })
 	late := dialTest(t, s.URL)
-	wire.Eventually(t, "the refusal has arrived", func() bool { return late.Answered() })
+	wire.AwaitCondition(t, "the refusal has arrived", func() bool { return late.Answered() })
 	_ = late.NetConn().SetWriteDeadline(time.Unix(1, 0)) // as if the server had closed already
 	var refused *client.ServerError
 	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != "CAPACITY_REACHED" {

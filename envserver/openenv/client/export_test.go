@@ -11,8 +11,8 @@ import (
 
 // Endpoint and Fitting export functions to the tests.
 var (
-	Endpoint = endpoint
-	Fitting  = fitting
+	Endpoint = buildRouteURL
+	Fitting  = countFitting
 )
 
 // New makes a client of a connection.
@@ -24,7 +24,7 @@ func New(conn *websocket.Conn, silence time.Duration) *Client {
 func ProxyOf(r *http.Request, environment *url.URL) (*url.URL, error) {
 	environmentProxy = func(*http.Request) (*url.URL, error) { return environment, nil }
 	defer func() { environmentProxy = http.ProxyFromEnvironment }()
-	return proxy(r)
+	return chooseProxy(r)
 }
 
 // Answered reports whether an unread answer has arrived.

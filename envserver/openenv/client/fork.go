@@ -19,7 +19,7 @@ func (e *ForkError) Error() string { return e.Message }
 // independently, and has the same future for the same actions. It ends when it is idle, unless a
 // client attaches to it. A refusal is a *ForkError.
 func (c *Client) Fork(ctx context.Context, n int) (sessionIDs []string, err error) {
-	answer, err := ask[struct {
+	answer, err := callMethod[struct {
 		SessionIDs []string `json:"session_ids"`
 	}](ctx, c, protocol.ForkMethod, map[string]any{"n": n})
 	return answer.SessionIDs, err
@@ -36,7 +36,7 @@ func (c *Client) Attach(ctx context.Context, sessionID string) (*Client, error) 
 // Checkpoint returns the episode as text that every server of the pool can restore, also when this
 // one is gone. A refusal is a *ForkError.
 func (c *Client) Checkpoint(ctx context.Context) (string, error) {
-	answer, err := ask[struct {
+	answer, err := callMethod[struct {
 		Checkpoint string `json:"checkpoint"`
 	}](ctx, c, protocol.CheckpointMethod, nil)
 	return answer.Checkpoint, err
@@ -45,7 +45,7 @@ func (c *Client) Checkpoint(ctx context.Context) (string, error) {
 // Restore continues a saved episode in a session that plays none, and returns its last observation.
 // A refusal is a *ForkError.
 func (c *Client) Restore(ctx context.Context, checkpoint string) (Observation, error) {
-	answer, err := ask[struct {
+	answer, err := callMethod[struct {
 		Result *observed `json:"result"`
 	}](ctx, c, protocol.RestoreMethod, map[string]any{"checkpoint": checkpoint})
 	if err != nil {
@@ -54,15 +54,15 @@ func (c *Client) Restore(ctx context.Context, checkpoint string) (Observation, e
 	return answer.Result.read(protocol.RestoreMethod)
 }
 
-// ask calls a JSON-RPC method of the session.
-func ask[T any](ctx context.Context, c *Client, method string, params map[string]any) (result T, err error) {
+// callMethod calls a JSON-RPC method of the session.
+func callMethod[T any](ctx context.Context, c *Client, method string, params map[string]any) (result T, err error) {
 	request := struct {
 		Version string         `json:"jsonrpc"`
 		ID      int            `json:"id"`
 		Method  string         `json:"method"`
 		Params  map[string]any `json:"params,omitempty"`
 	}{"2.0", 1, method, params}
-	answer, err := exchange[struct {
+	answer, err := exchangeMessage[struct {
 		Result T `json:"result"`
 		Error  *struct {
 			Message string               `json:"message"`

@@ -15,8 +15,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// endpoint makes the URL of a route. The family is ws or http.
-func endpoint(baseURL, family, route string) (*url.URL, error) {
+// buildRouteURL makes the URL of a route. The family is ws or http.
+func buildRouteURL(baseURL, family, route string) (*url.URL, error) {
 	if !strings.Contains(baseURL, "://") {
 		baseURL = "http://" + baseURL
 	}
@@ -40,7 +40,7 @@ func endpoint(baseURL, family, route string) (*url.URL, error) {
 
 // FetchLedger fetches the signed ledger of a run's shard from the server that played it.
 func FetchLedger(ctx context.Context, baseURL, run string, shard int, o Options) (score.SignedLedger, error) {
-	signed, err := fetch[score.SignedLedger](ctx, baseURL, "/ledger", ledgerQuery(run, shard), o)
+	signed, err := fetchJSON[score.SignedLedger](ctx, baseURL, "/ledger", ledgerQuery(run, shard), o)
 	if err != nil {
 		err = fmt.Errorf("fetching the ledger of run %s, shard %d: %w", run, shard, err)
 	}
@@ -60,21 +60,21 @@ type Schema struct {
 
 // FetchSchema fetches the schemas of any OpenEnv server.
 func FetchSchema(ctx context.Context, baseURL string, o Options) (Schema, error) {
-	schema, err := fetch[Schema](ctx, baseURL, "/schema", nil, o)
+	schema, err := fetchJSON[Schema](ctx, baseURL, "/schema", nil, o)
 	if err != nil {
 		err = fmt.Errorf("fetching the schema: %w", err)
 	}
 	return schema, err
 }
 
-// fetch decodes the JSON answer to GET.
-func fetch[T any](ctx context.Context, baseURL, route string, query url.Values, o Options) (answer T, err error) {
-	target, err := endpoint(baseURL, "http", route)
+// fetchJSON decodes the JSON answer to GET.
+func fetchJSON[T any](ctx context.Context, baseURL, route string, query url.Values, o Options) (answer T, err error) {
+	target, err := buildRouteURL(baseURL, "http", route)
 	if err != nil {
 		return answer, err
 	}
 	target.RawQuery = query.Encode()
-	body, err := request(ctx, http.MethodGet, target, nil, o)
+	body, err := sendRequest(ctx, http.MethodGet, target, nil, o)
 	if err != nil {
 		return answer, err
 	}
@@ -84,9 +84,9 @@ func fetch[T any](ctx context.Context, baseURL, route string, query url.Values, 
 	return answer, nil
 }
 
-// request sends a request, with a JSON body unless that is nil, and returns the body of the answer.
-// A status other than 200 is a *StatusError.
-func request(ctx context.Context, method string, target *url.URL, body []byte, o Options) ([]byte, error) {
+// sendRequest sends a request, with a JSON body unless that is nil, and returns the body of the
+// answer. A status other than 200 is a *StatusError.
+func sendRequest(ctx context.Context, method string, target *url.URL, body []byte, o Options) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ type Shard struct {
 // episodes that another server of its pool graded, and returns the indexes of all episodes in the
 // ledger. Repeated receipts change nothing.
 func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string, o Options) (score.IndexSet, error) {
-	target, err := endpoint(baseURL, "http", "/ledger")
+	target, err := buildRouteURL(baseURL, "http", "/ledger")
 	if err != nil {
 		return score.IndexSet{}, err
 	}
 	target.RawQuery = ledgerQuery(s.Run, s.Shard).Encode()
 	var answer protocol.ReceiptsAnswer
 	for rest := receipts; ; {
-		n := fitting(rest)
+		n := countFitting(rest)
 		if answer, err = postReceipts(ctx, target, s, rest[:n], o); err != nil {
 			return score.IndexSet{}, fmt.Errorf("opening the ledger of run %s, shard %d: %w", s.Run, s.Shard, err)
 		}
@@ -147,8 +147,8 @@ func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string,
 	}
 }
 
-// fitting returns how many of the receipts fit into one request, at least the first.
-func fitting(receipts []string) int {
+// countFitting returns how many of the receipts fit into one request, at least the first.
+func countFitting(receipts []string) int {
 	size := 0
 	for i, text := range receipts {
 		size += len(text) + len(`"",`)
@@ -165,7 +165,7 @@ func postReceipts(ctx context.Context, target *url.URL, s Shard, receipts []stri
 	if err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}
-	text, err := request(ctx, http.MethodPost, target, body, o)
+	text, err := sendRequest(ctx, http.MethodPost, target, body, o)
 	if err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}

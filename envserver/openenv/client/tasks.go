@@ -20,18 +20,18 @@ type Task struct {
 // FetchTasks fetches the scenarios of all splits of a server's first environment, by its Task API.
 // A server without one answers with a *StatusError.
 func FetchTasks(ctx context.Context, baseURL string, o Options) ([]Task, error) {
-	environments, err := fetch[[]string](ctx, baseURL, "/list_environments", nil, o)
+	environments, err := fetchJSON[[]string](ctx, baseURL, "/list_environments", nil, o)
 	if err != nil || len(environments) == 0 {
 		return nil, wrapTasks(err)
 	}
 	route := "/" + url.PathEscape(environments[0])
-	splits, err := fetch[[]struct {
+	splits, err := fetchJSON[[]struct {
 		Name string `json:"name"`
 	}](ctx, baseURL, route+"/splits", nil, o)
 	if err != nil {
 		return nil, wrapTasks(err)
 	}
-	target, err := endpoint(baseURL, "http", route+"/tasks")
+	target, err := buildRouteURL(baseURL, "http", route+"/tasks")
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func FetchTasks(ctx context.Context, baseURL string, o Options) ([]Task, error) 
 		if err != nil {
 			return nil, wrapTasks(err)
 		}
-		text, err := request(ctx, http.MethodPost, target, body, o)
+		text, err := sendRequest(ctx, http.MethodPost, target, body, o)
 		if err != nil {
 			return nil, wrapTasks(err)
 		}

@@ -8,7 +8,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/csenv/csenv/envserver/episode"
 	"sigs.k8s.io/yaml"
 )
@@ -78,6 +82,79 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 	}
 	d.Page, err = newPage(kind, openapi)
 	return d, err
+}
+
+// newPage renders the routes of the OpenAPI document.
+func newPage(kind episode.Kind, openapi jsonObject) ([]byte, error) {
+	layout, err := template.New("page").Parse(pageSource)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the page of routes: %w", err)
+	}
+	var operations []operation
+	paths := openapi["paths"].(jsonObject)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for method, described := range paths[path].(jsonObject) {
+			operations = append(operations, operation{strings.ToUpper(method), path,
+				described.(jsonObject)["summary"].(string)})
+		}
+	}
+	schemas := kind.Schemas()
+	var action, observation bytes.Buffer
+	if err := json.Indent(&action, schemas.Action, "", "  "); err != nil {
+		return nil, fmt.Errorf("showing the action schema: %w", err)
+	}
+	if err := json.Indent(&observation, schemas.Observation, "", "  "); err != nil {
+		return nil, fmt.Errorf("showing the observation schema: %w", err)
+	}
+	var out bytes.Buffer
+	err = layout.Execute(&out, map[string]any{
+		"Name": kind.Name(), "Description": kind.Description(), "Operations": operations, "Tools": schemas.Tools,
+		"Action": action.String(), "Observation": observation.String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the page of routes: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// observationSchema returns the schema of all observations. Some clients read the names of the
+// fields from properties, so those of a typed observation stay there and only required differs.
+func observationSchema(kind episode.Kind) (jsonObject, error) {
+	var schema jsonObject
+	if err := json.Unmarshal(kind.Schemas().Observation, &schema); err != nil {
+		return nil, fmt.Errorf("reading the observation schema of environment %q: %w", kind.Name(), err)
+	}
+	properties, _ := schema["properties"].(jsonObject)
+	if properties == nil {
+		properties = jsonObject{}
+	}
+	for name, member := range toolMembers {
+		if _, own := properties[name]; !own {
+			properties[name] = member
+		}
+	}
+	typed := jsonObject{}
+	if required, ok := schema["required"]; ok {
+		typed["required"] = required
+		delete(schema, "required")
+	}
+	schema["properties"] = properties
+	schema["anyOf"] = []any{typed, jsonObject{"required": []string{"tools"}},
+		jsonObject{"required": []string{"tool_name", "result", "error"}}}
+	return schema, nil
+}
+
+// stateSchema adds what the server reports with every state.
+func stateSchema(kind episode.Kind) (jsonObject, error) {
+	var schema jsonObject
+	if err := json.Unmarshal(kind.Schemas().State, &schema); err != nil {
+		return nil, fmt.Errorf("reading the state schema of environment %q: %w", kind.Name(), err)
+	}
+	if properties, ok := schema["properties"].(jsonObject); ok {
+		properties["dataset_size"] = jsonObject{"type": "integer", "minimum": 0,
+			"description": "Tasks of the split train, which row_index of a reset counts."}
+	}
+	return schema, nil
 }
 
 // simulationOnly are the routes by which orchestrators play.

@@ -89,8 +89,8 @@ func splitType(name string) string {
 	return "validation"
 }
 
-// splits lists the splits of tasks, with train, validation and test first.
-func splits(specs []taskSpec) []string {
+// listSplits lists the splits of tasks, with train, validation and test first.
+func listSplits(specs []taskSpec) []string {
 	var names []string
 	for _, known := range []string{"train", "validation", "test", ""} {
 		for _, spec := range specs {
@@ -129,10 +129,10 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 		value, _ := jsontext.AppendQuote(nil, o.Split) // an option is valid UTF-8
 		r.Faultf("value_error", "split", value, "%s",
 			o.Advise(fmt.Sprintf("unknown split %q: choose one of %s", o.Split,
-				strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))))
+				strings.Join(listSplits(a.byName[strings.ToLower(environment)]), ", "))))
 		return
 	}
-	index := int64(episode.Draw(o.Seed, len(specs)))
+	index := int64(episode.DrawIndex(o.Seed, len(specs)))
 	if o.Index != nil {
 		index = *o.Index
 	}
@@ -266,8 +266,8 @@ const (
 	anyEnvironment = "env"
 )
 
-// Deployment returns the name in the deployment's header without its namespace.
-func Deployment(r *http.Request) string {
+// DeploymentName returns the name in the deployment's header without its namespace.
+func DeploymentName(r *http.Request) string {
 	name := r.Header.Get(deploymentHeader)
 	return name[strings.LastIndex(name, "/")+1:]
 }
@@ -288,7 +288,7 @@ func (a *Tasks) Named(name string) (canonical string, known bool) {
 // Find returns the environment that the path names, or else the deployment's header. It answers 404
 // if there is none.
 func (a *Tasks) Find(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
-	given := cmp.Or(r.PathValue("environment"), Deployment(r))
+	given := cmp.Or(r.PathValue("environment"), DeploymentName(r))
 	if name, ok = a.Named(given); !ok {
 		protocol.WriteDetail(w, http.StatusNotFound, a.Unknown(given))
 	}
@@ -331,7 +331,7 @@ func (a *Tasks) serve(w http.ResponseWriter, r *http.Request, name string, route
 }
 
 func describeSplits(specs []taskSpec) []jsonObject {
-	names := splits(specs)
+	names := listSplits(specs)
 	described := make([]jsonObject, len(names))
 	for i, name := range names {
 		described[i] = jsonObject{"name": name, "type": splitType(name)}

@@ -61,7 +61,7 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 		store := New(echo.Kind{}, nil)
 		fill(t, store, "needed", maxLedgers-2, true)
 		fill(t, store, "fetched", 1, true)
-		if _, err := store.Sign(Key{"fetched", 0}, echo.Key()); err != nil {
+		if _, err := store.Sign(Key{"fetched", 0}, echo.LedgerKey()); err != nil {
 			t.Fatal(err)
 		}
 		store.Fetched(Key{"fetched", 0})
@@ -99,7 +99,7 @@ func TestManyRunsDoNotPreventNewOnes(t *testing.T) {
 			store.Fetched(Key{run, 0})
 		}
 		fill(t, store, "real", 1, true)
-		if _, err := store.Sign(Key{"real", 0}, echo.Key()); err != nil {
+		if _, err := store.Sign(Key{"real", 0}, echo.LedgerKey()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

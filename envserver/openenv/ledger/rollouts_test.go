@@ -16,7 +16,7 @@ import (
 
 // newTestRollouts returns the rollouts of a server without sessions.
 func newTestRollouts() *Rollouts {
-	return NewRollouts(echo.Kind{}, "support-a", echo.Key(), slog.New(slog.DiscardHandler))
+	return NewRollouts(echo.Kind{}, "support-a", echo.LedgerKey(), slog.New(slog.DiscardHandler))
 }
 
 // end counts the end of an episode of a tag.
@@ -207,7 +207,7 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	if segment.Ledger == nil {
 		tb.Fatal("the segment has no ledger")
 	}
-	l, err := segment.Verify("uid", segment.Pod, echo.Key().Public().(ed25519.PublicKey))
+	l, err := segment.Verify("uid", segment.Pod, echo.LedgerKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 				if rapid.Bool().Draw(t, "lost") || segment.Ledger == nil {
 					return
 				}
-				l, err := segment.Verify("uid", segment.Pod, echo.Key().Public().(ed25519.PublicKey))
+				l, err := segment.Verify("uid", segment.Pod, echo.LedgerKey().Public().(ed25519.PublicKey))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -259,7 +259,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 					open := r.open
 					waiting = open.Ledger(score.Ledger{}).Opened
 					if r.sealed != nil && r.sealed.Number > int64(written.Shard) {
-						l, err := r.sealed.Verify("uid", "support-a", echo.Key().Public().(ed25519.PublicKey))
+						l, err := r.sealed.Verify("uid", "support-a", echo.LedgerKey().Public().(ed25519.PublicKey))
 						if err != nil {
 							t.Fatal(err)
 						}

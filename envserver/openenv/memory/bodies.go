@@ -24,9 +24,9 @@ var (
 	errNoPart   = errors.New("no part of the budget is free")
 )
 
-// Bodies reads the body of each POST within the budget before next answers the request. A request
-// whose body can't be read is answered here.
-func Bodies(budget *Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
+// LimitBodies reads the body of each POST within the budget before next answers the request. A
+// request whose body can't be read is answered here.
+func LimitBodies(budget *Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if r.Method == http.MethodPost {
@@ -34,7 +34,7 @@ func Bodies(budget *Budget, clientOf func(*http.Request) string, next http.Handl
 			body, release, err := readBody(budget, clientOf, r)
 			defer release()
 			if err != nil {
-				refuse(w, err)
+				writeBodyError(w, err)
 				return
 			}
 			r.Body = protocol.NewBody(body)
@@ -73,8 +73,8 @@ func readBody(budget *Budget, clientOf func(*http.Request) string, r *http.Reque
 	return read.Bytes(), taken, err
 }
 
-// refuse answers a request whose body was not read.
-func refuse(w http.ResponseWriter, err error) {
+// writeBodyError answers a request whose body was not read.
+func writeBodyError(w http.ResponseWriter, err error) {
 	timeout, isNet := errors.AsType[net.Error](err)
 	w.Header().Set("Connection", "close") // the rest of the body isn't read
 	switch {

@@ -87,7 +87,7 @@ func TestBodies(t *testing.T) {
 		budget := NewMedium()
 		network := wire.NewPipeNet()
 		server := &http.Server{ReadHeaderTimeout: time.Minute,
-			Handler: Bodies(budget, func(*http.Request) string { return "client" },
+			Handler: LimitBodies(budget, func(*http.Request) string { return "client" },
 				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = io.WriteString(w, strings.Repeat("x", len(protocol.BodyOf(r))))
 				}))}

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptrace"
@@ -30,24 +29,6 @@ const (
 	forwardUnreachable = "unreachable"
 	forwardLost        = "lost"
 )
-
-// passOn lets a peer open the session. It reports false if none does.
-func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
-	ctx, cancel := context.WithTimeout(r.Context(), m.slack(passOnTimeout))
-	defer cancel()
-	var tried []string
-	for len(tried) < maxTries && ctx.Err() == nil {
-		peer := m.mostFree(ctx, tried)
-		if peer == "" {
-			return false
-		}
-		if m.forward(w, r, t, peer) == nil {
-			return true
-		}
-		tried = append(tried, peer)
-	}
-	return false
-}
 
 // forward lets a peer answer the request. After errDeclined or errUnreachable nothing was done and
 // the client has no answer.

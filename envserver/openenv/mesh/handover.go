@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,13 +71,6 @@ func (m *Mesh) SendAway(ctx context.Context) {
 	_ = sending.Wait()
 }
 
-// keepRelay records the session of a relayed socket until the returned function is called.
-func (m *Mesh) keepRelay(t target, response *http.Response, peer string) (forget func()) {
-	id := cmp.Or(t.session, response.Header.Get(protocol.SessionHeader))
-	m.relaying.Store(id, peer)
-	return func() { m.relaying.Delete(id) }
-}
-
 // post sends a request to a peer.
 func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (answer handedOver, err error) {
 	sent, err := json.Marshal(body)
@@ -101,37 +93,6 @@ func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (an
 	}
 	err = json.Unmarshal(got, &answer)
 	return answer, err
-}
-
-// serveHandOver takes an episode of a peer.
-func (m *Mesh) serveHandOver(w http.ResponseWriter, r *http.Request) {
-	body, ok := readHandedOver(w, r)
-	if !ok {
-		return
-	}
-	if !m.reserve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := m.host.Take(r.Context(), body.Client, body.Checkpoint)
-		if err != nil {
-			protocol.WriteDetail(w, http.StatusConflict, err.Error())
-			return
-		}
-		protocol.WriteJSON(w, http.StatusOK, handedOver{SessionID: id})
-	})) {
-		protocol.WriteDetail(w, http.StatusServiceUnavailable, m.host.Slots.Refusal().Error())
-	}
-}
-
-// serveSendAway closes the socket of a session that a peer relays.
-func (m *Mesh) serveSendAway(w http.ResponseWriter, r *http.Request) {
-	body, ok := readHandedOver(w, r)
-	if !ok {
-		return
-	}
-	if err := m.host.SendAway(r.Context(), body.SessionID); err != nil {
-		protocol.WriteDetail(w, http.StatusConflict, err.Error())
-		return
-	}
-	protocol.WriteJSON(w, http.StatusOK, handedOver{})
 }
 
 // readHandedOver reads the body of a peer's request. It answers an invalid one and reports false.

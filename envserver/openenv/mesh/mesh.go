@@ -219,6 +219,24 @@ func (m *Mesh) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// passOn lets a peer open the session. It reports false if none does.
+func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), m.slack(passOnTimeout))
+	defer cancel()
+	var tried []string
+	for len(tried) < maxTries && ctx.Err() == nil {
+		peer := m.mostFree(ctx, tried)
+		if peer == "" {
+			return false
+		}
+		if m.forward(w, r, t, peer) == nil {
+			return true
+		}
+		tried = append(tried, peer)
+	}
+	return false
+}
+
 // answerDirectly answers a request that must not be forwarded. It opens or declines a session that
 // a peer passes on.
 func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -250,6 +268,37 @@ func (m *Mesh) WithPeers(next http.Handler) http.Handler {
 			handler(w, r)
 		}
 	})
+}
+
+// serveHandOver takes an episode of a peer.
+func (m *Mesh) serveHandOver(w http.ResponseWriter, r *http.Request) {
+	body, ok := readHandedOver(w, r)
+	if !ok {
+		return
+	}
+	if !m.reserve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := m.host.Take(r.Context(), body.Client, body.Checkpoint)
+		if err != nil {
+			protocol.WriteDetail(w, http.StatusConflict, err.Error())
+			return
+		}
+		protocol.WriteJSON(w, http.StatusOK, handedOver{SessionID: id})
+	})) {
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, m.host.Slots.Refusal().Error())
+	}
+}
+
+// serveSendAway closes the socket of a session that a peer relays.
+func (m *Mesh) serveSendAway(w http.ResponseWriter, r *http.Request) {
+	body, ok := readHandedOver(w, r)
+	if !ok {
+		return
+	}
+	if err := m.host.SendAway(r.Context(), body.SessionID); err != nil {
+		protocol.WriteDetail(w, http.StatusConflict, err.Error())
+		return
+	}
+	protocol.WriteJSON(w, http.StatusOK, handedOver{})
 }
 
 func (m *Mesh) serveCapacity(w http.ResponseWriter, _ *http.Request) {

@@ -52,7 +52,7 @@ func elapse(d time.Duration) { <-time.After(d) }
 func TestTokensOfServers(t *testing.T) {
 	book := &phonebook{}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	a, b, foreign := testMesh(t, "192.0.2.1:8000", echo.Key(), book), testMesh(t, "192.0.2.2:8000", echo.Key(),
+	a, b, foreign := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), book), testMesh(t, "192.0.2.2:8000", echo.LedgerKey(),
 		book), testMesh(t, "192.0.2.1:8000", other, book)
 	if len(a.token) != tokenLength || a.token == b.token || a.token != b.tokenOf(a.Self) {
 		t.Errorf("tokens %q and %q", a.token, b.token)
@@ -69,7 +69,7 @@ func TestTokensOfServers(t *testing.T) {
 func TestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := &phonebook{addresses: []string{"192.0.2.1:8000", "192.0.2.2:8000"}}
-		p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
+		p := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), book)
 		of := func(address string) string { return p.tokenOf(address) + ".RANDOM" }
 		steps := []struct {
 			change func()
@@ -119,7 +119,7 @@ func TestMostFree(t *testing.T) {
 			_, _ = io.WriteString(w, `{"free":9}`)
 		}
 		book := &phonebook{addresses: []string{"mute", "gone", "one", "none", "two", "refuses", "invalid"}}
-		p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
+		p := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), book)
 		p.transport = pipes(t, peers)
 		defer p.transport.CloseIdleConnections()
 		began := time.Now()

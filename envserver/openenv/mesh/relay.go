@@ -3,6 +3,7 @@ package mesh
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,13 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 		release()
 	}
 	return nil
+}
+
+// keepRelay records the session of a relayed socket until the returned function is called.
+func (m *Mesh) keepRelay(t target, response *http.Response, peer string) (forget func()) {
+	id := cmp.Or(t.session, response.Header.Get(protocol.SessionHeader))
+	m.relaying.Store(id, peer)
+	return func() { m.relaying.Delete(id) }
 }
 
 // refuseRelay answers a client when too many sockets are relayed. This server may open a new
@@ -165,15 +173,15 @@ func (m *Mesh) splice(client, peer net.Conn) {
 	m.relayed.Inc()
 	defer m.relayed.Dec()
 	var outward sync.WaitGroup
-	outward.Go(func() { carry(peer, client, 0, closeBoth) })
-	carry(client, peer, protocol.MaxSilence, closeBoth)
+	outward.Go(func() { relayStream(peer, client, 0, closeBoth) })
+	relayStream(client, peer, protocol.MaxSilence, closeBoth)
 	outward.Wait()
 }
 
-// carry copies bytes until the source ends, and then closes the destination for writing. After an
-// error or a silence it closes both.
-func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
-	err := pump(to, from, silence)
+// relayStream copies bytes until the source ends, and then closes the destination for writing.
+// After an error or a silence it closes both.
+func relayStream(to, from net.Conn, silence time.Duration, closeBoth func()) {
+	err := copyBytes(to, from, silence)
 	if half, ok := to.(*readAhead); ok && errors.Is(err, io.EOF) {
 		if half, ok := half.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 			time.AfterFunc(relayLinger, closeBoth)
@@ -183,8 +191,8 @@ func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
 	closeBoth()
 }
 
-// pump copies bytes and returns the error that ended it.
-func pump(to, from net.Conn, silence time.Duration) error {
+// copyBytes copies bytes and returns the error that ended it.
+func copyBytes(to, from net.Conn, silence time.Duration) error {
 	buffer := make([]byte, relayBuffer)
 	for {
 		if silence > 0 {

@@ -37,7 +37,7 @@ func tcpPair(tb testing.TB) (near, far *net.TCPConn) {
 // Data that an end sent before it closed its half arrives, including data that was read ahead of
 // the relay. So does the other end's answer within a second.
 func TestSpliceHalfClose(t *testing.T) {
-	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+	m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
 	client, near := tcpPair(t)
 	far, peer := tcpPair(t)
 	if _, err := client.Write([]byte("early ")); err != nil {
@@ -68,7 +68,7 @@ func TestSpliceHalfClose(t *testing.T) {
 
 // An end that never closes doesn't keep a relay open whose other end has closed.
 func TestSpliceEnds(t *testing.T) {
-	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+	m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
 	client, near := tcpPair(t)
 	far, peer := tcpPair(t)
 	ended := make(chan struct{})
@@ -89,7 +89,7 @@ func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, client := net.Pipe()
 		far, peer := net.Pipe()
-		m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+		m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
 		go m.splice(&readAhead{Conn: near}, &readAhead{Conn: far})
 		one := make([]byte, 1)
 		for range 6 {
@@ -112,7 +112,7 @@ func TestClosingCutsRelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		cut := 0
-		m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+		m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
 		m.host.Context, m.host.Cut = ctx, func() { cut++ }
 		var relays sync.WaitGroup
 		for _, endsBefore := range []bool{true, false} {

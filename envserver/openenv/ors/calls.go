@@ -99,7 +99,7 @@ func parseCall(body []byte) (request, []episode.ErrorItem) {
 		return called, reader.Items
 	}
 	// TRL sends null for every argument that the model leaves out.
-	given = slices.DeleteFunc(given, func(m object.Member) bool { return !protocol.Given(m.Value) })
+	given = slices.DeleteFunc(given, func(m object.Member) bool { return !protocol.IsGiven(m.Value) })
 	called.arguments = writeObject(given)
 	return called, reader.Items
 }
@@ -143,7 +143,7 @@ func (c *call) play(ctx context.Context, s Session, called request) {
 		answer = playTool(ctx, p, called.name, called.arguments)
 	})
 	if err = errors.Join(err, answer.failure); err != nil {
-		c.fault = protocol.Cut(protocol.PlayError(err).Message)
+		c.fault = protocol.ClipMessage(protocol.PlayError(err).Message)
 		return
 	}
 	encoded, err := json.Marshal(answer.wire)
@@ -191,9 +191,9 @@ func playTool(ctx context.Context, p *player.Player, name string, arguments json
 	}
 	r := p.Call(ctx, name, arguments)
 	if r.Err != nil {
-		return refusal(r.Err)
+		return newErrorOutput(r.Err)
 	}
-	answer, err := read(r)
+	answer, err := parseReply(r)
 	if err != nil {
 		return output{failure: err}
 	}
@@ -207,15 +207,17 @@ func playTool(ctx context.Context, p *player.Player, name string, arguments json
 		Metadata: answer.metadata, Reward: answer.reward, Finished: answer.done}}}
 }
 
-// refusal is the answer to a call that failed. The model may try again after its own mistakes and
-// after a failure of the judge.
-func refusal(err error) output {
+// newErrorOutput is the answer to a call that failed. The model may try again after its own
+// mistakes and after a failure of the judge.
+func newErrorOutput(err error) output {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		return output{wire: refused{Error: protocol.Cut("Invalid arguments: " + protocol.Messages(invalid.Items)),
-			Reason: "input_validation"}}
+		return output{
+			wire: refused{Error: protocol.ClipMessage("Invalid arguments: " + protocol.JoinMessages(invalid.Items)),
+				Reason: "input_validation"},
+		}
 	}
 	if player.IsUnknownTool(err) {
-		return output{wire: refused{Error: protocol.Cut(err.Error()), Reason: "not_found"}}
+		return output{wire: refused{Error: protocol.ClipMessage(err.Error()), Reason: "not_found"}}
 	}
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		return output{wire: refused{Error: unjudged.Error()}}
@@ -242,7 +244,7 @@ func (c *call) stream(events *events) {
 				events.send("error", c.fault)
 				return
 			}
-			for _, chunk := range chunks(c.output) {
+			for _, chunk := range splitChunks(c.output) {
 				events.send("chunk", chunk)
 			}
 			events.send("end", "")
@@ -254,8 +256,8 @@ func (c *call) stream(events *events) {
 // chunkSize bounds an event's data in bytes: clients read an event line by line and bound a line.
 const chunkSize = 32 << 10
 
-// chunks cuts a text. None begins within a character or with a space, which clients drop.
-func chunks(text string) []string {
+// splitChunks cuts a text. None begins within a character or with a space, which clients drop.
+func splitChunks(text string) []string {
 	var cut []string
 	for len(text) > chunkSize {
 		at := chunkSize

@@ -54,7 +54,7 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	case wire.Code == protocol.CodeCapacity, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	}
-	protocol.WriteDetail(w, status, protocol.Cut(protocol.PlayError(err).Message))
+	protocol.WriteDetail(w, status, protocol.ClipMessage(protocol.PlayError(err).Message))
 }
 
 // resetOptions makes the options of a reset of the body of a /create. A task_spec has options,
@@ -70,16 +70,16 @@ func (o *Routes) resetOptions(r *http.Request, body []byte) ([]byte, []episode.E
 	others := members.Take(map[string]*jsontext.Value{"env_name": &name, "task_spec": &spec, "split": &split,
 		"index": &index, "toolset_name": &toolset})
 	reader.Items = append(reader.Items, protocol.ExtraItems("create", others)...)
-	if protocol.Given(toolset) {
+	if protocol.IsGiven(toolset) {
 		reader.Faultf("value_error", "toolset_name", toolset, "this environment has tools of its own and no toolsets: "+
 			"leave toolset_name out")
 	}
 	task := o.taskOf(&reader, r, name)
 	options := object.Object{}
 	switch {
-	case protocol.Given(spec) == (protocol.Given(split) && protocol.Given(index)):
+	case protocol.IsGiven(spec) == (protocol.IsGiven(split) && protocol.IsGiven(index)):
 		reader.Faultf("value_error", "body", nil, "send either task_spec or both split and index")
-	case protocol.Given(spec):
+	case protocol.IsGiven(spec):
 		if options, err = object.Read(spec, object.Unique); err != nil {
 			reader.Faultf("dict_type", "task_spec", spec, "task_spec should be a JSON object: %v", err)
 		}
@@ -89,7 +89,7 @@ func (o *Routes) resetOptions(r *http.Request, body []byte) ([]byte, []episode.E
 	if len(reader.Items) > 0 {
 		return nil, reader.Items
 	}
-	return complete(options, task), nil
+	return completeOptions(options, task), nil
 }
 
 // taskOf returns the task that the body's or the deployment's name means, "" for the environment
@@ -98,7 +98,7 @@ func (o *Routes) taskOf(reader *protocol.OptionReader, r *http.Request, given js
 	name := reader.Text("env_name", given)
 	canonical, known := o.Tasks.Named(name)
 	if name == "" {
-		name = documents.Deployment(r)
+		name = documents.DeploymentName(r)
 		canonical, known = o.Tasks.Named(name)
 	}
 	if !known {
@@ -110,19 +110,19 @@ func (o *Routes) taskOf(reader *protocol.OptionReader, r *http.Request, given js
 	return canonical
 }
 
-// complete writes options with a task and a seed unless they have them.
-func complete(options object.Object, task string) []byte {
-	if !protocol.Given(options.Get("task")) && task != "" {
+// completeOptions writes options with a task and a seed unless they have them.
+func completeOptions(options object.Object, task string) []byte {
+	if !protocol.IsGiven(options.Get("task")) && task != "" {
 		quoted, _ := jsontext.AppendQuote(nil, task) // names of tasks are valid UTF-8
-		options = append(without(options, "task"), object.Member{Name: "task", Value: quoted})
+		options = append(removeMember(options, "task"), object.Member{Name: "task", Value: quoted})
 	}
-	if !protocol.Given(options.Get("seed")) {
-		options = append(without(options, "seed"), object.Member{Name: "seed", Value: jsontext.Value(defaultSeed)})
+	if !protocol.IsGiven(options.Get("seed")) {
+		options = append(removeMember(options, "seed"), object.Member{Name: "seed", Value: jsontext.Value(defaultSeed)})
 	}
 	return writeObject(options)
 }
 
-func without(members object.Object, name string) object.Object {
+func removeMember(members object.Object, name string) object.Object {
 	return slices.DeleteFunc(members, func(m object.Member) bool { return m.Name == name })
 }
 
@@ -148,21 +148,6 @@ type block struct {
 
 func textBlock(text string) []block { return []block{{Text: text, Type: "text"}} }
 
-// prompt answers with the task as it stands.
-func (o *Routes) prompt(w http.ResponseWriter, r *http.Request, s Session) {
-	if text, ok := o.promptOf(w, r, s); ok {
-		protocol.WriteJSON(w, http.StatusOK, textBlock(text))
-	}
-}
-
-// messages answers with the prompt as a conversation of one message.
-func (o *Routes) messages(w http.ResponseWriter, r *http.Request, s Session) {
-	if text, ok := o.promptOf(w, r, s); ok {
-		protocol.WriteJSON(w, http.StatusOK, []any{map[string]any{"role": "user", "blocks": textBlock(text),
-			"detail": nil}})
-	}
-}
-
 // noEpisode is the answer to a client that skips /create.
 const noEpisode = "no episode yet: POST /create first"
 
@@ -175,7 +160,7 @@ func (o *Routes) promptOf(w http.ResponseWriter, r *http.Request, s Session) (te
 	}
 	var observation result
 	if err = errors.Join(err, seen.Err); err == nil {
-		observation, err = read(seen)
+		observation, err = parseReply(seen)
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -188,7 +173,7 @@ func (o *Routes) promptOf(w http.ResponseWriter, r *http.Request, s Session) (te
 // result is an answer to a reset or a step.
 type result struct{ observation, reward, done, metadata jsontext.Value }
 
-func read(r player.Reply) (result, error) {
+func parseReply(r player.Reply) (result, error) {
 	text, err := r.Structured()
 	if err != nil {
 		return result{}, err

@@ -99,6 +99,21 @@ func (o *Routes) Sessions() map[string]map[string]http.HandlerFunc {
 	return routes
 }
 
+// prompt answers with the task as it stands.
+func (o *Routes) prompt(w http.ResponseWriter, r *http.Request, s Session) {
+	if text, ok := o.promptOf(w, r, s); ok {
+		protocol.WriteJSON(w, http.StatusOK, textBlock(text))
+	}
+}
+
+// messages answers with the prompt as a conversation of one message.
+func (o *Routes) messages(w http.ResponseWriter, r *http.Request, s Session) {
+	if text, ok := o.promptOf(w, r, s); ok {
+		protocol.WriteJSON(w, http.StatusOK, []any{map[string]any{"role": "user", "blocks": textBlock(text),
+			"detail": nil}})
+	}
+}
+
 // sidOf returns the session that a request names, or answers 400.
 func sidOf(w http.ResponseWriter, r *http.Request) string {
 	id := strings.TrimSpace(r.Header.Get(protocol.SessionHeader))
@@ -131,7 +146,7 @@ func (o *Routes) withSession(next func(http.ResponseWriter, *http.Request, Sessi
 // createSession opens a session, whose slot is taken from now on.
 func (o *Routes) createSession(w http.ResponseWriter, r *http.Request) {
 	members, err := object.Read(protocol.BodyOf(r), object.Unique)
-	if err == nil && protocol.Given(members.Get("env")) {
+	if err == nil && protocol.IsGiven(members.Get("env")) {
 		reader := protocol.OptionReader{Where: "body"}
 		reader.Faultf("value_error", "env", nil, "this environment has no variables to override (env_overrides): "+
 			"send options of a reset in the task_spec")

@@ -26,7 +26,7 @@ type client struct {
 
 func open(t *testing.T, cfg openenv.Config) *client {
 	t.Helper()
-	cfg.Kind, cfg.LedgerKey = echo.Kind{}, echo.Key()
+	cfg.Kind, cfg.LedgerKey = echo.Kind{}, echo.LedgerKey()
 	s, err := openenv.New(cfg)
 	if err != nil {
 		t.Fatal(err)

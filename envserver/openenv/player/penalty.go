@@ -17,7 +17,7 @@ import (
 // Neither the score nor a ledger changes.
 func (p *Player) penalise(invalid *episode.ActionError) Reply {
 	var last bytes.Buffer
-	err := protocol.Encode(&last, p.last.Observation)
+	err := protocol.EncodeJSON(&last, p.last.Observation)
 	var observation []byte
 	if err == nil {
 		observation, err = withFaults(last.Bytes(), invalid)
@@ -40,7 +40,7 @@ func withFaults(observation []byte, invalid *episode.ActionError) ([]byte, error
 	var out bytes.Buffer
 	out.WriteByte('{')
 	for _, m := range others {
-		if err := protocol.Encode(&out, m.Name); err != nil {
+		if err := protocol.EncodeJSON(&out, m.Name); err != nil {
 			return nil, err
 		}
 		out.WriteByte(':')
@@ -48,16 +48,16 @@ func withFaults(observation []byte, invalid *episode.ActionError) ([]byte, error
 		out.WriteByte(',')
 	}
 	out.WriteString(`"feedback":`)
-	if err := protocol.Encode(&out, protocol.Cut(invalid.Error())); err != nil {
+	if err := protocol.EncodeJSON(&out, protocol.ClipMessage(invalid.Error())); err != nil {
 		return nil, err
 	}
 	out.WriteString(`,"errors":`)
-	if protocol.Encode(&out, invalid.Items) != nil { // an input isn't JSON
+	if protocol.EncodeJSON(&out, invalid.Items) != nil { // an input isn't JSON
 		items := slices.Clone(invalid.Items)
 		for i := range items {
 			items[i].Input = nil
 		}
-		if err := protocol.Encode(&out, items); err != nil {
+		if err := protocol.EncodeJSON(&out, items); err != nil {
 			return nil, err
 		}
 	}

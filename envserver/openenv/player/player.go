@@ -74,7 +74,7 @@ func NewFactory(cfg Config) (*Factory, error) {
 	}
 	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{},
 		unjudged: &rate.Sometimes{First: 10, Interval: judgeWarnings}}
-	if f.seal, err = poolkey.Seal(cfg.Key, "checkpoints"); err != nil {
+	if f.seal, err = poolkey.NewCipher(cfg.Key, "checkpoints"); err != nil {
 		return nil, err
 	}
 	for _, task := range cfg.Kind.Tasks() {

@@ -28,7 +28,7 @@ func (p *Player) AppendState(out *bytes.Buffer) error {
 	if stepped, ok := state.(episode.Stepped); ok && stepped.Steps() != p.answered {
 		state = stepped.WithSteps(p.answered)
 	}
-	err := protocol.Encode(out, state)
+	err := protocol.EncodeJSON(out, state)
 	if encoded := out.Bytes()[mark:]; err == nil && (len(encoded) < 3 || encoded[0] != '{') {
 		err = fmt.Errorf("it is not a JSON object with members but %.20q", encoded)
 	}

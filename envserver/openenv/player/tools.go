@@ -189,11 +189,11 @@ func readMCPAction(data []byte) (mcpAction, bool) {
 		items = append(items, protocol.NewErrorItem("string_type", toolName, "tool_name should be the name of a tool",
 			"tool_name"))
 	}
-	if protocol.Given(arguments) && arguments.Kind() != '{' {
+	if protocol.IsGiven(arguments) && arguments.Kind() != '{' {
 		items = append(items, protocol.NewErrorItem("dict_type", arguments, "arguments should be a JSON object",
 			"arguments"))
 	}
-	if !protocol.Given(arguments) {
+	if !protocol.IsGiven(arguments) {
 		arguments = nil
 	}
 	return newMCPAction(name, arguments, items), true
@@ -221,11 +221,11 @@ type toolError struct {
 }
 
 func newToolError(err error) *toolError {
-	e := &toolError{ErrorType: "execution_error", Message: protocol.Cut(err.Error())}
+	e := &toolError{ErrorType: "execution_error", Message: protocol.ClipMessage(err.Error())}
 	if _, ok := errors.AsType[noToolError](err); ok {
 		e.ErrorType = "tool_not_found"
 	} else if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		e.ErrorType, e.Message = "invalid_args", protocol.Cut(cmp.Or(protocol.Messages(invalid.Items), e.Message))
+		e.ErrorType, e.Message = "invalid_args", protocol.ClipMessage(cmp.Or(protocol.JoinMessages(invalid.Items), e.Message))
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		e.ErrorType = "timeout"
 	}

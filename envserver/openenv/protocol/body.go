@@ -25,7 +25,7 @@ func WriteDetail(w http.ResponseWriter, status int, detail string) {
 // WriteJSON answers with the JSON of v.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	var out bytes.Buffer
-	if err := Encode(&out, v); err != nil {
+	if err := EncodeJSON(&out, v); err != nil {
 		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 		return
 	}
@@ -76,7 +76,7 @@ func BodyOf(r *http.Request) []byte {
 // ReadObject returns a body that is a JSON object, or answers with its fault. It returns nil for an
 // optional body that is absent or null.
 func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, bool) {
-	body := repaired(bytes.TrimSpace(BodyOf(r)))
+	body := repairSurrogates(bytes.TrimSpace(BodyOf(r)))
 	if rule == OptionalBody && (len(body) == 0 || string(body) == "null") {
 		return nil, true
 	}
@@ -107,10 +107,15 @@ func bodyItem(body []byte, err error) episode.ErrorItem {
 	case errors.Is(err, object.ErrTooMany):
 		return NewErrorItem("too_long", nil, fmt.Sprintf("a body has at most %d members", object.MaxMembers), "body")
 	case isSyntax:
-		return NewErrorItem("json_invalid", jsontext.Value("{}"), Cut("JSON decode error: "+err.Error()), "body",
-			syntax.ByteOffset)
+		return NewErrorItem(
+			"json_invalid",
+			jsontext.Value("{}"),
+			ClipMessage("JSON decode error: "+err.Error()),
+			"body",
+			syntax.ByteOffset,
+		)
 	}
-	return NewErrorItem("json_invalid", jsontext.Value("{}"), Cut("JSON decode error: "+err.Error()), "body", 0)
+	return NewErrorItem("json_invalid", jsontext.Value("{}"), ClipMessage("JSON decode error: "+err.Error()), "body", 0)
 }
 
 // SessionHeader names the session of a plain HTTP request, and of a WebSocket in the answer to its

@@ -38,7 +38,7 @@ func (e Error) Error() string { return e.Message + " (" + e.Code + ")" }
 const maxErrorText = 2048
 
 func validationError(items []episode.ErrorItem) *Error {
-	return &Error{Code: CodeValidation, Message: "Invalid message: " + Messages(items), Errors: items}
+	return &Error{Code: CodeValidation, Message: "Invalid message: " + JoinMessages(items), Errors: items}
 }
 
 // PlayError converts an environment's error to an error message.
@@ -60,18 +60,18 @@ func PlayError(err error) Error {
 
 // WriteError appends an error message.
 func WriteError(out *bytes.Buffer, e Error) {
-	e.Message = Cut(e.Message)
+	e.Message = ClipMessage(e.Message)
 	out.WriteString(`{"type":"error","data":`)
 	// Only Errors can fail to encode: an environment's error item may hold input that isn't JSON.
-	if Encode(out, e) != nil {
+	if EncodeJSON(out, e) != nil {
 		e.Errors = nil
-		_ = Encode(out, e)
+		_ = EncodeJSON(out, e)
 	}
 	out.WriteByte('}')
 }
 
-// Messages joins the messages of error items.
-func Messages(items []episode.ErrorItem) string {
+// JoinMessages joins the messages of error items.
+func JoinMessages(items []episode.ErrorItem) string {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		texts[i] = item.Msg
@@ -79,8 +79,8 @@ func Messages(items []episode.ErrorItem) string {
 	return strings.Join(texts, "; ")
 }
 
-// Cut shortens a message to maxErrorText.
-func Cut(message string) string {
+// ClipMessage shortens a message to maxErrorText.
+func ClipMessage(message string) string {
 	if len(message) <= maxErrorText {
 		return message
 	}

@@ -38,7 +38,7 @@ type Message struct {
 // DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
 // and data are allowed. The server answers with its error.
 func DecodeMessage(raw []byte) (Message, *Error) {
-	raw = repaired(raw)
+	raw = repairSurrogates(raw)
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil
 	}
@@ -62,7 +62,7 @@ func DecodeMessage(raw []byte) (Message, *Error) {
 	}
 	if m.Kind == "" {
 		return Message{}, &Error{Code: CodeUnknownType,
-			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(kind))}
+			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", clipValue(kind))}
 	}
 	if items := append(m.takeData(data), ExtraItems(m.Kind, extra)...); len(items) > 0 {
 		return Message{}, validationError(items)
@@ -80,7 +80,7 @@ func fillGaps(raw []byte) (filled []byte, found bool) {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw, false
 	}
-	defer object.Admit(len(raw))()
+	defer object.AcquireScanSlot(len(raw))()
 	filled = make([]byte, 0, len(raw)+16)
 	for i, inText := 0, false; i < len(raw); {
 		if inText && raw[i] == '\\' && i+1 < len(raw) {
@@ -123,7 +123,7 @@ func stepData(raw []byte) jsontext.Value {
 	}
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
 		var ok bool
-		if raw, ok = after(raw, literal); !ok {
+		if raw, ok = skipLiteral(raw, literal); !ok {
 			return nil
 		}
 	}
@@ -136,8 +136,8 @@ func stepData(raw []byte) jsontext.Value {
 	return nil
 }
 
-// after skips blanks and a literal. It reports whether the text began with them.
-func after(text []byte, literal string) (rest []byte, ok bool) {
+// skipLiteral skips blanks and a literal. It reports whether the text began with them.
+func skipLiteral(text []byte, literal string) (rest []byte, ok bool) {
 	for len(text) > 0 && (text[0] == ' ' || text[0] == '\n' || text[0] == '\t' || text[0] == '\r') {
 		text = text[1:]
 	}
@@ -154,7 +154,7 @@ func ExtraItems(kind MessageKind, extra object.Object) []episode.ErrorItem {
 		func(a, b object.Member) int { return strings.Compare(a.Name, b.Name) })
 	items := make([]episode.ErrorItem, 0, min(len(extra), episode.MaxErrorItems))
 	for _, m := range sorted[:cap(items)] {
-		name := object.Shown(m.Name)
+		name := object.ClipName(m.Name)
 		items = append(items, NewErrorItem("extra_forbidden", m.Value,
 			fmt.Sprintf("a %s message has no %q", kind, name),
 			name))
@@ -171,7 +171,7 @@ func envelopeError(err error) *Error {
 		return validationError([]episode.ErrorItem{NewErrorItem("too_long", nil,
 			fmt.Sprintf("a message has at most %d members", object.MaxMembers))})
 	}
-	return &Error{Code: CodeInvalidJSON, Message: "the message is not JSON: " + Cut(err.Error())}
+	return &Error{Code: CodeInvalidJSON, Message: "the message is not JSON: " + ClipMessage(err.Error())}
 }
 
 func notAnObject() *Error {
@@ -236,8 +236,8 @@ func NewErrorItem(kind string, input jsontext.Value, msg string, loc ...any) epi
 	return item
 }
 
-// shown quotes the beginning of a value.
-func shown(value jsontext.Value) string {
+// clipValue quotes the beginning of a value.
+func clipValue(value jsontext.Value) string {
 	if value == nil {
 		return "(none)"
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Encode appends the compact JSON of v. On error, out is as before.
-func Encode(out *bytes.Buffer, v any) error {
+// EncodeJSON appends the compact JSON of v. On error, out is as before.
+func EncodeJSON(out *bytes.Buffer, v any) error {
 	if a, ok := v.(episode.Appender); ok {
 		text, err := a.AppendJSON(out.AvailableBuffer())
 		if err == nil {
@@ -60,7 +60,7 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
 		GraderVersion: kind.GraderVersion(), Forked: f.Forked}
 	if f.Outcome == score.Errored {
-		m.Cause, m.Detail = f.Cause, Cut(f.Detail)
+		m.Cause, m.Detail = f.Cause, ClipMessage(f.Detail)
 		return m
 	}
 	m.Verdicts, m.Receipt = f.Verdicts, f.Receipt
@@ -96,7 +96,7 @@ func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)
 	var metadata []byte
-	err := Encode(out, r.Observation)
+	err := EncodeJSON(out, r.Observation)
 	if err == nil && r.Final != nil {
 		metadata, err = json.Marshal(newFinal(kind, r.Final))
 	}

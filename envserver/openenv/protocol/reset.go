@@ -186,13 +186,13 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 			r.Faultf("value_error", where, nil, "the options can't be read: %v", err)
 			return ResetOptions{}, r.Items
 		}
-		flat = !Given(members.Get(Namespace))
+		flat = !IsGiven(members.Get(Namespace))
 		if flat {
 			d.readFlat(members)
 			r.advice = flatAdvice
 		} else {
 			d.readNamespace(members, &r)
-			if Given(d.seed) {
+			if IsGiven(d.seed) {
 				rule = max(rule, typedSeed)
 			} else {
 				d.seed = members.Get("seed")
@@ -204,26 +204,26 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 		Scenario: r.Text("scenario", d.scenario), RewardMode: r.rewardMode(d.rewardMode),
 		Pressure: r.flag("pressure", d.pressure),
 	}, Flat: flat, Evaluation: r.flag("evaluation", d.evaluation), Penalty: r.penalty(d.penalty)}
-	if Given(d.row) {
+	if IsGiven(d.row) {
 		o.Row = new(r.Integer("row_index", d.row, math.MaxInt32))
 	}
 	if taskID := r.Text("task_id", d.taskID); o.Scenario == "" {
 		o.Scenario = taskID
 	}
-	if o.Split = r.Text("split", d.split); o.Split != "" && Given(d.index) {
+	if o.Split = r.Text("split", d.split); o.Split != "" && IsGiven(d.index) {
 		o.Index = new(r.Integer("index", d.index, math.MaxInt32))
 	}
 	if o.EpisodeID == "" {
 		o.EpisodeID = uuid.NewString()
 	}
-	if Given(d.run) {
+	if IsGiven(d.run) {
 		o.Tag = r.tag(d)
 	}
 	return o, r.Items
 }
 
-// Given reports whether a member is present and not null.
-func Given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
+// IsGiven reports whether a member is present and not null.
+func IsGiven(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
 
 // Faultf adds a fault of an option, or of the whole object if the name is Where.
 func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format string, args ...any) {
@@ -234,7 +234,7 @@ func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format st
 	if name != r.Where {
 		loc = append(loc, name)
 	}
-	msg := Cut(fmt.Sprintf(format, args...))
+	msg := ClipMessage(fmt.Sprintf(format, args...))
 	if name != "seed" && name != r.Where {
 		msg += r.advice
 	}
@@ -243,7 +243,7 @@ func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format st
 
 // Text reads an optional text, "" by default.
 func (r *OptionReader) Text(name string, value jsontext.Value) string {
-	if !Given(value) {
+	if !IsGiven(value) {
 		return ""
 	}
 	var text string
@@ -269,7 +269,7 @@ func (r *OptionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 
 // penalty reads a penalty in points, nil for none. Rewards have three decimals, and so has it.
 func (r *OptionReader) penalty(value jsontext.Value) *int64 {
-	if !Given(value) {
+	if !IsGiven(value) {
 		return nil
 	}
 	points, err := strconv.ParseFloat(string(value), 64)
@@ -284,7 +284,7 @@ func (r *OptionReader) penalty(value jsontext.Value) *int64 {
 
 // flag reads an optional boolean, false by default.
 func (r *OptionReader) flag(name string, value jsontext.Value) bool {
-	if Given(value) && value.Kind() != 't' && value.Kind() != 'f' {
+	if IsGiven(value) && value.Kind() != 't' && value.Kind() != 'f' {
 		r.Faultf("bool_parsing", name, value, "%s should be true or false", name)
 	}
 	return value.Kind() == 't'
@@ -292,7 +292,7 @@ func (r *OptionReader) flag(name string, value jsontext.Value) bool {
 
 // seed reads a seed (see readInteger) modulo 2^53, or draws one. As in Python, true is 1.
 func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
-	if !Given(value) {
+	if !IsGiven(value) {
 		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
 	}
 	if value.Kind() == 't' {
@@ -330,7 +330,7 @@ func hashedSeed(value jsontext.Value) int64 {
 
 // Integer reads a required option from 0 to most.
 func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) int64 {
-	if !Given(value) {
+	if !IsGiven(value) {
 		r.Faultf("missing", name, nil, "%s is required here", name)
 		return 0
 	}
@@ -343,7 +343,7 @@ func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) in
 }
 
 func (r *OptionReader) tag(d resetData) *RunTag {
-	if !Given(d.shard) && !Given(d.episode) {
+	if !IsGiven(d.shard) && !IsGiven(d.episode) {
 		return r.rolloutTag(d.run)
 	}
 	tag := &RunTag{
@@ -351,7 +351,7 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 		Episode: r.Integer("episode", d.episode, math.MaxInt32), PassScore: tasks.PassScore(),
 		Credential: r.Text("run_credential", d.credential),
 	}
-	if Given(d.passScore) {
+	if IsGiven(d.passScore) {
 		tag.PassScore = r.Integer("pass_score", d.passScore, score.One)
 	}
 	if tag.Run == "" || len(tag.Run) > MaxRunID {
@@ -400,7 +400,7 @@ func (r *OptionReader) Bound(name string, value jsontext.Value, required bool) *
 	case value == nil && required:
 		r.Faultf("missing", name, nil, "Field required")
 		return nil
-	case !required && !Given(value):
+	case !required && !IsGiven(value):
 		return nil
 	}
 	n, ok := readInteger(value)

@@ -86,7 +86,7 @@ var NullID = jsontext.Value("null")
 // DecodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids
 // that are strings, integers or null.
 func DecodeRPC(raw []byte) (RPCRequest, *RPCError) {
-	raw = repaired(raw)
+	raw = repairSurrogates(raw)
 	r := RPCRequest{ID: NullID}
 	members, err := object.Read(raw, object.Unique)
 	switch {
@@ -126,7 +126,7 @@ func (e *rpcEnvelope) fault() string {
 	case e.id != nil && !isRPCID(e.id):
 		return "id should be a string, an integer or null"
 	case len(e.extra) > 0:
-		return fmt.Sprintf("unknown member %q", object.Shown(e.extra[0].Name))
+		return fmt.Sprintf("unknown member %q", object.ClipName(e.extra[0].Name))
 	}
 	return ""
 }
@@ -147,11 +147,11 @@ func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError)
 	out.Write(id)
 	if fault == nil {
 		out.WriteString(`,"result":`)
-		err = Encode(out, result)
+		err = EncodeJSON(out, result)
 	} else {
-		fault.Message = Cut(fault.Message)
+		fault.Message = ClipMessage(fault.Message)
 		out.WriteString(`,"error":`)
-		err = Encode(out, fault)
+		err = EncodeJSON(out, fault)
 	}
 	out.WriteByte('}')
 	if err != nil {
@@ -162,7 +162,7 @@ func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError)
 
 // MethodOf returns the method of a request, "" for an invalid one.
 func MethodOf(body []byte) string {
-	defer object.Admit(len(body))()
+	defer object.AcquireScanSlot(len(body))()
 	var e struct {
 		Method string `json:"method"`
 	}

@@ -40,7 +40,7 @@ func ParseStep(body []byte) (StepRequest, []episode.ErrorItem) {
 
 // timeout reads a number of seconds above 0, and caps it at a day.
 func (r *OptionReader) timeout(value jsontext.Value) time.Duration {
-	if !Given(value) {
+	if !IsGiven(value) {
 		return 0
 	}
 	seconds, err := strconv.ParseFloat(strings.Trim(string(value), `"`), 64)

@@ -9,9 +9,9 @@ import (
 // replacement is the escape of U+FFFD, as long as that of a surrogate.
 const replacement = `\ufffd`
 
-// repaired replaces escapes of half a surrogate pair by U+FFFD, as most decoders read them: models
-// and programs that cut texts by UTF-16 units write them, and they are no JSON by RFC 7493.
-func repaired(raw []byte) []byte {
+// repairSurrogates replaces escapes of half a surrogate pair by U+FFFD, as most decoders read them:
+// models and programs that cut texts by UTF-16 units write them, and they are no JSON by RFC 7493.
+func repairSurrogates(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
 		return raw
 	}

@@ -12,7 +12,7 @@ func TestRepaired(t *testing.T) {
 		`"\ud83d\n"`: `"\ufffd\n"`, `"\ud8"`: `"\ud8"`, `"\ud83d`: `"\ufffd`, `\`: `\`, `"\u00e9\ud83`: `"\u00e9\ud83`,
 	} {
 		raw := []byte(text)
-		if got := string(repaired(raw)); got != want || string(raw) != text {
+		if got := string(repairSurrogates(raw)); got != want || string(raw) != text {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

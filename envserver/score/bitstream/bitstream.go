@@ -176,7 +176,7 @@ func (s *Stream) Flag(v *bool) {
 
 // Number codes an integer from 0 to 2^63-1: 6 bits for its width, then the bits.
 func (s *Stream) Number(v *int64) {
-	width := int64(Width(*v))
+	width := int64(BitWidth(*v))
 	s.Bits(&width, 6)
 	s.Bits(v, int(width))
 }
@@ -233,7 +233,7 @@ func (s *Stream) Column(values []int64) {
 	for _, v := range values {
 		all |= v
 	}
-	width := int64(Width(all))
+	width := int64(BitWidth(all))
 	s.Bits(&width, 6)
 	for i := range values {
 		s.Bits(&values[i], int(width))
@@ -251,8 +251,8 @@ func (s *Stream) Len(n, itemBits int) int {
 	return int(count)
 }
 
-// List codes a list whose items take at least itemBits each.
-func List[T any](s *Stream, list *[]T, itemBits int, each func(*T)) {
+// CodeList codes a list whose items take at least itemBits each.
+func CodeList[T any](s *Stream, list *[]T, itemBits int, each func(*T)) {
 	n := s.Len(len(*list), itemBits)
 	if !s.writing {
 		*list = nil
@@ -344,7 +344,7 @@ func digestBytes(text string) ([]byte, bool) {
 func TextBits(length int) int { return 2 + NumberBits(int64(length)) + 6*length }
 
 // NumberBits returns the size of an integer.
-func NumberBits(v int64) int { return 6 + Width(v) }
+func NumberBits(v int64) int { return 6 + BitWidth(v) }
 
-// Width returns the number of bits of a non-negative integer.
-func Width(v int64) int { return bits.Len64(uint64(max(v, 0))) }
+// BitWidth returns the number of bits of a non-negative integer.
+func BitWidth(v int64) int { return bits.Len64(uint64(max(v, 0))) }

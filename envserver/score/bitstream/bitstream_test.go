@@ -33,7 +33,7 @@ func (v *sample) code(s *Stream) {
 	v.Natural = n.Text(16)
 	s.Raw(v.Raw[:])
 	s.Column(v.Column[:])
-	List(s, &v.Texts, MinTextBits, s.Text)
+	CodeList(s, &v.Texts, MinTextBits, s.Text)
 }
 
 func TestRoundTrip(t *testing.T) {

@@ -28,7 +28,7 @@ func durationBin(ms int64) int {
 	if ms < 1 {
 		return 0
 	}
-	octave := bitstream.Width(ms) - 1
+	octave := bitstream.BitWidth(ms) - 1
 	if 2*octave >= durationBins {
 		return durationBins - 1
 	}

@@ -48,7 +48,7 @@ func (g *Groups[T]) Limit(most int, merge func(into, from *T)) {
 
 // Code describes the encoding, that of each group's sums by code.
 func (g *Groups[T]) Code(s *bitstream.Stream, code func(*T, *bitstream.Stream)) {
-	bitstream.List(s, (*[]Group[T])(g), bitstream.MinTextBits, func(group *Group[T]) {
+	bitstream.CodeList(s, (*[]Group[T])(g), bitstream.MinTextBits, func(group *Group[T]) {
 		s.Text(&group.Name)
 		code(&group.Sums, s)
 	})

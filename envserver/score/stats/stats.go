@@ -109,7 +109,7 @@ func (c *Clusters) Interval(least float64) (*int64, *Interval) {
 	se := c.standardError()
 	m := float64(c.Score) / float64(c.Episodes)
 	half := se * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(c.Count - 1)}.Quantile(0.975)
-	return new(int64(math.Round(se))), &Interval{Low: clamp(m-half, least), High: clamp(m+half, least)}
+	return new(int64(math.Round(se))), &Interval{Low: clampMicro(m-half, least), High: clampMicro(m+half, least)}
 }
 
 // wilson returns the score interval of Wilson (Journal of the American Statistical Association 22,
@@ -128,7 +128,7 @@ func (c *Clusters) wilson() *Interval {
 	z := distuv.UnitNormal.Quantile(0.975)
 	centre := (p + z*z/(2*n)) / (1 + z*z/n)
 	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return &Interval{Low: clamp((centre-half)*One, 0), High: clamp((centre+half)*One, 0)}
+	return &Interval{Low: clampMicro((centre-half)*One, 0), High: clampMicro((centre+half)*One, 0)}
 }
 
 // standardError computes the sum of squares N²Σs² - 2SNΣsn + S²Σn² exactly, because it is a small
@@ -147,7 +147,7 @@ func (c *Clusters) standardError() float64 {
 	return math.Sqrt(max(variance, 0))
 }
 
-func clamp(micro, least float64) int64 { return int64(math.Round(min(max(micro, least), One))) }
+func clampMicro(micro, least float64) int64 { return int64(math.Round(min(max(micro, least), One))) }
 
 // Mean is sum/n rounded half away from zero, 0 for n = 0.
 func Mean(sum, n int64) int64 {

@@ -71,9 +71,9 @@ func (d Dialect) answer(w http.ResponseWriter, r *http.Request, plain http.Handl
 		return
 	}
 	if d.Answer != nil {
-		choice := Choice(body)
+		choice := FirstChoice(body)
 		message, _ := choice["message"].(Object)
-		if calls(message) != nil {
+		if toolCalls(message) != nil {
 			choice["finish_reason"] = "tool_calls"
 		}
 		d.Answer(asked, body, message)
@@ -86,22 +86,22 @@ func (d Dialect) answer(w http.ResponseWriter, r *http.Request, plain http.Handl
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// Choice is an answer's first.
-func Choice(body Object) Object {
+// FirstChoice is an answer's first.
+func FirstChoice(body Object) Object {
 	choices, _ := body["choices"].([]any)
 	choice, _ := choices[0].(Object)
 	return choice
 }
 
-// calls are the calls of a message.
-func calls(message Object) []any {
+// toolCalls are the calls of a message.
+func toolCalls(message Object) []any {
 	list, _ := message["tool_calls"].([]any)
 	return list
 }
 
-// function is the function of a message's only call, nil without one.
-func function(message Object) Object {
-	for _, call := range calls(message) {
+// calledFunction is the function of a message's only call, nil without one.
+func calledFunction(message Object) Object {
+	for _, call := range toolCalls(message) {
 		c, _ := call.(Object)
 		f, _ := c["function"].(Object)
 		return f
@@ -109,8 +109,8 @@ func function(message Object) Object {
 	return nil
 }
 
-// messages are those of a request with the role.
-func messages(asked Object, role string) []Object {
+// filterMessages are those of a request with the role.
+func filterMessages(asked Object, role string) []Object {
 	var out []Object
 	list, _ := asked["messages"].([]any)
 	for _, each := range list {
@@ -121,8 +121,8 @@ func messages(asked Object, role string) []Object {
 	return out
 }
 
-// lacks refuses requests with a member.
-func lacks(member string, status int, body string) func(*http.Request, Object) (int, string) {
+// refuseMember refuses requests with a member.
+func refuseMember(member string, status int, body string) func(*http.Request, Object) (int, string) {
 	return func(_ *http.Request, asked Object) (int, string) {
 		if asked[member] != nil {
 			return status, body
@@ -131,8 +131,8 @@ func lacks(member string, status int, body string) func(*http.Request, Object) (
 	}
 }
 
-// all refuses what any of the parts refuses.
-func all(parts ...func(*http.Request, Object) (int, string)) func(*http.Request, Object) (int, string) {
+// refuseAny refuses what any of the parts refuses.
+func refuseAny(parts ...func(*http.Request, Object) (int, string)) func(*http.Request, Object) (int, string) {
 	return func(r *http.Request, asked Object) (int, string) {
 		for _, part := range parts {
 			if status, body := part(r, asked); status != 0 {
@@ -143,8 +143,8 @@ func all(parts ...func(*http.Request, Object) (int, string)) func(*http.Request,
 	}
 }
 
-// strict refuses strict tools.
-func strict(status int, body string) func(*http.Request, Object) (int, string) {
+// refuseStrictTools refuses strict tools.
+func refuseStrictTools(status int, body string) func(*http.Request, Object) (int, string) {
 	return func(_ *http.Request, asked Object) (int, string) {
 		data, err := json.Marshal(asked["tools"])
 		if err == nil && strings.Contains(string(data), `"strict":true`) {
@@ -154,10 +154,10 @@ func strict(status int, body string) func(*http.Request, Object) (int, string) {
 	}
 }
 
-// history refuses a conversation in which a message of the model isn't as it should be.
-func history(wrong func(message Object) bool, status int, body string) func(*http.Request, Object) (int, string) {
+// refuseHistory refuses a conversation in which a message of the model isn't as it should be.
+func refuseHistory(wrong func(message Object) bool, status int, body string) func(*http.Request, Object) (int, string) {
 	return func(_ *http.Request, asked Object) (int, string) {
-		if slices.ContainsFunc(messages(asked, "assistant"), wrong) {
+		if slices.ContainsFunc(filterMessages(asked, "assistant"), wrong) {
 			return status, body
 		}
 		return 0, ""

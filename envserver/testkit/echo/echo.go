@@ -201,8 +201,8 @@ func (e *echo) State() any {
 	return s
 }
 
-// Key signs ledgers in tests.
-func Key() ed25519.PrivateKey {
+// LedgerKey signs ledgers in tests.
+func LedgerKey() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
 

@@ -106,18 +106,18 @@ func Find(instances []Instance, by Comparison, rounds int, permissions ...Permis
 	var found []Finding
 	for _, question := range slices.Sorted(maps.Keys(instances[0].Right)) {
 		right := columnOf(instances, func(i *Instance) string { return i.Right[question] })
-		trials := open(trials, right, groups)
+		trials := filterTrials(trials, right, groups)
 		if len(trials) == 0 {
 			continue
 		}
-		plain, chance := guess(trials, right, groups, groups), 0.
+		plain, chance := scoreGuesses(trials, right, groups, groups), 0.
 		for _, order := range shuffled {
 			for _, s := range sights {
-				chance = max(chance, guess(trials, right, groups, s.column.ordered(order))-plain)
+				chance = max(chance, scoreGuesses(trials, right, groups, s.column.ordered(order))-plain)
 			}
 		}
 		for _, s := range sights {
-			informed := guess(trials, right, groups, s.column)
+			informed := scoreGuesses(trials, right, groups, s.column)
 			if informed-plain <= chance+maxGain {
 				continue
 			}
@@ -134,9 +134,9 @@ func Find(instances []Instance, by Comparison, rounds int, permissions ...Permis
 	return found
 }
 
-// open limits the trials to instances of groups in which the right answer differs: the others hide
-// what a sight tells.
-func open(trials []trial, right, groups column) []trial {
+// filterTrials limits the trials to instances of groups in which the right answer differs: the
+// others hide what a sight tells.
+func filterTrials(trials []trial, right, groups column) []trial {
 	first, differs := map[int]int{}, map[int]bool{}
 	for k, group := range groups.values {
 		if answer, ok := first[group]; !ok {
@@ -214,16 +214,16 @@ func (c column) ordered(order []int) column {
 	return out
 }
 
-// guess returns the share of right guesses. The learner guesses the majority of the examples with
-// the same value of the sight, of the group if they are few, and of all if these are few.
-func guess(trials []trial, right, groups, sight column) float64 {
+// scoreGuesses returns the share of right guesses. The learner guesses the majority of the examples
+// with the same value of the sight, of the group if they are few, and of all if these are few.
+func scoreGuesses(trials []trial, right, groups, sight column) float64 {
 	hits, sum := 0, 0
 	all := column{make([]int, len(right.values)), 1}
 	for _, t := range trials {
 		levels := []column{sight, groups, all}
 		best := make([][]int, len(levels))
 		for k, level := range levels {
-			best[k] = majorities(t.train, right, level)
+			best[k] = findMajorities(t.train, right, level)
 		}
 		for _, i := range t.test {
 			for k, level := range levels {
@@ -240,9 +240,9 @@ func guess(trials []trial, right, groups, sight column) float64 {
 	return float64(hits) / float64(sum)
 }
 
-// majorities returns the most frequent answer by value, the first of equal ones, or -1 for values
-// with few examples.
-func majorities(train []int, right, level column) []int {
+// findMajorities returns the most frequent answer by value, the first of equal ones, or -1 for
+// values with few examples.
+func findMajorities(train []int, right, level column) []int {
 	votes, sums := make([]int, level.n*right.n), make([]int, level.n)
 	for _, i := range train {
 		votes[level.values[i]*right.n+right.values[i]]++

@@ -14,13 +14,13 @@ import (
 // word is a text of a fixed set, such as a status.
 var word = regexp.MustCompile(`^[a-z]+([_-][a-z]+)*$`)
 
-// Describe adds each field of a document to the sights: numbers and single words as they are, other
-// texts by their length, lists by their length and their words, times by their parts.
-func Describe(out map[string]string, path string, value any) {
+// AddSights adds each field of a document to the sights: numbers and single words as they are,
+// other texts by their length, lists by their length and their words, times by their parts.
+func AddSights(out map[string]string, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, field := range v {
-			Describe(out, path+"."+name, field)
+			AddSights(out, path+"."+name, field)
 		}
 	case []any:
 		out[path] = fmt.Sprint(len(v))
@@ -43,11 +43,11 @@ func Describe(out map[string]string, path string, value any) {
 	}
 }
 
-// Decode returns a value as a client reads it.
-func Decode(tb testkit.TB, value any) any {
+// RoundTripJSON returns a value as a client reads it.
+func RoundTripJSON(tb testkit.TB, value any) any {
 	tb.Helper()
 	var out any
-	if err := json.Unmarshal([]byte(testkit.JSON(value)), &out); err != nil {
+	if err := json.Unmarshal([]byte(testkit.EncodeJSON(value)), &out); err != nil {
 		tb.Fatal(err)
 	}
 	return out

@@ -122,7 +122,7 @@ type Endpoint struct {
 func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	e := &Endpoint{plays: map[string]policy.Factory{}}
 	for _, environment := range []string{tasks.Ticket, tasks.Workflow} {
-		factory, err := policy.Builtin(name, environment, catalog)
+		factory, err := policy.NewBuiltin(name, environment, catalog)
 		if err != nil {
 			return nil, err
 		}
@@ -136,9 +136,9 @@ func (e *Endpoint) Calls() int64 { return e.calls.Load() }
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	asked, err := read(r)
+	asked, err := readRequest(r)
 	if err == nil && asked.Trial() {
-		respond(w, asked, map[string]any{"role": "assistant", "content": "ready"})
+		writeResponse(w, asked, map[string]any{"role": "assistant", "content": "ready"})
 		return
 	}
 	asked.N = e.calls.Add(1)
@@ -157,10 +157,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.Shape != nil {
 		e.Shape(asked, answer)
 	}
-	respond(w, asked, answer)
+	writeResponse(w, asked, answer)
 }
 
-func respond(w http.ResponseWriter, asked Request, answer map[string]any) {
+func writeResponse(w http.ResponseWriter, asked Request, answer map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	choice := map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}
 	body := map[string]any{
@@ -197,7 +197,7 @@ func TokenIDs(request int64, n int) []int32 {
 // LogProb is the log-probability of the token at a place of an answer.
 func LogProb(place int) float64 { return -0.125 * float64(place) }
 
-func read(r *http.Request) (Request, error) {
+func readRequest(r *http.Request) (Request, error) {
 	if r.URL.Path != "/v1/chat/completions" {
 		return Request{}, fmt.Errorf("asked at %s", r.URL.Path)
 	}
@@ -224,7 +224,7 @@ func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, e
 	if asked.Tools == nil {
 		return map[string]any{"role": "assistant", "content": "Here it is:\n```json\n" + string(action) + "\n```"}, nil
 	}
-	call, err := Call(asked.Tools, fmt.Sprintf("call-%d", asked.turn()), action)
+	call, err := MakeCall(asked.Tools, fmt.Sprintf("call-%d", asked.turn()), action)
 	return map[string]any{"role": "assistant", "content": "I think so.", "tool_calls": []any{call}}, err
 }
 
@@ -255,7 +255,7 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 		turn.Refused = ""
 		if text, refused := strings.CutPrefix(m.Content, "Refused, and nothing was done: "); refused {
 			turn.Refused = text
-		} else if seen, err = observed(seen, m.Content); err != nil {
+		} else if seen, err = mergeObservation(seen, m.Content); err != nil {
 			return nil, err
 		}
 		turn.Observation = seen
@@ -267,8 +267,9 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 	return action, nil
 }
 
-// observed reconstructs an observation from the one before it and a message with its changes.
-func observed(before json.RawMessage, content string) (json.RawMessage, error) {
+// mergeObservation reconstructs an observation from the one before it and a message with its
+// changes.
+func mergeObservation(before json.RawMessage, content string) (json.RawMessage, error) {
 	_, text, ok := strings.Cut(content, "Observation: ")
 	if _, full, long := strings.Cut(content, "The observation in full: "); long {
 		before, text, ok = nil, full, true
@@ -303,10 +304,10 @@ func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 	return json.Marshal(was)
 }
 
-// Call is the call of a tool that means the action. A field that the tool's schema doesn't have is
-// an object whose members are the arguments; arguments that a strict schema requires and the action
-// leaves out are null. It is an error if no tool takes a part of the action.
-func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, error) {
+// MakeCall is the call of a tool that means the action. A field that the tool's schema doesn't have
+// is an object whose members are the arguments; arguments that a strict schema requires and the
+// action leaves out are null. It is an error if no tool takes a part of the action.
+func MakeCall(tools []Tool, id string, action json.RawMessage) (map[string]any, error) {
 	var fields map[string]json.RawMessage
 	var name string
 	if err := json.Unmarshal(action, &fields); err != nil {

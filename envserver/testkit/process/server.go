@@ -27,7 +27,7 @@ func StartServer(ctx context.Context, name string, cmd *exec.Cmd) (*Server, erro
 	}
 	s := &Server{Process: p}
 	err = p.Await(ctx, startTimeout, func() bool {
-		s.Address, s.Ops = addresses(p.Logs())
+		s.Address, s.Ops = parseAddresses(p.Logs())
 		return s.Address != ""
 	})
 	if err != nil {
@@ -37,8 +37,8 @@ func StartServer(ctx context.Context, name string, cmd *exec.Cmd) (*Server, erro
 	return s, nil
 }
 
-// addresses reads the addresses of a server from its log.
-func addresses(logs string) (address, ops string) {
+// parseAddresses reads the addresses of a server from its log.
+func parseAddresses(logs string) (address, ops string) {
 	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
 		var line struct{ Msg, Addr, OpsAddr string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Serving" {

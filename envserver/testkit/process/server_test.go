@@ -11,10 +11,10 @@ func TestAddresses(t *testing.T) {
 not JSON
 {"level":"INFO","msg":"Serving","environment":"ticket","addr":"127.0.0.1:4001","opsAddr":"127.0.0.1:4002"}
 `
-	if address, ops := addresses(logs); address != "127.0.0.1:4001" || ops != "127.0.0.1:4002" {
+	if address, ops := parseAddresses(logs); address != "127.0.0.1:4001" || ops != "127.0.0.1:4002" {
 		t.Errorf("%q, %q", address, ops)
 	}
-	if address, _ := addresses(`{"msg":"Serv`); address != "" {
+	if address, _ := parseAddresses(`{"msg":"Serv`); address != "" {
 		t.Errorf("read %q from half a line", address)
 	}
 }

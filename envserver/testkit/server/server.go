@@ -32,7 +32,7 @@ func New(tb testing.TB, cfg openenv.Config) *Server {
 		cfg.Kind = echo.Kind{}
 	}
 	if cfg.LedgerKey == nil {
-		cfg.LedgerKey = echo.Key()
+		cfg.LedgerKey = echo.LedgerKey()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

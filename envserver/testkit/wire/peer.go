@@ -125,8 +125,8 @@ func GetBody(tb testing.TB, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// Eventually polls until the condition holds, for two minutes at most.
-func Eventually(tb testing.TB, what string, condition func() bool) {
+// AwaitCondition polls until the condition holds, for two minutes at most.
+func AwaitCondition(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(time.Millisecond)
@@ -155,9 +155,9 @@ func PostBody(tb testing.TB, url, body string) (int, string) {
 	return response.StatusCode, string(answer)
 }
 
-// Decoded returns the value at a path of members in a JSON text, nil if the last one is missing. If
-// another one is missing, as in an unexpected error answer, the test fails.
-func Decoded(tb testing.TB, text string, path ...string) any {
+// DecodePath returns the value at a path of members in a JSON text, nil if the last one is missing.
+// If another one is missing, as in an unexpected error answer, the test fails.
+func DecodePath(tb testing.TB, text string, path ...string) any {
 	tb.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -175,8 +175,8 @@ func Decoded(tb testing.TB, text string, path ...string) any {
 	return v
 }
 
-// RPC posts a call of OpenEnv's MCP dialect and returns the response.
-func RPC(tb testing.TB, url, method, params string) string {
+// CallRPC posts a call of OpenEnv's MCP dialect and returns the response.
+func CallRPC(tb testing.TB, url, method, params string) string {
 	tb.Helper()
 	status, body := PostBody(tb, url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method,
 		params))
@@ -189,8 +189,8 @@ func RPC(tb testing.TB, url, method, params string) string {
 // CreateSession opens a session by POST /mcp and returns its id.
 func CreateSession(tb testing.TB, url string) string {
 	tb.Helper()
-	body := RPC(tb, url, "openenv/session/create", `{}`)
-	id, ok := Decoded(tb, body, "result", "session_id").(string)
+	body := CallRPC(tb, url, "openenv/session/create", `{}`)
+	id, ok := DecodePath(tb, body, "result", "session_id").(string)
 	if !ok {
 		tb.Fatalf("no session: %s", body)
 	}

@@ -48,7 +48,7 @@ type Tracing struct {
 // New returns nil unless the OTEL_ variables turn tracing on. Variables that it can't follow are
 // logged, and tracing stays off.
 func New(ctx context.Context, c Config) *Tracing {
-	share, on, err := settings(os.Getenv)
+	share, on, err := readSettings(os.Getenv)
 	if err != nil {
 		c.Log.Warn("Tracing is off", "error", err)
 	}
@@ -72,15 +72,15 @@ func newTracing(ctx context.Context, c Config, exporter sdktrace.SpanExporter, s
 	if err != nil {
 		c.Log.Warn("The attributes of traces are incomplete: check OTEL_RESOURCE_ATTRIBUTES", "error", err)
 	}
-	t := &Tracing{log: c.Log, traffic: &traffic{SpanExporter: exporter, log: c.Log}, content: captures()}
+	t := &Tracing{log: c.Log, traffic: &traffic{SpanExporter: exporter, log: c.Log}, content: isCapturingContent()}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithResource(described), sdktrace.WithSampler(sampler{share}), sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithSpanProcessor(counter{sdktrace.NewBatchSpanProcessor(t.traffic), t.traffic}))
 	return t
 }
 
-// settings returns the share of episodes to trace, and whether tracing is on.
-func settings(getenv func(string) string) (share float64, on bool, err error) {
+// readSettings returns the share of episodes to trace, and whether tracing is on.
+func readSettings(getenv func(string) string) (share float64, on bool, err error) {
 	get := func(name string) string { return strings.ToLower(strings.TrimSpace(getenv(name))) }
 	first := func(name string) string {
 		if value := get(tracing.ExporterVariables + "TRACES_" + name); value != "" {
@@ -105,13 +105,13 @@ func settings(getenv func(string) string) (share float64, on bool, err error) {
 		return 0, false, fmt.Errorf("%sPROTOCOL is %q: use http/protobuf or http/json, and the collector's port for "+
 			"HTTP, usually 4318", tracing.ExporterVariables, protocol)
 	}
-	return sampled(get("OTEL_TRACES_SAMPLER"), get("OTEL_TRACES_SAMPLER_ARG"))
+	return parseSampler(get("OTEL_TRACES_SAMPLER"), get("OTEL_TRACES_SAMPLER_ARG"))
 }
 
-// sampled reads a sampler and its argument. A sampler decides for each episode and not for each
-// trace, because a trace is a whole run; no episode has a parent in another service, so the
+// parseSampler reads a sampler and its argument. A sampler decides for each episode and not for
+// each trace, because a trace is a whole run; no episode has a parent in another service, so the
 // samplers that ask a parent decide like the others.
-func sampled(name, arg string) (share float64, on bool, err error) {
+func parseSampler(name, arg string) (share float64, on bool, err error) {
 	switch strings.TrimPrefix(name, "parentbased_") {
 	case "", "always_on":
 		return 1, true, nil
@@ -129,8 +129,9 @@ func sampled(name, arg string) (share float64, on bool, err error) {
 	return 0, false, fmt.Errorf("OTEL_TRACES_SAMPLER is %q: use always_on, always_off or traceidratio", name)
 }
 
-// captures reports whether spans contain content, as the semantic conventions' variable says.
-func captures() bool {
+// isCapturingContent reports whether spans contain content, as the semantic conventions' variable
+// says.
+func isCapturingContent() bool {
 	switch strings.ToLower(os.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")) {
 	case "true", "span_only", "span_and_event":
 		return true
@@ -146,7 +147,7 @@ func (t *Tracing) Shard(ctx context.Context, run string, shard int) (context.Con
 	}
 	parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": os.Getenv("TRACEPARENT")})
 	if !trace.SpanContextFromContext(parent).IsValid() {
-		parent = with(ctx, trace.SpanContextConfig{TraceID: tracing.Root(run).TraceID})
+		parent = withSpanIDs(ctx, trace.SpanContextConfig{TraceID: tracing.RootSpanContext(run).TraceID})
 	}
 	if t.content {
 		parent = tracing.WithContent(parent)
@@ -157,7 +158,8 @@ func (t *Tracing) Shard(ctx context.Context, run string, shard int) (context.Con
 
 // Run starts the span of a run.
 func (t *Tracing) Run(ctx context.Context, run string, options ...trace.SpanStartOption) trace.Span {
-	_, span := tracing.Tracer(t.provider).Start(with(ctx, tracing.Root(run)), tracing.SpanRun, options...)
+	_, span := tracing.Tracer(t.provider).
+		Start(withSpanIDs(ctx, tracing.RootSpanContext(run)), tracing.SpanRun, options...)
 	return span
 }
 

@@ -70,7 +70,7 @@ func TestSpansReachACollector(t *testing.T) {
 	traces := New(t.Context(), Config{Service: "csenv-runner", Version: "v1", Log: slog.New(slog.NewTextHandler(&logs, nil)),
 		Attributes: []attribute.KeyValue{tracing.KeyRunName.String("heuristic")}})
 	ctx, shard := traces.Shard(t.Context(), run, 3)
-	_, step := tracing.Start(ctx, tracing.SpanStep)
+	_, step := tracing.StartSpan(ctx, tracing.SpanStep)
 	step.End()
 	shard.End()
 	traces.Close(t.Context())
@@ -142,7 +142,7 @@ func TestSettings(t *testing.T) {
 				key, value, _ := strings.Cut(variable, "=")
 				set[key] = value
 			}
-			share, on, err := settings(func(name string) string { return set[name] })
+			share, on, err := readSettings(func(name string) string { return set[name] })
 			if share != tc.share || on != tc.on || (err == nil) != (tc.err == "") ||
 				err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("settings() = %v, %v, %v", share, on, err)
@@ -166,9 +166,9 @@ func TestWithoutTracing(t *testing.T) {
 		}
 		traces := New(t.Context(), Config{Log: slog.New(slog.NewTextHandler(&logs, nil))})
 		ctx, span := traces.Shard(t.Context(), run, 0)
-		if tracing.On(ctx) || span.IsRecording() || !strings.Contains(logs.String(), want) ||
+		if tracing.IsRecording(ctx) || span.IsRecording() || !strings.Contains(logs.String(), want) ||
 			want == "" && logs.Len() > 0 {
-			t.Errorf("%q: tracing is on: %t; logged %q, want %q", protocol, tracing.On(ctx), logs.String(), want)
+			t.Errorf("%q: tracing is on: %t; logged %q, want %q", protocol, tracing.IsRecording(ctx), logs.String(), want)
 		}
 		traces.Close(t.Context())
 	}
@@ -243,7 +243,7 @@ func TestLostSpansAreLogged(t *testing.T) {
 				began := time.Now()
 				ctx, shard := traces.Shard(t.Context(), run, 0)
 				for range 5000 {
-					_, span := tracing.Start(ctx, tracing.SpanStep)
+					_, span := tracing.StartSpan(ctx, tracing.SpanStep)
 					span.End()
 				}
 				shard.End()
@@ -273,7 +273,7 @@ func TestShardsAreBelowTheirRun(t *testing.T) {
 		spans = append(spans, more...)
 		return nil
 	})
-	root := trace.NewSpanContext(tracing.Root(run))
+	root := trace.NewSpanContext(tracing.RootSpanContext(run))
 	_, alone := traces.Shard(t.Context(), run, 0)
 	alone.End()
 	t.Setenv("TRACEPARENT", "00-"+root.TraceID().String()+"-"+root.SpanID().String()+"-01")
@@ -312,8 +312,8 @@ func TestSampling(t *testing.T) {
 		ctx, _ := traces.Shard(t.Context(), run, 0)
 		taken := map[int64]bool{}
 		for seed := range int64(episodes) {
-			below, episode := tracing.Start(ctx, "episode", trace.WithAttributes(tracing.KeySeed.Int64(seed)))
-			_, step := tracing.Start(below, tracing.SpanStep)
+			below, episode := tracing.StartSpan(ctx, "episode", trace.WithAttributes(tracing.KeySeed.Int64(seed)))
+			_, step := tracing.StartSpan(below, tracing.SpanStep)
 			if taken[seed] = episode.IsRecording(); step.IsRecording() != taken[seed] {
 				t.Fatalf("the episode is recorded: %t, its step: %t", taken[seed], step.IsRecording())
 			}
@@ -339,7 +339,7 @@ func TestContent(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "false": false, "no_content": false, "true": true, "SPAN_ONLY": true} {
 		t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
 		traces, _ := start(t, 1, func(context.Context, []sdktrace.ReadOnlySpan) error { return nil })
-		if ctx, _ := traces.Shard(t.Context(), run, 0); tracing.Content(ctx) != want {
+		if ctx, _ := traces.Shard(t.Context(), run, 0); tracing.HasContent(ctx) != want {
 			t.Errorf("%q: content is %t", value, !want)
 		}
 		traces.Close(t.Context())
@@ -349,7 +349,7 @@ func TestContent(t *testing.T) {
 // A run that is played without a cluster has no UID.
 func TestRootOfAnyRun(t *testing.T) {
 	for _, name := range []string{run, "run-1", ""} {
-		if root := trace.NewSpanContext(tracing.Root(name)); !root.IsValid() {
+		if root := trace.NewSpanContext(tracing.RootSpanContext(name)); !root.IsValid() {
 			t.Errorf("the root of %q is %v", name, root)
 		}
 	}

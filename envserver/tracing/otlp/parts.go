@@ -47,9 +47,9 @@ type ids struct{}
 
 type idsKey struct{}
 
-// with chooses the ids of the next span of the context that has no parent. The span's own is drawn
-// if it is zero.
-func with(ctx context.Context, chosen trace.SpanContextConfig) context.Context {
+// withSpanIDs chooses the ids of the next span of the context that has no parent. The span's own is
+// drawn if it is zero.
+func withSpanIDs(ctx context.Context, chosen trace.SpanContextConfig) context.Context {
 	return context.WithValue(ctx, idsKey{}, chosen)
 }
 

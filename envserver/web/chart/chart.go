@@ -12,8 +12,8 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
-// Decimal parses a decimal figure, 0 if it is not known.
-func Decimal(s string) float64 {
+// ParseDecimal parses a decimal figure, 0 if it is not known.
+func ParseDecimal(s string) float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0
@@ -38,7 +38,7 @@ const (
 
 // place returns where a figure is on the axis.
 func (i Interval) place(figure string) float64 {
-	share := Decimal(figure)
+	share := ParseDecimal(figure)
 	if i.Difference {
 		share = (share + 1) / 2
 	}
@@ -51,7 +51,7 @@ func (i Interval) SVG() template.HTML {
 	if low {
 		label = fmt.Sprintf("%s, %s to %s", i.Middle, i.Low, i.High)
 	}
-	b := begin("img", "interval", axis+2*margin, 16, label)
+	b := beginSVG("img", "interval", axis+2*margin, 16, label)
 	fmt.Fprintf(b, `<line class="axis" x1="%g" y1="8" x2="%g" y2="8"/>`, margin, margin+axis)
 	for _, share := range []float64{0, .5, 1} {
 		fmt.Fprintf(b, `<line class="axis" x1="%[1]g" y1="2" x2="%[1]g" y2="14"/>`, margin+axis*share)
@@ -62,7 +62,7 @@ func (i Interval) SVG() template.HTML {
 	if i.Middle != "" {
 		fmt.Fprintf(b, `<circle class="dot" cx="%.2f" cy="8" r="4"/>`, i.place(i.Middle))
 	}
-	return end(b)
+	return endSVG(b)
 }
 
 // Scale draws the numbers of the axis, for the head of a column of intervals.
@@ -71,17 +71,17 @@ func (i Interval) Scale() template.HTML {
 	if i.Difference {
 		numbers = [3]string{"−1", "0", "1"}
 	}
-	b := begin("img", "interval", axis+2*margin, 14, "axis from "+numbers[0]+" to "+numbers[2])
+	b := beginSVG("img", "interval", axis+2*margin, 14, "axis from "+numbers[0]+" to "+numbers[2])
 	for at, anchor := range []string{"start", "middle", "end"} {
 		fmt.Fprintf(b, `<text x="%g" y="11" text-anchor="%s">%s</text>`,
 			[3]float64{0, margin + axis/2, axis + 2*margin}[at], anchor, numbers[at])
 	}
-	return end(b)
+	return endSVG(b)
 }
 
 // Text draws an interval between 0 and 1 in that many characters.
 func (i Interval) Text(width int) string {
-	at := func(figure string) int { return min(max(int(Decimal(figure)*float64(width)), 0), width-1) }
+	at := func(figure string) int { return min(max(int(ParseDecimal(figure)*float64(width)), 0), width-1) }
 	line := []rune(strings.Repeat("·", width))
 	if i.Low != "" && i.High != "" {
 		for column := at(i.Low); column <= at(i.High); column++ {
@@ -97,8 +97,8 @@ type Bar struct{ Earned, Offered string }
 
 // share is from 0 to 1, and 0 if nothing is offered.
 func (b Bar) share() float64 {
-	if most := Decimal(b.Offered); most > 0 {
-		return min(max(Decimal(b.Earned)/most, 0), 1)
+	if most := ParseDecimal(b.Offered); most > 0 {
+		return min(max(ParseDecimal(b.Earned)/most, 0), 1)
 	}
 	return 0
 }
@@ -106,10 +106,10 @@ func (b Bar) share() float64 {
 // SVG draws the bar.
 func (b Bar) SVG() template.HTML {
 	const width = 160.0
-	out := begin("img", "share", width, 10, fmt.Sprintf("%.0f %%", 100*b.share()))
+	out := beginSVG("img", "share", width, 10, fmt.Sprintf("%.0f %%", 100*b.share()))
 	fmt.Fprintf(out, `<rect class="track" width="%g" height="10" rx="3"/>`, width)
 	fmt.Fprintf(out, `<rect class="bar" width="%.2f" height="10" rx="3"/>`, width*b.share())
-	return end(out)
+	return endSVG(out)
 }
 
 // Text draws the bar in that many characters.
@@ -118,9 +118,9 @@ func (b Bar) Text(width int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// begin starts a drawing that scales with its place. Screen readers read the label; they ignore
+// beginSVG starts a drawing that scales with its place. Screen readers read the label; they ignore
 // what is inside a drawing with the role img, but not inside one with the role group.
-func begin(role, class string, width, height float64, label string) *strings.Builder {
+func beginSVG(role, class string, width, height float64, label string) *strings.Builder {
 	b := &strings.Builder{}
 	label = template.HTMLEscapeString(label)
 	fmt.Fprintf(b, `<svg class="%s" viewBox="0 0 %g %g" role="%s" aria-label="%s"><title>%s</title>`, class, width,
@@ -128,8 +128,8 @@ func begin(role, class string, width, height float64, label string) *strings.Bui
 	return b
 }
 
-// end returns the drawing as markup: its texts are escaped, and all else is from this package.
-func end(b *strings.Builder) template.HTML {
+// endSVG returns the drawing as markup: its texts are escaped, and all else is from this package.
+func endSVG(b *strings.Builder) template.HTML {
 	b.WriteString("</svg>")
 	return template.HTML(b.String())
 }

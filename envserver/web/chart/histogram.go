@@ -28,12 +28,12 @@ func (h Histogram) SVG() template.HTML {
 	for _, n := range h.Counts {
 		total += n
 	}
-	label := fmt.Sprintf("%s by score, at most %d in a bar", episodes(total), most)
+	label := fmt.Sprintf("%s by score, at most %d in a bar", formatEpisodes(total), most)
 	role := "img"
 	if h.Link != nil {
 		role = "group"
 	}
-	b := begin(role, "histogram", 2*left+step*score.Bins, floor+20, label)
+	b := beginSVG(role, "histogram", 2*left+step*score.Bins, floor+20, label)
 	fmt.Fprintf(b, `<text x="%g" y="11">%d</text>`, left, most)
 	fmt.Fprintf(b, `<line class="axis" x1="%g" y1="%g" x2="%g" y2="%[2]g"/>`, left, top, left+step*score.Bins)
 	for i, n := range h.Counts {
@@ -42,7 +42,7 @@ func (h Histogram) SVG() template.HTML {
 		}
 		low, high := float64(i)/score.Bins, float64(i+1)/score.Bins
 		tall := max(height*float64(n)/float64(most), 2)
-		name := fmt.Sprintf("%s with %.2f to %.2f", episodes(n), low, high)
+		name := fmt.Sprintf("%s with %.2f to %.2f", formatEpisodes(n), low, high)
 		if h.Link != nil {
 			fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, template.HTMLEscapeString(
 				h.Link(fmt.Sprintf("%.3f", low), fmt.Sprintf("%.3f", high))), name)
@@ -58,10 +58,10 @@ func (h Histogram) SVG() template.HTML {
 		fmt.Fprintf(b, `<text x="%g" y="%g" text-anchor="%s">%s</text>`, left+step*score.Bins*float64(at)/2, floor+15,
 			[]string{"start", "middle", "end"}[at], number)
 	}
-	return end(b)
+	return endSVG(b)
 }
 
-func episodes(n int64) string {
+func formatEpisodes(n int64) string {
 	if n == 1 {
 		return "1 episode"
 	}

@@ -37,7 +37,7 @@ const (
 // SVG draws the ruler. Thresholds cross the axis, the run is on it, and others are above it, one
 // above the other if they have almost the same figure.
 func (r Ruler) SVG() template.HTML {
-	at := func(figure string) float64 { return margin + rulerAxis*min(max(Decimal(figure), 0), 1) }
+	at := func(figure string) float64 { return margin + rulerAxis*min(max(ParseDecimal(figure), 0), 1) }
 	lanes := make([]int, len(r.Marks))
 	for i, m := range r.Marks {
 		for j := range i {
@@ -49,7 +49,7 @@ func (r Ruler) SVG() template.HTML {
 		}
 	}
 	line := float64(slices.Max(append(lanes, 0))+2) * laneSize
-	b := begin("img", "ruler", rulerAxis+2*margin, line+22, r.label())
+	b := beginSVG("img", "ruler", rulerAxis+2*margin, line+22, r.label())
 	fmt.Fprintf(b, `<line class="axis" x1="%g" y1="%g" x2="%g" y2="%[2]g"/>`, margin, line, margin+rulerAxis)
 	for i, number := range []struct{ text, anchor string }{{"0", "start"}, {"0.25", "middle"}, {"0.5", "middle"},
 		{"0.75", "middle"}, {"1", "end"}} {
@@ -63,7 +63,7 @@ func (r Ruler) SVG() template.HTML {
 	for i, m := range r.Marks {
 		b.WriteString(m.shape(at(m.Figure), line-float64(lanes[i]+1)*laneSize, line))
 	}
-	return end(b)
+	return endSVG(b)
 }
 
 // label says what the drawing shows.

@@ -34,7 +34,7 @@ var methods = template.FuncMap{
 	"final":     transcript.Excerpt.Final,
 	"marks":     transcript.Excerpt.Marks,
 	"marked":    transcript.Excerpt.MarkAddress,
-	"pieces":    transcript.Pieces,
+	"pieces":    transcript.SplitAtMarks,
 	"penalties": transcript.Excerpt.Penalties,
 	"answered":  transcript.Step.Answered,
 	"called":    transcript.Step.Called,

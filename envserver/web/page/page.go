@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
@@ -59,9 +60,9 @@ func New(base string, only ...string) (*Set, error) {
 	functions := template.FuncMap{
 		"static": func() bool { return s.Static },
 		"base":   func() string { return base },
-		"asset":  func(name string) (string, error) { return Asset(base, name) },
-		"dict":   dict,
-		"cut":    cut,
+		"asset":  func(name string) (string, error) { return AssetPath(base, name) },
+		"dict":   newDict,
+		"cut":    clipText,
 	}
 	files, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -96,8 +97,23 @@ func New(base string, only ...string) (*Set, error) {
 	return s, nil
 }
 
-// dict makes the data of a part from keys and values.
-func dict(pairs ...any) (map[string]any, error) {
+// clipText shortens a long text.
+func clipText(text string) cutText {
+	if len(text) <= maxText {
+		return cutText{Text: text}
+	}
+	shown := 0
+	for at := range text {
+		if shown == maxText {
+			return cutText{text[:at], utf8.RuneCountInString(text[at:])}
+		}
+		shown++
+	}
+	return cutText{Text: text}
+}
+
+// newDict makes the data of a part from keys and values.
+func newDict(pairs ...any) (map[string]any, error) {
 	out := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, ok := pairs[i].(string)
@@ -122,16 +138,16 @@ func (s *Set) Part(name, part string, data any) ([]byte, error) {
 	if err := t.ExecuteTemplate(&out, part, data); err != nil {
 		return nil, fmt.Errorf("rendering the page %s: %w", name, err)
 	}
-	return []byte(printable.Text(out.String())), nil
+	return []byte(printable.EscapeText(out.String())), nil
 }
 
 // policy allows only what the site itself serves.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Protect sets the headers of all answers: nothing from elsewhere is loaded, no other site frames
-// the pages, and forms of other sites are refused.
-func Protect(next http.Handler) http.Handler {
+// ProtectHandler sets the headers of all answers: nothing from elsewhere is loaded, no other site
+// frames the pages, and forms of other sites are refused.
+func ProtectHandler(next http.Handler) http.Handler {
 	guarded := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

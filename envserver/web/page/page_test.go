@@ -29,7 +29,7 @@ func TestVendoredFiles(t *testing.T) {
 	}
 	known := map[string]bool{}
 	for _, v := range vendored {
-		data, err := Static(v.File)
+		data, err := ReadStatic(v.File)
 		if digest := sha256.Sum256(data); err != nil || hex.EncodeToString(digest[:]) != v.SHA256 {
 			t.Errorf("%s is not that of %s (%v): take %s of `npm pack %[2]s`", v.File, v.Package, err, v.Path)
 		}
@@ -41,7 +41,7 @@ func TestVendoredFiles(t *testing.T) {
 	}
 	own, sent := 0, 0
 	for _, f := range files {
-		data, err := Static(f.Name())
+		data, err := ReadStatic(f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestTextsStayTexts(t *testing.T) {
 }
 
 func TestProtect(t *testing.T) {
-	handler := Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	handler := ProtectHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	ask := func(method, site string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost/", nil)
 		r.Header.Set("Sec-Fetch-Site", site)

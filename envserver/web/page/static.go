@@ -12,8 +12,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// Static reads a static file.
-func Static(name string) ([]byte, error) {
+// ReadStatic reads a static file.
+func ReadStatic(name string) ([]byte, error) {
 	data, err := static.ReadFile(path.Join("static", name))
 	if err != nil {
 		return nil, fmt.Errorf("there is no static file %s", name)
@@ -21,10 +21,10 @@ func Static(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Asset is the path of a static file. It contains the file's digest, so that browsers may keep the
-// file for ever.
-func Asset(base, name string) (string, error) {
-	data, err := Static(name)
+// AssetPath is the path of a static file. It contains the file's digest, so that browsers may keep
+// the file for ever.
+func AssetPath(base, name string) (string, error) {
+	data, err := ReadStatic(name)
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +35,7 @@ func Asset(base, name string) (string, error) {
 // ServeStatic answers GET .../static/{digest}/{name}.
 func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	data, err := Static(name)
+	data, err := ReadStatic(name)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

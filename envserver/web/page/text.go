@@ -1,7 +1,5 @@
 package page
 
-import "unicode/utf8"
-
 // maxText is the length, in characters, to which pages cut a text from outside.
 const maxText = 20_000
 
@@ -9,19 +7,4 @@ const maxText = 20_000
 type cutText struct {
 	Text string
 	Left int
-}
-
-// cut shortens a long text.
-func cut(text string) cutText {
-	if len(text) <= maxText {
-		return cutText{Text: text}
-	}
-	shown := 0
-	for at := range text {
-		if shown == maxText {
-			return cutText{text[:at], utf8.RuneCountInString(text[at:])}
-		}
-		shown++
-	}
-	return cutText{Text: text}
 }

@@ -20,7 +20,7 @@ func TestCut(t *testing.T) {
 		"wide, one more":  {strings.Repeat("退", maxText) + "款", maxText, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cut(tc.text)
+			got := clipText(tc.text)
 			if n := utf8.RuneCountInString(got.Text); n != tc.shown || got.Left != tc.left ||
 				!utf8.ValidString(got.Text) || !strings.HasPrefix(tc.text, got.Text) {
 				t.Errorf("%d characters are shown and %d left, want %d and %d", n, got.Left, tc.shown, tc.left)
@@ -31,7 +31,7 @@ func TestCut(t *testing.T) {
 
 // TestAssets wants paths that change with the file, and none for a file that doesn't exist.
 func TestAssets(t *testing.T) {
-	css, err := Asset("/base", "csenv.css")
+	css, err := AssetPath("/base", "csenv.css")
 	if err != nil || !strings.HasPrefix(css, "/base/static/") || !strings.HasSuffix(css, "/csenv.css") {
 		t.Errorf("the path is %s, %v", css, err)
 	}
@@ -41,7 +41,7 @@ func TestAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		path, err := Asset("", f.Name())
+		path, err := AssetPath("", f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestAssets(t *testing.T) {
 		}
 		digests[digest] = true
 	}
-	if _, err := Asset("", "../page.go"); err == nil {
+	if _, err := AssetPath("", "../page.go"); err == nil {
 		t.Error("a file beside the static ones has a path")
 	}
 }

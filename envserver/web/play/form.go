@@ -3,7 +3,6 @@ package play
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -114,7 +113,7 @@ func actionsOf(text json.RawMessage) ([]action, error) {
 			continue
 		}
 		a := action{Type: name, Description: described[name]}
-		a.object, a.Fields = variant(s, name, named[name])
+		a.object, a.Fields = readVariant(s, name, named[name])
 		actions = append(actions, a)
 	}
 	return actions, nil
@@ -123,9 +122,9 @@ func actionsOf(text json.RawMessage) ([]action, error) {
 // payloadField holds the values that the description of a kind of action names.
 const payloadField = "payload"
 
-// variant returns the fields of one kind of action, and the field that holds them. The rules of the
-// schema say which fields the kind reads, and the description which values of the payload.
-func variant(s schema, name string, named []string) (object string, fields []field) {
+// readVariant returns the fields of one kind of action, and the field that holds them. The rules of
+// the schema say which fields the kind reads, and the description which values of the payload.
+func readVariant(s schema, name string, named []string) (object string, fields []field) {
 	rule := schema{Properties: map[string]schema{}}
 	for _, r := range s.AllOf {
 		switch {
@@ -300,13 +299,4 @@ func (f field) encode(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%s is not a number: write it like 12.50", f.Title())
 	}
 	return nil, fmt.Errorf("%s is not JSON: write a text in quotes, a number, a list or an object", f.Title())
-}
-
-// encodeRaw checks an action that was written as JSON.
-func encodeRaw(text string) (json.RawMessage, error) {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		return nil, errors.New(`the action is not a JSON object: write it like {"action_type": "..."}`)
-	}
-	return json.RawMessage(strings.TrimSpace(text)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +143,7 @@ func (g *game) play(ctx context.Context, form url.Values) {
 	}
 	action, err := g.encode(form)
 	if err != nil {
-		g.refused, g.form = sentence(err), form
+		g.refused, g.form = formatError(err), form
 		return
 	}
 	// The action is played to its end even if the browser goes, because the session would be lost.
@@ -170,7 +171,7 @@ func (g *game) fail(err error, form url.Values) {
 	refused, ok := errors.AsType[*client.ServerError](err)
 	ending := []string{protocol.CodeCapacity, protocol.CodeFactory, protocol.CodeSession}
 	if ok && !slices.Contains(ending, refused.Code) {
-		g.refused, g.form = sentence(inWords(err)), form
+		g.refused, g.form = formatError(inWords(err)), form
 		return
 	}
 	g.lost = "The session with the server was lost, so this episode has no score: " + inWords(err).Error() + "."
@@ -189,19 +190,13 @@ func (g *game) encode(form url.Values) (json.RawMessage, error) {
 	return g.actions[at].encode(form)
 }
 
-// query is the start form of this game, with another seed.
-func (g *game) query(seed int64) url.Values {
-	o, q := g.options, url.Values{}
-	for name, value := range map[string]string{"target": g.target.ID, "task": o.Task, "scenario": o.Scenario,
-		"reward_mode": o.RewardMode, "seed": strconv.FormatInt(seed, 10)} {
-		if value != "" {
-			q.Set(name, value)
-		}
+// encodeRaw checks an action that was written as JSON.
+func encodeRaw(text string) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
+		return nil, errors.New(`the action is not a JSON object: write it like {"action_type": "..."}`)
 	}
-	if o.Pressure {
-		q.Set("pressure", "on")
-	}
-	return q
+	return json.RawMessage(strings.TrimSpace(text)), nil
 }
 
 // games are the current games by their ids.
@@ -282,16 +277,4 @@ func (s *games) remove(g *game) {
 	g.timer.Stop()
 	s.mu.Unlock()
 	g.close()
-}
-
-func (s *games) closeAll() {
-	s.mu.Lock()
-	all := make([]*game, 0, len(s.byID))
-	for _, g := range s.byID {
-		all = append(all, g)
-	}
-	s.mu.Unlock()
-	for _, g := range all {
-		s.remove(g)
-	}
 }

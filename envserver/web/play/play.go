@@ -130,6 +130,18 @@ func (p *Playground) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Close ends all games.
 func (p *Playground) Close() { p.games.closeAll() }
 
+func (s *games) closeAll() {
+	s.mu.Lock()
+	all := make([]*game, 0, len(s.byID))
+	for _, g := range s.byID {
+		all = append(all, g)
+	}
+	s.mu.Unlock()
+	for _, g := range all {
+		s.remove(g)
+	}
+}
+
 // startPage is the data of the start form.
 type startPage struct {
 	Path, Message string
@@ -158,7 +170,7 @@ func (p *Playground) startForm(w http.ResponseWriter, r *http.Request, token str
 	data := startPage{Path: p.cfg.Path, Message: message, Login: p.cfg.Accepts != nil, Form: r.Form}
 	targets, err := p.cfg.Targets(r)
 	if err != nil {
-		data.Message = strings.TrimSpace(data.Message + "\n" + sentence(err))
+		data.Message = strings.TrimSpace(data.Message + "\n" + formatError(err))
 	}
 	data.Targets = targets
 	if data.Form.Get("seed") == "" {
@@ -172,9 +184,9 @@ func (p *Playground) startForm(w http.ResponseWriter, r *http.Request, token str
 		data.Chosen = &targets[at]
 		tasks, err := p.tasks(r, token, targets[at])
 		if err != nil {
-			data.Chosen, data.Message = nil, sentence(err)
+			data.Chosen, data.Message = nil, formatError(err)
 		}
-		data.Tasks, data.Scenarios = offered(tasks)
+		data.Tasks, data.Scenarios = listChoices(tasks)
 		for i := range data.Scenarios {
 			if of := &data.Scenarios[i]; p.cfg.Title != nil {
 				of.Title = p.cfg.Title(of.ID)
@@ -206,8 +218,8 @@ func (p *Playground) tasks(r *http.Request, token string, target Target) ([]clie
 	return tasks, err
 }
 
-// offered lists the tasks and the scenarios, each once.
-func offered(listed []client.Task) (tasks []string, scenarios []suggestion) {
+// listChoices lists the tasks and the scenarios, each once.
+func listChoices(listed []client.Task) (tasks []string, scenarios []suggestion) {
 	place := map[string]int{}
 	for _, t := range listed {
 		if !slices.Contains(tasks, t.Task) {
@@ -230,18 +242,18 @@ func offered(listed []client.Task) (tasks []string, scenarios []suggestion) {
 func (p *Playground) begin(w http.ResponseWriter, r *http.Request, token string) {
 	options, err := readOptions(r.PostForm)
 	if err != nil {
-		p.startForm(w, r, token, http.StatusUnprocessableEntity, sentence(err))
+		p.startForm(w, r, token, http.StatusUnprocessableEntity, formatError(err))
 		return
 	}
 	targets, err := p.cfg.Targets(r)
 	at := slices.IndexFunc(targets, func(t Target) bool { return t.ID == r.PostForm.Get("target") })
 	if at < 0 {
-		p.startForm(w, r, token, http.StatusNotFound, sentence(err))
+		p.startForm(w, r, token, http.StatusNotFound, formatError(err))
 		return
 	}
 	g, err := p.games.begin(r, token, targets[at], options)
 	if err != nil {
-		p.startForm(w, r, token, http.StatusBadGateway, sentence(err))
+		p.startForm(w, r, token, http.StatusBadGateway, formatError(err))
 		return
 	}
 	http.Redirect(w, r, p.cfg.Path+"/games/"+g.id, http.StatusSeeOther)
@@ -284,6 +296,21 @@ func (p *Playground) end(w http.ResponseWriter, r *http.Request, token string) {
 	}
 }
 
+// query is the start form of this game, with another seed.
+func (g *game) query(seed int64) url.Values {
+	o, q := g.options, url.Values{}
+	for name, value := range map[string]string{"target": g.target.ID, "task": o.Task, "scenario": o.Scenario,
+		"reward_mode": o.RewardMode, "seed": strconv.FormatInt(seed, 10)} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if o.Pressure {
+		q.Set("pressure", "on")
+	}
+	return q
+}
+
 // find returns the game of the path, or answers that there is none. A game belongs to the token
 // that began it.
 func (p *Playground) find(w http.ResponseWriter, r *http.Request, token string) *game {
@@ -320,8 +347,8 @@ func (p *Playground) render(w http.ResponseWriter, r *http.Request, status int, 
 	_, _ = w.Write(html) // the browser may have gone
 }
 
-// sentence writes an error as a sentence, "" for nil.
-func sentence(err error) string {
+// formatError writes an error as a sentence, "" for nil.
+func formatError(err error) string {
 	if err == nil {
 		return ""
 	}

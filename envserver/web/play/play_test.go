@@ -46,7 +46,7 @@ func kindOf(t *testing.T, name string) (kind episode.Kind) {
 // serve serves an environment, and returns its URL.
 func serve(t *testing.T, cfg openenv.Config) string {
 	t.Helper()
-	cfg.LedgerKey, cfg.Logger = echo.Key(), slog.New(slog.DiscardHandler)
+	cfg.LedgerKey, cfg.Logger = echo.LedgerKey(), slog.New(slog.DiscardHandler)
 	s, err := openenv.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func playground(t *testing.T, server string, change func(*play.Config)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(page.Protect(p))
+	h := httptest.NewServer(page.ProtectHandler(p))
 	t.Cleanup(func() {
 		p.Close()
 		h.Close()

@@ -123,10 +123,10 @@ type entry struct {
 func (e entry) Title() string { return action{Type: e.ActionType}.Title() }
 
 // Given is the payload as YAML.
-func (e entry) Given() string { return readable(e.Payload) }
+func (e entry) Given() string { return formatYAML(e.Payload) }
 
 // Answer is the result as YAML.
-func (e entry) Answer() string { return readable(e.Result) }
+func (e entry) Answer() string { return formatYAML(e.Result) }
 
 // progress has the fields that both environments have.
 type progress struct {
@@ -165,13 +165,17 @@ func (g *game) view(path string) view {
 	v := view{Path: path, ID: g.id, Target: g.target, Options: g.options, Turn: len(g.turns), Articles: g.articles,
 		Group: fmt.Sprintf("action-%d", g.sent), Refused: g.refused, Lost: g.lost, Ended: g.ended,
 		Feedback: p.Feedback, Again: g.options.Seed,
-		Next: min(g.options.Seed+1, maxSeed), JSON: indented(raw), Title: "Episode"}
+		Next: min(g.options.Seed+1, maxSeed), JSON: indentJSON(raw), Title: "Episode"}
 	if p.MaxSteps > 0 {
 		v.Facts = append(v.Facts, fact{"Step", fmt.Sprintf("%d of %d", p.Step, p.MaxSteps)})
 	}
 	allowed := v.observe(raw)
 	if g.seen.HasReward && len(g.turns) > 0 {
-		v.Facts = append(v.Facts, fact{"Last reward", signed(g.seen.Reward)}, fact{"Rewards so far", signed(g.total)})
+		v.Facts = append(
+			v.Facts,
+			fact{"Last reward", formatReward(g.seen.Reward)},
+			fact{"Rewards so far", formatReward(g.total)},
+		)
 	}
 	for i, t := range g.turns {
 		v.Turns = append(v.Turns, turnView(i, t))
@@ -216,7 +220,7 @@ func (v *view) observe(raw json.RawMessage) (allowed []string) {
 		}
 		v.Facts = append(v.Facts, fact{"Minutes used", strconv.Itoa(c.MinutesUsed)})
 	default:
-		v.Other = readable(raw)
+		v.Other = formatYAML(raw)
 	}
 	return nil
 }
@@ -234,7 +238,7 @@ func (t *ticketView) facts() []fact {
 			fact{"Escalations left", strconv.Itoa(t.EscalationsLeft)})
 	}
 	if t.Score != nil {
-		facts = append(facts, fact{"Score so far", decimal(*t.Score)})
+		facts = append(facts, fact{"Score so far", formatDecimal(*t.Score)})
 	}
 	return facts
 }
@@ -284,7 +288,7 @@ func (g *game) keepArticles() {
 }
 
 func turnView(i int, t turn) shownTurn {
-	s := shownTurn{Number: i + 1, Action: "Act", Reward: signed(t.Reward), TotalReward: signed(t.Total)}
+	s := shownTurn{Number: i + 1, Action: "Act", Reward: formatReward(t.Reward), TotalReward: formatReward(t.Total)}
 	var members map[string]any
 	if json.Unmarshal(t.Action, &members) != nil {
 		return s
@@ -300,14 +304,14 @@ func turnView(i int, t turn) shownTurn {
 	}
 	if len(members) > 0 {
 		if text, err := json.Marshal(members); err == nil {
-			s.Given = readable(text)
+			s.Given = formatYAML(text)
 		}
 	}
 	return s
 }
 
-// readable writes JSON as YAML, "" for nothing.
-func readable(raw json.RawMessage) string {
+// formatYAML writes JSON as YAML, "" for nothing.
+func formatYAML(raw json.RawMessage) string {
 	if text := strings.TrimSpace(string(raw)); text == "" || text == "null" || text == "{}" {
 		return ""
 	}
@@ -318,7 +322,7 @@ func readable(raw json.RawMessage) string {
 	return strings.TrimSpace(string(text))
 }
 
-func indented(raw json.RawMessage) string {
+func indentJSON(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw)
@@ -326,10 +330,10 @@ func indented(raw json.RawMessage) string {
 	return out.String()
 }
 
-func decimal(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) }
+func formatDecimal(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) }
 
-// signed writes a reward without the sign of a zero.
-func signed(reward float64) string { return decimal(math.Round(reward*1000)/1000 + 0) }
+// formatReward writes a reward without the sign of a zero.
+func formatReward(reward float64) string { return formatDecimal(math.Round(reward*1000)/1000 + 0) }
 
 // gradeView is the grade of an episode.
 type gradeView struct {
@@ -364,10 +368,10 @@ func newGrade(o client.Observation) *gradeView {
 		Why: strings.TrimPrefix(m.Cause+": "+m.CauseDetail, ": ")}
 	g.Why = strings.TrimSuffix(g.Why, ": ")
 	if m.EpisodeScore != nil {
-		g.Score = decimal(*m.EpisodeScore)
+		g.Score = formatDecimal(*m.EpisodeScore)
 	}
 	for _, p := range m.ScoreBreakdown {
-		d := dimension{Name: p.Name, Earned: decimal(p.Earned), Offered: decimal(p.Offered)}
+		d := dimension{Name: p.Name, Earned: formatDecimal(p.Earned), Offered: formatDecimal(p.Offered)}
 		if p.Offered > 0 {
 			d.Share = max(0, min(p.Earned/p.Offered, 1))
 		}
@@ -386,19 +390,25 @@ func newVerdict(i int, raw json.RawMessage) verdict {
 		TicketID string `json:"ticket_id"`
 	}
 	if json.Unmarshal(raw, &from) != nil || len(from.Criteria) == 0 {
-		v.Other = readable(raw)
+		v.Other = formatYAML(raw)
 		return v
 	}
 	if from.TicketID != "" {
 		v.Title += ", ticket " + from.TicketID
 	}
-	v.Earned, v.Invented = score.Thousandths(from.PostGate), strings.Join(from.Invented, ", ")
+	v.Earned, v.Invented = score.FormatThousandths(from.PostGate), strings.Join(from.Invented, ", ")
 	for _, c := range from.Criteria {
-		v.Criteria = append(v.Criteria, criterion{c.Title(), score.Thousandths(c.Earned), score.Thousandths(c.Offered),
-			c.Reason, c.Evidence})
+		v.Criteria = append(
+			v.Criteria,
+			criterion{c.Title(), score.FormatThousandths(c.Earned), score.FormatThousandths(c.Offered),
+				c.Reason, c.Evidence},
+		)
 	}
 	for _, gate := range from.Gates {
-		v.Gates = append(v.Gates, criterion{Name: gate.ID, Offered: score.Thousandths(gate.Cap), Reason: gate.Reason})
+		v.Gates = append(
+			v.Gates,
+			criterion{Name: gate.ID, Offered: score.FormatThousandths(gate.Cap), Reason: gate.Reason},
+		)
 	}
 	return v
 }

@@ -7,28 +7,30 @@ import (
 	"unicode"
 )
 
-// Hidden reports whether a character may change how a text is displayed: control characters, line
+// IsHidden reports whether a character may change how a text is displayed: control characters, line
 // separators, and invisible characters such as those that change the direction of text. The two
 // joiners are exceptions, because scripts and emojis need them.
-func Hidden(r rune) bool {
+func IsHidden(r rune) bool {
 	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
 	return r != '\n' && r != '\t' && r != zeroWidthNonJoiner && r != zeroWidthJoiner &&
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Text writes the hidden characters of a text as in YAML, for example \u202e. Line feeds and tabs
-// remain.
-func Text(s string) string { return Escape(strings.ReplaceAll(s, "\r\n", "\n"), YAML) }
+// EscapeText writes the hidden characters of a text as in YAML, for example \u202e. Line feeds and
+// tabs remain.
+func EscapeText(s string) string {
+	return EscapeHidden(strings.ReplaceAll(s, "\r\n", "\n"), YAMLEscape)
+}
 
-// Line is a text without hidden characters on one line.
-func Line(s string) string { return strings.Join(strings.Fields(Text(s)), " ") }
+// EscapeLine is a text without hidden characters on one line.
+func EscapeLine(s string) string { return strings.Join(strings.Fields(EscapeText(s)), " ") }
 
-// Escape writes the hidden characters of a text in a notation. Bytes that aren't UTF-8 come out as
-// U+FFFD.
-func Escape(s string, notation func(rune) string) string {
+// EscapeHidden writes the hidden characters of a text in a notation. Bytes that aren't UTF-8 come
+// out as U+FFFD.
+func EscapeHidden(s string, notation func(rune) string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if Hidden(r) {
+		if IsHidden(r) {
 			b.WriteString(notation(r))
 			continue
 		}
@@ -37,8 +39,8 @@ func Escape(s string, notation func(rune) string) string {
 	return b.String()
 }
 
-// YAML is the notation of YAML, which knows no pairs of surrogates.
-func YAML(r rune) string {
+// YAMLEscape is the notation of YAML, which knows no pairs of surrogates.
+func YAMLEscape(r rune) string {
 	if r > 0xffff {
 		return fmt.Sprintf(`\U%08x`, r)
 	}

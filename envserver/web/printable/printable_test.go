@@ -12,11 +12,11 @@ func TestText(t *testing.T) {
 		"\U000e0041":            `\U000e0041`,
 		"\x9b31m, not of UTF-8": "\ufffd31m, not of UTF-8",
 	} {
-		if got := Text(s); got != want {
+		if got := EscapeText(s); got != want {
 			t.Errorf("Text(%q) = %q, want %q", s, got, want)
 		}
 	}
-	if got := Line(" a\n\tb\x07 "); got != `a b\u0007` {
+	if got := EscapeLine(" a\n\tb\x07 "); got != `a b\u0007` {
 		t.Errorf("Line = %q", got)
 	}
 }

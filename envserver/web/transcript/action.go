@@ -32,10 +32,10 @@ func ReadAction(action json.RawMessage) Action {
 	var a Action
 	a.Type, _ = members["action_type"].(string)
 	delete(members, "action_type")
-	a.Fields = fields(members)
+	a.Fields = listFields(members)
 	payload, _ := members["payload"].(map[string]any)
 	for _, from := range []map[string]any{members, payload} {
-		for _, f := range fields(from) {
+		for _, f := range listFields(from) {
 			switch {
 			case f.Name == "message":
 				a.Message = f.Value
@@ -47,7 +47,7 @@ func ReadAction(action json.RawMessage) Action {
 	return a
 }
 
-func fields(members map[string]any) []Field {
+func listFields(members map[string]any) []Field {
 	var out []Field
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		switch value := members[name].(type) {
@@ -55,14 +55,14 @@ func fields(members map[string]any) []Field {
 		case string:
 			out = append(out, Field{name, value})
 		default:
-			out = append(out, Field{name, inline(value)})
+			out = append(out, Field{name, encodeInline(value)})
 		}
 	}
 	return out
 }
 
-// inline encodes a value on one line.
-func inline(v any) string {
+// encodeInline encodes a value on one line.
+func encodeInline(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()

@@ -19,14 +19,22 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	criterion := func(id string) (paid *Points, why string) {
 		for _, c := range v.Criteria {
 			if name, _, _ := strings.Cut(c.ID, " "); name == id {
-				return earned(c), c.Reason
+				return newPoints(c), c.Reason
 			}
 		}
 		return nil, ""
 	}
 	for _, s := range f.Workflow.Steps {
 		paid, why := criterion(s.ID)
-		r.add(Row{Criterion: s.ID, Given: sent(f.History, s.Action), Gold: StepText(s), Points: paid, Why: why})
+		r.add(
+			Row{
+				Criterion: s.ID,
+				Given:     listSentActions(f.History, s.Action),
+				Gold:      StepText(s),
+				Points:    paid,
+				Why:       why,
+			},
+		)
 	}
 	paid, why := criterion("resolution")
 	r.add(Row{Criterion: "resolution", Points: paid, Why: why})
@@ -37,7 +45,7 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 		}
 		if !fact.Optional {
 			r.add(Row{Part: true, Criterion: fact.ID + " " + fact.Slot, Given: finding.String(), Gold: factText(fact),
-				texts: wordings(fact, finding.String())})
+				texts: listWordings(fact, finding.String())})
 		}
 	}
 	for i, goal := range f.Workflow.Goal {
@@ -59,8 +67,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	return r
 }
 
-// sent lists the actions of a type, with their payloads except messages.
-func sent(history []workflow.Entry, action string) string {
+// listSentActions lists the actions of a type, with their payloads except messages.
+func listSentActions(history []workflow.Entry, action string) string {
 	var all []string
 	for _, e := range history {
 		if e.ActionType != action {
@@ -68,7 +76,7 @@ func sent(history []workflow.Entry, action string) string {
 		}
 		text := "action " + strconv.Itoa(e.Step)
 		if action != scenarios.RespondUser {
-			text += " " + inline(e.Payload)
+			text += " " + encodeInline(e.Payload)
 		}
 		all = append(all, text)
 	}
@@ -95,12 +103,12 @@ func ActionText(action string, args []scenarios.Arg) string {
 	if len(args) == 0 {
 		return action
 	}
-	return action + " " + inline(Accepted(args))
+	return action + " " + encodeInline(AcceptedValues(args))
 }
 
-// Accepted gives the accepted value of each argument, a list of several, or "any". Amounts are in
-// dollars, as agents send them.
-func Accepted(args []scenarios.Arg) map[string]any {
+// AcceptedValues gives the accepted value of each argument, a list of several, or "any". Amounts
+// are in dollars, as agents send them.
+func AcceptedValues(args []scenarios.Arg) map[string]any {
 	out := map[string]any{}
 	for _, a := range args {
 		values := slices.Clone(a.In)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -138,27 +137,10 @@ func acceptedQuote(e *grader.Evidence) string {
 	return e.Quote
 }
 
-// quoted is the quotation in a reason of the rules, if it has one.
-func quoted(reason string) []string {
-	_, rest, found := strings.Cut(reason, `"`)
-	if !found {
-		return nil
-	}
-	literal, err := strconv.QuotedPrefix(`"` + rest)
-	if err != nil {
-		return nil
-	}
-	text, err := strconv.Unquote(literal)
-	if err != nil || text == "" {
-		return nil
-	}
-	return []string{text}
-}
-
 // markText marks the sentence of the last message that has a text, nil if none has it.
 func markText(messages []message, criterion string, harm bool, text string) *Mark {
 	for _, m := range messages {
-		if from, to := find(m.text, text); from >= 0 {
+		if from, to := findWords(m.text, text); from >= 0 {
 			return m.step.markSentence(m.text, from, to, criterion, harm)
 		}
 	}
@@ -167,7 +149,7 @@ func markText(messages []message, criterion string, harm bool, text string) *Mar
 
 // markSentence marks the sentence around a part of a message, unless some of it is marked already.
 func (s *Step) markSentence(text string, from, to int, criterion string, harm bool) *Mark {
-	from, to = sentence(text, from, to)
+	from, to = widenToSentence(text, from, to)
 	at := slices.IndexFunc(s.Marks, func(m *Mark) bool { return from < m.to && m.from < to })
 	if at < 0 {
 		at = len(s.Marks)
@@ -194,9 +176,9 @@ func (t *Transcript) number() {
 	}
 }
 
-// folded is a text in which neither case, space nor the form of quotation marks counts, and the
+// foldText is a text in which neither case, space nor the form of quotation marks counts, and the
 // place of each of its bytes in the text.
-func folded(text string) (string, []int) {
+func foldText(text string) (string, []int) {
 	var b strings.Builder
 	var at []int
 	space := true
@@ -223,10 +205,10 @@ func folded(text string) (string, []int) {
 	return b.String(), append(at, len(text))
 }
 
-// find returns where a text has words, whole and in their order, -1 if it doesn't.
-func find(text, words string) (from, to int) {
-	in, at := folded(text)
-	wanted, _ := folded(words)
+// findWords returns where a text has words, whole and in their order, -1 if it doesn't.
+func findWords(text, words string) (from, to int) {
+	in, at := foldText(text)
+	wanted, _ := foldText(words)
 	if wanted = strings.TrimSpace(wanted); wanted == "" {
 		return -1, -1
 	}
@@ -235,14 +217,14 @@ func find(text, words string) (from, to int) {
 		if i < 0 {
 			return -1, -1
 		}
-		if start += i; bounded(in, start, start+len(wanted)) {
+		if start += i; hasWordBounds(in, start, start+len(wanted)) {
 			return at[start], at[start+len(wanted)]
 		}
 	}
 }
 
-// bounded reports whether no word or number continues beyond the ends of a part of a text.
-func bounded(text string, from, to int) bool {
+// hasWordBounds reports whether no word or number continues beyond the ends of a part of a text.
+func hasWordBounds(text string, from, to int) bool {
 	first, _ := utf8.DecodeRuneInString(text[from:])
 	last, _ := utf8.DecodeLastRuneInString(text[:to])
 	before, size := utf8.DecodeLastRuneInString(text[:from])
@@ -250,24 +232,24 @@ func bounded(text string, from, to int) bool {
 	after, width := utf8.DecodeRuneInString(text[to:])
 	further, _ := utf8.DecodeRuneInString(text[to+width:])
 	point := func(r rune) bool { return r == '.' || r == ',' }
-	word := wordy(first) && wordy(before) || wordy(last) && wordy(after)
+	word := isWordRune(first) && isWordRune(before) || isWordRune(last) && isWordRune(after)
 	number := unicode.IsDigit(first) && point(before) && unicode.IsDigit(beyond) ||
 		unicode.IsDigit(last) && point(after) && unicode.IsDigit(further)
 	return !word && !number
 }
 
-func wordy(r rune) bool { return unicode.IsLetter(r) && !ideographic(r) || unicode.IsDigit(r) }
+func isWordRune(r rune) bool { return unicode.IsLetter(r) && !isIdeographic(r) || unicode.IsDigit(r) }
 
-// ideographic reports whether words of the letter's script have no spaces between them.
-func ideographic(r rune) bool {
+// isIdeographic reports whether words of the letter's script have no spaces between them.
+func isIdeographic(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
 }
 
-// sentence widens a part of a text to whole sentences of its line.
-func sentence(text string, from, to int) (start, end int) {
+// widenToSentence widens a part of a text to whole sentences of its line.
+func widenToSentence(text string, from, to int) (start, end int) {
 	for i, r := range text[:from] {
 		next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
-		if r == '\n' || ends(r, next) {
+		if r == '\n' || isSentenceEnd(r, next) {
 			start = i + utf8.RuneLen(r)
 		}
 	}
@@ -286,7 +268,7 @@ func sentence(text string, from, to int) (start, end int) {
 			end = max(last+i, to)
 			break
 		}
-		if ends(r, next) {
+		if isSentenceEnd(r, next) {
 			end = last + i + width
 			break
 		}
@@ -294,8 +276,8 @@ func sentence(text string, from, to int) (start, end int) {
 	return start, end
 }
 
-// ends reports whether a sentence ends with a character, by the one that follows.
-func ends(r, next rune) bool {
+// isSentenceEnd reports whether a sentence ends with a character, by the one that follows.
+func isSentenceEnd(r, next rune) bool {
 	return strings.ContainsRune(".!?", r) && (unicode.IsSpace(next) || next == utf8.RuneError) ||
 		strings.ContainsRune("。！？", r)
 }
@@ -306,8 +288,8 @@ type Piece struct {
 	Mark *Mark
 }
 
-// Pieces parts a message at its marks.
-func Pieces(text string, marks []*Mark) []Piece {
+// SplitAtMarks parts a message at its marks.
+func SplitAtMarks(text string, marks []*Mark) []Piece {
 	var pieces []Piece
 	at := 0
 	for _, m := range marks {

@@ -27,7 +27,7 @@ func TestFindMarks(t *testing.T) {
 		{"Order LD-1234567", "LD-123456", ""},
 	} {
 		got := ""
-		if from, to := find(tt.text, tt.words); from >= 0 {
+		if from, to := findWords(tt.text, tt.words); from >= 0 {
 			got = tt.text[from:to]
 		}
 		if got != tt.want {
@@ -47,11 +47,11 @@ func TestMarkedSentences(t *testing.T) {
 		{"您好。我们会退款。再见。", "退款", "我们会退款。"},
 		{"Ça va. Voilà 5 € là. Fin.", "5 €", "Voilà 5 € là."},
 	} {
-		from, to := find(tt.text, tt.words)
+		from, to := findWords(tt.text, tt.words)
 		if from < 0 {
 			t.Fatalf("%q isn't in %q", tt.words, tt.text)
 		}
-		if start, end := sentence(tt.text, from, to); tt.text[start:end] != tt.want {
+		if start, end := widenToSentence(tt.text, from, to); tt.text[start:end] != tt.want {
 			t.Errorf("the sentence of %q is %q, want %q", tt.words, tt.text[start:end], tt.want)
 		}
 	}
@@ -68,12 +68,12 @@ func TestPiecesAreTheMessage(t *testing.T) {
 		var marked []string
 		for _, words := range rapid.SliceOfN(rapid.SliceOfN(word, 1, 3), 0, 5).Draw(t, "marks") {
 			part := strings.Join(words, " ")
-			from, to := find(text, part)
+			from, to := findWords(text, part)
 			if from < 0 {
 				continue
 			}
-			found, _ := folded(text[from:to])
-			if wanted, _ := folded(part); strings.TrimSpace(found) != strings.TrimSpace(wanted) {
+			found, _ := foldText(text[from:to])
+			if wanted, _ := foldText(part); strings.TrimSpace(found) != strings.TrimSpace(wanted) {
 				t.Errorf("%q is found as %q", part, text[from:to])
 			}
 			m := s.markSentence(text, from, to, part, false)
@@ -85,7 +85,7 @@ func TestPiecesAreTheMessage(t *testing.T) {
 		all := Transcript{Steps: []Step{s}}
 		all.number()
 		whole, at, shown := "", 0, 0
-		for _, p := range Pieces(text, all.Steps[0].Marks) {
+		for _, p := range SplitAtMarks(text, all.Steps[0].Marks) {
 			if whole += p.Text; p.Text == "" {
 				t.Error("a piece is empty")
 			}
@@ -130,7 +130,7 @@ func TestQuoted(t *testing.T) {
 		`the reply says "it \"is\" done", twice "no"`: `it "is" done`,
 		`no quotation`: "", `an open "quotation`: "", `an empty ""`: "", `"\x"`: "",
 	} {
-		if got := strings.Join(quoted(reason), "|"); got != want {
+		if got := strings.Join(parseQuotation(reason), "|"); got != want {
 			t.Errorf("%s quotes %q, want %q", reason, got, want)
 		}
 	}

@@ -18,7 +18,7 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 	for _, c := range v.Criteria {
 		row := Row{Criterion: c.Title(), Why: c.Reason}
 		if t.Replied && paid != nil {
-			row.Points = earned(c)
+			row.Points = newPoints(c)
 		}
 		if c.ID == "Q2" {
 			row.Given, row.Gold = metOrNot(c), strings.ReplaceAll(spec.Outcome.Value, "_", " ")
@@ -26,7 +26,7 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 		r.add(row)
 		switch c.ID {
 		case "Q1":
-			r.facts(spec.Facts, findings(c), c)
+			r.facts(spec.Facts, parseFindings(c), c)
 		case "Q3":
 			r.questions(spec.Questions, c)
 		}
@@ -55,9 +55,9 @@ func metOrNot(c grader.Criterion) string {
 	return grader.Stated.String()
 }
 
-// findings returns how a reply states the facts that its first criterion names, by id. The others
-// are stated, unless it has no reason and no points.
-func findings(c grader.Criterion) func(id string) string {
+// parseFindings returns how a reply states the facts that its first criterion names, by id. The
+// others are stated, unless it has no reason and no points.
+func parseFindings(c grader.Criterion) func(id string) string {
 	named := map[string]string{}
 	for part := range strings.SplitSeq(c.Reason, ", ") {
 		if id, finding, ok := strings.Cut(part, " "); ok {
@@ -79,13 +79,13 @@ func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c
 	for _, f := range facts {
 		if !f.Optional {
 			r.add(Row{Part: true, Criterion: f.ID + " " + f.Slot, Given: finding(f.ID), Gold: factText(f),
-				Evidence: answerTo("Q1."+f.ID, c), texts: wordings(f, finding(f.ID))})
+				Evidence: answerTo("Q1."+f.ID, c), texts: listWordings(f, finding(f.ID))})
 		}
 	}
 }
 
-// wordings are the texts of which a reply that states a fact may have one.
-func wordings(f scenarios.Fact, finding string) []string {
+// listWordings are the texts of which a reply that states a fact may have one.
+func listWordings(f scenarios.Fact, finding string) []string {
 	if finding != grader.Stated.String() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -81,13 +82,13 @@ func (p *Points) String() string {
 	}
 	switch p.Kind {
 	case Earned:
-		return score.Thousandths(p.Value) + " of " + score.Thousandths(p.Offered)
+		return score.FormatThousandths(p.Value) + " of " + score.FormatThousandths(p.Offered)
 	case Bound:
-		return "at most " + score.Thousandths(p.Value)
+		return "at most " + score.FormatThousandths(p.Value)
 	case Factor:
-		return "times " + score.Thousandths(p.Value)
+		return "times " + score.FormatThousandths(p.Value)
 	default:
-		return score.Thousandths(p.Value)
+		return score.FormatThousandths(p.Value)
 	}
 }
 
@@ -108,10 +109,10 @@ func (p *Points) Share() string {
 // ReviewOf reviews the tickets or the workflow of an environment that has played the episode.
 func ReviewOf(g record.Grade, env episode.Environment) []Review {
 	verdicts := readVerdicts(g.Verdicts)
-	if f := workflow.Review(env); f != nil {
+	if f := workflow.ReviewCase(env); f != nil {
 		return []Review{reviewWorkflow(f, verdicts[""])}
 	}
-	tickets := ticket.Review(env)
+	tickets := ticket.ReviewTickets(env)
 	reviews := make([]Review, len(tickets))
 	for i := range tickets {
 		t := &tickets[i]
@@ -139,38 +140,32 @@ func readVerdicts(raw []json.RawMessage) map[string]*grader.Verdict {
 	return out
 }
 
-// recorded returns the verdicts of an episode whose gold is unknown.
-func recorded(verdicts []json.RawMessage) []Review {
-	reviews := make([]Review, len(verdicts))
-	for i, raw := range verdicts {
-		r := &reviews[i]
-		r.Heading = "judge of reply " + strconv.Itoa(i+1)
-		var v grader.Verdict
-		if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
-			_ = json.Unmarshal(raw, &r.Other) // a verdict that isn't JSON is left out
-			continue
-		}
-		for _, c := range v.Criteria {
-			r.add(Row{Criterion: c.Title(), Points: earned(c), Why: c.Reason})
-			for _, e := range c.Evidence {
-				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
-			}
-		}
-		r.gates(v.Gates)
-		r.Invented, r.Harm, r.Earned = v.Invented, v.Harm, v.PostGate
-	}
-	return reviews
-}
-
 func (r *Review) add(row Row) { r.Rows = append(r.Rows, row) }
 
-func earned(c grader.Criterion) *Points { return &Points{Value: c.Earned, Offered: c.Offered} }
+func newPoints(c grader.Criterion) *Points { return &Points{Value: c.Earned, Offered: c.Offered} }
 
 func (r *Review) gates(gates []grader.Gate) {
 	for _, g := range gates {
 		r.add(Row{Criterion: "gate " + g.ID, Points: &Points{Kind: Bound, Value: g.Cap}, Why: g.Reason,
-			texts: quoted(g.Reason)})
+			texts: parseQuotation(g.Reason)})
 	}
+}
+
+// parseQuotation is the quotation in a reason of the rules, if it has one.
+func parseQuotation(reason string) []string {
+	_, rest, found := strings.Cut(reason, `"`)
+	if !found {
+		return nil
+	}
+	literal, err := strconv.QuotedPrefix(`"` + rest)
+	if err != nil {
+		return nil
+	}
+	text, err := strconv.Unquote(literal)
+	if err != nil || text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 // ticket reviews a ticket. Without a grade it has no points.
@@ -191,7 +186,7 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	if t.Rubric != tasks.TicketResolve {
 		return
 	}
-	r.add(Row{Criterion: "decision", Given: ending(d), Gold: goldEnding(gold),
+	r.add(Row{Criterion: "decision", Given: describeEnding(d), Gold: goldEnding(gold),
 		Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, gold)})
 	if t.Timed {
 		r.firstReply(t)
@@ -213,7 +208,7 @@ func (r *Review) label(name, given, gold string, alternates []scenarios.Alternat
 		why = "not set"
 	case given == gold:
 	case at >= 0:
-		why = fmt.Sprintf("arguable: %s of the points", score.Thousandths(alternates[at].Credit))
+		why = fmt.Sprintf("arguable: %s of the points", score.FormatThousandths(alternates[at].Credit))
 	default:
 		why = "wrong"
 	}
@@ -227,7 +222,7 @@ func orDash(s string) string {
 	return s
 }
 
-func ending(d grader.Decisions) string {
+func describeEnding(d grader.Decisions) string {
 	if d.Ending == grader.Escalated && d.Team != "" {
 		return "escalate to " + d.Team
 	}
@@ -267,12 +262,12 @@ func (r *Review) firstReply(t *ticket.Reviewed) {
 		why = "late: all points of the ticket are reduced"
 	}
 	r.add(Row{Criterion: "first reply", Given: given,
-		Gold:   fmt.Sprintf("by minute %d", queue.Limit(t.Ticket.Gold.Priority)),
+		Gold:   fmt.Sprintf("by minute %d", queue.ReplyLimit(t.Ticket.Gold.Priority)),
 		Points: &Points{Kind: Factor, Value: t.Factor}, Why: why})
 }
 
-// Describe describes a model's answer to a claim.
-func Describe(e grader.Evidence) string {
+// DescribeEvidence describes a model's answer to a claim.
+func DescribeEvidence(e grader.Evidence) string {
 	text := "the judge: " + e.Verdict
 	if e.Quote != "" {
 		text += fmt.Sprintf(", by %q", e.Quote)

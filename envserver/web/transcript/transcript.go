@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -51,8 +52,8 @@ type Step struct {
 	Marks []*Mark
 }
 
-// Read replays an episode. It fails only if the context ends.
-func Read(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Transcript, error) {
+// ReplayEpisode replays an episode. It fails only if the context ends.
+func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Transcript, error) {
 	t := Transcript{Episode: e, Steps: make([]Step, 1, len(e.Turns)+1)}
 	var watcher Watcher
 	env, seen := t.begin(catalog)
@@ -64,7 +65,7 @@ func Read(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Tr
 		total = math.Round(total*1000) / 1000
 		step := Step{Number: i + 1, Action: ReadAction(turn.Action), Refused: turn.Refused, Said: turn.Said,
 			Reward: turn.Reward, Total: total}
-		if seen := observe(ctx, env, turn.Action); turn.Refused == "" {
+		if seen := playAction(ctx, env, turn.Action); turn.Refused == "" {
 			step.Items = watcher.See(seen)
 		}
 		if ctx.Err() != nil {
@@ -75,10 +76,33 @@ func Read(ctx context.Context, catalog *scenarios.Catalog, e record.Episode) (Tr
 	if env != nil {
 		t.Reviews = ReviewOf(e.Grade, env)
 	} else {
-		t.Reviews = recorded(e.Verdicts)
+		t.Reviews = reviewVerdicts(e.Verdicts)
 	}
 	t.mark()
 	return t, nil
+}
+
+// reviewVerdicts returns the verdicts of an episode whose gold is unknown.
+func reviewVerdicts(verdicts []json.RawMessage) []Review {
+	reviews := make([]Review, len(verdicts))
+	for i, raw := range verdicts {
+		r := &reviews[i]
+		r.Heading = "judge of reply " + strconv.Itoa(i+1)
+		var v grader.Verdict
+		if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
+			_ = json.Unmarshal(raw, &r.Other) // a verdict that isn't JSON is left out
+			continue
+		}
+		for _, c := range v.Criteria {
+			r.add(Row{Criterion: c.Title(), Points: newPoints(c), Why: c.Reason})
+			for _, e := range c.Evidence {
+				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
+			}
+		}
+		r.gates(v.Gates)
+		r.Invented, r.Harm, r.Earned = v.Invented, v.Harm, v.PostGate
+	}
+	return reviews
 }
 
 // begin resets an environment to the beginning of the episode and returns the first observation.
@@ -107,9 +131,9 @@ func (t *Transcript) begin(catalog *scenarios.Catalog) (episode.Environment, any
 	return env, begun.Observation
 }
 
-// observe plays an action and returns the observation, nil after an error or without an
+// playAction plays an action and returns the observation, nil after an error or without an
 // environment.
-func observe(ctx context.Context, env episode.Environment, action json.RawMessage) any {
+func playAction(ctx context.Context, env episode.Environment, action json.RawMessage) any {
 	if env == nil {
 		return nil
 	}

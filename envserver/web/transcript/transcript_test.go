@@ -17,7 +17,7 @@ import (
 
 func public(t testing.TB) *scenarios.Catalog {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func kinds(items []Item) string {
 func TestRead(t *testing.T) {
 	catalog := public(t)
 	first := played("ticket", tasks.QueueManagement, "Q001")
-	begun, err := Read(t.Context(), catalog, first)
+	begun, err := ReplayEpisode(t.Context(), catalog, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestRead(t *testing.T) {
 		"more actions than the episode has": {played("ticket", tasks.TicketResolve, "B07", `{"action_type":"resolve"}`,
 			`{"action_type":"resolve"}`), []string{"opened", "step 1 of 10, resolved", "step 1 of 10, resolved"}},
 	} {
-		got, err := Read(t.Context(), catalog, tt.e)
+		got, err := ReplayEpisode(t.Context(), catalog, tt.e)
 		if err != nil || got.Missing+got.Unknown != "" || len(got.Steps) != len(tt.want) || len(got.Reviews) == 0 {
 			t.Fatalf("%s: %d steps, %d reviews, %q, %v", name, len(got.Steps), len(got.Reviews), got.Missing, err)
 		}
@@ -121,7 +121,7 @@ func TestReadOddRecords(t *testing.T) {
 		"an action beyond UTF": {e: played("ticket", tasks.TicketResolve, "B07", "{\"message\":\"\xff\x1b[2J\u202e<script>\"}"), reviews: 1},
 	} {
 		tt.e.Verdicts = []json.RawMessage{verdict, json.RawMessage("}{")}
-		got, err := Read(t.Context(), catalog, tt.e)
+		got, err := ReplayEpisode(t.Context(), catalog, tt.e)
 		if err != nil || !strings.Contains(got.Missing, tt.missing) || !strings.Contains(got.Unknown, tt.unknown) ||
 			(got.Unknown == "") != (tt.unknown == "") || len(got.Reviews) != tt.reviews ||
 			len(got.Steps) != len(tt.e.Turns)+1 {
@@ -134,7 +134,7 @@ func TestReadOddRecords(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(stopped, catalog, played("ticket", tasks.TicketResolve, "B07", "{}")); !errors.Is(err, context.Canceled) {
+	if _, err := ReplayEpisode(stopped, catalog, played("ticket", tasks.TicketResolve, "B07", "{}")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that ended gives %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func TestManySteps(t *testing.T) {
 			e.Turns = append(e.Turns, e.Turns[0])
 		}
 		began := time.Now()
-		got, err := Read(t.Context(), catalog, e)
+		got, err := ReplayEpisode(t.Context(), catalog, e)
 		if took := time.Since(began); err != nil || took > limit || len(got.Steps) != steps+1 {
 			t.Errorf("%s: %d steps took %v, %v", name, len(got.Steps), took, err)
 		}

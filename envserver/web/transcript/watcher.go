@@ -122,10 +122,10 @@ func (w *Watcher) ticket(seen *ticket.Observation) []Item {
 	if seen.KnowledgeBase != nil && len(seen.KnowledgeBase) == 0 {
 		items = append(items, Item{Nothing: true})
 	}
-	return append(items, Item{Standing: standing(seen)})
+	return append(items, Item{Standing: newStanding(seen)})
 }
 
-func standing(seen *ticket.Observation) *Standing {
+func newStanding(seen *ticket.Observation) *Standing {
 	parts := []string{seen.Status}
 	if seen.CustomerMood != "" {
 		parts = append(parts, "the customer is "+seen.CustomerMood)
@@ -147,7 +147,10 @@ func (w *Watcher) workflow(seen *workflow.Observation) []Item {
 	}
 	for ; w.entries < len(seen.History); w.entries++ {
 		e := seen.History[w.entries]
-		items = append(items, Item{Call: &Call{e.ActionType, raw(string(e.Payload)), raw(string(e.Result))}})
+		items = append(
+			items,
+			Item{Call: &Call{e.ActionType, toRawJSON(string(e.Payload)), toRawJSON(string(e.Result))}},
+		)
 	}
 	var parts []string
 	if seen.OrderStatus != nil {
@@ -159,8 +162,8 @@ func (w *Watcher) workflow(seen *workflow.Observation) []Item {
 	return append(items, Item{Standing: &Standing{Step: seen.Step, MaxSteps: seen.MaxSteps, Parts: parts}})
 }
 
-// raw is a JSON text, null if it is empty.
-func raw(text string) json.RawMessage {
+// toRawJSON is a JSON text, null if it is empty.
+func toRawJSON(text string) json.RawMessage {
 	if text == "" {
 		return nil
 	}

@@ -27,7 +27,7 @@ func main() {
 
 // installChromium installs Debian's Chromium, unless there is one.
 func installChromium(ctx context.Context) error {
-	_, err := browser.Find()
+	_, err := browser.FindChromium()
 	if !errors.Is(err, browser.ErrMissing) {
 		return err
 	}

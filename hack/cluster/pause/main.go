@@ -15,13 +15,13 @@ func main() {
 		if received != syscall.SIGCHLD {
 			return
 		}
-		reap()
+		reapChildren()
 	}
 }
 
-// reap reaps every child that has ended. In a pod with a shared process namespace, orphans become
-// this process's children.
-func reap() {
+// reapChildren reaps every child that has ended. In a pod with a shared process namespace, orphans
+// become this process's children.
+func reapChildren() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if pid <= 0 || err != nil {

@@ -39,7 +39,7 @@ var ledgerKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 // kindOf returns the environment of a task.
 func kindOf(t *testing.T, task string) episode.Kind {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestModelsPlay(t *testing.T) {
 				t.Parallel()
 				ledger, summary := play(t, task, model, nil)
 				t.Logf("%d scored, %d failed, errored %v, retried %v, %+v tokens, mean %s",
-					ledger.Scored, ledger.Failed, summary.Errored, summary.RetriedBy, summary.Tokens, score.Decimal(
+					ledger.Scored, ledger.Failed, summary.Errored, summary.RetriedBy, summary.Tokens, score.FormatDecimal(
 						ledger.Tasks[0].Sum/2))
 				if ledger.Scored != 2 || len(summary.Errored) > 0 || summary.Tokens.Prompt < 4000 ||
 					summary.Tokens.Completion*10 != summary.Tokens.Prompt {

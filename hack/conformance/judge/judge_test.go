@@ -43,7 +43,7 @@ func newJudge(t *testing.T, model string, change func(*llm.Config)) *llm.Judge {
 // cases returns a good reply to each of n tickets.
 func cases(t *testing.T, n int) []grader.Case {
 	t.Helper()
-	catalogue, err := scenarios.Public()
+	catalogue, err := scenarios.LoadPublic()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,14 @@ type line struct {
 }
 
 func main() {
-	if err := run(); err != nil {
+	if err := dumpCases(); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	catalog, err := scenarios.Public()
+func dumpCases() error {
+	catalog, err := scenarios.LoadPublic()
 	if err != nil {
 		return err
 	}
@@ -63,16 +63,16 @@ func run() error {
 }
 
 func lineOf(composition *cases.Composition, seed int64, drawn *cases.Case) line {
-	return line{ID: composition.Key(), Seed: seed, Now: drawn.Now, Policy: numbers(drawn.Policy),
+	return line{ID: composition.Key(), Seed: seed, Now: drawn.Now, Policy: policyNumbers(drawn.Policy),
 		Records: drawn.Records, Requests: drawn.Requests, Decision: drawn.Decision}
 }
 
 var number = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// numbers returns the numbers of the policy by their names in its document.
-func numbers(policy *desk.Policy) map[string]int64 {
+// policyNumbers returns the numbers of the policy by their names in its document.
+func policyNumbers(policy *desk.Policy) map[string]int64 {
 	out := map[string]int64{}
-	for _, match := range number.FindAllStringSubmatch(desk.Document(), -1) {
+	for _, match := range number.FindAllStringSubmatch(desk.PolicyDocument(), -1) {
 		out[match[1]], _ = policy.Number(match[1])
 	}
 	return out

@@ -38,24 +38,24 @@ type output struct {
 }
 
 func main() {
-	if err := run(); err != nil {
+	if err := computeFigures(); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func computeFigures() error {
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for in.More() {
 		var runs input
 		if err := in.Decode(&runs); err != nil {
 			return err
 		}
-		sums, table, err := fold(runs.Run, runs.PassScore)
+		sums, table, err := foldEpisodes(runs.Run, runs.PassScore)
 		if err != nil {
 			return err
 		}
-		_, other, err := fold(runs.Baseline, runs.PassScore)
+		_, other, err := foldEpisodes(runs.Baseline, runs.PassScore)
 		if err != nil {
 			return err
 		}
@@ -67,9 +67,9 @@ func run() error {
 	return nil
 }
 
-// fold does the same as env servers and the controller: one encoded ledger for each shard, and sums
-// that are encoded and decoded between two shards.
-func fold(episodes []episode, passScore int64) (*score.Accumulator, *score.ScenarioTable, error) {
+// foldEpisodes does the same as env servers and the controller: one encoded ledger for each shard,
+// and sums that are encoded and decoded between two shards.
+func foldEpisodes(episodes []episode, passScore int64) (*score.Accumulator, *score.ScenarioTable, error) {
 	sums, table := &score.Accumulator{}, &score.ScenarioTable{}
 	slices.SortStableFunc(episodes, func(a, b episode) int { return cmp.Compare(a.Shard, b.Shard) })
 	for first := 0; first < len(episodes); {
@@ -83,14 +83,14 @@ func fold(episodes []episode, passScore int64) (*score.Accumulator, *score.Scena
 				return nil, nil, err
 			}
 		}
-		if err := relay(ledger, sums, table); err != nil {
+		if err := relayLedger(ledger, sums, table); err != nil {
 			return nil, nil, err
 		}
 	}
 	return sums, table, nil
 }
 
-func relay(ledger *score.Ledger, sums *score.Accumulator, table *score.ScenarioTable) error {
+func relayLedger(ledger *score.Ledger, sums *score.Accumulator, table *score.ScenarioTable) error {
 	data, err := ledger.MarshalBinary()
 	if err != nil {
 		return err

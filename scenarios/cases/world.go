@@ -274,8 +274,9 @@ func (w *world) drawPast() {
 		}
 		w.Credits = append(w.Credits, credit)
 	case "refund":
-		w.Refunds = append(w.Refunds, desk.Refund{ID: w.id("refund", refundID), OrderID: o.ID,
-			PaymentID: w.Payments[len(w.Payments)-1].ID, Amount: sum, At: at})
+		p := w.Payments[len(w.Payments)-1]
+		w.Refunds = append(w.Refunds, desk.Refund{ID: w.id("refund", refundID), OrderID: o.ID, PaymentID: p.ID,
+			Amount: min(sum, p.Amount), At: at})
 	}
 }
 

@@ -381,10 +381,14 @@ func (r *valueReader) readNumberWords(i int) (value int64, hi int) {
 		for j < hi+1 && (r.at(j).Text == "-" || r.at(j).Is(NumberJoins)) {
 			j++
 		}
-		if r.at(j).Kind != WordToken || r.at(j).Value == 0 {
+		next := r.at(j).Value
+		if r.lex.Language == "es" && r.at(j).IsWord("un", "una") {
+			next = 1000 // "treinta y un días"; alone it is an article
+		}
+		if r.at(j).Kind != WordToken || next == 0 {
 			break
 		}
-		sum := r.joinNumbers(value, r.at(j).Value)
+		sum := r.joinNumbers(value, next)
 		if sum == 0 {
 			break
 		}
@@ -403,7 +407,8 @@ func (r *valueReader) joinNumbers(value, next int64) int64 {
 	case french && tail == 4_000 && next == 20_000:
 		return value - tail + 80_000
 	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000,
-		french && (tail == 60_000 || tail == 80_000) && next < 20_000:
+		french && (tail == 60_000 || tail == 80_000) && next < 20_000,
+		french && tail == 10_000 && next >= 7_000 && next < 10_000: // "dix-sept"
 		return value + next
 	}
 	return 0

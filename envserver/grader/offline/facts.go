@@ -119,7 +119,7 @@ func (f *fact) carries(d *text.Document, neighbour text.Span) bool {
 // findIn is find for one sentence. The context of a distinct value may be in the sentence's
 // subject, or in the sentence after it.
 func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grader.Finding {
-	if d.IsQuestion(s) {
+	if d.IsQuestion(s) || lists(d, s, p) {
 		return missing
 	}
 	result, about := missing, len(f.context) == 0

@@ -96,6 +96,7 @@ func (r *analysis) checkForm() {
 	}{
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{enumerates(r.doc), "alternatives", "lists alternatives for one value"},
+		{unsaid(r.doc, r.prepared), "list", "lists words and values"},
 		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
 	} {
 		if g.tripped {

@@ -15,8 +15,8 @@ var honestReplies = map[string][]string{
 	"en answer_day team": {
 		"This needs our {team} team, so I've handed it to them. They'll reply by {answer_day:eu}.",
 		"Hi {given}, one for {team}: I've passed your case on. Expect their answer by {answer_day:th} at the latest.",
-		"Hello {given},\n\nI can't decide this, so it's now with **{team}**.\n\n- Team: {team}\n- Answer by: {answer_day}\n\n" +
-			"Best wishes,\nLarkfield Support",
+		"Hello {given},\n\nI can't decide this, so it's now with **{team}**.\n\n- Team: {team}\n- " +
+			"Answer by: {answer_day}\n\nBest wishes,\nLarkfield Support",
 		"Escalated to the {team} team. You will hear from them by {answer_day:short}.",
 		"Your case is with our {team} colleagues now; a decision reaches you no later than {answer_day}.",
 	},
@@ -24,10 +24,11 @@ var honestReplies = map[string][]string{
 		"I've refunded {refund_amount}. It reaches your card by {arrival_day:eu}.",
 		"Refund of {refund_amount} issued, {given}. The money is with you by {arrival_day:short}.",
 		"Done! {refund_amount} is on its way back to you and arrives by {arrival_day:th}.",
-		"Hi {given},\n\nhere is what I did:\n\n1. Refund: **{refund_amount}**\n2. With you by: **{arrival_day}**\n\nAll the best, " +
-			"Larkfield Support",
+		"Hi {given},\n\nhere is what I did:\n\n1. Refund: **{refund_amount}**\n2. With you by: " +
+			"**{arrival_day}**\n\nAll the best, Larkfield Support",
 		"You get {refund_amount} back, {given}, by {arrival_day} at the latest.",
-		"**Refund:** {refund_amount}\n**Money back by:** {arrival_day}\n\nThat settles it, but do write if anything is unclear.",
+		"**Refund:** {refund_amount}\n**Money back by:** {arrival_day}\n\nThat settles it, but do write if " +
+			"anything is unclear.",
 	},
 	"en credit_amount": {
 		"{credit_amount} in store credit is on your account now. Nothing else is needed from you.",

@@ -119,13 +119,13 @@ func (f *fact) carries(d *text.Document, neighbour text.Span) bool {
 // findIn is find for one sentence. The context of a distinct value may be in the sentence's
 // subject, or in the sentence after it.
 func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grader.Finding {
-	if d.IsQuestion(s) || lists(d, s, p) {
+	if d.IsQuestion(s) {
 		return missing
 	}
 	result, about := missing, len(f.context) == 0
 	for i := range f.forms {
 		at := f.forms[i].in(d, s)
-		if at < 0 {
+		if at < 0 || lists(d, s, p) {
 			continue
 		}
 		// Values are fewer than words, so look for them first.

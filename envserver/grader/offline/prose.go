@@ -82,8 +82,9 @@ func hasSmall(d *text.Document, s text.Span) bool {
 }
 
 // lists reports whether a sentence lists words and values instead of stating something: the parts
-// between its commas are words alone or values alone. One such part, or one beside each with a
-// label, is allowed: "Carrier: Orbis Freight, express".
+// between its commas are one word or values alone. One such part, or one beside each with a label,
+// is allowed: "Carrier: Orbis Freight, express". It can't tell a list from the path of a menu, which
+// replies to written scenarios contain.
 func lists(d *text.Document, s text.Span, p *prepared) bool {
 	bare, labels := 0, 0
 	for lo, i := s.Lo, s.Lo; i <= s.Hi; i++ {
@@ -98,7 +99,7 @@ func lists(d *text.Document, s text.Span, p *prepared) bool {
 			labels++
 		case hasSmall(d, part):
 			return false
-		case (d.CountUnvalued(part) == 0) != (len(d.ValuesWithin(part)) == 0):
+		case d.CountWords(part) == 1, d.CountUnvalued(part) == 0:
 			bare++
 		}
 	}

@@ -108,7 +108,7 @@ type Final struct {
 	Score int64
 	// Dimensions in the order of the task's rubric, in milli-points.
 	Dimensions []score.Dimension
-	// Judge is the scale that graded the reply, for example "offline-v6"; "rules" without a reply.
+	// Judge is the scale that graded the reply, for example "offline-v7"; "rules" without a reply.
 	Judge string
 	// Verdicts are the judge's verdicts on the replies, one JSON object each. They contain
 	// criteria, points and reasons, so agents receive them only at the end of an episode.

@@ -20,7 +20,7 @@ import (
 
 // GraderVersion must change if the same episode can get another score. Scores of different versions
 // are not comparable, and a runner refuses a server whose version differs from its plan's.
-const GraderVersion = "v6"
+const GraderVersion = "v7"
 
 // The dimensions of a ticket, in the order in which they are reported.
 const (

@@ -12,7 +12,7 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v6". Scores of different scales are
+	// Name is the scale of the verdicts, for example "offline-v7". Scores of different scales are
 	// never averaged.
 	Name() string
 	// Judge grades one reply. If it can't, it returns an error and a verdict with StatusError: a

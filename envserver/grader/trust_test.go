@@ -13,11 +13,11 @@ func TestTrust(t *testing.T) {
 		tasks []string
 		want  string
 	}{
-		"rules":            {"offline-v6", []string{"ticket-classify", "ticket-resolve"}, "smoke tests"},
-		"rules of a queue": {"offline-v6", []string{"queue-management"}, "smoke tests"},
+		"rules":            {"offline-v7", []string{"ticket-classify", "ticket-resolve"}, "smoke tests"},
+		"rules of a queue": {"offline-v7", []string{"queue-management"}, "smoke tests"},
 		"a model":          {"llm:m@r3", []string{"ticket-resolve"}, "csenv agreement"},
-		"a mixed scale":    {"llm:m@r3+offline-v6", []string{"ticket-resolve"}, "smoke tests"},
-		"no replies":       {"offline-v6", []string{"ticket-classify"}, ""},
+		"a mixed scale":    {"llm:m@r3+offline-v7", []string{"ticket-resolve"}, "smoke tests"},
+		"no replies":       {"offline-v7", []string{"ticket-classify"}, ""},
 		"workflows":        {"rules", []string{"case-easy"}, ""},
 	} {
 		if got := grader.DescribeTrust(tc.scale, tc.tasks); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {

@@ -24,7 +24,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.8"
+const rulesVersion = "workflow.9"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.

@@ -45,6 +45,8 @@ type state struct {
 	// breaches are the reasons why the issue can't be resolved any more.
 	breaches []grader.Gate
 	replied  bool
+	// answered is set if the reply states something that the customer needs and breaks no rule.
+	answered bool
 	message  string
 	// told contains the findings on the workflow's facts in the reply, nil before it.
 	told []grader.Finding
@@ -318,6 +320,7 @@ func (s *state) respond(args map[string]any) result {
 func (s *state) settle(args map[string]any, breaches []grader.Gate) {
 	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
 	points := s.tellingPoints()
+	s.answered = points > 0 && len(breaches) == 0
 	switch {
 	case len(breaches) > 0:
 		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breaches[0].Reason)

@@ -12,8 +12,9 @@ import (
 func (s *state) verdict() grader.Verdict {
 	v := grader.Verdict{Judge: scale, Status: grader.StatusOK, Gates: s.breaches,
 		PreGate: s.earnedResolution, PostGate: s.earnedResolution}
+	right, all := s.settled()
 	for i, step := range s.workflow.Steps {
-		c := grader.Criterion{ID: step.ID + " " + step.Action, Earned: s.earnedBy(i), Offered: stepPoints}
+		c := grader.Criterion{ID: step.ID + " " + step.Action, Earned: s.earnedBy(i, right, all), Offered: stepPoints}
 		switch {
 		case !s.satisfied[i]:
 			c.Reason = "not done"

@@ -224,12 +224,12 @@ func TestWithheld(t *testing.T) {
 					got = append(got, f.Text)
 				}
 			}
-			for _, value := range strings.Fields(tc.hidden) {
+			for value := range strings.FieldsSeq(tc.hidden) {
 				if !slices.Contains(got, value) {
 					t.Errorf("%s isn't withheld: %v", value, got)
 				}
 			}
-			for _, value := range strings.Fields(tc.open) {
+			for value := range strings.FieldsSeq(tc.open) {
 				if slices.Contains(got, value) {
 					t.Errorf("%s is withheld: %v", value, got)
 				}

@@ -75,7 +75,7 @@ func resolved(index int64, scenario string) record.Episode {
 	return record.Episode{Index: index, Environment: "ticket", Task: "ticket-resolve", Scenario: scenario, Seed: 42,
 		Turns: []record.Turn{{Action: json.RawMessage(`{"action_type":"classify","category":"billing"}`), Reward: 0.2},
 			{Action: json.RawMessage(`{"action_type":"resolve","message":"It is refunded."}`), Reward: 0.5}},
-		Grade: record.Grade{Outcome: score.Scored, Score: &points, Judge: "offline-v6",
+		Grade: record.Grade{Outcome: score.Scored, Score: &points, Judge: "offline-v7",
 			Dimensions: []score.Dimension{{Name: "category", Earned: 200, Offered: 200}}}}
 }
 
@@ -92,7 +92,7 @@ func TestEpisodePage(t *testing.T) {
 			[]string{"Q1 facts", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
 			nil},
 		"the record": {"tab=record", []string{`href="/play/?scenario=B07&amp;seed=42&amp;target=ticket&amp;task=ticket-resolve"`,
-			`data-copy="csenv transcript --results &#39;results/it&#39;\&#39;&#39;s&#39; gpt 3"`, "offline-v6",
+			`data-copy="csenv transcript --results &#39;results/it&#39;\&#39;&#39;s&#39; gpt 3"`, "offline-v7",
 			`href="/runs/_/gpt-01234567/episodes/3/raw"`, "&#34;action_type&#34;"}, nil},
 	} {
 		html := episodeHTML(t, s, run, resolved(3, "B07"), 0, tt.query)

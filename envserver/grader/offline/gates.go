@@ -87,6 +87,7 @@ func (r *analysis) checkForm() {
 	}{
 		{isMonotonous(r.doc), "monotonous", "repeats itself"},
 		{hasAlternatives(r.doc), "alternatives", "lists alternatives for one value"},
+		{unsaid(r.doc, r.prepared), "list", "lists words and values"},
 		{isKeywordStuffed(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
 	} {
 		if g.tripped {
@@ -108,13 +109,11 @@ func isMonotonous(d *text.Document) bool {
 	return n >= minVaried && 5*len(types) < 2*n
 }
 
-// isKeywordStuffed reports whether the reply, or one of its sentences, is a list of keywords of the
-// rubric.
+// isKeywordStuffed reports whether a sentence of the reply is a list of keywords of the rubric.
 func isKeywordStuffed(d *text.Document, p *prepared) bool {
-	return exceedsDensity(d.Tokens, p, 2*minDense, maxDensity) ||
-		slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
-			return exceedsDensity(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity)
-		})
+	return slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
+		return exceedsDensity(d.Tokens[s.Lo:s.Hi], p, minDense, maxDensity)
+	})
 }
 
 // tripped returns the reason why the reply trips one of the scenario's gates, or "".

@@ -18,7 +18,7 @@ import (
 )
 
 // Name is the scale of the offline judge's verdicts.
-const Name = "offline-v6"
+const Name = "offline-v7"
 
 const (
 	// unsupportedCap bounds replies that state no required fact, promise a forbidden or invented

@@ -188,9 +188,6 @@ const maxReach = 8
 func (d *promiseReader) given(c text.Span, i int) bool {
 	for j := i - 1; j >= c.Lo && j >= i-maxReach; j-- {
 		t := &d.Tokens[j]
-		if t.IsWord("have") && j > c.Lo && d.Tokens[j-1].IsWord("will", "should") {
-			return true
-		}
 		if t.Kind != text.WordToken || !t.StemIs(text.Givers) {
 			continue
 		}
@@ -215,12 +212,10 @@ func (d *promiseReader) completed(c text.Span, from int) bool {
 }
 
 // commitPattern is a commitment that grammar alone doesn't reveal: "consider it refunded". It is a
-// line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, a leading "$"
-// for sentences about money, and "=name" for a remedy that the steps don't name; "=it" is the
-// remedy that the customer requested.
+// line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, and "=name" for
+// a remedy that the steps don't name; "=it" is the remedy that the customer requested.
 type commitPattern struct {
 	steps  []patternStep
-	money  bool
 	remedy string
 }
 
@@ -237,8 +232,6 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 		p := &commitPattern{}
 		for step := range strings.FieldsSeq(line) {
 			switch {
-			case step == "$":
-				p.money = true
 			case step[0] == '=':
 				p.remedy = step[1:]
 			default:
@@ -273,9 +266,6 @@ func (d *promiseReader) commitment(v *text.Clause) string {
 // commitsTo returns the remedy to which the first matching pattern commits at token i, or "".
 func (d *promiseReader) commitsTo(v *text.Clause, patterns []*commitPattern, i int) string {
 	for _, p := range patterns {
-		if p.money && !d.SpeaksOfMoney(v.Sentence) {
-			continue
-		}
 		name := p.remedy
 		if !d.follows(v, p.steps, i, &name) {
 			continue

@@ -54,6 +54,72 @@ func (r *analysis) checkProse() {
 	}
 }
 
+// unsaid reports whether the reply only lists words and values: no sentence states anything but
+// courtesies, questions, and values with a label.
+func unsaid(d *text.Document, p *prepared) bool {
+	listed := false
+	for _, s := range d.Sentences {
+		switch {
+		case isCourtesyOnly(d, s, p), labelled(d, s):
+		case hasSmall(d, s), d.IsQuestion(s), isRequest(d, s):
+			return false
+		default:
+			listed = listed || len(d.ValuesWithin(s)) > 0 || lists(d, s, p)
+		}
+	}
+	return listed
+}
+
+// hasSmall reports whether a span has one of the small words that statements have and lists lack.
+func hasSmall(d *text.Document, s text.Span) bool {
+	const small = text.Stopwords | text.Aux | text.Verbs | text.Persons | text.FirstPerson | text.SecondPerson
+	for i := s.Lo; i < s.Hi; i++ {
+		if d.Tokens[i].Is(small) && !d.InValue(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// lists reports whether a sentence lists words and values instead of stating something: the parts
+// between its commas are one word or values alone. One such part, or one beside each with a label,
+// is allowed: "Carrier: Orbis Freight, express". It can't tell a list from the path of a menu,
+// which replies to written scenarios contain.
+func lists(d *text.Document, s text.Span, p *prepared) bool {
+	bare, labels := 0, 0
+	for lo, i := s.Lo, s.Lo; i <= s.Hi; i++ {
+		if i < s.Hi && (d.InValue(i) || !d.Tokens[i].Separates()) {
+			continue
+		}
+		part := text.NewSpan(lo, i)
+		lo = i + 1
+		switch {
+		case isCourtesyOnly(d, part, p):
+		case labelled(d, part):
+			labels++
+		case hasSmall(d, part):
+			return false
+		case d.CountWords(part) == 1, d.CountUnvalued(part) == 0:
+			bare++
+		}
+	}
+	return bare > max(labels, 1)
+}
+
+// maxLabelled is the maximum number of words before the colon of a label.
+const maxLabelled = 4
+
+// labelled reports whether a span begins with a label: "Estimated delivery: March 26, 2026".
+func labelled(d *text.Document, s text.Span) bool {
+	for i := s.Lo; i < s.Hi; i++ {
+		if d.Tokens[i].Text == ":" {
+			label := text.NewSpan(s.Lo, i)
+			return d.CountWords(label) <= maxLabelled && d.AnyWord(text.Aux|text.Verbs|text.Persons, label) < 0
+		}
+	}
+	return false
+}
+
 // isInstruction reports whether a span begins with a word and its object: "Press the button".
 func isInstruction(d *text.Document, s text.Span) bool {
 	i := s.Lo

@@ -8,21 +8,16 @@ import (
 
 const (
 	minVaried = 60 // the minimum number of words at which a reply's variety is meaningful
-	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
-	// lists.
-	maxDensity         = 60
-	maxSentenceDensity = 70 // the same for a sentence, which may be entirely about one fact
+	// maxDensity is the share of a sentence's words, in percent, that may come from the rubric's
+	// own lists. The sentence may be entirely about one fact.
+	maxDensity = 70
 	// nearby is the number of examined tokens on each side of a value, and maxNearby the maximum
 	// percentage of them that may be the rubric's.
 	nearby, maxNearby = 5, 85
 	// minSmall is the percentage of small words that shows a sentence of at most maxBrief words
 	// rather than a list, and looseDensity the maximum density at which it does.
 	minSmall, maxBrief, looseDensity = 15, 25, 90
-	// minRun is a length that no plain sentence has. The rubric's words may then be at most
-	// runDensity percent of its words, other than small ones.
-	minRun, runDensity = 60, 80
-	// minDense is the minimum number of words at which a sentence's density is meaningful, half of
-	// a reply's.
+	// minDense is the minimum number of words at which a sentence's density is meaningful.
 	minDense = 10
 )
 
@@ -52,36 +47,29 @@ func exceedsDensity(tokens []text.Token, p *prepared, least, percent int) bool {
 			hits++
 		}
 	}
-	if least == minDense && n >= minRun && 100*hits > runDensity*(n-small) {
-		return true
-	}
 	if n <= maxBrief && 100*small >= minSmall*n {
 		percent = max(percent, looseDensity)
 	}
 	return n >= least && 100*hits > percent*n
 }
 
-// hasAlternatives reports whether the reply lists alternatives for one value: "2 business days, or
-// 3, or 4", or three such lists of two, or three teams. A person can't act on those.
+// hasAlternatives reports whether the reply lists three alternatives for one value, "2 business
+// days, or 3, or 4", or three teams. A person can't act on those.
 func hasAlternatives(d *text.Document) bool {
 	if slices.ContainsFunc(d.Sentences, func(s text.Span) bool { return enumeratesTeams(d, s) }) {
 		return true
 	}
-	pairs := 0
 	for i := 0; i < len(d.Values); {
 		n := i + 1
 		for n < len(d.Values) && isAlternativePair(d, d.Values[n-1], d.Values[n]) {
 			n++
 		}
-		switch {
-		case n-i > 2:
+		if n-i > 2 {
 			return true
-		case n-i == 2:
-			pairs++
 		}
 		i = n
 	}
-	return pairs > 2
+	return false
 }
 
 // isAlternativePair reports whether only a comma or an "or" stands between two different times of

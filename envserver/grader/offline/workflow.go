@@ -36,7 +36,7 @@ func (o *Judge) prepareWorkflow(w *scenarios.Workflow) *prepared {
 		spec.Forbidden = append(spec.Forbidden, f.Gate(0)) // a workflow's gate has no cap
 	}
 	p := prepareTicket(&scenarios.Ticket{Served: scenarios.Served{Language: w.Language}, Reply: spec}, o.libraries)
-	p.known, p.generated = p.allowed, w.Desk != nil
+	p.known, p.generated, p.names = p.allowed, w.Desk != nil, nameSet(w.Customer)
 	var state any = w.State
 	var shared []string
 	if w.Desk != nil {

@@ -46,7 +46,6 @@ const (
 	Determiners // begin an object
 	Imperatives // begin sentences that ask the customer for something
 	Demands     // state what a customer asks for
-	Toward      // precede the recipient of something
 	Relatives   // begin clauses that describe a noun
 	Deciding    // state that a person has to find something out or to agree first
 	Simple      // begin a condition that needs no decision
@@ -107,7 +106,7 @@ func wordKeys() map[string]WordClass {
 		"persons": Persons, "verbs": Verbs,
 		"enablers": Enablers, "grounds": Grounds, "calendar": Calendar, "abilities": Abilities,
 		"doing": Doing, "back": Back, "determiners": Determiners, "imperatives": Imperatives,
-		"demands": Demands, "toward": Toward, "relatives": Relatives, "deciding": Deciding,
+		"demands": Demands, "relatives": Relatives, "deciding": Deciding,
 		"simple": Simple, "guesses": Guesses, "extra": Extra, "questions": Questions,
 	}
 }

@@ -43,18 +43,14 @@ func (d *Document) ClauseAt(at int) *Clause {
 }
 
 func (d *Document) readClause(s Span) Clause {
-	c := Clause{Span: s, Sentence: d.wholeSentenceOf(s.Lo), Money: d.SpeaksOfMoney(s), hedge: s.Hi}
+	c := Clause{Span: s, Sentence: d.wholeSentenceOf(s.Lo), Money: d.speaksOfMoney(s), hedge: s.Hi}
 	if c.Withheld = d.NegatorIn(s) >= 0; c.Withheld {
 		return c
 	}
 	m := d.moodOf(c.Sentence, d.statement(c.Sentence, s))
 	c.Withheld = m.asks || m.supposes && (!m.wagers || !d.undertakes(s)) || d.beyond(s)
 	who := s.Hi
-	for i := s.Lo; i < s.Hi; {
-		if n := d.PhraseAt(EmptyConditions, i); n > 0 {
-			i += n
-			continue
-		}
+	for i := s.Lo; i < s.Hi; i++ {
 		if d.Tokens[i].IsWord("who", "whose") {
 			who = min(who, i)
 		}
@@ -62,7 +58,6 @@ func (d *Document) readClause(s Span) Clause {
 			c.hedge = min(c.hedge, i)
 			c.Selective = c.Selective || who < i
 		}
-		i++
 	}
 	c.Loose = d.Lexicon.Language != "en" && d.assertedLoosely(s)
 	return c
@@ -76,8 +71,8 @@ func (d *Document) wholeSentenceOf(at int) Span {
 	return d.SentenceOf(at)
 }
 
-// SpeaksOfMoney reports whether the span is about money.
-func (d *Document) SpeaksOfMoney(c Span) bool {
+// speaksOfMoney reports whether the span is about money.
+func (d *Document) speaksOfMoney(c Span) bool {
 	return d.AnyStem(Money, c) >= 0 ||
 		slices.ContainsFunc(d.ValuesWithin(c), func(v Value) bool { return v.Kind == MoneyValue })
 }
@@ -98,14 +93,11 @@ const maxLead = 4
 // said", "per our policy".
 func (d *Document) hedges(c Span, i int) bool {
 	t := &d.Tokens[i]
-	before := Span{max(c.Lo, i-2), i}
-	if t.StemIs(Teams) && d.AnyWord(Toward, before) >= 0 {
-		return true // the matter goes to a team
-	}
 	if t.Kind != WordToken || !t.Is(Hedges) && !t.StemIs(Handover) || d.grounded(c, i) {
 		return false
 	}
-	decided := t.Is(Enablers) && d.AnyWord(FirstPerson, before) >= 0 // "we have decided to"
+	// "we have decided to"
+	decided := t.Is(Enablers) && d.AnyWord(FirstPerson, Span{max(c.Lo, i-2), i}) >= 0
 	return !decided
 }
 

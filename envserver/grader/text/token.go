@@ -64,6 +64,9 @@ func (t *Token) Remedy() string {
 // among reports whether the token is one of the given marks.
 func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
+// Separates reports whether the token is a mark between the parts of a list.
+func (t *Token) Separates() bool { return t.Kind == PunctToken && t.among(",;|/•") }
+
 // Hash returns the hash of the token's text.
 func (t *Token) Hash() uint64 {
 	if t.Kind == WordToken {

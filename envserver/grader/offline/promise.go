@@ -212,8 +212,8 @@ func (d *promiseReader) completed(c text.Span, from int) bool {
 }
 
 // commitPattern is a commitment that grammar alone doesn't reveal: "consider it refunded". It is a
-// line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, and "=name" for
-// a remedy that the steps don't name; "=it" is the remedy that the customer requested.
+// line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, and "=name"
+// for a remedy that the steps don't name; "=it" is the remedy that the customer requested.
 type commitPattern struct {
 	steps  []patternStep
 	remedy string

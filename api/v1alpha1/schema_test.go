@@ -67,7 +67,7 @@ func pool(name, spec string) string {
 
 // run is a minimal manifest of an EvaluationRun with more fields of the spec.
 func run(name string, more ...string) string {
-	spec := append([]string{"environmentRef: {name: support}", "agent: {type: Builtin, builtin: {policy: 'Null'}}",
+	spec := append([]string{"environmentRef: {name: support}", "agent: {type: Builtin, builtin: {policy: Noop}}",
 		"tasks: [{name: ticket-resolve}]"}, more...)
 	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: %s}, spec: {%s}}", name,
 		strings.Join(spec, ", "))
@@ -342,10 +342,10 @@ func TestPrintedColumns(t *testing.T) {
 			"customersupportenvs", "printed Workflow True ServersReady 2 3 31 4000"},
 		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support <nil> <nil> <nil> <nil> <nil> <nil>"},
 		"a run": {run("printed"),
-			`{"agent": "Null", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", ` +
+			`{"agent": "Noop", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", ` +
 				`"conditions": [` + condition("Complete", "True", "Completed") + `,` +
 				condition("ThresholdsMet", "False", "ThresholdsMissed") + `]}`,
-			"evaluationruns", "printed support Null 38/40 0.7312 0.5000 False Completed"},
+			"evaluationruns", "printed support Noop 38/40 0.7312 0.5000 False Completed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

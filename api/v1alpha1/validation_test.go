@@ -23,9 +23,9 @@ func TestValidation(t *testing.T) {
 		"an agent with files": {strings.Replace(run("files", "template: {volumes: [{name: ca, configMap: {name: ca}}, "+
 			"{name: tmp, emptyDir: {sizeLimit: 1Gi}}], volumeMounts: [{name: ca, mountPath: /mnt/ca}], schedulerName: "+
 			"volcano, imagePullPolicy: Always, securityContext: {runAsUser: 1000}}"), "{type: Builtin, builtin: "+
-			"{policy: 'Null'}}", "{type: Container, container: {image: a, envFrom: [{secretRef: {name: s}}], "+
+			"{policy: Noop}}", "{type: Container, container: {image: a, envFrom: [{secretRef: {name: s}}], "+
 			"startTimeoutSeconds: 3600, volumeMounts: [{name: tmp, mountPath: /tmp}]}}", 1), ""},
-		"an agent with another's volume": {strings.Replace(run("bad"), "{type: Builtin, builtin: {policy: 'Null'}}",
+		"an agent with another's volume": {strings.Replace(run("bad"), "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: Container, container: {image: a, volumeMounts: [{name: plan, mountPath: /plan}]}}", 1),
 			"names a volume that is not in template.volumes"},
 		"a volume over the runner": {run("bad", "template: {volumes: [{name: a, configMap: {name: a}}], volumeMounts: "+
@@ -73,14 +73,14 @@ func TestValidation(t *testing.T) {
 			"{team: rl}, resources: {limits: {memory: 1Gi}}, env: [{name: A, value: b}], "+
 			"nodeSelector: {disk: ssd}, tolerations: [{operator: Exists}], priorityClassName: low, imagePullSecrets: "+
 			"[{name: pull}]}}"), ""},
-		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, "+
 				"apiKeySecretRef: {name: k, key: k}, "+
 				"mode: JSON, temperature: 0.7, maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
 				"systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
-		"a run of a URL": {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a run of a URL": {runWith("url", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
-		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, "+
 				"path: /act}}"), ""},
 		"a run of type External": {rollouts("rollouts", "{type: External}"), ""},
@@ -117,13 +117,13 @@ func TestValidation(t *testing.T) {
 			"supported values: \"Running\", \"Suspended\""},
 		"another type of Service": {pool("bad", "{service: {type: ExternalName}}"),
 			"supported values: \"ClusterIP\""},
-		"a model without its part": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a model without its part": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: OpenAI}"), "openAI is required when type is OpenAI"},
 		"a model and a policy": {runWith("bad", "type: Builtin", "type: HTTP"),
 			"builtin is required when type is Builtin"},
-		"a model's URL with a key": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a model's URL with a key": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1?key=x', model: m}}"), "should match"},
-		"too hot": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"too hot": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: 2.1}}"),
 			"less than or equal to 2"},
 		"another metric": {run("bad", "thresholds: [{metric: median, min: 0.7}]"),
@@ -161,7 +161,7 @@ func TestValidation(t *testing.T) {
 		"an image with an escape": {pool("bad", `{image: "a\x1b[2J"}`), "should match"},
 		"a judge's URL with an escape": {pool("bad",
 			`{judge: {type: LLM, llm: {baseURL: "https://m.example/\x1b", model: m}}}`), "should match"},
-		"an agent's URL with an escape": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"an agent's URL with an escape": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			`{type: HTTP, http: {url: "https://m.example\x1b/"}}`), "should match"},
 
 		"another environment": {pool("bad", "{environment: Chess}"),
@@ -228,13 +228,13 @@ func TestValidation(t *testing.T) {
 			"spec.environmentRef: Required value"},
 		"an environment without name": {runWith("bad", "{name: support}", "{}"),
 			"spec.environmentRef.name: Required value"},
-		"no agent": {runWith("bad", "agent: {type: Builtin, builtin: {policy: 'Null'}}, ", ""),
+		"no agent": {runWith("bad", "agent: {type: Builtin, builtin: {policy: Noop}}, ", ""),
 			"spec.agent: Required value"},
-		"no policy": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"no policy": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: Builtin}"), "builtin is required when type is Builtin"},
-		"another policy": {runWith("bad", "'Null'", "Genius"),
+		"another policy": {runWith("bad", "Noop", "Genius"),
 			"supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Noop\", \"Null\""},
-		"a policy that does nothing": {strings.Replace(run("noop"), "'Null'", "Noop", 1), ""},
+		"the other name of Noop": {strings.Replace(run("noop"), "Noop", "'Null'", 1), ""},
 		"a pool's name too long for pools": {strings.Replace(run("bad"), "{name: support}", "{name: "+
 			strings.Repeat("a", 51)+"}", 1), "may not be more than 50"},
 		"replicas beside autoscaling": {pool("bad", "{replicas: 3, autoscaling: {maxReplicas: 5}}"),
@@ -254,9 +254,9 @@ func TestValidation(t *testing.T) {
 			"greater than or equal to 1"},
 		"too many rollouts": {rollouts("bad", "{type: External, external: {episodes: 2147483649}}"),
 			"less than or equal to 2147483648"},
-		"trainers and a policy": {rollouts("bad", "{type: External, builtin: {policy: 'Null'}}"),
+		"trainers and a policy": {rollouts("bad", "{type: External, builtin: {policy: Noop}}"),
 			"builtin is required when type is Builtin, and forbidden otherwise"},
-		"a policy and trainers": {runWith("bad", "policy: 'Null'}", "policy: 'Null'}, external: {}"),
+		"a policy and trainers": {runWith("bad", "policy: Noop}", "policy: Noop}, external: {}"),
 			"external is forbidden unless type is External"},
 		"17 tasks": {runWith("bad", "[{name: ticket-resolve}]", tasks(17)),
 			"must have at most 16 items"},
@@ -293,7 +293,7 @@ func TestValidation(t *testing.T) {
 		"a pass score of seven digits": {run("bad", "passScore: 0.1234567"),
 			"at most six digits after the point"},
 		"a pass score in quotes": {run("bad", "passScore: '0.8'"), `must be of type number: "string"`},
-		"a temperature of five digits": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+		"a temperature of five digits": {runWith("bad", "{type: Builtin, builtin: {policy: Noop}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: 0.00002}}"),
 			"at most four digits after the point"},
 		"a minimum of seven digits": {run("bad", "thresholds: [{metric: passRate, min: 0.0000015}]"),

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import subprocess
 import time
 
@@ -87,12 +88,13 @@ def clustered(scores):
 
 
 async def train(trainer, minutes, updates, report):
-    """Trains for a time or a number of updates. report is called with the figures of each update."""
-    started = time.monotonic()
+    """Trains for a time or a number of updates, or until SIGTERM. report is called with the figures of each update."""
+    started, told = time.monotonic(), asyncio.Event()
     held_out = next(split for split in HELD_OUT if split in trainer.splits)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
 
     def ended():
-        return time.monotonic() - started >= minutes * 60 or trainer.updates == updates
+        return time.monotonic() - started >= minutes * 60 or trainer.updates == updates or told.is_set()
 
     line = {}
     while True:

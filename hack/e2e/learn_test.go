@@ -31,8 +31,8 @@ var curveRow = regexp.MustCompile(`(?m)^ +(\d+) +(\d+) .* (\d\.\d{3})$`)
 var _ = Describe("The trainer of examples/learn", Label("learn"), Ordered, func() {
 	inNamespace("csenv-e2e-learn")
 	const (
-		// restarted, killed and resumed are the numbers of episodes after which the pool is restarted,
-		// its servers are killed and, from then on, the training is ended.
+		// restarted, killed and resumed are the numbers of episodes after which the pool is
+		// restarted, its servers are killed and, from then on, the training is ended.
 		restarted, killed, resumed = 64_000, 128_000, 32_000
 		// uncollected is the longest time in which a killed server keeps episodes for itself.
 		uncollected = 10 * time.Second
@@ -43,7 +43,8 @@ var _ = Describe("The trainer of examples/learn", Label("learn"), Ordered, func(
 			stream(ctx, clusterTool, "load", "--layout", "../../bin/trainer")
 			kubectl(ctx, "-n", namespace, "apply", "-k", "../../config/samples/training")
 			kubectl(ctx, "-n", namespace, "delete", "cse", "training")
-			// The training lasts until the test ends it, so that it lasts as long as the disturbances.
+			// The training lasts until the test ends it, so that it lasts as long as the
+			// disturbances.
 			unending := strings.NewReplacer("    external: {episodes: 51200}\n", "", "        - --updates=100\n", "")
 			apply(ctx, unending.Replace(manifestOf("cluster.yaml")))
 			awaitServers(ctx, "learn", 2)

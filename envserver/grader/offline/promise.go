@@ -231,10 +231,9 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 	for _, line := range lines {
 		p := &commitPattern{}
 		for step := range strings.FieldsSeq(line) {
-			switch {
-			case step[0] == '=':
-				p.remedy = step[1:]
-			default:
+			if remedy, named := strings.CutPrefix(step, "="); named {
+				p.remedy = remedy
+			} else {
 				p.steps = append(p.steps, newPatternStep(step))
 			}
 		}

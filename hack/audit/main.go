@@ -1,8 +1,8 @@
 // Command audit measures what shortcuts, strategies and attacks on the grader earn with the
 // built-in scenarios, or with those of the named packs, and fails if they earn more than they may:
 //
-// 	go run ./hack/audit
-// 	go run ./hack/audit ./acme
+//	go run ./hack/audit
+//	go run ./hack/audit ./acme
 //
 // The scenarios must be correct: `csenv scenarios lint` checks them.
 package main

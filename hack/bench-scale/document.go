@@ -27,7 +27,7 @@ func renderDocument(o options, cells []cell, e endurance) (string, error) {
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{
 		"Machine": describeMachine(), "Go": runtime.Version(), "Files": o.files, "Servers": o.servers,
-		"Sessions": o.sessions,
+		"Sessions":  o.sessions,
 		"PerServer": perProcess(o.sessions, o.servers), "Pause": o.pause, "Drain": o.drain, "Dialing": o.dialing,
 		"Clients": o.servers, "Duration": o.duration, "Endurance": enduranceTable(e), "Growth": growthTable(cells),
 	})

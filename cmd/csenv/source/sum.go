@@ -65,8 +65,8 @@ func (c *Counted) explain(e record.Episode) {
 // readClaim is what the record of an episode with a score says of it.
 func readClaim(e record.Episode) (score.PlannedEpisode, score.Episode) {
 	return score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
-		Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: ToMicroPoints(*e.Score),
-		Dimensions: e.Dimensions}
+			Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: ToMicroPoints(*e.Score),
+			Dimensions: e.Dimensions}
 }
 
 // Sum contains the sums of a run's stored episodes. Its JSON has all of them.

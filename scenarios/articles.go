@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csenv/csenv/scenarios/expr"
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // articleFile is the front matter of kb/<ID>.md.

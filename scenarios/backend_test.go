@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 func TestMoneyFormsRoundTrip(t *testing.T) {

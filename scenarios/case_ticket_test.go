@@ -5,9 +5,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/triage"
-	"github.com/google/go-cmp/cmp"
 )
 
 // list makes a pack of a list of cases.

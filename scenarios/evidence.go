@@ -4,11 +4,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/csenv/csenv/scenarios/expr"
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // FromYAML reads a text, or a mapping with a condition.

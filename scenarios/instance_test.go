@@ -8,10 +8,11 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 func TestInstantiateTicketOfSeedZero(t *testing.T) {

@@ -18,12 +18,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
-	"go.yaml.in/yaml/v3"
 )
 
 // LoadPacks reads the catalogue of several packs. A pack without an article or a list of names uses

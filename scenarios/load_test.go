@@ -9,8 +9,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios/pack"
 )
 
 // testPack returns the pack in testdata/pack, with one text replaced in one of its files.

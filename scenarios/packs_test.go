@@ -11,8 +11,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios/pack"
 )
 
 // flat returns a pack without folders.

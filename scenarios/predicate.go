@@ -3,9 +3,10 @@ package scenarios
 import (
 	"fmt"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 // Moment is the input of a predicate: the backend and the judged action.

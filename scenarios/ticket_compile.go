@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
-	"github.com/google/cel-go/cel"
 )
 
 // ticket compiles a ticket file. It returns nil after a fault.

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/cel-go/common/types"
+
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 	"github.com/csenv/csenv/scenarios/triage"
-	"github.com/google/cel-go/common/types"
 )
 
 // TicketScenario is the template of a ticket. It is immutable and safe for concurrent use.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 // DrawTickets draws tickets that one agent has before it at the same time: at one now, and with one

@@ -3,8 +3,9 @@ package scenarios
 import (
 	"testing"
 
-	"github.com/csenv/csenv/scenarios/words"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios/words"
 )
 
 func TestUserSim(t *testing.T) {

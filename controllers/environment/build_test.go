@@ -40,7 +40,7 @@ func (anyKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.
 	return poolkey.DeriveSecrets(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 }
 
-// statsFunc implements statsReader with a function.
+// statsFunc reads the reports of servers with a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
 func (f statsFunc) Report(ctx context.Context, podIP, _ string) (score.Report, error) {

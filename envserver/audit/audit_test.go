@@ -3,13 +3,14 @@ package audit
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/google/go-cmp/cmp"
 )
 
 // The scores of shortcuts on the public tickets at seed 0, in thousandths: category, priority,

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/csenv/csenv/envserver/object"
 )
 
 // MaxInvalidActions is the number of actions outside the schema that end an episode. The last of

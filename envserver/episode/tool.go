@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/csenv/csenv/envserver/object"
 )
 
 // Tool is a variant of a form, as a function that an agent calls with arguments.

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/server"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/websocket"
 )
 
 func serve(t *testing.T, maxSessions int) *server.Server {

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/gorilla/websocket"
 )
 
 func closeSession(tb testing.TB, url, id string) string {

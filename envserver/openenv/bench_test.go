@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/gorilla/websocket"
 )
 
 const benchStep = `{"type":"step","data":{"kind":"say","text":"Dear Zoë, I am sorry about the double charge on invoice 48210. The second payment of $148.20 goes ` +

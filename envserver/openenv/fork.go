@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxForks bounds the sessions of one fork.

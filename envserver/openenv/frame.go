@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/openenv/memory"
 )
 
 const (

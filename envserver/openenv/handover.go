@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 const (

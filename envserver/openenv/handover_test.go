@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/gorilla/websocket"
 )
 
 // leave drains a server whose time is over, and hands its sessions over.

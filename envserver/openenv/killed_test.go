@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // victimsOf is the variable with the server's URL for a process that opens sessions and is then

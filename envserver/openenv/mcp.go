@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gorilla/websocket"
 )
 
 // answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket,

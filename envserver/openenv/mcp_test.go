@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/websocket"
 )
 
 // Every request of the dialect without a session, with its complete answer. POST /mcp always

@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // idMark begins the texts that stand for the ids of requests while the MCP library has them.

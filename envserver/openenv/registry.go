@@ -12,10 +12,11 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // registry holds the sessions that have a slot, of all transports.

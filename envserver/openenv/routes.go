@@ -15,10 +15,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/gorilla/websocket"
 )
 
 // front is what a browser gets.

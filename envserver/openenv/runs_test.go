@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestRunReports(t *testing.T) {

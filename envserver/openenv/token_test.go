@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 func TestTokens(t *testing.T) {

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/play"
-	"github.com/gorilla/websocket"
 )
 
 // webPath is the path of the playground, as in the official server.

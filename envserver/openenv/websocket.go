@@ -5,10 +5,11 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/gorilla/websocket"
 )
 
 // serveWS serves /ws.

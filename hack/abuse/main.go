@@ -21,8 +21,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/csenv/csenv/envserver/testkit/process"
 )
 
 const (

@@ -26,9 +26,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/csenv/csenv/hack/shipped"
 	"github.com/csenv/csenv/hack/venv"
-	"github.com/spf13/cobra"
 )
 
 const (

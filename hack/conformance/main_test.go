@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/hack/venv"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestExitCode(t *testing.T) {

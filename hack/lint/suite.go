@@ -1,8 +1,11 @@
 package main
 
 import (
-	"codeberg.org/polyfloyd/go-errorlint/errorlint"
 	"fmt"
+	"go/ast"
+	"go/types"
+
+	"codeberg.org/polyfloyd/go-errorlint/errorlint"
 	"github.com/OpenPeeDeeP/depguard/v2"
 	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
 	"github.com/gostaticanalysis/nilerr"
@@ -10,8 +13,6 @@ import (
 	"github.com/nishanths/exhaustive/passes/exhaustive"
 	"github.com/sonatard/noctx"
 	"github.com/timakin/bodyclose/passes/bodyclose"
-	"go/ast"
-	"go/types"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/appends"
 	"golang.org/x/tools/go/analysis/passes/assign"

@@ -24,9 +24,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/spf13/cobra"
 )
 
 func main() {

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/hack/shipped"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/mod/semver"
+
+	"github.com/csenv/csenv/hack/shipped"
 )
 
 // release is one build.

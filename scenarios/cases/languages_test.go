@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios/cases"
 )
 
 var update = flag.Bool("update", false, "write the golden case")

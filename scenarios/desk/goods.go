@@ -68,7 +68,7 @@ func (d *decider) returnUntil(delivered time.Time) time.Time {
 	return last
 }
 
-// kindNames are the words for the kinds of items that can't be returned.
+// kindName is the word for a kind of items that can't be returned.
 func kindName(kind string) string {
 	return map[string]string{"final_sale": "final sale", "custom": "custom", "hygiene": "opened"}[kind]
 }

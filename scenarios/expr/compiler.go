@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Compiler turns the templates and expressions of one scenario into programs. It collects faults

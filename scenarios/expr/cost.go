@@ -4,11 +4,12 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Limits of the cost of expressions, in CEL's units of about 50 ns. Packs may be untrusted: without

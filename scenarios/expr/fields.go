@@ -5,9 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // typed compiles a scalar that must be a literal with one of YAML's tags, or a single expression of

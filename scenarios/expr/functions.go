@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/scenarios/triage"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/csenv/csenv/scenarios/triage"
 )
 
 // DrawKey is the hidden variable that contains the instance's stream key for id().

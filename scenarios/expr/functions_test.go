@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/common/types"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // evaluate compiles and evaluates one text template in a language.

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Values are the variables of one instance.

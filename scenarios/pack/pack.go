@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/scenarios/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md,

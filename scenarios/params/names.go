@@ -4,8 +4,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 // NameList is a compiled name file.

@@ -3,8 +3,9 @@ package params
 import (
 	"testing"
 
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 func TestPeople(t *testing.T) {

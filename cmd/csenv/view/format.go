@@ -10,8 +10,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/envserver/web/printable"
 )
 
 // Result is the result of a command in each of the formats.

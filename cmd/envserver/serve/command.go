@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/spf13/cobra"
 )
 
 // Setting is the difference between the two programs.

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,6 @@ import (
 	runs "github.com/csenv/csenv/controllers/run"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
-	"github.com/go-logr/logr"
 )
 
 // leaderElectionID names the Lease for which replicas of the operator compete.

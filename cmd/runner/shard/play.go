@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/poolkey"
@@ -20,7 +22,6 @@ import (
 	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 	"github.com/csenv/csenv/scenarios"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 // episodeTimeout bounds an attempt at an episode, not counting the agent's own time. A built-in

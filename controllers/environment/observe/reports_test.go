@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// statsFunc implements statsReader with a function.
+// statsFunc reads the reports of servers with a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
 func (f statsFunc) Report(ctx context.Context, podIP, _ string) (score.Report, error) {

@@ -118,7 +118,7 @@ func (s Snapshot) Offer() evaluation.Offer {
 const DeleteGrace = time.Minute
 
 // isOverdue reports whether a pod should have stopped by now: it is being deleted, and its own
-// deadline passed deleteGrace ago.
+// deadline passed DeleteGrace ago.
 func isOverdue(pod *corev1.Pod, now time.Time) bool {
 	return !pods.HasEnded(pod) && pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() &&
 		!now.Before(pod.DeletionTimestamp.Add(DeleteGrace))

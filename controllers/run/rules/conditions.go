@@ -126,7 +126,7 @@ func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome
 	}
 }
 
-// minRefusedRetry and maxRefusedRetry bound the time until a refused object is created again, which
+// MinRefusedRetry and maxRefusedRetry bound the time until a refused object is created again, which
 // is a tenth of the time that has passed since the run began.
 const (
 	MinRefusedRetry = 5 * time.Second

@@ -2,12 +2,13 @@
 //
 // A pass over a run that has not ended goes through stages. The steps of a stage change the
 // decision: they count, keep the Job as it should be, and show progress. Then the rules of the
-// stage are asked in the order of Rules, and the first that holds is the state of the run. It ends
-// the pass: what would follow depends on it.
+// stage are asked in the order of ListRules, and the first that holds is the state of the run. It
+// ends the pass: what would follow depends on it.
 package rules
 
 import (
 	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -15,7 +15,7 @@ import (
 )
 
 // ReadShard is the shard that a pod plays: its Job's completion index is a position in
-// annotationShards.
+// AnnotationShards.
 func ReadShard(pod *corev1.Pod) (int, error) {
 	text := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
 	index, err := strconv.ParseInt(text, 10, 32)

@@ -12,7 +12,7 @@ import (
 // SidecarPatience is how long a pod may run after its runner has ended.
 const SidecarPatience = 30 * time.Second
 
-// FindOutlived are the pods, of those whose runner has succeeded, that still run sidecarPatience
+// FindOutlived are the pods, of those whose runner has succeeded, that still run SidecarPatience
 // after it. The time is that until the next pod may be one of them, 0 if none can.
 func FindOutlived(succeeded []corev1.Pod, now time.Time) (kept []corev1.Pod, next time.Duration) {
 	for i := range succeeded {

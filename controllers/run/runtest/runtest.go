@@ -35,7 +35,7 @@ const (
 	RunName   = "baseline"
 	// OperatorImage and operatorVersion are those of the operator, and of its runners.
 	OperatorImage, OperatorVersion = "csenv:test", "v1.2.3"
-	// EnvReady, envMissing and notFailed are parts of states.
+	// EnvReady, EnvMissing and NotFailed are parts of states.
 	EnvReady   = "EnvironmentReady=True/EnvironmentAvailable "
 	EnvMissing = "EnvironmentReady=False/EnvironmentNotFound "
 	NotFailed  = " Failed=False/NotFailed"
@@ -204,7 +204,7 @@ func RunnerPod(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 	}
 }
 
-// AllShards returns the shards of newTestRun's plan.
+// AllShards returns the shards of NewRun's plan.
 func AllShards() score.IndexSet {
 	var shards score.IndexSet
 	for shard := range int64(4) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
@@ -16,7 +18,6 @@ import (
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/server"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/google/go-cmp/cmp"
 )
 
 // startTickets starts a server of tickets.

@@ -13,8 +13,9 @@ import (
 	"strings"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
-	"github.com/csenv/csenv/envserver/episode"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csenv/csenv/envserver/episode"
 )
 
 // Documents are the static answers of a server.

@@ -9,11 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Tasks lists the scenarios, from which trainers draw data sets (ORS and OpenReward have the same

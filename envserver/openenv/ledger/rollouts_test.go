@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/echo"
-	"pgregory.net/rapid"
 )
 
 // newTestRollouts returns the rollouts of a server without sessions.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 const (

@@ -9,8 +9,9 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 const (

@@ -13,8 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 const (

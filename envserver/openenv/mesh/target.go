@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/gorilla/websocket"
 )
 
 // target is the session that a request is meant for.

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // penalise answers an invalid action with the last observation, the faults and a negative reward.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -22,7 +23,6 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Factory makes the players of a server's sessions.

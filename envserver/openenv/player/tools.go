@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ObserveTool is the tool that returns the current observation.

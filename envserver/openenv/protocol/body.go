@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // WriteItems answers 422 with the faults of a body.

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/csenv/csenv/envserver/object"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/csenv/csenv/envserver/object"
 )
 
 // The error codes of JSON-RPC, and RPCServer, OpenEnv's code for a refusal of the server.

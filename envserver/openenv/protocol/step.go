@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/object"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // StepRequest is the body of POST /step without the reset options.

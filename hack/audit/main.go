@@ -99,9 +99,8 @@ func measureShortcuts(c *scenarios.Catalog, w io.Writer) error {
 		printTable(w, by.title, []string{"policy", "cls", "prio", "esc", "classify", "rules"}, figures,
 			func(f audit.Figures) []any {
 				return []any{f.Policy, score.FormatThousandths(f.Category), score.FormatThousandths(f.Priority),
-					score.FormatThousandths(
-						f.Escalation,
-					), score.FormatThousandths(f.Classify), score.FormatThousandths(f.Rules)}
+					score.FormatThousandths(f.Escalation), score.FormatThousandths(f.Classify),
+					score.FormatThousandths(f.Rules)}
 			})
 	}
 	queues, err := audit.PlayQueues(c, audit.NewCueReader(c), 0)
@@ -140,20 +139,9 @@ func attackCells(r audit.AttackRow) []any {
 		if l.Least {
 			sign = ">="
 		}
-		limit = fmt.Sprintf(
-			"%s %s %s %s",
-			l.Figure,
-			score.FormatThousandths(l.Value),
-			sign,
-			score.FormatThousandths(l.Bound),
-		)
+		limit = fmt.Sprintf("%s %s %s %s", l.Figure, score.FormatThousandths(l.Value), sign,
+			score.FormatThousandths(l.Bound))
 	}
-	return []any{
-		r.Attack,
-		r.Episodes,
-		reply,
-		score.FormatThousandths(r.Episode),
-		score.FormatThousandths(r.Passed),
-		limit,
-	}
+	return []any{r.Attack, r.Episodes, reply, score.FormatThousandths(r.Episode),
+		score.FormatThousandths(r.Passed), limit}
 }

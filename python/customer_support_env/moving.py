@@ -34,6 +34,7 @@ class MovingClient(EnvClient[ActT, ObsT, StateT]):
         parameters = [part for part in query.split("&") if part and not part.startswith(SESSION_ID)]
         parameters += [SESSION_ID + session] if session else []
         self._ws_url = "?".join([base, *(["&".join(parameters)] if parameters else [])])
+        self._ws = None  # older versions of openenv take a closed socket for an open one
         try:
             await self._follow()
         finally:

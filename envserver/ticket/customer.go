@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -29,8 +30,6 @@ var moods = [...]string{"calm", "uneasy", "annoyed", "angry"}
 // with dense rewards.
 type customer struct {
 	script *scenarios.UserSim
-	// ticket is the customer's, nil without a script.
-	ticket *scenarios.Ticket
 	mood   int
 	// turns counts the messages sent, said those of them that were lines of a mood.
 	turns, said int
@@ -41,13 +40,15 @@ type customer struct {
 	soothed, answered, silent bool
 }
 
-func newCustomer(t *scenarios.DrawnTicket) (customer, error) {
-	c := customer{script: t.UserSim, mood: map[string]int{"worried": 1, "angry": len(moods) - 1}[t.Tone]}
-	var err error
-	if c.script != nil {
-		c.ticket, err = t.Complete()
+func newCustomer(t *scenarios.DrawnTicket) customer {
+	c := customer{script: t.UserSim}
+	switch t.Tone {
+	case "worried":
+		c.mood = 1
+	case "angry":
+		c.mood = len(moods) - 1
 	}
-	return c, err
+	return c
 }
 
 // feels returns the mood's name, "" for a customer without a script.
@@ -59,28 +60,33 @@ func (c *customer) feels() string {
 }
 
 // answer returns the customer's message after the agent's last one, or "". late means that the
-// customer waited too long for it; content permits silence.
-func (c *customer) answer(r messageReader, t *ticketState, late, content bool) string {
+// customer waited too long for it; content permits silence. Without the whole ticket the agent's
+// message can't be read: the error is an *episode.JudgeError.
+func (c *customer) answer(r messageReader, t *ticketState, late, content bool) (string, error) {
 	if c.script == nil {
-		return ""
+		return "", nil
 	}
-	message := r.Interpret(c.ticket, t.replies[len(t.replies)-1])
+	whole, err := t.ticket.Complete()
+	if err != nil {
+		return "", &episode.JudgeError{Cause: string(grader.CauseFailed), Err: err}
+	}
+	message := r.Interpret(whole, t.replies[len(t.replies)-1])
 	asked := slices.DeleteFunc(message.Asked, func(i int) bool { return i >= maxAnswers })
 	c.feel(message, c.again(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
-		return ""
+		return "", nil
 	}
 	c.turns++
 	if len(asked) > 0 {
-		return c.tell(asked)
+		return c.tell(asked), nil
 	}
 	lines := c.script.Lines[c.feels()]
-	if content && c.settled(r.Settled(c.ticket, t.written())) {
+	if content && c.settled(r.Settled(whole, t.written())) {
 		c.silent = true
-		return lines[len(lines)-1]
+		return lines[len(lines)-1], nil
 	}
 	c.said++
-	return lines[min(c.said, len(lines))-1]
+	return lines[min(c.said, len(lines))-1], nil
 }
 
 // again reports whether the agent asked a question that the customer has already answered.

@@ -44,7 +44,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: choice.scenario, Seed: opts.Seed, Err: err}
 	}
-	return e.begin(choice, drawn, opts)
+	return e.begin(choice, drawn, opts), nil
 }
 
 func (k *Kind) choose(opts episode.Options) (*choice, error) {
@@ -86,13 +86,10 @@ func (k *Kind) ticketsOf(t *task, scenario string) []string {
 	return k.queues[at].Tickets[:]
 }
 
-func (e *environment) begin(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) (episode.Result, error) {
-	begun, err := newState(c, *drawn, opts)
-	if err != nil {
-		return episode.Result{}, &episode.InstanceError{Scenario: c.scenario, Seed: opts.Seed, Err: err}
-	}
+func (e *environment) begin(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) episode.Result {
+	begun := newState(c, *drawn, opts)
 	e.drawn, e.opts, e.state, e.unjudged, e.recalled = drawn, opts, begun, 0, nil
-	return episode.Result{Observation: begun.observation()}, nil
+	return episode.Result{Observation: begun.observation()}
 }
 
 func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
@@ -106,16 +103,19 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	}
 	next := e.state.clone()
 	decoded, err := actionForm.Decode(action)
-	var invalid *episode.ActionError
+	invalid, refused := errors.AsType[*episode.ActionError](err)
 	switch {
-	case errors.As(err, &invalid):
+	case refused:
 		next.refuse(invalid)
-	case err != nil:
-		return episode.Result{}, err
-	default:
-		next.apply(decoded)
+		err = nil
+	case err == nil:
+		err = next.apply(decoded)
 	}
-	reward, final, err := next.grade(ctx, e.judge())
+	var reward int64
+	var final *episode.Final
+	if err == nil {
+		reward, final, err = next.grade(ctx, e.judge())
+	}
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
 			final, err = next.giveUp(unjudged), nil
@@ -128,7 +128,7 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		e.unjudged = 0
 	}
 	e.state = next
-	if invalid != nil && final == nil {
+	if refused && final == nil {
 		return episode.Result{}, invalid
 	}
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil

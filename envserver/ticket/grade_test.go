@@ -167,32 +167,43 @@ func TestJudgeReadsTheWholeHandling(t *testing.T) {
 	}
 }
 
-// TestTicketIsCompletedForTheJudge fails to complete a ticket: only a reply needs the whole ticket,
+// TestTicketIsCompletedForReplies fails to complete a ticket: only a reply needs the whole ticket,
 // and an episode that lacks it isn't scored.
-func TestTicketIsCompletedForTheJudge(t *testing.T) {
-	completed := 0
-	broken := &scenarios.DrawnTicket{Served: testTicket().Served, Complete: func() (*scenarios.Ticket, error) {
-		completed++
-		return nil, errors.New("B99.yaml:7: no such value")
-	}}
-	k := testKind(judgeFunc(goodJudge))
-	e := &environment{kind: k}
-	drawn := []*scenarios.DrawnTicket{broken}
-	if _, err := e.begin(k.one("ticket-resolve"), &drawn, episode.Options{Seed: 7}); err != nil {
-		t.Fatal(err)
-	}
-	play(t, e, classifyRight, `{"action_type":"search_knowledge_base","query":"refund"}`, say(respond, goodReply))
-	if completed != 0 {
-		t.Errorf("the ticket was completed %d times before its reply was judged", completed)
-	}
-	for range episode.MaxJudgeFailures - 1 {
-		_, err := e.Step(t.Context(), json.RawMessage(justResolve))
-		failed, ok := errors.AsType[*episode.JudgeError](err)
-		if !ok || !strings.Contains(failed.Err.Error(), "B99.yaml:7") {
-			t.Fatalf("Step error = %v, want a failure to judge with the line of the expression", err)
-		}
-	}
-	if last := step(t, e, justResolve); last.Final == nil || last.Final.Outcome != score.Errored {
-		t.Errorf("the last step gave %+v, want an errored episode", last.Final)
+func TestTicketIsCompletedForReplies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script *scenarios.UserSim
+		before []string // actions
+		fails  string
+	}{
+		"the judge reads them": {nil, []string{say(respond, goodReply)}, justResolve},
+		"a customer answers":   {talkative().UserSim, nil, say(respond, goodReply)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			completed := 0
+			broken := &scenarios.DrawnTicket{Served: testTicket().Served, Complete: func() (*scenarios.Ticket, error) {
+				completed++
+				return nil, errors.New("B99.yaml:7: no such value")
+			}}
+			broken.UserSim = tc.script
+			k := testKind(judgeFunc(goodJudge))
+			e := &environment{kind: k}
+			drawn := []*scenarios.DrawnTicket{broken}
+			e.begin(k.one("ticket-resolve"), &drawn, episode.Options{Seed: 7})
+			play(t, e, classifyRight, `{"action_type":"search_knowledge_base","query":"refund"}`)
+			play(t, e, tc.before...)
+			if completed != 0 {
+				t.Errorf("the ticket was completed %d times before it was needed", completed)
+			}
+			for range episode.MaxJudgeFailures - 1 {
+				_, err := e.Step(t.Context(), json.RawMessage(tc.fails))
+				failed, ok := errors.AsType[*episode.JudgeError](err)
+				if !ok || !strings.Contains(failed.Err.Error(), "B99.yaml:7") {
+					t.Fatalf("Step error = %v, want a failure to judge with the line of the expression", err)
+				}
+			}
+			if last := step(t, e, tc.fails); last.Final == nil || last.Final.Outcome != score.Errored {
+				t.Errorf("the last step gave %+v, want an errored episode", last.Final)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package ticket
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios"
@@ -16,8 +17,8 @@ const (
 	minTerm = 3
 )
 
-// maxPages bounds the pages of a library. They take a few MiB.
-const maxPages = 1024
+// maxPages bounds the pages of a library. They take about 10 MiB.
+const maxPages = 4096
 
 // library holds the pages of articles by their text, so that episodes with the same articles share
 // them. The zero value is ready, and safe for concurrent use.
@@ -26,29 +27,29 @@ type library struct {
 	pages map[scenarios.Article]*page
 }
 
-// page is an article, with its JSON and the index of its words in lower case: 1 for a word of the
-// body, 2 for one of the title, 3 for one of both.
+// page is an article, with its JSON and its texts in lower case. It has no index of its words:
+// articles have drawn values, so that many pages are searched only a few times.
 type page struct {
-	article Article
-	weights map[string]int
+	article     Article
+	title, body string
 }
 
 func newPage(from scenarios.Article) *page {
-	p := &page{Article{ID: from.ID, Title: from.Title, Body: from.Body}, map[string]int{}}
-	p.article.Encoded = string(appendArticle(nil, p.article))
-	for w := range words.SplitText(from.Body) {
-		p.weights[w] = 1
-	}
-	for w := range words.SplitText(from.Title) {
-		p.weights[w] |= 2
-	}
+	p := &page{article: Article{ID: from.ID, Title: from.Title, Body: from.Body},
+		title: strings.ToLower(from.Title), body: strings.ToLower(from.Body)}
+	p.article.Encoded = string(appendArticle(make([]byte, 0, len(from.Body)+len(from.Title)+64), p.article))
 	return p
 }
 
-// weight adds up the weights of different words.
+// weight counts the different terms that are words of the page. One of the title counts twice more.
 func (p *page) weight(terms []string) (sum int) {
 	for _, term := range terms {
-		sum += p.weights[term]
+		if words.Contains(p.body, term) {
+			sum++
+		}
+		if words.Contains(p.title, term) {
+			sum += 2
+		}
 	}
 	return sum
 }
@@ -80,7 +81,7 @@ func (l *library) find(articles []scenarios.Article, query string) []Article {
 		page   *page
 		weight int
 	}
-	var hits []hit
+	hits := make([]hit, 0, len(articles))
 	for _, a := range articles {
 		p := l.page(a)
 		if w := p.weight(terms); w > 0 {

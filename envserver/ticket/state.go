@@ -47,17 +47,14 @@ type state struct {
 	paid int64
 }
 
-func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options) (*state, error) {
+func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options) *state {
 	s := &state{
 		task: c.task, scenario: c.scenario, category: tickets[0].Gold.Category, mode: opts.RewardMode,
 		pressure: opts.Pressure && c.task.Replies && !c.task.queue, reader: c.reader, library: c.library,
 		slots: queue.Slots, tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
 	}
 	for i, t := range tickets {
-		var err error
-		if s.tickets[i], err = newTicketState(t, ticketID(opts.IDKey, opts.Seed, i)); err != nil {
-			return nil, err
-		}
+		s.tickets[i] = newTicketState(t, ticketID(opts.IDKey, opts.Seed, i))
 	}
 	if s.task.queue {
 		s.category = categoryQueue
@@ -65,7 +62,7 @@ func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options)
 			"beside them."
 	}
 	s.optimum = s.fullScore(c.optima)
-	return s, nil
+	return s
 }
 
 // fullScore returns the weighted score that gives the score 1: in a queue that of the best
@@ -130,14 +127,17 @@ func (s *state) possible(action string) bool {
 	}
 }
 
-// apply plays an action of the schema. Every action uses a step, even if the rules refuse it.
-func (s *state) apply(a episode.Action) {
+// apply plays an action of the schema. Every action uses a step, even if the rules refuse it. The
+// error is that of the customer's answer.
+func (s *state) apply(a episode.Action) error {
 	s.step++
 	if refused := s.refusal(a); refused != "" {
 		s.feedback = "Nothing was done: " + refused
 	} else {
 		s.clock += s.minutes(a)
-		s.play(a)
+		if err := s.play(a); err != nil {
+			return err
+		}
 	}
 	switch {
 	case s.outcome != "":
@@ -150,6 +150,7 @@ func (s *state) apply(a episode.Action) {
 		s.outcome = score.Failed
 		s.feedback += " The steps have run out."
 	}
+	return nil
 }
 
 // refusal returns the reason why the rules don't permit an action, or "". A refused action takes no
@@ -214,7 +215,7 @@ func (s *state) allClosed() bool {
 	return !slices.ContainsFunc(s.tickets, func(t ticketState) bool { return t.open() })
 }
 
-func (s *state) play(a episode.Action) {
+func (s *state) play(a episode.Action) error {
 	t := s.selected()
 	switch a.Type {
 	case classify:
@@ -222,7 +223,7 @@ func (s *state) play(a episode.Action) {
 	case search:
 		s.search(t, a.Get("query"))
 	case respond:
-		s.respond(t, a.Get("message"))
+		return s.respond(t, a.Get("message"))
 	case resolve:
 		t.reply(a.Get("message"), s.clock)
 		s.end(t, statusResolved)
@@ -235,6 +236,7 @@ func (s *state) play(a episode.Action) {
 		t = s.selected()
 		s.feedback = fmt.Sprintf("This is ticket %s, %s.", t.id, strings.ReplaceAll(t.status, "_", " "))
 	}
+	return nil
 }
 
 func (s *state) classify(t *ticketState, a episode.Action) {
@@ -260,19 +262,23 @@ func (s *state) search(t *ticketState, query string) {
 	}
 }
 
-func (s *state) respond(t *ticketState, message string) {
+func (s *state) respond(t *ticketState, message string) error {
 	first := t.answered == queue.Never
 	t.reply(message, s.clock)
-	answer := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
+	answer, err := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
+	if err != nil {
+		return err
+	}
 	if answer == "" {
 		t.status = statusPending
 		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
-		return
+		return nil
 	}
 	t.say("customer", answer)
 	t.status = statusInProgress
 	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
 		"to end it."
+	return nil
 }
 
 // end closes a ticket; in a queue the episode continues with the others.

@@ -38,19 +38,15 @@ type ticketState struct {
 	verdict *grader.Verdict
 }
 
-func newTicketState(ticket *scenarios.DrawnTicket, id string) (ticketState, error) {
-	customer, err := newCustomer(ticket)
-	if err != nil {
-		return ticketState{}, err
-	}
+func newTicketState(ticket *scenarios.DrawnTicket, id string) ticketState {
 	t := ticketState{
 		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)),
-		customer: customer, answered: queue.Never,
+		customer: newCustomer(ticket), answered: queue.Never,
 	}
 	for i, h := range ticket.History {
 		t.conversation[i] = Message{Role: h.Role, Content: h.Text}
 	}
-	return t, nil
+	return t
 }
 
 // open reports whether the agent may still act on the ticket.

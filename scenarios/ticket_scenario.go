@@ -250,21 +250,24 @@ func (b *ticketBuild) situate(f *situationFile) triage.Situation {
 		}
 		s.Deadline = d
 	}
-	if kinds := strings.Split(triage.ActKinds, "|"); b.Err == nil && !slices.Contains(kinds, s.Act.Kind) {
-		b.Fail(f.Act.Kind.Pos.Errorf("unknown act %q%s", s.Act.Kind, source.SuggestWord(s.Act.Kind, kinds)))
+	if b.Err == nil && !slices.Contains(actKinds, s.Act.Kind) {
+		b.Fail(f.Act.Kind.Pos.Errorf("unknown act %q%s", s.Act.Kind, source.SuggestWord(s.Act.Kind, actKinds)))
 	}
 	return s
 }
 
+var actKinds = strings.Split(triage.ActKinds, "|")
+
 // limits returns the policy numbers of the instance, as far as its variables contain them.
 func (b *ticketBuild) limits() triage.Limits {
 	l := triage.StandardLimits()
-	for name, limit := range map[string]*int64{
-		"refund_limit": &l.Refund, "replacement_limit": &l.Replacement, "goodwill_limit": &l.Goodwill,
-		"incident_devices": &l.IncidentDevices,
-	} {
-		if v, ok := b.Vals[name].(types.Int); ok {
-			*limit = int64(v)
+	for _, drawn := range [...]struct {
+		name  string
+		limit *int64
+	}{{"refund_limit", &l.Refund}, {"replacement_limit", &l.Replacement}, {"goodwill_limit", &l.Goodwill},
+		{"incident_devices", &l.IncidentDevices}} {
+		if v, ok := b.Vals[drawn.name].(types.Int); ok {
+			*drawn.limit = int64(v)
 		}
 	}
 	return l

@@ -67,7 +67,10 @@ type Expression struct {
 	Type    *cel.Type
 	// Variables are the names that it refers to.
 	Variables []string
-	cost      uint64
+	// variable is the name of the variable that is the whole expression, as half of all are. It
+	// needs no interpreter.
+	variable string
+	cost     uint64
 }
 
 // Compile compiles source. It returns nil after a fault.
@@ -107,8 +110,12 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		return nil
 	}
 	c.Spend(cost)
-	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: listVariables(ast),
+	e := &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: listVariables(ast),
 		cost: cost}
+	if slices.Equal(e.Variables, []string{source}) {
+		e.variable = source
+	}
+	return e
 }
 
 // listVariables returns the names of the variables of an expression, sorted.

@@ -29,6 +29,9 @@ func (v Values) Parent() cel.Activation { return nil }
 
 // Eval evaluates the expression. An error contains the expression.
 func (e *Expression) Eval(v Values) (ref.Val, error) {
+	if val, ok := v[e.variable]; ok {
+		return val, nil
+	}
 	out, _, err := e.Program.Eval(v)
 	if err != nil {
 		return nil, e.pos.Errorf("expression %.120q: %v", e.Source, err)

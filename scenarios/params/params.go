@@ -84,6 +84,9 @@ type param struct {
 	holds func(v ref.Val) bool
 	// uses are the variables of an expression.
 	uses []string
+	// late is true for an expression that no constraint needs, so that it is evaluated only after a
+	// draw satisfies them.
+	late bool
 	// canonical is the value of a branch at seed 0, nil for other params. A branch is drawn once,
 	// because redrawing it for a constraint would change the odds of its values.
 	canonical ref.Val
@@ -109,6 +112,29 @@ func (d *Drawing) CompileParams(c *Compiler) {
 		d.Constraints[i].Compile(c.Compiler)
 	}
 	d.redrawn = d.dependencies()
+	d.markLate()
+}
+
+// markLate marks the expressions on which no constraint depends.
+func (d *Drawing) markLate() {
+	needed := map[string]bool{}
+	need := func(names []string) {
+		for _, name := range names {
+			needed[name] = true
+		}
+	}
+	for _, c := range d.Constraints {
+		if c.Expr != nil {
+			need(c.Expr.Variables)
+		}
+	}
+	for i := range slices.Backward(d.params) { // an expression uses earlier params only
+		p := &d.params[i]
+		if needed[p.name] {
+			need(p.uses)
+		}
+		p.late = p.stream == "" && !needed[p.name]
+	}
 }
 
 // now compiles the time of a scenario. The default is a multiple of 15 minutes between February and
@@ -185,15 +211,18 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 	limit := cmp.Or(r.Tries, expr.MaxTries)
 	for try := range limit {
 		for i := range d.params {
-			if p := &d.params[i]; p.canonical == nil || try == 0 {
+			if p := &d.params[i]; !p.late && (p.canonical == nil || try == 0) {
 				if err := p.set(vals, &r, streams[i]); err != nil {
 					return nil, try + 1, err
 				}
 			}
 		}
 		failing, err := d.failing(vals)
-		if err != nil || failing < 0 {
-			return vals, try + 1, err
+		if err != nil {
+			return nil, try + 1, err
+		}
+		if failing < 0 {
+			return vals, try + 1, d.setLate(vals, &r)
 		}
 		if try == limit-1 || d.decided(failing, r.Fixed) {
 			at := d.Constraints[failing]
@@ -201,6 +230,18 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 		}
 	}
 	return vals, limit, nil
+}
+
+// setLate evaluates the expressions that no constraint needs.
+func (d *Drawing) setLate(vals expr.Values, r *Request) error {
+	for i := range d.params {
+		if d.params[i].late {
+			if err := d.params[i].set(vals, r, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Request) key() expr.StreamKey { return expr.NewStreamKey(r.Salt, r.ID, r.Version, r.Seed) }

@@ -119,25 +119,23 @@ func (s *Situation) authority() (e Escalation, needed bool) {
 	case "troubleshoot":
 		return Escalation{"incident", "INCIDENT", "POL-OUT"}, s.WholeSite || s.Devices >= s.Limits.IncidentDevices
 	}
-	e, needed = teamOnly()[s.Act.Kind]
+	e, needed = teamOnly[s.Act.Kind]
 	return e, needed
 }
 
 // teamOnly lists the acts that no agent may perform, for any amount.
-func teamOnly() map[string]Escalation {
-	return map[string]Escalation{
-		"fraud_case":           {"security", "FRAUD", "POL-FRD"},
-		"invoice_correction":   {"finance", "TEAM_ONLY", "POL-TAX"},
-		"customs_correction":   {"trade", "TEAM_ONLY", "POL-TAX"},
-		"payment_plan":         {"finance", "TEAM_ONLY", "POL-REF"},
-		"warehouse_release":    {"logistics", "TEAM_ONLY", "POL-LOS"},
-		"data_request":         {"privacy", "PRIVACY", "POL-PRV"},
-		"legal_request":        {"legal", "LEGAL", "POL-LEG"},
-		"account_recovery":     {"trust", "OWNERSHIP", "POL-ACC"},
-		"vulnerability_report": {"security", "VULNERABILITY", "POL-FRD"},
-		"docs_correction":      {"documentation", "TEAM_ONLY", ""},
-		"known_issue":          {"engineering", "KNOWN_ISSUE", ""},
-	}
+var teamOnly = map[string]Escalation{
+	"fraud_case":           {"security", "FRAUD", "POL-FRD"},
+	"invoice_correction":   {"finance", "TEAM_ONLY", "POL-TAX"},
+	"customs_correction":   {"trade", "TEAM_ONLY", "POL-TAX"},
+	"payment_plan":         {"finance", "TEAM_ONLY", "POL-REF"},
+	"warehouse_release":    {"logistics", "TEAM_ONLY", "POL-LOS"},
+	"data_request":         {"privacy", "PRIVACY", "POL-PRV"},
+	"legal_request":        {"legal", "LEGAL", "POL-LEG"},
+	"account_recovery":     {"trust", "OWNERSHIP", "POL-ACC"},
+	"vulnerability_report": {"security", "VULNERABILITY", "POL-FRD"},
+	"docs_correction":      {"documentation", "TEAM_ONLY", ""},
+	"known_issue":          {"engineering", "KNOWN_ISSUE", ""},
 }
 
 // ActKinds are the kinds of act that a scenario may name, for its schema.

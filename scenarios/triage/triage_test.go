@@ -83,7 +83,7 @@ func TestEscalation(t *testing.T) {
 
 func TestScenariosMayUseEveryTeamOnlyAct(t *testing.T) {
 	kinds := strings.Split(ActKinds, "|")
-	for kind := range teamOnly() {
+	for kind := range teamOnly {
 		if !slices.Contains(kinds, kind) {
 			t.Errorf("scenarios may not use %s", kind)
 		}

@@ -1,11 +1,12 @@
 package scenarios
 
 import (
+	"encoding/binary"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -38,6 +39,7 @@ type article struct {
 	standard Article
 	canary   string
 	cost     uint64
+	bodies   bodies
 }
 
 type articleParam struct {
@@ -145,20 +147,56 @@ type shelf struct {
 	own      map[string]bool
 }
 
+// maxBodies bounds the bodies that are kept of an article, about 1 KiB each.
+const maxBodies = 256
+
+// bodies are the rendered bodies of an article by the values of its params, so that instances with
+// the same values share one. The zero value is ready, and safe for concurrent use.
+type bodies struct {
+	mu       sync.Mutex
+	byValues map[string]string
+}
+
+func (b *bodies) find(values []byte) (body string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	body, ok = b.byValues[string(values)]
+	return body, ok
+}
+
+func (b *bodies) add(values []byte, body string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byValues == nil || len(b.byValues) == maxBodies {
+		b.byValues = map[string]string{}
+	}
+	b.byValues[string(values)] = body
+}
+
 // article renders the i-th article with the values of an instance.
 func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 	a := s.articles[i]
-	if !slices.ContainsFunc(a.params, func(p articleParam) bool { return in.Vals[p.name] != p.value }) {
-		in.Count(a.body.Pos, len(a.standard.Body))
-		return a.standard
+	var buf [64]byte
+	values, numbers := buf[:0], true
+	for _, p := range a.params {
+		v, ok := in.Vals[p.name].(types.Int)
+		values, numbers = binary.AppendVarint(values, int64(v)), numbers && ok
+	}
+	out := Article{ID: a.id, Title: a.title}
+	if known, ok := a.bodies.find(values); ok && numbers {
+		in.Count(a.body.Pos, len(known))
+		out.Body = known
+		return out
 	}
 	inner := expr.Scope{Vals: in.Vals, Loc: english, Rendered: in.Rendered}
-	body := inner.Text(a.body)
+	out.Body = inner.Text(a.body)
 	in.Rendered = inner.Rendered
 	if inner.Err != nil {
 		in.Fail(inner.Err)
+	} else if numbers {
+		a.bodies.add(values, out.Body)
 	}
-	return Article{ID: a.id, Title: a.title, Body: body}
+	return out
 }
 
 // hasSection checks a reference to a section of an article, such as POL-REF#3.

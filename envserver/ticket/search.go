@@ -41,7 +41,7 @@ func newPage(from scenarios.Article) *page {
 	return p
 }
 
-// weight counts the different terms that are words of the page. One of the title counts twice more.
+// weight counts the terms that are words of the body, and twice those that are words of the title.
 func (p *page) weight(terms []string) (sum int) {
 	for _, term := range terms {
 		if words.Contains(p.body, term) {
@@ -73,17 +73,25 @@ func (l *library) page(of scenarios.Article) *page {
 	return p
 }
 
-// find ranks the articles by the number of different words of the query that they contain, a word
-// of the title counting twice, and returns the best. Equal ones keep their order.
-func (l *library) find(articles []scenarios.Article, query string) []Article {
+// listPages returns the pages of articles in their order.
+func (l *library) listPages(articles []scenarios.Article) []*page {
+	pages := make([]*page, len(articles))
+	for i, a := range articles {
+		pages[i] = l.page(a)
+	}
+	return pages
+}
+
+// findArticles ranks the pages by the number of different words of the query that they contain, a
+// word of the title counting twice, and returns the best. Equal ones keep their order.
+func findArticles(pages []*page, query string) []Article {
 	terms := splitTerms(query)
 	type hit struct {
 		page   *page
 		weight int
 	}
-	hits := make([]hit, 0, len(articles))
-	for _, a := range articles {
-		p := l.page(a)
+	hits := make([]hit, 0, len(pages))
+	for _, p := range pages {
 		if w := p.weight(terms); w > 0 {
 			hits = append(hits, hit{p, w})
 		}

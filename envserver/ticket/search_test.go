@@ -45,7 +45,8 @@ func TestLibraryIsBounded(t *testing.T) {
 	var l library
 	for i := range 2*maxPages + 10 {
 		body := fmt.Sprintf("refund number%d", i)
-		found := l.find([]scenarios.Article{{ID: "A", Body: body}}, "number"+strconv.Itoa(i))
+		pages := l.listPages([]scenarios.Article{{ID: "A", Body: body}})
+		found := findArticles(pages, "number"+strconv.Itoa(i))
 		if len(found) != 1 || found[0].Body != body || len(l.pages) > maxPages {
 			t.Fatalf("article %d: %v, %d pages", i, found, len(l.pages))
 		}
@@ -54,16 +55,16 @@ func TestLibraryIsBounded(t *testing.T) {
 
 func BenchmarkSearch(b *testing.B) {
 	var l library
-	articles := testTicket().Articles
+	pages := l.listPages(testTicket().Articles)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.find(articles, "refund for a duplicate charge")
+		findArticles(pages, "refund for a duplicate charge")
 	}
 }
 
 func TestSearchRanksByWords(t *testing.T) {
 	ids := func(query string) (ids []string) {
-		for _, a := range new(library).find(testTicket().Articles, query) {
+		for _, a := range findArticles(new(library).listPages(testTicket().Articles), query) {
 			ids = append(ids, a.ID)
 		}
 		return ids

@@ -251,7 +251,10 @@ func (s *state) classify(t *ticketState, a episode.Action) {
 
 func (s *state) search(t *ticketState, query string) {
 	t.begin()
-	s.found = s.library.find(t.ticket.Articles, query)
+	if t.pages == nil {
+		t.pages = s.library.listPages(t.ticket.Articles)
+	}
+	s.found = findArticles(t.pages, query)
 	switch len(s.found) {
 	case 0:
 		s.feedback = "The knowledge base has no article with these words."

@@ -28,6 +28,8 @@ type ticketState struct {
 	status       string
 	conversation []Message
 	customer     customer
+	// pages are those of the ticket's articles, nil before the first search.
+	pages []*page
 
 	category, priority string
 	replies            []string

@@ -75,14 +75,24 @@ func runLoad(ctx context.Context, o order, later <-chan order, to *reporter) err
 		}
 		return ctx.Err()
 	}
+	// The parent keeps the last report, so none of the connecting may follow that of all sessions.
+	var mu sync.Mutex
+	opened := false
 	result, err := load.Run(ctx, load.Config{
 		URL: o.Servers[0], Sessions: o.Sessions, Duration: o.Duration, Seed: o.Seed, Dialing: o.Dialing,
 		Reset: json.RawMessage(`{"task":"ticket-classify"}`), Actions: []json.RawMessage{search, classify},
 		Connect: newDialer(o.Source),
-		Opened:  func(ctx context.Context) error { return await(ctx, report{Opened: true}) },
+		Opened: func(ctx context.Context) error {
+			mu.Lock()
+			opened = true
+			mu.Unlock()
+			return await(ctx, report{Opened: true})
+		},
 		Stepped: func(ctx context.Context) error { return await(ctx, report{Opened: true, Stepped: true}) },
 		Progress: func(p load.Progress) {
-			if p.Phase == "connect" {
+			mu.Lock()
+			defer mu.Unlock()
+			if !opened {
 				to.send(report{Open: p.Sessions, Failed: p.Failed})
 			}
 		},

@@ -55,14 +55,10 @@ func (m Moment) variables() map[string]any {
 	}
 	return map[string]any{
 		"args": payload, "replied": m.Replied, "message": m.Message,
-		"orders": convertRecords(
-			m.Backend.Orders,
-			orderRecord,
-		), "payments": convertRecords(m.Backend.Payments, paymentRecord),
-		"refunds": convertRecords(
-			m.Backend.Refunds,
-			refundRecord,
-		), "cases": convertRecords(m.Backend.Cases, caseRecord),
+		"orders": convertRecords(m.Backend.Orders,
+			orderRecord), "payments": convertRecords(m.Backend.Payments, paymentRecord),
+		"refunds": convertRecords(m.Backend.Refunds,
+			refundRecord), "cases": convertRecords(m.Backend.Cases, caseRecord),
 	}
 }
 

@@ -64,10 +64,8 @@ func FindFirst[T any](items []T, matches func(T) bool) *T {
 // one.
 func FindContainerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	isNamed := func(c corev1.ContainerStatus) bool { return c.Name == name }
-	return cmp.Or(
-		FindFirst(pod.Status.ContainerStatuses, isNamed),
-		FindFirst(pod.Status.InitContainerStatuses, isNamed),
-	)
+	return cmp.Or(FindFirst(pod.Status.ContainerStatuses, isNamed),
+		FindFirst(pod.Status.InitContainerStatuses, isNamed))
 }
 
 // maxDigests is the maximum number of digests in a status.

@@ -90,11 +90,8 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 	}
 	for _, o := range p.workflow.State.Orders {
 		payload := map[string]any{"order_id": o.ID}
-		before = append(
-			before,
-			newAction(scenarios.CheckOrderStatus, payload),
-			newAction(scenarios.CheckPayment, payload),
-		)
+		before = append(before, newAction(scenarios.CheckOrderStatus, payload),
+			newAction(scenarios.CheckPayment, payload))
 	}
 	for _, action := range append(before, after...) {
 		final, ok, err := p.send(action)

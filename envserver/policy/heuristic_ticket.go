@@ -168,10 +168,8 @@ func (h *heuristicTicket) found(prefix string) bool {
 
 func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
 	if team := h.team(v.text()); team != "" && v.allows("escalate") {
-		return encodeAction(
-			"escalate",
-			map[string]any{"team": team, "reason": "This is beyond what an agent may decide."},
-		)
+		return encodeAction("escalate",
+			map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
 	return encodeAction("resolve", nil)
 }
@@ -289,10 +287,8 @@ func (h *heuristicQueue) note(v *ticketView) {
 	}
 	if h.handlers[v.TicketID] == nil {
 		h.handlers[v.TicketID] = &heuristicTicket{}
-		h.read = append(
-			h.read,
-			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.text()))},
-		)
+		h.read = append(h.read,
+			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.text()))})
 		slices.SortStableFunc(h.read, func(a, b readTicket) int { return cmp.Compare(b.rank, a.rank) })
 	}
 }

@@ -107,10 +107,8 @@ func (s splitQueues) compose(from []candidate) []Queue {
 			slices.Sort(set[:])
 			if isValidDraw(drawn) && !used[set] {
 				used[set] = true
-				queues = append(
-					queues,
-					Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: chooseLanguage(drawn)},
-				)
+				queues = append(queues,
+					Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: chooseLanguage(drawn)})
 				break
 			}
 		}

@@ -152,11 +152,8 @@ func (t *TaskSums) merge(o TaskSums) {
 }
 
 func (s *ScenarioSums) merge(row ScenarioTaskSums) {
-	findOrInsert(
-		&s.Tasks,
-		ScenarioTaskSums{Task: row.Task},
-		func(r *ScenarioTaskSums) string { return r.Task },
-	).add(row)
+	findOrInsert(&s.Tasks, ScenarioTaskSums{Task: row.Task},
+		func(r *ScenarioTaskSums) string { return r.Task }).add(row)
 }
 
 // add adds the sums of other episodes.

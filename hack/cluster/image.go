@@ -56,13 +56,8 @@ func givenProgram(repo string, progress io.Writer) ([]byte, error) {
 	for _, wanted := range []debug.BuildSetting{{Key: "-tags", Value: shipped.ImageTags}, {Key: "GOOS", Value: "linux"},
 		{Key: "GOARCH", Value: runtime.GOARCH}, {Key: "CGO_ENABLED", Value: "0"}} {
 		if !slices.Contains(info.Settings, wanted) {
-			logProgressf(
-				progress,
-				"%s is not built with %s=%s: the image gets another program",
-				path,
-				wanted.Key,
-				wanted.Value,
-			)
+			logProgressf(progress, "%s is not built with %s=%s: the image gets another program", path, wanted.Key,
+				wanted.Value)
 			return nil, nil
 		}
 	}

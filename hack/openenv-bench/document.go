@@ -158,12 +158,8 @@ var targets = []target{
 	{"steps/s, 400 sessions", "≥ 90 % of the bare echo", []string{csenvEcho, bare}, 400, atLeast(0.9, "%.0f %%", 100)},
 	{"step p99, 400 sessions", "≤ 1/20 of official", []string{csenvEcho, official}, 400, func(r []*row) (string, bool) {
 		ratio := float64(r[1].Step.P99) / float64(r[0].Step.P99)
-		return fmt.Sprintf(
-			"1/%.1f (%s, %s)",
-			ratio,
-			formatDuration(r[0].Step.P99),
-			formatDuration(r[1].Step.P99),
-		), ratio >= 20
+		return fmt.Sprintf("1/%.1f (%s, %s)", ratio, formatDuration(r[0].Step.P99),
+			formatDuration(r[1].Step.P99)), ratio >= 20
 	}},
 	{"19,000 sessions in one process", "all open, connect p99 < 1 s", []string{csenvEcho}, 19000,
 		func(r []*row) (string, bool) {

@@ -63,11 +63,8 @@ func DecideRequest(desk Desk, r Request) (Decision, error) {
 	d := &decider{Desk: desk, Request: r}
 	handle := kinds()[r.Kind]
 	if handle == nil {
-		return d.out, fmt.Errorf(
-			"the policy has no rules for a request of kind %q: it is one of %q",
-			r.Kind,
-			ListKinds(),
-		)
+		return d.out, fmt.Errorf("the policy has no rules for a request of kind %q: it is one of %q", r.Kind,
+			ListKinds())
 	}
 	switch d.customer(); {
 	case d.Records.Customer.Hold != "":

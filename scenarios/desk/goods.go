@@ -289,11 +289,8 @@ func (d *decider) late() {
 	d.cite("DEL-6")
 	switch {
 	case o.Service != "express":
-		d.end(
-			"no_promise",
-			Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)},
-			Fact{Slot: "service", Text: "standard"},
-		)
+		d.end("no_promise", Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)},
+			Fact{Slot: "service", Text: "standard"})
 	case !startOfDay(s.Delivered).After(startOfDay(o.Promised)):
 		d.end("in_time", Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)})
 	case s.Cause == "weather" || s.Cause == "customs":

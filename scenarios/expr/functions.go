@@ -97,12 +97,8 @@ func ToNative[T any](v ref.Val) T {
 }
 
 func onTime(name string, f func(time.Time) string) cel.FunctionOpt {
-	return cel.Overload(
-		name+"_timestamp",
-		[]*cel.Type{cel.TimestampType},
-		cel.StringType,
-		bindUnary(withNilError(f), toText),
-	)
+	return cel.Overload(name+"_timestamp", []*cel.Type{cel.TimestampType}, cel.StringType,
+		bindUnary(withNilError(f), toText))
 }
 
 var moneyForm = regexp.MustCompile(`^-?[0-9]{1,12}\.[0-9]{2}$`)

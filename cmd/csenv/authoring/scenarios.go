@@ -12,12 +12,6 @@ func NewScenariosCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "scenarios", Aliases: []string{"scenario"},
 		Short: "List, show and lint tickets and workflows"}
 	cli.SetHelp(cmd, "scenarios")
-	return cli.GroupCommands(
-		cmd,
-		newListCommand(),
-		newShowCommand(),
-		newLintCommand(),
-		newProveCommand(),
-		newGenerateCommand(),
-	)
+	return cli.GroupCommands(cmd, newListCommand(), newShowCommand(), newLintCommand(), newProveCommand(),
+		newGenerateCommand())
 }

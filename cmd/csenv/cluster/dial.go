@@ -39,10 +39,8 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 	// A full server isn't ready, but says in words that it is full.
 	pod := pods.FindFirst(servers, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && pods.IsReady(&p) })
 	if pod == nil {
-		pod = pods.FindFirst(
-			servers,
-			func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && pods.IsServing(&p) },
-		)
+		pod = pods.FindFirst(servers,
+			func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && pods.IsServing(&p) })
 	}
 	if pod == nil {
 		return nil, fmt.Errorf("pool %s has no running server: `csenv env status %s -n %s` says why", pool.Name,

@@ -217,6 +217,5 @@ func (v serverView) row() []string {
 func NewEnvCommand() *cobra.Command {
 	return cli.GroupCommands(
 		&cobra.Command{Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers"},
-		newEnvStatusCommand(),
-	)
+		newEnvStatusCommand())
 }

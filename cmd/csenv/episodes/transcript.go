@@ -92,11 +92,8 @@ func printItems(w io.Writer, items []transcript.Item) {
 		case item.Message != nil:
 			view.WriteTitledText(w, item.Message.Role, item.Message.Content)
 		case item.Call != nil:
-			view.WriteTitledText(
-				w,
-				item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
-				view.FormatYAML(item.Call.Result),
-			)
+			view.WriteTitledText(w, item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
+				view.FormatYAML(item.Call.Result))
 		case item.Article != nil:
 			view.WriteTitledText(w, "article "+item.Article.ID+", "+item.Article.Title, item.Article.Body)
 		case item.Nothing:
@@ -164,10 +161,8 @@ func printReview(w io.Writer, r transcript.Review) {
 	view.WriteHeading(w, r.Heading)
 	s := view.Section{Header: []string{"criterion", "given", "gold", "points", "why"}, Note: describeInvented(r)}
 	for _, row := range r.Rows {
-		s.Rows = append(
-			s.Rows,
-			[]string{formatCriterion(row), row.Given, row.Gold, row.Points.String(), explainRow(row)},
-		)
+		s.Rows = append(s.Rows,
+			[]string{formatCriterion(row), row.Given, row.Gold, row.Points.String(), explainRow(row)})
 	}
 	view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	if r.Good != "" {

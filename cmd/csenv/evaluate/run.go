@@ -248,10 +248,7 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 	if len(objects.Runs) != 1 || len(objects.Pools) > 0 {
 		return nil, fmt.Errorf(
 			"-f contains %s and %s: give one EvaluationRun, and apply pools with kubectl",
-			view.FormatCount(
-				len(objects.Runs),
-				"EvaluationRun",
-			),
+			view.FormatCount(len(objects.Runs), "EvaluationRun"),
 			view.FormatCount(len(objects.Pools), "CustomerSupportEnv"),
 		)
 	}

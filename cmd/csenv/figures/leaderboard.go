@@ -108,10 +108,8 @@ func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, le
 		groups[key], parts[key], trust[key] = append(groups[key], r), basis, grader.DescribeTrust(b.Judge, b.Tasks)
 	}
 	for key, group := range groups {
-		boards = append(
-			boards,
-			Board{Basis: key, Entries: rankEntries(ctx, group), Parts: parts[key], Trust: trust[key]},
-		)
+		boards = append(boards,
+			Board{Basis: key, Entries: rankEntries(ctx, group), Parts: parts[key], Trust: trust[key]})
 	}
 	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))

@@ -229,10 +229,7 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf(
 			"Worst category: %s, mean score %s over %s.",
 			worst.Name,
-			roundFigure(
-				worst.Score.Mean,
-				2,
-			),
+			roundFigure(worst.Score.Mean, 2),
 			view.FormatCount(int(worst.Episodes), "episode"),
 		), path("category", worst.Name)})
 	}
@@ -281,10 +278,8 @@ func TrustIn(s *v1alpha1.EvaluationRunStatus) string {
 	if s.Provenance == nil {
 		return ""
 	}
-	return grader.DescribeTrust(
-		s.Provenance.Judge,
-		view.MapItems(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }),
-	)
+	return grader.DescribeTrust(s.Provenance.Judge,
+		view.MapItems(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }))
 }
 
 // lostRows are the most costly reasons for lost points.

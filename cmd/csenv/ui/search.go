@@ -117,10 +117,8 @@ func (s *site) withinRuns(runs []*source.LoadedRun, words []string) []index.Sear
 	var searches []index.Search
 	for _, run := range runs {
 		name := index.SplitWords(run.Name)
-		others := slices.DeleteFunc(
-			slices.Clone(words),
-			func(word string) bool { return hasPrefixes(name, []string{word}) },
-		)
+		others := slices.DeleteFunc(slices.Clone(words),
+			func(word string) bool { return hasPrefixes(name, []string{word}) })
 		id := s.sources.stored.indexID(runID(run.EvaluationRun))
 		if id != "" && len(others) > 0 && len(others) < len(words) && len(searches) < namedRuns {
 			searches = append(searches, index.Search{Run: id, Text: strings.Join(others, " ")})

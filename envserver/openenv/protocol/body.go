@@ -108,13 +108,8 @@ func bodyItem(body []byte, err error) episode.ErrorItem {
 	case errors.Is(err, object.ErrTooMany):
 		return NewErrorItem("too_long", nil, fmt.Sprintf("a body has at most %d members", object.MaxMembers), "body")
 	case isSyntax:
-		return NewErrorItem(
-			"json_invalid",
-			jsontext.Value("{}"),
-			ClipMessage("JSON decode error: "+err.Error()),
-			"body",
-			syntax.ByteOffset,
-		)
+		return NewErrorItem("json_invalid", jsontext.Value("{}"), ClipMessage("JSON decode error: "+err.Error()),
+			"body", syntax.ByteOffset)
 	}
 	return NewErrorItem("json_invalid", jsontext.Value("{}"), ClipMessage("JSON decode error: "+err.Error()), "body", 0)
 }

@@ -33,11 +33,8 @@ var providers = []Dialect{
 		)},
 	{Name: "OpenAI, o1-mini", Source: "platform.openai.com/docs/guides/reasoning (beta limitations)",
 		Refuse: refuseAny(
-			refuseSystem(400, openAI(
-				"Unsupported value: 'messages[0].role' does not support 'system' with this model.",
-				"messages[0].role",
-				"unsupported_value",
-			)),
+			refuseSystem(400, openAI("Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+				"messages[0].role", "unsupported_value")),
 			refuseMember("tools", 400, openAI("Unsupported parameter: 'tools' is not "+
 				"supported with this model.", "tools", "unsupported_parameter")),
 			refuseMember("response_format", 400, openAI(
@@ -225,10 +222,8 @@ var providers = []Dialect{
 				`"code":501}}`),
 		),
 		Answer: func(_, body, m Object) {
-			m["content"] = fmt.Sprint(
-				"<think>\nI might answer {\"action_type\": \"escalate\"}.\n</think>\n\n",
-				m["content"],
-			)
+			m["content"] = fmt.Sprint("<think>\nI might answer {\"action_type\": \"escalate\"}.\n</think>\n\n",
+				m["content"])
 			body["citations"] = []any{}
 		}},
 	{Name: "Kimi without its parser", Source: "huggingface.co/moonshotai/Kimi-K2-Instruct/blob/main/docs/" +

@@ -98,11 +98,8 @@ var servers = []Dialect{
 		),
 		Answer: func(_, body, _ Object) { FirstChoice(body)["finish_reason"] = "eos_token" }},
 	{Name: "LiteLLM", Source: "github.com/BerriAI/litellm/issues/29618",
-		Refuse: refuseAny(
-			refuseAsLiteLLM("seed"),
-			refuseAsLiteLLM("parallel_tool_calls"),
-			refuseAsLiteLLM("response_format"),
-		),
+		Refuse: refuseAny(refuseAsLiteLLM("seed"), refuseAsLiteLLM("parallel_tool_calls"),
+			refuseAsLiteLLM("response_format")),
 		Answer: func(_, _, m Object) {
 			m["provider_specific_fields"], m["function_call"] = Object{"refusal": nil}, nil
 		}},

@@ -171,11 +171,8 @@ func (g *game) view(path string) view {
 	}
 	allowed := v.observe(raw)
 	if g.seen.HasReward && len(g.turns) > 0 {
-		v.Facts = append(
-			v.Facts,
-			fact{"Last reward", formatReward(g.seen.Reward)},
-			fact{"Rewards so far", formatReward(g.total)},
-		)
+		v.Facts = append(v.Facts, fact{"Last reward", formatReward(g.seen.Reward)},
+			fact{"Rewards so far", formatReward(g.total)})
 	}
 	for i, t := range g.turns {
 		v.Turns = append(v.Turns, turnView(i, t))
@@ -405,10 +402,8 @@ func newVerdict(i int, raw json.RawMessage) verdict {
 		)
 	}
 	for _, gate := range from.Gates {
-		v.Gates = append(
-			v.Gates,
-			criterion{Name: gate.ID, Offered: score.FormatThousandths(gate.Cap), Reason: gate.Reason},
-		)
+		v.Gates = append(v.Gates,
+			criterion{Name: gate.ID, Offered: score.FormatThousandths(gate.Cap), Reason: gate.Reason})
 	}
 	return v
 }

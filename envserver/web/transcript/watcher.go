@@ -147,10 +147,8 @@ func (w *Watcher) workflow(seen *workflow.Observation) []Item {
 	}
 	for ; w.entries < len(seen.History); w.entries++ {
 		e := seen.History[w.entries]
-		items = append(
-			items,
-			Item{Call: &Call{e.ActionType, toRawJSON(string(e.Payload)), toRawJSON(string(e.Result))}},
-		)
+		items = append(items,
+			Item{Call: &Call{e.ActionType, toRawJSON(string(e.Payload)), toRawJSON(string(e.Result))}})
 	}
 	var parts []string
 	if seen.OrderStatus != nil {

@@ -232,7 +232,7 @@ bench-openenv: ## Compare the env server with the official Python one and write 
 bench-scale: ## Play 102,000 sessions on six servers that are replaced, and write docs/scale.md (40 minutes).
 	@mkdir -p bin
 	@go build -o bin/bench-scale ./hack/bench-scale
-	@bin/bench-scale --out docs/scale.md --chart docs/pictures/scale.svg --list $(BENCHFLAGS)
+	@bin/bench-scale --out docs/scale.md --chart docs/pictures/scale.svg $(BENCHFLAGS)
 
 .PHONY: conformance
 conformance: ## Test compatibility with OpenEnv and MCP clients, LiteLLM and S3: see docs/conformance.md.

@@ -34,7 +34,7 @@ func ReadKeywords(t *Ticket) string {
 	words := lexicons()[t.Language[:2]]
 	counts := make([]int, len(ListCategories()))
 	for i, c := range ListCategories() {
-		counts[i] = 2*hits(t.Subject, words[c]) + hits(t.Description, words[c])
+		counts[i] = 2*countHits(t.Subject, words[c]) + countHits(t.Description, words[c])
 	}
 	best := slices.Max(counts)
 	if best == 0 {
@@ -43,9 +43,9 @@ func ReadKeywords(t *Ticket) string {
 	return ListCategories()[slices.Index(counts, best)]
 }
 
-// hits counts the words of a text that begin with a keyword. Keywords of up to three letters match
+// countHits counts the words of a text that begin with a keyword. Keywords of up to three letters match
 // only themselves and their plural.
-func hits(text string, keywords []string) int {
+func countHits(text string, keywords []string) int {
 	n := 0
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), separates) {

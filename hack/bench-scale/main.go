@@ -40,7 +40,6 @@ type options struct {
 	duration                   time.Duration
 	out, chart                 string
 	binary                     string
-	list                       bool
 }
 
 func defaultOptions() options {
@@ -69,7 +68,6 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 	f.DurationVar(&o.duration, "duration", o.duration, "duration of the steps of each measurement of the growth")
 	f.StringVar(&o.out, "out", "", "file to write the page to instead of standard output")
 	f.StringVar(&o.chart, "chart", "", "file to write the chart to")
-	f.BoolVar(&o.list, "list", false, "list the page in docs/README.md and mkdocs.yml")
 	f.StringVar(&o.binary, "binary", "", "built envserver; the checkout's is built by default")
 	cmd.AddCommand(newClientCommand())
 	return cmd
@@ -175,15 +173,7 @@ func (o options) write(stdout io.Writer, cells []cell, endured endurance) error 
 	if err == nil && o.chart != "" {
 		err = os.WriteFile(o.chart, []byte(chartOf(cells)), 0o644) //nolint:gosec // a picture of the documentation
 	}
-	if err != nil || !o.list {
-		return err
-	}
-	for _, l := range listings {
-		if err := l.write(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // newProgressLogger prints progress with the time that has passed.

@@ -125,7 +125,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) grade
 	result, about := missing, len(f.context) == 0
 	for i := range f.forms {
 		at := f.forms[i].in(d, s)
-		if at < 0 || p.generated && lists(d, s, p) {
+		if at < 0 || p.generated && isList(d, s, p) {
 			continue
 		}
 		// Values are fewer than words, so look for them first.

@@ -87,7 +87,7 @@ func (r *analysis) checkForm() {
 	}{
 		{isMonotonous(r.doc), "monotonous", "repeats itself"},
 		{hasAlternatives(r.doc), "alternatives", "lists alternatives for one value"},
-		{unsaid(r.doc, r.prepared), "list", "lists words and values"},
+		{statesNothing(r.doc, r.prepared), "list", "lists words and values"},
 		{isKeywordStuffed(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
 	} {
 		if g.tripped {

@@ -54,17 +54,17 @@ func (r *analysis) checkProse() {
 	}
 }
 
-// unsaid reports whether the reply only lists words and values: no sentence states anything but
+// statesNothing reports whether the reply only lists words and values: no sentence states anything but
 // courtesies, questions, and values with a label.
-func unsaid(d *text.Document, p *prepared) bool {
+func statesNothing(d *text.Document, p *prepared) bool {
 	listed := false
 	for _, s := range d.Sentences {
 		switch {
-		case isCourtesyOnly(d, s, p), labelled(d, s):
+		case isCourtesyOnly(d, s, p), isLabelled(d, s):
 		case hasSmall(d, s), d.IsQuestion(s), isRequest(d, s):
 			return false
 		default:
-			listed = listed || len(d.ValuesWithin(s)) > 0 || lists(d, s, p)
+			listed = listed || len(d.ValuesWithin(s)) > 0 || isList(d, s, p)
 		}
 	}
 	return listed
@@ -81,11 +81,11 @@ func hasSmall(d *text.Document, s text.Span) bool {
 	return false
 }
 
-// lists reports whether a sentence lists words and values instead of stating something: the parts
+// isList reports whether a sentence lists words and values instead of stating something: the parts
 // between its commas are one word or values alone. One such part, or one beside each with a label,
 // is allowed: "Carrier: Orbis Freight, express". It can't tell a list from the path of a menu,
 // which replies to written scenarios contain.
-func lists(d *text.Document, s text.Span, p *prepared) bool {
+func isList(d *text.Document, s text.Span, p *prepared) bool {
 	bare, labels := 0, 0
 	for lo, i := s.Lo, s.Lo; i <= s.Hi; i++ {
 		if i < s.Hi && (d.InValue(i) || !d.Tokens[i].Separates()) {
@@ -95,7 +95,7 @@ func lists(d *text.Document, s text.Span, p *prepared) bool {
 		lo = i + 1
 		switch {
 		case isCourtesyOnly(d, part, p):
-		case labelled(d, part):
+		case isLabelled(d, part):
 			labels++
 		case hasSmall(d, part):
 			return false
@@ -109,8 +109,8 @@ func lists(d *text.Document, s text.Span, p *prepared) bool {
 // maxLabelled is the maximum number of words before the colon of a label.
 const maxLabelled = 4
 
-// labelled reports whether a span begins with a label: "Estimated delivery: March 26, 2026".
-func labelled(d *text.Document, s text.Span) bool {
+// isLabelled reports whether a span begins with a label: "Estimated delivery: March 26, 2026".
+func isLabelled(d *text.Document, s text.Span) bool {
 	for i := s.Lo; i < s.Hi; i++ {
 		if d.Tokens[i].Text == ":" {
 			label := text.NewSpan(s.Lo, i)

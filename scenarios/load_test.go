@@ -212,6 +212,8 @@ func TestLoadFaults(t *testing.T) {
 		"now": {flow, "2026-03-14T09", "14 March", "a time is written as"},
 		"unsatisfiable": {ticket, "constraints: [", `constraints: ["seats > 20", `,
 			`tickets/T1.yaml:22: constraint "seats > 20", seed 0: no draw satisfied the constraints in 500 tries`},
+		"unsatisfiable behind another": {ticket, "constraints: [", `constraints: ["seats > 8", "seats > 20", `,
+			`constraint "seats > 20", seed 0: no draw satisfied the constraints in 500 tries`},
 		"division by zero": {ticket, `expr: "seats * price"`, `expr: "price / (seats - seats)"`,
 			"division by zero"},
 		"unknown act": {ticket, "kind: refund", "kind: refnd",

@@ -209,6 +209,7 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 	vals[expr.DrawKey] = types.String(r.key())
 	streams := d.streams(r)
 	limit := cmp.Or(r.Tries, expr.MaxTries)
+	furthest := 0 // the last constraint that a try has reached: no try has satisfied it
 	for try := range limit {
 		for i := range d.params {
 			if p := &d.params[i]; !p.late && (p.canonical == nil || try == 0) {
@@ -224,8 +225,9 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 		if failing < 0 {
 			return vals, try + 1, d.setLate(vals, &r)
 		}
+		furthest = max(furthest, failing)
 		if try == limit-1 || d.decided(failing, r.Fixed) {
-			at := d.Constraints[failing]
+			at := d.Constraints[furthest]
 			return nil, try + 1, at.Pos.Errorf("constraint %.120q, seed %d: %w", at.Text, r.Seed, errTooManyTries)
 		}
 	}

@@ -59,6 +59,7 @@ type writer struct {
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
+	released *releases
 }
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
@@ -137,7 +138,11 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 		if err != nil {
 			return err
 		}
-		return markRefusal("ConfigMap "+object.Name, w.create(ctx, object))
+		err = w.create(ctx, object)
+		if next.DeleteJob && apierrors.IsAlreadyExists(err) {
+			return nil // an earlier pass created it, which the cache doesn't show yet
+		}
+		return markRefusal("ConfigMap "+object.Name, err)
 	}
 	return nil
 }

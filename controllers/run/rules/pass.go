@@ -89,6 +89,8 @@ type pass struct {
 	s           observe.Snapshot
 	d           Decision
 	environment metav1.Condition // the pool's
+	hurried     bool             // summaries don't wait for others
+	batching    bool             // summaries wait for others
 
 	plan      score.Plan        // that summaries are checked against
 	planErr   error             // why there is no plan

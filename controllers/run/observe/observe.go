@@ -191,7 +191,8 @@ func (r *Reader) readLive(ctx context.Context, s *Snapshot) error {
 			servers = append(servers, list[i].Status.PodIP)
 		}
 	}
-	s.Live = r.Live.figures(ctx, pool, secrets.Operations, servers, s.Run.UID, ChooseInterval(s.Run, s.Now), s.Now)
+	s.Live = r.Live.figures(ctx, pool, secrets.Operations, servers, s.Run.UID, s.Run.Status.StartTime.Time,
+		ChooseInterval(s.Run, s.Now), s.Now)
 	return nil
 }
 

@@ -25,7 +25,7 @@ type Decision struct {
 	Tally  tally.Result
 
 	RemovePlan bool        // the ConfigMap isn't the plan
-	CreatePlan *score.Plan // there is no ConfigMap
+	CreatePlan *score.Plan // for a ConfigMap, of which there is none
 	DeleteJob  bool
 	CreateJob  *runner.JobSpec
 	ChangeJob  JobChange

@@ -134,11 +134,8 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 	case next.RemovePlan:
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
 	case next.CreatePlan != nil:
-		object, err := runner.MakePlanMap(snap.Run, *next.CreatePlan)
-		if err != nil {
-			return err
-		}
-		err = w.create(ctx, object)
+		object := runner.MakePlanMap(snap.Run, next.CreatePlan)
+		err := w.create(ctx, object)
 		if next.DeleteJob && apierrors.IsAlreadyExists(err) {
 			return nil // an earlier pass created it, which the cache doesn't show yet
 		}

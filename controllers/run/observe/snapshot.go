@@ -175,7 +175,7 @@ func IsExternal(run *v1alpha1.EvaluationRun) bool {
 // of the namespace may write to them, so the plan must have the fingerprint in the status, and the
 // agent must be the run's.
 func (s Snapshot) StoredPlan() (score.Plan, error) {
-	inputs := s.findInputs()
+	inputs := s.FindInputs()
 	if inputs == nil {
 		return score.Plan{}, errors.New("neither a ConfigMap nor the Job has it")
 	}
@@ -194,8 +194,8 @@ func (s Snapshot) StoredPlan() (score.Plan, error) {
 	return plan, runner.CheckAgent(s.Run, inputs, s.Job)
 }
 
-// findInputs finds what the run's runners read, nil if nothing has it.
-func (s Snapshot) findInputs() map[string]string {
+// FindInputs finds what the run's runners read, nil if nothing has it.
+func (s Snapshot) FindInputs() map[string]string {
 	if s.PlanMap != nil {
 		return s.PlanMap.Data
 	}

@@ -1,17 +1,21 @@
 package rules
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // A summary waits for others only while the Job plays and nothing depends on it. The runners end 90
@@ -42,6 +46,16 @@ func TestSummariesWaitForOthers(t *testing.T) {
 		"every shard has ended": {func(s *observe.Snapshot) {
 			ended(s, 0)
 			s.Run.Status.Shards.Total = 1
+		}, "0", 0},
+		"many wait": {func(s *observe.Snapshot) {
+			ended(s, 0)
+			s.Run.Status.Shards.Total = 2 * maxWaiting
+			for shard := range maxWaiting {
+				pod := s.Pods[0].DeepCopy()
+				pod.Annotations[runner.AnnotationShards] = fmt.Sprintf("0-%d", maxWaiting)
+				pod.Annotations[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(shard)
+				addPods(s, pod)
+			}
 		}, "0", 0},
 		"the run is suspended": {func(s *observe.Snapshot) {
 			ended(s, 0)
@@ -118,15 +132,20 @@ func TestPlanInTheJob(t *testing.T) {
 // A Job that is replaced leaves its plan in a ConfigMap, which the next one reads.
 func TestReplacedJobLeavesThePlan(t *testing.T) {
 	s, plan := begunInJob(t)
+	older := runner.ReadInputs(&s.Job.Spec.Template)
+	older[runner.PlanKey] += "\n" // as another release may write it
+	evaluation.WriteFigures(&s.Run.Status, score.Accumulator{Plan: score.FingerprintOf([]byte(older[runner.PlanKey]))},
+		score.IndexSet{})
+	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(), Inputs: older})
 	s.Run.Status.Shards.Rounds++
 	d := DecideRun(s)
 	if !d.DeleteJob || d.CreatePlan == nil || d.CreateJob != nil {
 		t.Fatalf("deletes the Job: %v, stores the plan: %v", d.DeleteJob, d.CreatePlan != nil)
 	}
-	planMap, err := runner.MakePlanMap(s.Run, *d.CreatePlan)
-	if err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(older, d.CreatePlan); diff != "" {
+		t.Errorf("the plan in the ConfigMap isn't that of the Job: %s", diff)
 	}
+	planMap := runner.MakePlanMap(s.Run, d.CreatePlan)
 	s.PlanMap, s.Job = planMap, nil
 	d = DecideRun(s)
 	if d.CreateJob == nil || d.CreateJob.Inputs != nil || d.CreateJob.Digest != runner.DigestInputs(planMap.Data) {

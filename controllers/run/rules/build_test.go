@@ -22,10 +22,7 @@ func snap() observe.Snapshot {
 func begun(t testing.TB) (observe.Snapshot, score.Plan) {
 	t.Helper()
 	s, plan := begunInJob(t)
-	var err error
-	if s.PlanMap, err = runner.MakePlanMap(s.Run, plan); err != nil {
-		t.Fatal(err)
-	}
+	s.PlanMap = runner.MakePlanMap(s.Run, runner.ReadInputs(&s.Job.Spec.Template))
 	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(),
 		Digest: runner.DigestInputs(s.PlanMap.Data)})
 	return s, plan
@@ -49,9 +46,15 @@ func plannedOf(t testing.TB, d Decision) score.Plan {
 	case d.CreateJob == nil:
 		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
 	case d.CreatePlan != nil:
-		return *d.CreatePlan
+		return planIn(t, d.CreatePlan)
 	}
-	plan, err := score.ParsePlan([]byte(d.CreateJob.Inputs[runner.PlanKey]))
+	return planIn(t, d.CreateJob.Inputs)
+}
+
+// planIn is the plan in the inputs of runners.
+func planIn(t testing.TB, inputs map[string]string) score.Plan {
+	t.Helper()
+	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,11 +72,7 @@ func TestRunOverAllCases(t *testing.T) {
 	if d.CreatePlan == nil || d.CreateJob.Inputs != nil {
 		t.Fatalf("the plan isn't in a ConfigMap: %+v", d.Status.Conditions)
 	}
-	plan := *d.CreatePlan
-	planMap, err := runner.MakePlanMap(s.Run, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan, planMap := planIn(t, d.CreatePlan), runner.MakePlanMap(s.Run, d.CreatePlan)
 	sums, table := playAll(t, plan, s.Report.Tasks)
 	status := d.Status
 	evaluation.WriteFigures(&status, sums, score.IndexSet{})

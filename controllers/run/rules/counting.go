@@ -26,7 +26,9 @@ func (p *pass) countSummaries() {
 		return
 	}
 	plan, err := p.s.StoredPlan()
-	if err != nil {
+	if err == nil {
+		p.inputs = p.s.FindInputs()
+	} else {
 		plan, err = p.recoverPlan(sums.Plan)
 	}
 	if err != nil {
@@ -55,6 +57,10 @@ func (p *pass) countSummaries() {
 // the table counts all of them.
 const BatchDelay = 5 * time.Second
 
+// maxWaiting bounds the summaries that wait: more of them are worth a write, and the pods of a large
+// run are released while others are played.
+const maxWaiting = 32
+
 // chooseSummaries returns the pods whose summaries the pass counts: all or, while they wait for
 // others, none.
 func (p *pass) chooseSummaries(counted score.IndexSet) []corev1.Pod {
@@ -67,9 +73,10 @@ func (p *pass) chooseSummaries(counted score.IndexSet) []corev1.Pod {
 	return nil
 }
 
-// findBatchDelay returns how long summaries wait for others. They don't wait once every shard has
-// one, while the Job doesn't play, or if one of them is of a pod that is being deleted: its
-// finalizer would delay whoever drains the node. A time in the future is of another clock.
+// findBatchDelay returns how long summaries wait for others. They don't wait once every shard or
+// maxWaiting have one, while the Job doesn't play, or if one of them is of a pod that is being
+// deleted: its finalizer would delay whoever drains the node. A time in the future is of another
+// clock.
 func (p *pass) findBatchDelay(counted score.IndexSet) time.Duration {
 	if p.hurried || observe.IsSuspended(p.s.Run) || !p.isJobCurrent() || !runner.IsJobActive(p.s.Job) {
 		return 0
@@ -88,7 +95,8 @@ func (p *pass) findBatchDelay(counted score.IndexSet) time.Duration {
 		seen.Add(int64(shard))
 		left = min(left, BatchDelay-waited)
 	}
-	if seen.Len() == counted.Len() || seen.Len() >= int64(p.d.Status.Shards.Total) {
+	waiting := seen.Len() - counted.Len()
+	if waiting == 0 || waiting >= maxWaiting || seen.Len() >= int64(p.d.Status.Shards.Total) {
 		return 0
 	}
 	return left

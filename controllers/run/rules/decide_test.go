@@ -256,7 +256,7 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	if d.RemovePlan || d.CreatePlan == nil {
 		t.Fatalf("a deleted plan: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
-	if diff := cmp.Diff(plan, *d.CreatePlan); diff != "" {
+	if diff := cmp.Diff(plan, planIn(t, d.CreatePlan)); diff != "" {
 		t.Errorf("made again: %s", diff)
 	}
 }
@@ -287,7 +287,7 @@ func TestRecoveredPlanKeepsItsShards(t *testing.T) {
 	report := runtest.NewReport()
 	s.PlanMap, s.Report = nil, &report
 	s.Run.Spec.Parallelism = ptr.To[int32](1)
-	if d := DecideRun(s); d.CreatePlan == nil || d.CreatePlan.Shards != plan.Shards {
+	if d := DecideRun(s); d.CreatePlan == nil || planIn(t, d.CreatePlan).Shards != plan.Shards {
 		t.Errorf("made again: %+v", d.CreatePlan)
 	}
 }

@@ -66,7 +66,7 @@ func (p *pass) startRun() {
 	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
 	p.d.Status.Results = runner.LocateResults(p.s.Run)
 	p.d.Status.Shards.Rounds = 1
-	p.d.CreateJob = p.makeNextJob()
+	p.createJob(p.makeNextJob())
 }
 
 // noteAdmission notes when the queue first admitted a Job of the run.
@@ -111,9 +111,7 @@ func (p *pass) keepJob() {
 	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:
-		if len(p.s.Taken) == 0 {
-			p.d.CreateJob = next
-		}
+		p.createJob(next)
 		if next != nil {
 			p.d.wake(waitDelay)
 		}
@@ -139,9 +137,8 @@ func (p *pass) keepJob() {
 
 // storePlan makes the ConfigMap again that the pods of the Job read.
 func (p *pass) storePlan() {
-	if p.s.PlanMap == nil && len(p.s.Taken) == 0 && p.s.Job != nil && p.s.Job.DeletionTimestamp.IsZero() &&
-		runner.ReadInputs(&p.s.Job.Spec.Template) == nil {
-		p.d.CreatePlan = &p.plan
+	if p.s.Job != nil && p.s.Job.DeletionTimestamp.IsZero() && runner.ReadInputs(&p.s.Job.Spec.Template) == nil {
+		p.keepInputs()
 	}
 }
 
@@ -149,8 +146,13 @@ func (p *pass) storePlan() {
 // too.
 func (p *pass) deleteJob() {
 	p.d.DeleteJob = true
-	if p.s.PlanMap == nil && runner.ReadInputs(&p.s.Job.Spec.Template) != nil && len(p.s.Taken) == 0 {
-		p.d.CreatePlan = &p.plan
+	p.keepInputs()
+}
+
+// keepInputs has a ConfigMap made of the inputs of runners, unless there is one.
+func (p *pass) keepInputs() {
+	if p.s.PlanMap == nil && len(p.s.Taken) == 0 {
+		p.d.CreatePlan = p.gatherInputs()
 	}
 }
 
@@ -166,28 +168,35 @@ func (p *pass) makeNextJob() *runner.JobSpec {
 	if observe.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
 		return nil
 	}
-	next := &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,
+	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,
 		Shards: p.d.Tally.Missing(p.d.Status.Shards.Total), Suspended: runner.IsQueued(p.s.Run)}
-	inputs, err := p.gatherInputs()
-	if err != nil {
-		return next // the write of the ConfigMap reports it before a Job is created
-	}
-	next.Digest = runner.DigestInputs(inputs)
-	if p.s.PlanMap == nil && p.d.CreatePlan == nil {
-		next.Inputs = inputs
-	}
-	return next
 }
 
-// gatherInputs are what the runners of the next Job read: from the ConfigMap if there is one, or if
-// they are too large for the Job.
-func (p *pass) gatherInputs() (map[string]string, error) {
-	if p.s.PlanMap != nil {
-		return p.s.PlanMap.Data, nil
+// createJob creates the Job, nil for none. It contains what its runners read, unless there is a
+// ConfigMap or it is too large.
+func (p *pass) createJob(next *runner.JobSpec) {
+	if next == nil || len(p.s.Taken) > 0 {
+		return
 	}
-	inputs, err := runner.MakeInputs(p.s.Run, p.plan)
-	if (err != nil || !runner.FitsJob(inputs)) && len(p.s.Taken) == 0 {
-		p.d.CreatePlan = &p.plan
+	inputs := p.gatherInputs()
+	switch {
+	case p.planErr != nil:
+		return
+	case p.s.PlanMap != nil:
+	case runner.FitsJob(inputs):
+		next.Inputs = inputs
+	default:
+		p.d.CreatePlan = inputs
 	}
-	return inputs, err
+	next.Digest = runner.DigestInputs(inputs)
+	p.d.CreateJob = next
+}
+
+// gatherInputs are what the runners read: as it is stored, which an earlier release may have
+// written, or else made of the plan.
+func (p *pass) gatherInputs() map[string]string {
+	if p.inputs == nil {
+		p.inputs, p.planErr = runner.MakeInputs(p.s.Run, p.plan)
+	}
+	return p.inputs
 }

@@ -38,12 +38,8 @@ func FitsJob(inputs map[string]string) bool {
 }
 
 // MakePlanMap contains the inputs of runners if their Job doesn't.
-func MakePlanMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.ConfigMap, error) {
-	inputs, err := MakeInputs(run, plan)
-	if err != nil {
-		return nil, err
-	}
-	return &corev1.ConfigMap{ObjectMeta: MakeMeta(run, PlanName(run)), Immutable: new(true), Data: inputs}, nil
+func MakePlanMap(run *v1alpha1.EvaluationRun, inputs map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: MakeMeta(run, PlanName(run)), Immutable: new(true), Data: inputs}
 }
 
 // annotationOf is the annotation of a runner's pod with one of its inputs.

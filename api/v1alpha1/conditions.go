@@ -230,8 +230,6 @@ const (
 
 // Reasons of an EvaluationRun's events that are no condition's.
 const (
-	// ReasonStarted: the plan is fixed, and its shards are being played.
-	ReasonStarted = "Started"
 	// ReasonProgress: another quarter of the shards is in the figures.
 	ReasonProgress = "Progress"
 	// ReasonScoresLeftOut: the table of scenario scores is too large, or another client changed it.

@@ -174,9 +174,7 @@ func crashing(api client.Client, write func(do func() error) error) client.Clien
 func (c *cluster) playJob(ctx SpecContext) {
 	GinkgoHelper()
 	var job batchv1.Job
-	var planMap corev1.ConfigMap
-	if c.client.Get(ctx, c.key(runtest.RunName), &job) != nil || c.client.Get(ctx, c.key(runtest.RunName+"-plan"), &planMap) != nil ||
-		runner.HasJobEnded(&job) {
+	if c.client.Get(ctx, c.key(runtest.RunName), &job) != nil || runner.HasJobEnded(&job) {
 		return
 	}
 	plan := c.plan(ctx)
@@ -259,10 +257,16 @@ func (c *cluster) createPool(ctx SpecContext) {
 
 func (c *cluster) plan(ctx SpecContext) score.Plan {
 	GinkgoHelper()
-	var planMap corev1.ConfigMap
-	Expect(c.client.Get(ctx, c.key(runtest.RunName+"-plan"), &planMap)).To(Succeed())
+	var job batchv1.Job
+	Expect(c.client.Get(ctx, c.key(runtest.RunName), &job)).To(Succeed())
+	inputs := runner.ReadInputs(&job.Spec.Template)
+	if inputs == nil {
+		var planMap corev1.ConfigMap
+		Expect(c.client.Get(ctx, c.key(runtest.RunName+"-plan"), &planMap)).To(Succeed())
+		inputs = planMap.Data
+	}
 	var plan score.Plan
-	Expect(json.Unmarshal([]byte(planMap.Data[runner.PlanKey]), &plan)).To(Succeed())
+	Expect(json.Unmarshal([]byte(inputs[runner.PlanKey]), &plan)).To(Succeed())
 	return plan
 }
 

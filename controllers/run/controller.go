@@ -70,6 +70,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
+		released: newReleases(),
 	}}
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -52,14 +54,44 @@ func (w *writer) releaseForeign(ctx context.Context, key types.NamespacedName, l
 	return w.removeFinalizers(ctx, list)
 }
 
+// keptReleases is the number of pods whose release is remembered.
+const keptReleases = 4096
+
+// releases are the versions of the pods whose finalizer was removed, which the cache shows later.
+type releases = lru.Cache[types.UID, string]
+
+func newReleases() *releases {
+	kept, err := lru.New[types.UID, string](keptReleases)
+	if err != nil {
+		panic(err) // the number isn't positive
+	}
+	return kept
+}
+
+// isReleased reports whether the finalizer of the pod was removed after it was read.
+func (w *writer) isReleased(pod *corev1.Pod) bool {
+	removed, known := w.released.Get(pod.UID)
+	if !known {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, removed)
+	return err == nil && order < 0
+}
+
 // removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
 // can't conflict with other writes.
 func (w *writer) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
+		if w.isReleased(&list[i]) {
+			continue
+		}
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
 			runner.SummaryFinalizer)
-		err := w.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		patched := list[i].DeepCopy()
+		err := w.client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
+		case err == nil:
+			w.released.Add(patched.UID, patched.ResourceVersion)
 		case apierrors.IsInvalid(err):
 			// Another pod has the name by now: its UID can't be changed to this one's.
 			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())

@@ -165,7 +165,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Shards.Rounds != 1 || w.held() != "baseline-2" {
 		t.Errorf("shards %+v, held %q", got.Status.Shards, w.held())
 	}
-	if diff := cmp.Diff([]string{"Warning SummaryRefused", "Normal Progress"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Warning SummaryRefused"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	w.mustPass()
@@ -182,7 +182,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
 		t.Errorf("shards %+v, job %v: want a second attempt", got, w.job())
 	}
-	if diff := cmp.Diff([]string{"Normal Progress", "Warning ShardsPlayedAgain"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Warning ShardsPlayedAgain"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	w.mustPass()
@@ -216,5 +216,39 @@ func TestRefusedTooOften(t *testing.T) {
 	}
 	if w.job() == nil || !*w.job().Spec.Suspend || w.held() != "" {
 		t.Errorf("job %v, held %q: want one that is stopped and keeps its logs", w.job(), w.held())
+	}
+}
+
+// A pass that sees a pod as it was before its release doesn't patch it again.
+func TestReleasedOnce(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	pod := runtest.NewSucceededPod(t, w.run(), w.plan(), 0)
+	w.create(pod)
+	patches := 0
+	w.fault = func(write string, do func() error) error {
+		if write == "patch *v1.Pod" {
+			patches++
+		}
+		return do()
+	}
+	for range 2 {
+		if err := w.r.removeFinalizers(t.Context(), []corev1.Pod{*pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if patches != 1 || w.held() != "" {
+		t.Errorf("%d patches, held %q", patches, w.held())
+	}
+	var again corev1.Pod
+	if err := w.client.Get(t.Context(), key(pod.Name), &again); err != nil {
+		t.Fatal(err)
+	}
+	controllerutil.AddFinalizer(&again, runner.SummaryFinalizer)
+	if err := w.client.Update(t.Context(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.r.removeFinalizers(t.Context(), []corev1.Pod{again}); err != nil || w.held() != "" {
+		t.Errorf("a finalizer that was added again: %v, held %q", err, w.held())
 	}
 }

@@ -125,7 +125,7 @@ func TestEndOfACollectionIsReported(t *testing.T) {
 	}
 	b.end(t, score.Errored, "T01", 0)
 	w.mustPass()
-	if diff := cmp.Diff([]string{"Normal Started", "Normal Progress", "Normal Completed"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal Completed"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("scored")); got != 10 {
@@ -338,7 +338,7 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	if got := w.run().Status.Episodes.Scored; got != 1 {
 		t.Errorf("%d episodes are counted after the pause, want 1", got)
 	}
-	if diff := cmp.Diff([]string{"Normal Started", "Normal Suspended", "Normal Resumed"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal Suspended", "Normal Resumed"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 }

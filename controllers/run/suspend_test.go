@@ -46,8 +46,7 @@ func TestSuspendedAndResumed(t *testing.T) {
 	if job := w.job(); job == nil || *job.Spec.Suspend || job.Annotations[runner.AnnotationShards] != "0-1,3" {
 		t.Errorf("Job %+v, want one of the missing shards", job)
 	}
-	want := []string{"Normal Suspended", "Normal Resumed", "Normal Started", "Normal Suspended", "Normal Progress",
-		"Normal Resumed"}
+	want := []string{"Normal Suspended", "Normal Resumed", "Normal Suspended", "Normal Resumed"}
 	got := w.events()
 	slices.Sort(got)
 	slices.Sort(want)

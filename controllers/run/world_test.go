@@ -130,7 +130,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func reconcilerOf(api client.Client, direct client.Reader, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{reader: readerOf(api, direct, now), writer: writer{client: api, direct: direct,
 		recorder: events.NewFakeRecorder(100), keys: runtest.PoolKeys{}, clock: now, metrics: newRunMetrics(),
-		options: testOptions()}}
+		options: testOptions(), released: newReleases()}}
 }
 
 func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock = now, now }
@@ -191,11 +191,15 @@ func (w *world) job() *batchv1.Job {
 
 func (w *world) plan() score.Plan {
 	w.t.Helper()
-	var planMap corev1.ConfigMap
-	if err := w.client.Get(w.t.Context(), key(runtest.RunName+"-plan"), &planMap); err != nil {
-		w.t.Fatal(err)
+	inputs := runner.ReadInputs(&w.job().Spec.Template)
+	if inputs == nil {
+		var planMap corev1.ConfigMap
+		if err := w.client.Get(w.t.Context(), key(runtest.RunName+"-plan"), &planMap); err != nil {
+			w.t.Fatal(err)
+		}
+		inputs = planMap.Data
 	}
-	plan, err := score.ParsePlan([]byte(planMap.Data[runner.PlanKey]))
+	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -246,8 +250,7 @@ func (w *world) events() []string {
 func (w *world) playShards() {
 	w.t.Helper()
 	job := w.job()
-	var planMap corev1.ConfigMap
-	if job == nil || *job.Spec.Suspend || w.client.Get(w.t.Context(), key(runtest.RunName+"-plan"), &planMap) != nil {
+	if job == nil || *job.Spec.Suspend {
 		return
 	}
 	plan := w.plan()

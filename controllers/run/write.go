@@ -59,6 +59,7 @@ type writer struct {
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
+	released *releases
 }
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
@@ -133,11 +134,12 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 	case next.RemovePlan:
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
 	case next.CreatePlan != nil:
-		object, err := runner.MakePlanMap(snap.Run, *next.CreatePlan)
-		if err != nil {
-			return err
+		object := runner.MakePlanMap(snap.Run, next.CreatePlan)
+		err := w.create(ctx, object)
+		if next.DeleteJob && apierrors.IsAlreadyExists(err) {
+			return nil // an earlier pass created it, which the cache doesn't show yet
 		}
-		return markRefusal("ConfigMap "+object.Name, w.create(ctx, object))
+		return markRefusal("ConfigMap "+object.Name, err)
 	}
 	return nil
 }

@@ -10,10 +10,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
@@ -110,11 +112,17 @@ func playHeld(ctx SpecContext, evalrun, pool string) *hold {
 // that the model receives.
 func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	GinkgoHelper()
-	object := &corev1.ConfigMap{}
+	job := &batchv1.Job{}
 	Eventually(ctx, func() error {
-		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
-	}).Should(Succeed(), "the plan of %s", evalrun)
-	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
+		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, job)
+	}).Should(Succeed(), "the Job of %s", evalrun)
+	inputs := runner.ReadInputs(&job.Spec.Template)
+	if inputs == nil {
+		object := &corev1.ConfigMap{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)).To(Succeed())
+		inputs = object.Data
+	}
+	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	Expect(err).NotTo(HaveOccurred())
 	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())

@@ -120,7 +120,7 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		By("deleting a finished run")
 		kubectl(ctx, "-n", namespace, "delete", "evalrun", "oracle", timeout)
 		expectGone(ctx, "oracle", &batchv1.Job{})
-		expectGone(ctx, "oracle-plan", &corev1.ConfigMap{})
+		expectGone(ctx, "oracle-scores", &corev1.ConfigMap{})
 		Eventually(ctx, podsOf).WithArguments("oracle").Should(BeEmpty())
 		Eventually(ctx, secretsOf).WithArguments("csenv.dev/run=oracle").Should(BeEmpty())
 

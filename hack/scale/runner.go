@@ -46,6 +46,7 @@ const (
 	shardsAnnotation = "csenv.dev/shards"
 	runUIDLabel      = "csenv.dev/run-uid"
 	planKey          = "plan.json"
+	planAnnotation   = "csenv.dev/" + planKey
 	ledgerKeyFile    = "key.pem"
 	podFinalizer     = "csenv.dev/summary"
 )
@@ -104,12 +105,16 @@ func (p *players) plan(ctx context.Context, pod *corev1.Pod) (score.Plan, error)
 	if plan, ok := p.plans[uid]; ok {
 		return plan, nil
 	}
-	var file corev1.ConfigMap
-	if err := p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelRun] +
-		"-plan"}, &file); err != nil {
-		return score.Plan{}, fmt.Errorf("reading a plan: %w", err)
+	text, found := pod.Annotations[planAnnotation]
+	if !found {
+		var file corev1.ConfigMap
+		if err := p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelRun] +
+			"-plan"}, &file); err != nil {
+			return score.Plan{}, fmt.Errorf("reading a plan: %w", err)
+		}
+		text = file.Data[planKey]
 	}
-	plan, err := score.ParsePlan([]byte(file.Data[planKey]))
+	plan, err := score.ParsePlan([]byte(text))
 	if err != nil {
 		return score.Plan{}, err
 	}

@@ -200,6 +200,7 @@ func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 			"of %d episodes each; the death of the operator included", s.Runs, smallRunShards, s.External,
 			externalEpisodes)},
 		{"operator's writes a run", cost.operator.Sum() / float64(all), "requests", cost.operator.String()},
+		{"writes a run", cost.server.Sum() / float64(all), "requests", "of everybody: " + cost.server.String()},
 		{
 			"many runs' reconcile p99",
 			toMilliseconds(cost.passes[runController].quantile(0.99)),

@@ -22,7 +22,7 @@ func pollerOf(reports runtest.FakePool) *LivePoller {
 func asked(t *testing.T, p *LivePoller, servers []string, now time.Time) {
 	t.Helper()
 	pool := types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}
-	p.figures(t.Context(), pool, "", servers, "run-uid", time.Hour, now)
+	p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), time.Hour, now)
 	p.poll(t.Context(), pool, "", servers)
 }
 
@@ -35,15 +35,22 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	p := pollerOf(reports)
 	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
 	asked(t, p, servers, runtest.StartTime())
-	got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(time.Second))
+	at := func(d time.Duration) *Live {
+		return p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), pollInterval,
+			runtest.StartTime().Add(d))
+	}
+	if at(pollInterval - time.Second).Due {
+		t.Error("it is due immediately after the run's beginning")
+	}
+	got := at(pollInterval)
 	if diff := cmp.Diff(&Live{Known: true, Due: true, Active: 3, Ended: 5}, got,
 		cmp.AllowUnexported(Live{})); diff != "" {
 		t.Error(diff)
 	}
-	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(2*time.Second)); got.Due {
+	if at(2*pollInterval - time.Second).Due {
 		t.Error("it is due immediately")
 	}
-	if got := p.figures(t.Context(), pool, "", servers, "run-uid", pollInterval, runtest.StartTime().Add(6*time.Second)); !got.Due {
+	if !at(2 * pollInterval).Due {
 		t.Error("it isn't due after the interval")
 	}
 }
@@ -84,7 +91,7 @@ func TestIdleness(t *testing.T) {
 	after := func(d time.Duration) *Live {
 		asked(t, p, servers, runtest.StartTime().Add(d))
 		return p.figures(t.Context(), types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}, "", servers,
-			"run-uid", 0,
+			"run-uid", runtest.StartTime(), 0,
 			runtest.StartTime().Add(d))
 	}
 	if live := after(6 * time.Second); live.Idle != 0 || live.Sessions != report.Sessions {

@@ -74,9 +74,9 @@ func NewLivePoller(reader PoolReader,
 		busy: map[types.UID]activity{}}
 }
 
-// figures returns the run's last counts, and starts a poll if they are old.
+// figures returns the last counts of a run that began at a time, and starts a poll if they are old.
 func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
-	run types.UID, interval time.Duration, now time.Time) *Live {
+	run types.UID, began time.Time, interval time.Duration, now time.Time) *Live {
 	if p.begins(pool, now) {
 		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
 	}
@@ -86,7 +86,11 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 	report, live := state.reports[string(run)], &Live{Known: state.reports != nil}
 	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
 	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
-	if live.Due = live.Known && now.Sub(p.shown[run]) >= interval; live.Due {
+	// The status that began the run shows that nothing has been played.
+	if last := p.shown[run]; last.After(began) {
+		began = last
+	}
+	if live.Due = live.Known && now.Sub(began) >= interval; live.Due {
 		p.shown[run] = now
 	}
 	return live

@@ -132,7 +132,7 @@ func (r *Reader) readNeighbours(ctx context.Context, s *Snapshot) error {
 // readJob reads the run's Job and, until the run has ended, its plan, its table and the servers'
 // counts.
 func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
-	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
+	job := &batchv1.Job{}
 	if found, err := r.readOwn(ctx, s, s.Run.Name, job); err != nil {
 		return err
 	} else if found {
@@ -141,12 +141,7 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 	if s.Closing || evaluation.HasEnded(s.Run.Status.Conditions) {
 		return r.readLate(ctx, s)
 	}
-	if found, err := r.readOwn(ctx, s, runner.PlanName(s.Run), planMap); err != nil {
-		return err
-	} else if found {
-		s.PlanMap = planMap
-	}
-	if err := errors.Join(r.readRefusal(ctx, s), r.readLostNodes(ctx, s)); err != nil {
+	if err := errors.Join(r.readPlanMap(ctx, s), r.readRefusal(ctx, s), r.readLostNodes(ctx, s)); err != nil {
 		return err
 	}
 	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {
@@ -158,6 +153,21 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 		return err
 	}
 	return r.readLive(ctx, s)
+}
+
+// readPlanMap reads the plan's ConfigMap. While the Job contains the plan, there may be one in the
+// cache, but no pass needs it.
+func (r *Reader) readPlanMap(ctx context.Context, s *Snapshot) (err error) {
+	if s.Job != nil && runner.ReadInputs(&s.Job.Spec.Template) != nil {
+		s.PlanMap, err = r.readCached(ctx, s.Run, runner.PlanName(s.Run))
+		return err
+	}
+	planMap := &corev1.ConfigMap{}
+	found, err := r.readOwn(ctx, s, runner.PlanName(s.Run), planMap)
+	if found {
+		s.PlanMap = planMap
+	}
+	return err
 }
 
 // readLive reads the live counts of a run that is being played.
@@ -181,7 +191,8 @@ func (r *Reader) readLive(ctx context.Context, s *Snapshot) error {
 			servers = append(servers, list[i].Status.PodIP)
 		}
 	}
-	s.Live = r.Live.figures(ctx, pool, secrets.Operations, servers, s.Run.UID, ChooseInterval(s.Run, s.Now), s.Now)
+	s.Live = r.Live.figures(ctx, pool, secrets.Operations, servers, s.Run.UID, s.Run.Status.StartTime.Time,
+		ChooseInterval(s.Run, s.Now), s.Now)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error
 	}
 	s.Baseline = baseline
 	if ref := baseline.Status.ScoresRef; ref != nil {
-		s.BaselineScores, err = r.readTable(ctx, baseline, ref.Name)
+		s.BaselineScores, err = r.readCached(ctx, baseline, ref.Name)
 	}
 	if err != nil || s.BaselineScores != nil || baseline.Status.ScoresRef == nil {
 		return err
@@ -67,7 +67,7 @@ func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 // doesn't have is read past it: it may be new, or another owner's object.
 func (r *Reader) readOwnTable(ctx context.Context, s *Snapshot, needed bool) error {
 	var err error
-	if s.Scores, err = r.readTable(ctx, s.Run, NameScores(s.Run)); err != nil || s.Scores != nil || !needed {
+	if s.Scores, err = r.readCached(ctx, s.Run, NameScores(s.Run)); err != nil || s.Scores != nil || !needed {
 		return err
 	}
 	object := &corev1.ConfigMap{}
@@ -85,13 +85,13 @@ func (r *Reader) readOwnTable(ctx context.Context, s *Snapshot, needed bool) err
 	return nil
 }
 
-// readTable reads a ConfigMap of a run, nil if the cache has none.
-func (r *Reader) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
+// readCached reads a ConfigMap of a run, nil if the cache has none.
+func (r *Reader) readCached(ctx context.Context, run *v1alpha1.EvaluationRun,
 	name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
 	err := r.readConfigMap(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
+		return nil, fmt.Errorf("reading ConfigMap %s: %w", name, err)
 	}
 	if err == nil && metav1.IsControlledBy(object, run) {
 		return object, nil

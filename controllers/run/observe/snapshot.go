@@ -73,7 +73,7 @@ type Snapshot struct {
 	Run     *v1alpha1.EvaluationRun      // nil if it doesn't exist or is being deleted
 	Env     *v1alpha1.CustomerSupportEnv // nil unless the run may use it
 	Revoked bool                         // there is a pool, but it doesn't admit the run's namespace
-	PlanMap *corev1.ConfigMap            // nil unless the run has created it
+	PlanMap *corev1.ConfigMap            // nil unless the run has created it, for what its Job doesn't contain
 	Job     *batchv1.Job                 // nil unless the run has created it
 	Taken   []string                     // objects of others with names that the run needs
 	Closing bool                         // the namespace is being deleted
@@ -171,17 +171,19 @@ func IsExternal(run *v1alpha1.EvaluationRun) bool {
 	return run.Spec.Agent.Type == v1alpha1.ExternalAgent
 }
 
-// StoredPlan reads the plan in the run's ConfigMap. Any user of the namespace may write to it, so
-// the plan must have the fingerprint in the status, and the agent must be the run's.
+// StoredPlan reads the plan in the run's ConfigMap, or else in its Job or one of its pods. Any user
+// of the namespace may write to them, so the plan must have the fingerprint in the status, and the
+// agent must be the run's.
 func (s Snapshot) StoredPlan() (score.Plan, error) {
-	if s.PlanMap == nil {
-		return score.Plan{}, errors.New("there is no such ConfigMap")
+	inputs := s.FindInputs()
+	if inputs == nil {
+		return score.Plan{}, errors.New("neither a ConfigMap nor the Job has it")
 	}
 	sums, _, err := tally.ReadCounted(s.Run)
 	if err != nil {
 		return score.Plan{}, err
 	}
-	data := []byte(s.PlanMap.Data[runner.PlanKey])
+	data := []byte(inputs[runner.PlanKey])
 	if err := MatchFingerprint(score.FingerprintOf(data), sums.Plan); err != nil {
 		return score.Plan{}, err
 	}
@@ -189,7 +191,25 @@ func (s Snapshot) StoredPlan() (score.Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	return plan, runner.CheckAgent(s.Run, s.PlanMap, s.Job)
+	return plan, runner.CheckAgent(s.Run, inputs, s.Job)
+}
+
+// FindInputs finds what the run's runners read, nil if nothing has it.
+func (s Snapshot) FindInputs() map[string]string {
+	if s.PlanMap != nil {
+		return s.PlanMap.Data
+	}
+	if s.Job != nil {
+		if inputs := runner.ReadInputs(&s.Job.Spec.Template); inputs != nil {
+			return inputs
+		}
+	}
+	for i := range s.Pods {
+		if inputs := runner.ReadInputs(&s.Pods[i]); inputs != nil {
+			return inputs
+		}
+	}
+	return nil
 }
 
 // MatchFingerprint returns an error if a plan has another fingerprint.

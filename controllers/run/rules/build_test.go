@@ -17,21 +17,48 @@ func snap() observe.Snapshot {
 	return observe.Snapshot{Run: runtest.NewRun(), Env: runtest.NewPool(), Report: &report, Version: runtest.OperatorVersion, Now: runtest.StartTime()}
 }
 
-// begun returns the snapshot of a run whose plan and Job exist.
+// begun returns the snapshot of a run whose plan is in a ConfigMap, as older releases stored all
+// plans, and whose Job exists.
 func begun(t testing.TB) (observe.Snapshot, score.Plan) {
+	t.Helper()
+	s, plan := begunInJob(t)
+	s.PlanMap = runner.MakePlanMap(s.Run, runner.ReadInputs(&s.Job.Spec.Template))
+	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(),
+		Digest: runner.DigestInputs(s.PlanMap.Data)})
+	return s, plan
+}
+
+// begunInJob returns the snapshot of a run whose Job contains the plan.
+func begunInJob(t testing.TB) (observe.Snapshot, score.Plan) {
 	t.Helper()
 	s := snap()
 	d := DecideRun(s)
-	if d.CreatePlan == nil {
+	plan := plannedOf(t, d)
+	s.Run.Status = d.Status
+	s.Job, s.Report = jobOf(s, *d.CreateJob), nil
+	return s, plan
+}
+
+// plannedOf is the plan of a run that begins.
+func plannedOf(t testing.TB, d Decision) score.Plan {
+	t.Helper()
+	switch {
+	case d.CreateJob == nil:
 		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
+	case d.CreatePlan != nil:
+		return planIn(t, d.CreatePlan)
 	}
-	planMap, err := runner.MakePlanMap(s.Run, *d.CreatePlan)
+	return planIn(t, d.CreateJob.Inputs)
+}
+
+// planIn is the plan in the inputs of runners.
+func planIn(t testing.TB, inputs map[string]string) score.Plan {
+	t.Helper()
+	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Run.Status = d.Status
-	s.PlanMap, s.Job, s.Report = planMap, jobOf(s, *d.CreateJob), nil
-	return s, *d.CreatePlan
+	return plan
 }
 
 // jobOf makes a Job of the snapshot's run.

@@ -69,14 +69,10 @@ func TestRunOverAllCases(t *testing.T) {
 	}
 	s.Run.Spec.Thresholds = []v1alpha1.Threshold{threshold("return", "0.1"), threshold("wrong-item", "0.9")}
 	d := DecideRun(s)
-	if d.CreatePlan == nil {
-		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
+	if d.CreatePlan == nil || d.CreateJob.Inputs != nil {
+		t.Fatalf("the plan isn't in a ConfigMap: %+v", d.Status.Conditions)
 	}
-	plan := *d.CreatePlan
-	planMap, err := runner.MakePlanMap(s.Run, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan, planMap := planIn(t, d.CreatePlan), runner.MakePlanMap(s.Run, d.CreatePlan)
 	sums, table := playAll(t, plan, s.Report.Tasks)
 	status := d.Status
 	evaluation.WriteFigures(&status, sums, score.IndexSet{})

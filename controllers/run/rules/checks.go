@@ -7,7 +7,6 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
-	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/tally"
 )
 
@@ -155,8 +154,8 @@ func checkPlanMap(f Facts) (string, bool) {
 	if f.Plan.Missing == nil {
 		return "", false
 	}
-	return fmt.Sprintf("The plan in ConfigMap %s is missing and can't be created again yet: %s.",
-		runner.PlanName(f.Run), strings.TrimSuffix(f.Plan.Missing.Error(), ".")), true
+	return fmt.Sprintf("The plan is missing and can't be made again yet: %s.",
+		strings.TrimSuffix(f.Plan.Missing.Error(), ".")), true
 }
 
 func checkHalted(f Facts) (string, bool) {

@@ -66,8 +66,6 @@ func (p *pass) startCollection() {
 	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
 	p.d.Status.PassScore = score.FormatExact(p.collectable.PassScore)
 	p.writeCollected(p.collectable)
-	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+
-		"trainers tag with reset(run=%q).", p.s.Env.Name, p.d.Status.Rollouts.Tag))
 }
 
 // chooseTag returns the tag of the run's episodes: its name, after its namespace if that isn't the

@@ -18,7 +18,6 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
@@ -283,12 +282,8 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 	if evaluation.HasEnded(d.Status.Conditions) {
 		return d.Status
 	}
-	plan := *d.CreatePlan
-	planMap, err := runner.MakePlanMap(run, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run.Status, s.PlanMap, s.Job, s.Report = d.Status, planMap, jobOf(s, *d.CreateJob), nil
+	plan := plannedOf(t, d)
+	run.Status, s.Job, s.Report = d.Status, jobOf(s, *d.CreateJob), nil
 	addPods(&s, runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p)))
 	return DecideRun(s).Status
 }

@@ -3,8 +3,11 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -23,14 +26,16 @@ func (p *pass) countSummaries() {
 		return
 	}
 	plan, err := p.s.StoredPlan()
-	if err != nil {
+	if err == nil {
+		p.inputs = p.s.FindInputs()
+	} else {
 		plan, err = p.recoverPlan(sums.Plan)
 	}
 	if err != nil {
 		p.d.Tally, p.planErr = tally.Result{Sums: sums, Completed: done}, err
 		return
 	}
-	p.d.Tally = tally.FoldSummaries(plan, sums, done, p.s.Pods)
+	p.d.Tally = tally.FoldSummaries(plan, sums, done, p.chooseSummaries(done))
 	p.plan = plan
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
@@ -46,6 +51,55 @@ func (p *pass) countSummaries() {
 		p.d.Status.Shards.Flawless = flawless
 	}
 	p.announceCounted(done.Len())
+}
+
+// BatchDelay is how long a summary may wait for others, so that one write of the status and one of
+// the table counts all of them.
+const BatchDelay = 5 * time.Second
+
+// maxWaiting bounds the summaries that wait: more of them are worth a write, and the pods of a large
+// run are released while others are played.
+const maxWaiting = 32
+
+// chooseSummaries returns the pods whose summaries the pass counts: all or, while they wait for
+// others, none.
+func (p *pass) chooseSummaries(counted score.IndexSet) []corev1.Pod {
+	left := p.findBatchDelay(counted)
+	if left <= 0 {
+		return p.s.Pods
+	}
+	p.batching = true
+	p.d.wake(left)
+	return nil
+}
+
+// findBatchDelay returns how long summaries wait for others. They don't wait once every shard or
+// maxWaiting have one, while the Job doesn't play, or if one of them is of a pod that is being
+// deleted: its finalizer would delay whoever drains the node. A time in the future is of another
+// clock.
+func (p *pass) findBatchDelay(counted score.IndexSet) time.Duration {
+	if p.hurried || observe.IsSuspended(p.s.Run) || !p.isJobCurrent() || !runner.IsJobActive(p.s.Job) {
+		return 0
+	}
+	seen, left := counted.Clone(), BatchDelay
+	for i := range p.s.Pods {
+		pod := &p.s.Pods[i]
+		shard, err := runner.ReadShard(pod)
+		if !runner.HasSucceeded(pod) || err == nil && counted.Contains(int64(shard)) {
+			continue
+		}
+		waited := p.s.Now.Sub(runner.ReadFinishedTime(pod))
+		if err != nil || waited < 0 || !pod.DeletionTimestamp.IsZero() {
+			return 0
+		}
+		seen.Add(int64(shard))
+		left = min(left, BatchDelay-waited)
+	}
+	waiting := seen.Len() - counted.Len()
+	if waiting == 0 || waiting >= maxWaiting || seen.Len() >= int64(p.d.Status.Shards.Total) {
+		return 0
+	}
+	return left
 }
 
 // keepScores adds the shards that this pass counts to the table of scenarios. The table is written
@@ -97,11 +151,16 @@ func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string
 		pods.QuoteMessage(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
+// ProgressAfter is how long a run lasts before its progress is announced: that of a shorter one is
+// in its status.
+const ProgressAfter = time.Minute
+
 // announceProgress announces each quarter of a total.
 func (p *pass) announceProgress(before, now, total int64, message string) {
 	const quarters = 4
 	quarter := now * quarters / total
-	if quarter > before*quarters/total && quarter < quarters {
+	lasts := p.s.Now.Sub(ptr.Deref(p.s.Run.Status.StartTime, metav1.NewTime(p.s.Now)).Time)
+	if quarter > before*quarters/total && quarter < quarters && lasts >= ProgressAfter {
 		p.d.Events = append(p.d.Events, Event{
 			Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonProgress,
 			Action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
@@ -130,9 +189,6 @@ func (p *pass) recoverPlan(fingerprint string) (score.Plan, error) {
 	}
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", errPlanDiffers, err)
-	}
-	if len(p.s.Taken) == 0 {
-		p.d.CreatePlan = &plan
 	}
 	return plan, nil
 }

@@ -39,6 +39,12 @@ func DecideRun(s observe.Snapshot) Decision {
 		p.repeatEnd()
 	default:
 		p.proceed()
+		if p.batching && evaluation.HasEnded(p.d.Status.Conditions) {
+			// A run doesn't end while summaries of it wait.
+			p = newPass(s)
+			p.hurried = true
+			p.proceed()
+		}
 	}
 	return p.d
 }

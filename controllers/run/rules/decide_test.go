@@ -147,12 +147,12 @@ func TestBegin(t *testing.T) {
 				!strings.Contains(c.Message, tc.message) {
 				t.Errorf("Complete is %+v, want a message that contains %q", c, tc.message)
 			}
-			begins := d.CreatePlan != nil && d.CreateJob != nil && d.Status.Provenance != nil &&
+			begins := d.CreateJob != nil && d.CreateJob.Inputs != nil && d.Status.Provenance != nil &&
 				d.Status.StartTime != nil
 			stays := d.CreatePlan == nil && d.CreateJob == nil && d.Status.Provenance == nil &&
 				d.Status.StartTime == nil
 			if begins != tc.begins || stays == tc.begins {
-				t.Errorf("plan %v, job %v, provenance %v: want begun = %v", d.CreatePlan, d.CreateJob,
+				t.Errorf("job %v, provenance %v: want begun = %v", d.CreateJob,
 					d.Status.Provenance, tc.begins)
 			}
 			waits := d.Again > 0
@@ -256,7 +256,7 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	if d.RemovePlan || d.CreatePlan == nil {
 		t.Fatalf("a deleted plan: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
-	if diff := cmp.Diff(plan, *d.CreatePlan); diff != "" {
+	if diff := cmp.Diff(plan, planIn(t, d.CreatePlan)); diff != "" {
 		t.Errorf("made again: %s", diff)
 	}
 }
@@ -264,7 +264,7 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 // The runners refuse another agent in the ConfigMap, and the operator replaces it.
 func TestChangedAgentIsReplaced(t *testing.T) {
 	s, _ := begun(t)
-	if !slices.Contains(s.Job.Spec.Template.Spec.Containers[0].Args, "--inputs="+runner.DigestInputs(s.PlanMap)) {
+	if !slices.Contains(s.Job.Spec.Template.Spec.Containers[0].Args, "--inputs="+runner.DigestInputs(s.PlanMap.Data)) {
 		t.Fatalf("the Job doesn't name its inputs: %q", s.Job.Spec.Template.Spec.Containers[0].Args)
 	}
 	if d := DecideRun(s); d.RemovePlan {
@@ -275,7 +275,7 @@ func TestChangedAgentIsReplaced(t *testing.T) {
 		t.Errorf("another agent: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
 	// An earlier version may have written the same agent differently.
-	older := jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(), Inputs: runner.DigestInputs(s.PlanMap)})
+	older := jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(), Digest: runner.DigestInputs(s.PlanMap.Data)})
 	s.Job = older
 	if d := DecideRun(s); d.RemovePlan {
 		t.Error("the ConfigMap for which the Job was created is removed")
@@ -287,7 +287,7 @@ func TestRecoveredPlanKeepsItsShards(t *testing.T) {
 	report := runtest.NewReport()
 	s.PlanMap, s.Report = nil, &report
 	s.Run.Spec.Parallelism = ptr.To[int32](1)
-	if d := DecideRun(s); d.CreatePlan == nil || d.CreatePlan.Shards != plan.Shards {
+	if d := DecideRun(s); d.CreatePlan == nil || planIn(t, d.CreatePlan).Shards != plan.Shards {
 		t.Errorf("made again: %+v", d.CreatePlan)
 	}
 }

@@ -66,13 +66,7 @@ func (p *pass) startRun() {
 	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
 	p.d.Status.Results = runner.LocateResults(p.s.Run)
 	p.d.Status.Shards.Rounds = 1
-	p.d.CreatePlan = &p.plan
-	p.d.CreateJob = p.makeNextJob()
-	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
-		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s at a time.",
-			evaluation.FormatCount(p.plan.Episodes(), "episode"), p.s.Env.Name,
-			evaluation.FormatCount(int64(p.plan.Shards), "shard"),
-			evaluation.FormatCount(int64(runner.LimitParallelism(p.s.Run, p.d.Status.Shards.Total)), "runner")))
+	p.createJob(p.makeNextJob())
 }
 
 // noteAdmission notes when the queue first admitted a Job of the run.
@@ -113,12 +107,11 @@ func (p *pass) keepJob() {
 	if p.planErr != nil {
 		return
 	}
+	p.storePlan()
 	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:
-		if len(p.s.Taken) == 0 {
-			p.d.CreateJob = next
-		}
+		p.createJob(next)
 		if next != nil {
 			p.d.wake(waitDelay)
 		}
@@ -127,10 +120,10 @@ func (p *pass) keepJob() {
 		suspended && runner.IsQueuedJob(job) && runner.IsJobActive(job),
 		runner.IsHeldByQueue(job) && runner.ReadRequestedQueue(job) != p.s.Run.Labels[runner.LabelQueue]:
 		// A Job that waits in a queue is replaced when its run's label names another queue or none.
-		p.d.DeleteJob = true
+		p.deleteJob()
 	case runner.HasJobEnded(job):
 	case runner.IsBlockedBySidecars(job, p.findKept()):
-		p.d.DeleteJob = true
+		p.deleteJob()
 	default:
 		wanted := runner.LimitParallelism(p.s.Run, ptr.Deref(job.Spec.Completions, 1))
 		if ptr.Deref(job.Spec.Parallelism, 0) != wanted {
@@ -139,6 +132,27 @@ func (p *pass) keepJob() {
 		if ptr.Deref(job.Spec.Suspend, false) != suspended && !runner.IsQueuedJob(job) {
 			p.d.ChangeJob.Suspend = &suspended
 		}
+	}
+}
+
+// storePlan makes the ConfigMap again that the pods of the Job read.
+func (p *pass) storePlan() {
+	if p.s.Job != nil && p.s.Job.DeletionTimestamp.IsZero() && runner.ReadInputs(&p.s.Job.Spec.Template) == nil {
+		p.keepInputs()
+	}
+}
+
+// deleteJob deletes the Job, and first stores a plan that only the Job has: the next one plays it
+// too.
+func (p *pass) deleteJob() {
+	p.d.DeleteJob = true
+	p.keepInputs()
+}
+
+// keepInputs has a ConfigMap made of the inputs of runners, unless there is one.
+func (p *pass) keepInputs() {
+	if p.s.PlanMap == nil && len(p.s.Taken) == 0 {
+		p.d.CreatePlan = p.gatherInputs()
 	}
 }
 
@@ -154,23 +168,35 @@ func (p *pass) makeNextJob() *runner.JobSpec {
 	if observe.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
 		return nil
 	}
-	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds, Shards: p.d.Tally.Missing(p.d.Status.Shards.Total),
-		Suspended: runner.IsQueued(p.s.Run), Inputs: p.digestInputs()}
+	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,
+		Shards: p.d.Tally.Missing(p.d.Status.Shards.Total), Suspended: runner.IsQueued(p.s.Run)}
 }
 
-// digestInputs is the digest of what the runners of the next Job read. It is "" if the ConfigMap
-// can't be made, which is reported before a Job is created.
-func (p *pass) digestInputs() string {
-	planMap := p.s.PlanMap
-	if p.d.CreatePlan != nil {
-		made, err := runner.MakePlanMap(p.s.Run, *p.d.CreatePlan)
-		if err != nil {
-			return ""
-		}
-		planMap = made
+// createJob creates the Job, nil for none. It contains what its runners read, unless there is a
+// ConfigMap or it is too large.
+func (p *pass) createJob(next *runner.JobSpec) {
+	if next == nil || len(p.s.Taken) > 0 {
+		return
 	}
-	if planMap == nil {
-		return ""
+	inputs := p.gatherInputs()
+	switch {
+	case p.planErr != nil:
+		return
+	case p.s.PlanMap != nil:
+	case runner.FitsJob(inputs):
+		next.Inputs = inputs
+	default:
+		p.d.CreatePlan = inputs
 	}
-	return runner.DigestInputs(planMap)
+	next.Digest = runner.DigestInputs(inputs)
+	p.d.CreateJob = next
+}
+
+// gatherInputs are what the runners read: as it is stored, which an earlier release may have
+// written, or else made of the plan.
+func (p *pass) gatherInputs() map[string]string {
+	if p.inputs == nil {
+		p.inputs, p.planErr = runner.MakeInputs(p.s.Run, p.plan)
+	}
+	return p.inputs
 }

@@ -24,8 +24,8 @@ type Decision struct {
 	Events []Event
 	Tally  tally.Result
 
-	RemovePlan bool        // the ConfigMap isn't the plan
-	CreatePlan *score.Plan // there is no ConfigMap
+	RemovePlan bool              // the ConfigMap isn't the plan
+	CreatePlan map[string]string // the inputs of runners, for which there is no ConfigMap
 	DeleteJob  bool
 	CreateJob  *runner.JobSpec
 	ChangeJob  JobChange
@@ -88,7 +88,10 @@ const waitDelay = 15 * time.Second
 type pass struct {
 	s           observe.Snapshot
 	d           Decision
-	environment metav1.Condition // the pool's
+	environment metav1.Condition  // the pool's
+	inputs      map[string]string // of runners, nil unless they are stored or made
+	hurried     bool              // summaries don't wait for others
+	batching    bool              // summaries wait for others
 
 	plan      score.Plan        // that summaries are checked against
 	planErr   error             // why there is no plan

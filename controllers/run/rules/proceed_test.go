@@ -448,7 +448,7 @@ func TestProceed(t *testing.T) {
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},
 			states:  runtest.EnvMissing + runs,
-			message: "can't be created again yet",
+			message: "can't be made again yet",
 			again:   waitDelay,
 		},
 		"the plan was changed": {

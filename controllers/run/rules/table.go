@@ -158,7 +158,7 @@ func listDelays() []Rule {
 	const running = evaluation.Running
 	return []Rule{
 		{Reason: v1alpha1.ReasonRunning, State: running, asked: Playing, check: checkPlanMap,
-			When:   "the plan's ConfigMap is missing, and can't be made again before the pool is available",
+			When:   "the plan is missing with the run's Job, and can't be made again before the pool is available",
 			Advice: "see the condition `EnvironmentReady`"},
 		{Reason: v1alpha1.ReasonSuspended, State: running, asked: Playing | Collecting, check: checkHalted,
 			When: "`suspend` is true", Advice: "set it to false"},

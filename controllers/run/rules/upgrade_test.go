@@ -28,7 +28,7 @@ func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 	sums := score.Accumulator{Plan: score.FingerprintOf(older.Bytes())}
 	evaluation.WriteFigures(&s.Run.Status, sums, score.IndexSet{})
 	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(),
-		Inputs: runner.DigestInputs(s.PlanMap)})
+		Digest: runner.DigestInputs(s.PlanMap.Data)})
 	d := DecideRun(s)
 	if d.RemovePlan || d.CreatePlan != nil || d.DeleteJob || evaluation.HasEnded(d.Status.Conditions) {
 		t.Errorf("removes the plan: %v, makes it again: %v, deletes the Job: %v, conditions %+v", d.RemovePlan,

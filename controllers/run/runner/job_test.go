@@ -147,7 +147,7 @@ func TestResultsReachTheStore(t *testing.T) {
 func TestRunnerJob(t *testing.T) {
 	run := runtest.NewRun()
 	run.Labels = map[string]string{"team": "a", runner.LabelQueue: "gpus", v1alpha1.LabelRun: "another"}
-	wish := runner.JobSpec{JobAttempt: 2, Inputs: "sha256:0"}
+	wish := runner.JobSpec{JobAttempt: 2, Digest: "sha256:0"}
 	for _, shard := range []int64{1, 3, 5} {
 		wish.Shards.Add(shard)
 	}
@@ -214,5 +214,34 @@ func TestJobEndsWhenTheAgentIsRefused(t *testing.T) {
 	if actions[score.ExitAgentRefused] != batchv1.PodFailurePolicyActionFailJob ||
 		actions[score.ExitStopped] != batchv1.PodFailurePolicyActionIgnore {
 		t.Errorf("actions %v", actions)
+	}
+}
+
+// Runners find their inputs as the same files, whether the Job or a ConfigMap contains them.
+func TestInputsOfRunners(t *testing.T) {
+	inputs := map[string]string{runner.PlanKey: `{"run":"run-uid"}`, runner.AgentKey: `{"prompt":"$(HOME)\u0001"}`}
+	run := runtest.NewRun()
+	job := runner.MakeJob(run, nil, runner.Options{}, runner.JobSpec{Inputs: inputs})
+	if diff := cmp.Diff(inputs, runner.ReadInputs(&job.Spec.Template)); diff != "" {
+		t.Error(diff)
+	}
+	if runner.ReadInputs(job) != nil {
+		t.Error("the Job has another copy in its own annotations")
+	}
+	files := map[string]string{}
+	for _, item := range job.Spec.Template.Spec.Volumes[0].DownwardAPI.Items {
+		files[item.Path] = item.FieldRef.FieldPath
+	}
+	if diff := cmp.Diff(map[string]string{"plan.json": "metadata.annotations['csenv.dev/plan.json']",
+		"agent.json": "metadata.annotations['csenv.dev/agent.json']"}, files); diff != "" {
+		t.Error(diff)
+	}
+	job = makeJob(run, nil, 1)
+	if job.Spec.Template.Spec.Volumes[0].ConfigMap.Name != runner.PlanName(run) ||
+		runner.ReadInputs(&job.Spec.Template) != nil {
+		t.Errorf("volumes %+v", job.Spec.Template.Spec.Volumes)
+	}
+	if inputs[runner.AgentKey] = strings.Repeat("x", 8<<10); runner.FitsJob(inputs) {
+		t.Error("each pod would have a copy of large inputs")
 	}
 }

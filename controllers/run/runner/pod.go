@@ -25,10 +25,7 @@ func makePod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o 
 	job JobSpec) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
-		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
-				Name: PlanName(run)}},
-		}}},
+		Volumes:       []corev1.Volume{makeInputsVolume(run, job.Inputs)},
 		Containers: []corev1.Container{{
 			Name:                   Container,
 			Image:                  o.Image,
@@ -144,7 +141,7 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name),
 			evaluation.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + AgentKey,
-		inputsFlag + job.Inputs,
+		inputsFlag + job.Digest,
 		"--agent-share=" + strconv.Itoa(int(LimitParallelism(run, int32(job.Shards.Len())))), //nolint:gosec // few
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),

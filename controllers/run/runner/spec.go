@@ -59,7 +59,8 @@ type JobSpec struct {
 	JobAttempt int32
 	Shards     score.IndexSet
 	Suspended  bool
-	Inputs     string // the digest of the plan and of the agent that runners read
+	Digest     string            // of the plan and of the agent that runners read
+	Inputs     map[string]string // which the Job contains, nil if they are in the ConfigMap
 }
 
 // ReadBackoffLimit is how often a shard may be played again.

@@ -93,7 +93,9 @@ func TestTrial(t *testing.T) {
 		}
 	}
 	chart, err := os.ReadFile(o.chart)
-	if err != nil || strings.Count(string(chart), "<polyline") < 6 {
+	// Two servers have a line each for rate and latency. In so short a time they may take no tick of
+	// processor time.
+	if err != nil || strings.Count(string(chart), "<polyline") < 4 {
 		t.Errorf("%v, chart\n%s", err, chart)
 	}
 }

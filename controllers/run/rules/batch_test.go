@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -114,9 +115,7 @@ func TestPlanInTheJob(t *testing.T) {
 		t.Errorf("a pass changes the plan: %+v", d)
 	}
 	pod := runtest.NewSucceededPod(t, s.Run, plan, 0)
-	for key, value := range s.Job.Spec.Template.Annotations {
-		pod.Annotations[key] = value
-	}
+	maps.Copy(pod.Annotations, s.Job.Spec.Template.Annotations)
 	addPods(&s, pod)
 	s.Job, s.Env = nil, nil
 	if got := DecideRun(s).Status.Shards.CompletedIndexes; got != "0" {

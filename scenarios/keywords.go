@@ -43,8 +43,8 @@ func ReadKeywords(t *Ticket) string {
 	return ListCategories()[slices.Index(counts, best)]
 }
 
-// countHits counts the words of a text that begin with a keyword. Keywords of up to three letters match
-// only themselves and their plural.
+// countHits counts the words of a text that begin with a keyword. Keywords of up to three letters
+// match only themselves and their plural.
 func countHits(text string, keywords []string) int {
 	n := 0
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }

@@ -93,8 +93,8 @@ func TestTrial(t *testing.T) {
 		}
 	}
 	chart, err := os.ReadFile(o.chart)
-	// Two servers have a line each for rate and latency. In so short a time they may take no tick of
-	// processor time.
+	// Two servers have a line each for rate and latency. In so short a time they may take no
+	// processor time that is counted.
 	if err != nil || strings.Count(string(chart), "<polyline") < 4 {
 		t.Errorf("%v, chart\n%s", err, chart)
 	}

@@ -60,8 +60,8 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of two shards whose runners end at about the same time takes nine writes: each is of another
-// object, or before and after what is played.
+// A run of two shards whose runners end at about the same time takes nine writes: each is of
+// another object, or before and after what is played.
 func TestWritesOfARun(t *testing.T) {
 	run := runtest.NewRun()
 	run.Spec.Parallelism = new(int32(2))

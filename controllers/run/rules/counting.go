@@ -57,8 +57,8 @@ func (p *pass) countSummaries() {
 // the table counts all of them.
 const BatchDelay = 5 * time.Second
 
-// maxWaiting bounds the summaries that wait: more of them are worth a write, and the pods of a large
-// run are released while others are played.
+// maxWaiting bounds the summaries that wait: more of them are worth a write, and the pods of a
+// large run are released while others are played.
 const maxWaiting = 32
 
 // chooseSummaries returns the pods whose summaries the pass counts: all or, while they wait for

@@ -81,8 +81,8 @@ func DigestInputs(inputs map[string]string) string {
 	return score.InputsDigest([]byte(inputs[PlanKey]), []byte(inputs[AgentKey]))
 }
 
-// CheckAgent returns an error if the agent of stored inputs is neither the spec's nor the one that the
-// Job was created for, which an earlier version may have written differently.
+// CheckAgent returns an error if the agent of stored inputs is neither the spec's nor the one that
+// the Job was created for, which an earlier version may have written differently.
 func CheckAgent(run *v1alpha1.EvaluationRun, inputs map[string]string, job *batchv1.Job) error {
 	agent, err := evaluation.AgentJSON(run.Spec.Agent)
 	if err != nil {

@@ -54,8 +54,8 @@ func (r *analysis) checkProse() {
 	}
 }
 
-// statesNothing reports whether the reply only lists words and values: no sentence states anything but
-// courtesies, questions, and values with a label.
+// statesNothing reports whether the reply only lists words and values: no sentence states anything
+// but courtesies, questions, and values with a label.
 func statesNothing(d *text.Document, p *prepared) bool {
 	listed := false
 	for _, s := range d.Sentences {

@@ -90,6 +90,8 @@ type param struct {
 	// canonical is the value of a branch at seed 0, nil for other params. A branch is drawn once,
 	// because redrawing it for a constraint would change the odds of its values.
 	canonical ref.Val
+	// checkable is the number of constraints, from the first one on, that need no later param.
+	checkable int
 }
 
 // CompileParams compiles the drawing and declares its variables.
@@ -113,6 +115,22 @@ func (d *Drawing) CompileParams(c *Compiler) {
 	}
 	d.redrawn = d.dependencies()
 	d.markLate()
+	d.countCheckable()
+}
+
+// countCheckable finds after which param each constraint can be checked.
+func (d *Drawing) countCheckable() {
+	n := 0
+	for i := range d.params {
+		later := func(name string) bool {
+			return slices.ContainsFunc(d.params[i+1:], func(p param) bool { return p.name == name })
+		}
+		for n < len(d.Constraints) && (d.Constraints[n].Expr == nil ||
+			!slices.ContainsFunc(d.Constraints[n].Expr.Variables, later)) {
+			n++
+		}
+		d.params[i].checkable = n
+	}
 }
 
 // markLate marks the expressions on which no constraint depends.
@@ -211,14 +229,7 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 	limit := cmp.Or(r.Tries, expr.MaxTries)
 	furthest := 0 // the last constraint that a try has reached: no try has satisfied it
 	for try := range limit {
-		for i := range d.params {
-			if p := &d.params[i]; !p.late && (p.canonical == nil || try == 0) {
-				if err := p.set(vals, &r, streams[i]); err != nil {
-					return nil, try + 1, err
-				}
-			}
-		}
-		failing, err := d.failing(vals)
+		failing, err := d.try(vals, &r, streams, try == 0)
 		if err != nil {
 			return nil, try + 1, err
 		}
@@ -232,6 +243,37 @@ func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
 		}
 	}
 	return vals, limit, nil
+}
+
+// try draws the params that are not late, and returns the index of the first constraint that they
+// don't satisfy, or -1. It checks a constraint once its params are drawn, and after a failure only
+// advances the streams, so that what the next try draws doesn't depend on the constraints.
+func (d *Drawing) try(vals expr.Values, r *Request, streams []*expr.Stream, first bool) (int, error) {
+	next, failing := 0, -1
+	for i := range d.params {
+		p, err := &d.params[i], error(nil)
+		switch branch := p.canonical != nil; {
+		case p.late || branch && !first:
+		case branch || failing < 0:
+			err = p.set(vals, r, streams[i])
+		case p.stream != "":
+			_, err = p.draw(vals, streams[i])
+		}
+		checkable := p.checkable
+		if len(r.Fixed) > 0 && i < len(d.params)-1 {
+			checkable = 0 // whether the fixed values fit is found before any constraint
+		}
+		for ; err == nil && failing < 0 && next < checkable; next++ {
+			var holds ref.Val
+			if holds, err = d.Constraints[next].Expr.Eval(vals); holds != types.True {
+				failing = next
+			}
+		}
+		if err != nil {
+			return failing, err
+		}
+	}
+	return failing, nil
 }
 
 // setLate evaluates the expressions that no constraint needs.
@@ -288,17 +330,6 @@ func (p *param) set(vals expr.Values, r *Request, s *expr.Stream) error {
 		return fmt.Errorf("%s: param %q: %w", p.pos, p.name, err)
 	}
 	return nil
-}
-
-// failing returns the index of the first constraint that is false, or -1.
-func (d *Drawing) failing(vals expr.Values) (int, error) {
-	for i := range d.Constraints {
-		v, err := d.Constraints[i].Expr.Eval(vals)
-		if err != nil || v != types.True {
-			return i, err
-		}
-	}
-	return -1, nil
 }
 
 // decided reports whether another try can't change a constraint, because all params on which it

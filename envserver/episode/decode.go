@@ -93,6 +93,20 @@ func unquoteJSON(raw jsontext.Value) (string, bool) {
 	return string(text), err == nil
 }
 
+// indexQuoted returns the index of the value that a JSON string, which is known to be valid, stands
+// for, or -1.
+func indexQuoted(values []string, raw jsontext.Value) int {
+	if raw.Kind() == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		inside := raw[1 : len(raw)-1]
+		return slices.IndexFunc(values, func(v string) bool { return v == string(inside) })
+	}
+	value, ok := unquoteJSON(raw)
+	if !ok {
+		return -1
+	}
+	return slices.Index(values, value)
+}
+
 // spot is the place of a field in an action, and the value sent there or nil. The parent is "" for
 // the action's own fields.
 type spot struct {
@@ -142,16 +156,15 @@ func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
 func (d *decoder) variant() *Variant {
 	s := d.at(typeField)
 	if s.raw == nil {
-		d.faultf("missing", s, "action_type is required: one of %s", quoteValues(d.form.Types()))
+		d.faultf("missing", s, "action_type is required: one of %s", quoteValues(d.form.types))
 		return nil
 	}
-	name, ok := unquoteJSON(s.raw)
-	if !ok || d.form.byType[name] == nil {
-		d.faultf("literal_error", s, "action_type should be one of %s", quoteValues(d.form.Types()))
-		return nil
+	if at := indexQuoted(d.form.types, s.raw); at >= 0 {
+		d.action.Type = d.form.types[at]
+		return &d.form.variants[at]
 	}
-	d.action.Type = name
-	return d.form.byType[name]
+	d.faultf("literal_error", s, "action_type should be one of %s", quoteValues(d.form.types))
+	return nil
 }
 
 func (d *decoder) checkKnown() {
@@ -226,15 +239,19 @@ func (d *decoder) object(field *Field, s spot) {
 }
 
 func (d *decoder) text(field *Field, s spot) {
+	if at := indexQuoted(field.Enum, s.raw); at >= 0 {
+		d.action.values = append(d.action.values, text{s.name(), field.Enum[at]})
+		return
+	}
 	value, ok := unquoteJSON(s.raw)
 	switch {
 	case !ok:
 		d.faultf("string_type", s, "%s should be a string", s.name())
-	case field.Enum != nil && !slices.Contains(field.Enum, value):
+	case field.Enum != nil:
 		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoteValues(field.Enum))
-	case field.Enum == nil && value == "":
+	case value == "":
 		d.faultf("string_too_short", s, "%s should have at least 1 character", s.name())
-	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
+	case utf8.RuneCountInString(value) > field.MaxLength:
 		d.faultf("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
 	default:
 		d.action.values = append(d.action.values, text{s.name(), value})

@@ -51,30 +51,23 @@ type Form struct {
 	fields   []Field
 	variants []Variant
 	byField  map[string]*Field
-	byType   map[string]*Variant
+	types    []string
 }
 
 // NewForm makes the form of the given fields and variants. The title names the schema.
 func NewForm(title string, fields []Field, variants []Variant) *Form {
-	f := &Form{title: title, fields: fields, variants: variants, byField: map[string]*Field{},
-		byType: map[string]*Variant{}}
+	f := &Form{title: title, fields: fields, variants: variants, byField: map[string]*Field{}}
 	for i := range fields {
 		f.byField[fields[i].Name] = &fields[i]
 	}
 	for i := range variants {
-		f.byType[variants[i].Type] = &variants[i]
+		f.types = append(f.types, variants[i].Type)
 	}
 	return f
 }
 
 // Types lists the values of action_type in the order of the variants.
-func (f *Form) Types() []string {
-	types := make([]string, len(f.variants))
-	for i, v := range f.variants {
-		types[i] = v.Type
-	}
-	return types
-}
+func (f *Form) Types() []string { return slices.Clone(f.types) }
 
 // objectOf returns the object field whose properties are the variant's arguments, or "".
 func (f *Form) objectOf(v *Variant) string {

@@ -95,10 +95,13 @@ func (s *state) timed() bool { return s.pressure || s.task.queue }
 
 func (s *state) minutesLeft() int { return queue.Minutes - s.clock }
 
-// allowed returns the actions that can still change something.
+// allowed returns the actions that can still change something. The list is never changed.
 func (s *state) allowed() []string {
 	if s.outcome != "" {
 		return []string{}
+	}
+	if !slices.ContainsFunc(s.task.actions, func(a string) bool { return !s.possible(a) }) {
+		return s.task.actions
 	}
 	allowed := make([]string, 0, len(s.task.actions))
 	for _, a := range s.task.actions {

@@ -34,7 +34,7 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	if t == nil {
 		return nil
 	}
-	s.Category = t.Gold.Category
+	s.Category, s.Priority, s.Escalate = t.Gold.Category, t.Gold.Priority, t.Gold.Escalate
 	return s
 }
 

@@ -23,8 +23,10 @@ type TicketScenario struct {
 	Split      string // public-train, public-dev, public-test or private
 	Difficulty string // easy, medium or hard
 	Language   string // BCP-47
-	// Category is the gold category at seed 0.
+	// Category, Priority and Escalate are the gold at seed 0. Generated tickets have only the category.
 	Category string
+	Priority string
+	Escalate bool
 	// Cue is the category that keywords indicate.
 	Cue string
 

@@ -23,10 +23,7 @@ type QueueFigures struct {
 // must distinguish. The reader returns the category that keywords indicate. Without queues there
 // are no figures.
 func PlayQueues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
-	composed, err := queue.ComposeQueues(c)
-	if err != nil {
-		return nil, fmt.Errorf("composing queues: %w", err)
-	}
+	composed := queue.ComposeQueues(c)
 	var shifts []shift
 	for _, q := range composed {
 		for _, seed := range seeds {
@@ -49,9 +46,8 @@ const minQueues = 10
 // checkQueueOrder checks that only working in the order of urgency passes the queues, even with
 // perfect answers.
 func checkQueueOrder(c *scenarios.Catalog) ([]scenarios.Finding, error) {
-	composed, err := queue.ComposeQueues(c)
-	if err != nil || len(composed) < minQueues {
-		return nil, err
+	if len(queue.ComposeQueues(c)) < minQueues {
+		return nil, nil
 	}
 	figures, err := PlayQueues(c, NewCueReader(c), 0)
 	if err != nil {

@@ -108,16 +108,12 @@ func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
 }
 
 func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
-	queues := sync.OnceValues(func() ([]queue.Queue, error) { return queue.ComposeQueues(catalog) })
+	queues := sync.OnceValue(func() []queue.Queue { return queue.ComposeQueues(catalog) })
 	return func(planned score.PlannedEpisode) (Policy, error) {
 		if planned.Task != tasks.QueueManagement {
 			return newOracle(isTicket, catalog, planned)
 		}
-		composed, err := queues()
-		if err != nil {
-			return nil, fmt.Errorf("composing queues: %w", err)
-		}
-		return newOracleQueue(catalog, composed, planned)
+		return newOracleQueue(catalog, queues(), planned)
 	}
 }
 

@@ -166,10 +166,7 @@ func TestOraclePlaysEveryQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues, err := queue.ComposeQueues(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	queues := queue.ComposeQueues(catalog)
 	for _, q := range queues {
 		for seed := range int64(seeds) {
 			final := play(t, kind, factory, score.PlannedEpisode{Task: tasks.QueueManagement, Scenario: q.ID, Seed: seed})

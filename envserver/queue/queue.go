@@ -40,23 +40,19 @@ const maxTries = 200
 // or three must be escalated, and there are three or more categories; other seeds may change that.
 // No two queues of a split contain the same tickets. A queue's tickets depend only on the ids of
 // the split's tickets.
-func ComposeQueues(catalog *scenarios.Catalog) ([]Queue, error) {
+func ComposeQueues(catalog *scenarios.Catalog) []Queue {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {
 		if s.Generated() {
 			continue
 		}
-		canonical, err := s.Instantiate(0)
-		if err != nil {
-			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
-		}
-		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, CaseOf(&canonical.Served)})
+		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, Case{Priority: s.Priority, Escalate: s.Escalate}})
 	}
 	var queues []Queue
 	for _, s := range allSplits() {
 		queues = append(queues, s.compose(bySplit[s.split])...)
 	}
-	return queues, nil
+	return queues
 }
 
 // Instantiate draws the tickets of a queue of the catalogue, in the order of their arrival. They

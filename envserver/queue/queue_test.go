@@ -147,10 +147,7 @@ func TestBestIsBest(t *testing.T) {
 
 func TestCompose(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	queues, err := queue.ComposeQueues(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	queues := queue.ComposeQueues(catalog)
 	if len(queues) == 0 {
 		t.Fatal("no queues")
 	}
@@ -173,10 +170,7 @@ func TestCompose(t *testing.T) {
 func TestQueuesAreCoherent(t *testing.T) {
 	const seeds = 200
 	catalog := testkit.Catalog(t)
-	queues, err := queue.ComposeQueues(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	queues := queue.ComposeQueues(catalog)
 	for _, q := range queues {
 		for seed := range int64(seeds) {
 			tickets, err := q.Instantiate(catalog, seed)
@@ -241,15 +235,9 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 // A pool that serves one split has the same queues of that split as the whole catalogue.
 func TestQueuesOfOneSplit(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	all, err := queue.ComposeQueues(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := queue.ComposeQueues(catalog)
 	for _, split := range scenarios.ListSplits() {
-		got, err := queue.ComposeQueues(catalog.Split(split))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := queue.ComposeQueues(catalog.Split(split))
 		want := slices.DeleteFunc(slices.Clone(all), func(q queue.Queue) bool { return q.Split != split })
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", split, diff)

@@ -13,7 +13,6 @@ package ticket
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -65,11 +64,8 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	k := &Kind{catalog: catalog, judge: judge, reader: offline.New()}
+	k := &Kind{catalog: catalog, judge: judge, reader: offline.New(), queues: queue.ComposeQueues(catalog)}
 	var err error
-	if k.queues, err = queue.ComposeQueues(catalog); err != nil {
-		return nil, fmt.Errorf("composing queues: %w", err)
-	}
 	if k.tasks, err = newTasks(judge); err != nil {
 		return nil, err
 	}

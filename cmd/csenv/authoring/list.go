@@ -155,11 +155,7 @@ func listProfiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) 
 			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers(), ", "),
 			Pack: s.Pack.Name, File: s.File})
 	}
-	queues, err := queue.ComposeQueues(c)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range queues {
+	for _, q := range queue.ComposeQueues(c) {
 		out = append(out, profile{ID: q.ID, Kind: kindQueue, Split: q.Split, Language: q.Language,
 			Category: "queue", Title: strings.Join(q.Tickets[:], ", ")})
 	}

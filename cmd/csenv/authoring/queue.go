@@ -19,9 +19,9 @@ type queued struct {
 }
 
 func queueOf(c *scenarios.Catalog, id string) (queue.Queue, bool) {
-	queues, err := queue.ComposeQueues(c)
+	queues := queue.ComposeQueues(c)
 	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == id })
-	if err != nil || at < 0 {
+	if at < 0 {
 		return queue.Queue{}, false
 	}
 	return queues[at], true

@@ -41,8 +41,11 @@ type Catalog struct {
 	workflows    []*WorkflowScenario
 	cases        []*WorkflowScenario
 	workflowByID map[string]*WorkflowScenario
-	caseSet      *cases.Set
+	caseSet      func() *cases.Set // nil without cases
 	canaries     []canary
+	// indexed means that the first pack is the public one and was opened by its index. Its
+	// canaries are missing.
+	indexed bool
 }
 
 // canary is the canary of a data file.
@@ -69,7 +72,12 @@ func (c *Catalog) Ticket(id string) (*TicketScenario, bool) {
 func (c *Catalog) Workflows() []*WorkflowScenario { return slices.Clone(c.workflows) }
 
 // CaseSet returns the families and modifiers of the first pack that has any, or nil.
-func (c *Catalog) CaseSet() *cases.Set { return c.caseSet }
+func (c *Catalog) CaseSet() *cases.Set {
+	if c.caseSet == nil {
+		return nil
+	}
+	return c.caseSet()
+}
 
 // Cases returns the generated workflow scenarios ordered by id. The caller owns the slice.
 func (c *Catalog) Cases() []*WorkflowScenario { return slices.Clone(c.cases) }
@@ -97,7 +105,7 @@ func (c *Catalog) Only(keep func(pack.Info) bool) *Catalog {
 // scenario choose among the remaining ones.
 func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog {
 	out := newCatalog()
-	out.packs, out.canaries, out.caseSet = c.packs, c.canaries, c.caseSet
+	out.packs, out.canaries, out.caseSet, out.indexed = c.packs, c.canaries, c.caseSet, c.indexed
 	d := digester{sha256.New()}
 	d.text(c.digest)
 	for _, s := range c.tickets {
@@ -128,7 +136,7 @@ func (c *Catalog) addTicket(s *TicketScenario) {
 
 func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 	c.workflowByID[s.ID] = s
-	if s.composition != nil {
+	if s.Family != "" {
 		c.cases = append(c.cases, s)
 		return
 	}

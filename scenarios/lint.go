@@ -75,7 +75,15 @@ type linter struct {
 }
 
 func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
-	l.canaries(c.canaries)
+	canaries := c.canaries
+	if c.indexed {
+		public, err := loadWhole()
+		if err != nil {
+			return err
+		}
+		canaries = slices.Concat(public.canaries, canaries)
+	}
+	l.canaries(canaries)
 	done := 0
 	next := func() {
 		if done++; progress != nil {
@@ -85,6 +93,10 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 	for _, s := range c.tickets {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		s, err := s.opened()
+		if err != nil {
+			return err
 		}
 		if s.Generated() {
 			l.seeds(func(seed int64) { l.caseTicket(s, seed) })
@@ -100,6 +112,10 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 	for _, s := range c.workflows {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		s, err := s.opened()
+		if err != nil {
+			return err
 		}
 		l.seeds(func(seed int64) { l.workflow(s, seed) })
 		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {

@@ -38,9 +38,13 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.load(packs)
+}
+
+func (l *loader) load(packs []pack.Pack) (*Catalog, error) {
 	c := newCatalog()
 	for _, p := range packs {
-		open := l.open(p)
+		open := l.open(c, p)
 		c.packs = append(c.packs, open.info)
 	}
 	for _, s := range compileAll(l, l.tickets, (*loader).ticket) {
@@ -66,21 +70,13 @@ func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 // casesOf compiles a pack's cases and adds them to the catalogue. A pack without a family or a
 // modifier uses that of the base.
 func (l *loader) casesOf(c *Catalog, p *openPack) {
-	files := p.cases
-	if p.base != nil {
-		files = slices.Concat(p.base.cases, files)
-	}
-	people := map[string]*params.NameList{}
-	for language := range l.locales {
-		people[language] = p.nameList(language)
-	}
-	set, err := cases.Load(files, people)
+	set, err := l.caseSet(p)
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return
 	}
 	if c.caseSet == nil {
-		c.caseSet = set
+		c.caseSet = func() *cases.Set { return set }
 	}
 	for _, listed := range set.Listed() {
 		if own := slices.ContainsFunc(p.cases, func(f cases.File) bool { return f.Name == listed.File }); !own {
@@ -92,14 +88,34 @@ func (l *loader) casesOf(c *Catalog, p *openPack) {
 			}
 			continue
 		}
-		c.addWorkflow(&WorkflowScenario{ID: listed.ID, Version: listed.Version(), Split: listed.Split,
-			Class: listed.Difficulty, Language: listed.Language, File: listed.File, Pack: p.info, salt: p.salt,
-			composition: listed, loc: l.locales[listed.Language]})
+		c.addWorkflow(l.caseWorkflow(p, listed))
 	}
+}
+
+// caseSet compiles a pack's cases with those of its base.
+func (l *loader) caseSet(p *openPack) (*cases.Set, error) {
+	files := p.caseFiles()
+	if p.base != nil {
+		files = slices.Concat(p.base.caseFiles(), files)
+	}
+	people := map[string]*params.NameList{}
+	for language := range l.locales {
+		people[language] = p.nameList(language)
+	}
+	return cases.Load(files, people)
+}
+
+// caseWorkflow makes the scenario of a generated case.
+func (l *loader) caseWorkflow(p *openPack, c *cases.Composition) *WorkflowScenario {
+	return &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
+		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, modifiers: c.Modifiers, salt: p.salt,
+		composition: c, loc: l.locales[c.Language]}
 }
 
 // loader contains the input and the results of loading a catalogue.
 type loader struct {
+	// whole means that the index of the public pack isn't used.
+	whole     bool
 	locales   map[string]*expr.Locale
 	languages map[string]*expr.Language
 	base      *openPack
@@ -125,7 +141,7 @@ type parsed[T any] struct {
 func compileAll[F, S any](l *loader, files []parsed[F], compile func(*loader, parsed[F]) *S) []*S {
 	own, compiled := make([]loader, len(files)), make([]*S, len(files))
 	atOnce(len(files), func(i int) {
-		own[i] = loader{locales: l.locales, languages: l.languages}
+		own[i] = *l.fork()
 		compiled[i] = compile(&own[i], files[i])
 	})
 	for i := range own {
@@ -162,21 +178,30 @@ func newLoader() (*loader, error) {
 }
 
 // open reads a pack's files and decodes them.
-func (l *loader) open(p pack.Pack) *openPack {
+func (l *loader) open(c *Catalog, p pack.Pack) *openPack {
 	contents, errs := pack.Read(p)
-	pack := &openPack{info: contents.Info, salt: contents.Salt, names: map[string]*params.NameList{},
-		articles: map[string]*article{}, base: l.base}
-	if l.base == nil {
+	pack := &openPack{info: contents.Info, salt: contents.Salt, names: map[string]func() *params.NameList{},
+		articles: map[string]func() *article{}, base: l.base}
+	first := l.base == nil
+	if first {
 		l.base = pack
 	}
 	l.errs = append(l.errs, errs...)
+	if first && !l.whole && p == PublicPack() && l.openIndexed(c, pack, contents.Files) {
+		return pack
+	}
 	l.digest.text(pack.salt)
-	documents := make([]document, len(contents.Files))
-	atOnce(len(documents), func(i int) { documents[i] = parseFile(contents.Files[i]) })
-	for i, s := range contents.Files {
+	l.sources(pack, contents.Files)
+	return pack
+}
+
+// sources decodes files.
+func (l *loader) sources(pack *openPack, files []pack.File) {
+	documents := make([]document, len(files))
+	atOnce(len(documents), func(i int) { documents[i] = parseFile(files[i]) })
+	for i, s := range files {
 		l.source(pack, s, documents[i])
 	}
-	return pack
 }
 
 // document is the YAML of a file, nil for an article and after a fault, which the decoder recorded.
@@ -204,11 +229,13 @@ func (l *loader) source(pack *openPack, s pack.File, y document) {
 			l.caseFile(pack, s, y)
 			return
 		}
-		l.nameFile(pack, s, y)
+		if list := l.nameFile(pack, s, y); list != nil {
+			pack.names[s.ID] = func() *params.NameList { return list }
+		}
 	case "kb":
 		l.digest.text(s.Canonical())
 		if a := l.article(s.File, s.ID, s.Data); a != nil {
-			pack.articles[s.ID] = a
+			pack.articles[s.ID] = func() *article { return a }
 			l.canaries = append(l.canaries, canary{pack, s.File, a.canary})
 			l.digest.article(a)
 		}
@@ -225,18 +252,19 @@ func (l *loader) source(pack *openPack, s pack.File, y document) {
 	}
 }
 
-func (l *loader) nameFile(pack *openPack, s pack.File, y document) {
+// nameFile decodes a list of names, or returns nil.
+func (l *loader) nameFile(pack *openPack, s pack.File, y document) *params.NameList {
 	var f nameFile
 	l.decode(pack, s, y, &f, &f.Metadata)
 	if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
 		l.errs = append(l.errs, fmt.Errorf("%s: people needs at least one given and one family name", s.File))
-		return
+		return nil
 	}
 	list := params.NewNameList(f.People.Given, f.People.Family)
 	for _, e := range f.Lists {
 		list.Lists[e.Name] = e.Value
 	}
-	pack.names[s.ID] = list
+	return list
 }
 
 // queueID matches the ids of queues, which a reset names in the same field as scenarios.
@@ -320,9 +348,11 @@ func PublicPack() pack.Pack { return pack.Pack{Name: "scenarios", FS: embedded} 
 type openPack struct {
 	info     pack.Info
 	salt     string
-	names    map[string]*params.NameList
-	articles map[string]*article
+	names    map[string]func() *params.NameList
+	articles map[string]func() *article
 	cases    []cases.File
+	// laterCases reads the cases of a pack that is opened by its index.
+	laterCases func() []cases.File
 	// base is the pack whose articles and names are used if this pack lacks them. It is nil for the
 	// base itself.
 	base *openPack
@@ -330,18 +360,31 @@ type openPack struct {
 
 // nameList returns the pack's own list, or the base's, or nil.
 func (p *openPack) nameList(id string) *params.NameList {
-	if list := p.names[id]; list != nil || p.base == nil {
-		return list
+	if list := p.names[id]; list != nil {
+		return list()
 	}
-	return p.base.names[id]
+	if p.base == nil {
+		return nil
+	}
+	return p.base.nameList(id)
+}
+
+func (p *openPack) caseFiles() []cases.File {
+	if p.laterCases != nil {
+		return p.laterCases()
+	}
+	return p.cases
 }
 
 // article returns the pack's own article, or the base's, or nil.
 func (p *openPack) article(id string) *article {
-	if a := p.articles[id]; a != nil || p.base == nil {
-		return a
+	if a := p.articles[id]; a != nil {
+		return a()
 	}
-	return p.base.articles[id]
+	if p.base == nil {
+		return nil
+	}
+	return p.base.article(id)
 }
 
 // errNoPacks means that no pack was given.

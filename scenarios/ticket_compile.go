@@ -12,8 +12,22 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// ticket compiles a ticket file. It returns nil after a fault.
+// ticket compiles a ticket file and tries it out. It returns nil after a fault.
 func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
+	s := l.compileTicket(p)
+	if s == nil {
+		return nil
+	}
+	t := tryOut(l, s.Instantiate)
+	if t == nil {
+		return nil
+	}
+	s.Category, s.Priority, s.Escalate = t.Gold.Category, t.Gold.Priority, t.Gold.Escalate
+	return s
+}
+
+// compileTicket compiles a ticket file. It returns nil after a fault.
+func (l *loader) compileTicket(p parsed[ticketFile]) *TicketScenario {
 	f, m := p.value, p.value.Metadata
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
@@ -30,11 +44,6 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	if len(c.Errs) > 0 {
 		return nil
 	}
-	t := tryOut(l, s.Instantiate)
-	if t == nil {
-		return nil
-	}
-	s.Category, s.Priority, s.Escalate = t.Gold.Category, t.Gold.Priority, t.Gold.Escalate
 	return s
 }
 

@@ -32,7 +32,10 @@ type TicketScenario struct {
 
 	// File is the path of its file within the pack, after the pack's name.
 	File string
-	Pack pack.Info
+	Pack pack.Info `json:"-"`
+
+	// open compiles a scenario that is known by the index. It is nil for others.
+	open func() (*TicketScenario, error)
 
 	salt    string
 	file    *ticketFile
@@ -71,6 +74,10 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 
 // Draw is Instantiate without the parts that only the judgement of a reply needs.
 func (s *TicketScenario) Draw(seed int64) (*DrawnTicket, error) {
+	s, err := s.opened()
+	if err != nil {
+		return nil, err
+	}
 	if s.composition != nil {
 		return s.drawCase(seed)
 	}
@@ -85,9 +92,21 @@ func (s *TicketScenario) Draw(seed int64) (*DrawnTicket, error) {
 	return b.drawn(), nil
 }
 
+// opened returns the compiled scenario.
+func (s *TicketScenario) opened() (*TicketScenario, error) {
+	if s.open == nil {
+		return s, nil
+	}
+	return s.open()
+}
+
 // Variants draws a ticket once in each wording that the seed permits, including that of
 // Instantiate. A generated ticket has one wording.
 func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
+	s, err := s.opened()
+	if err != nil {
+		return nil, err
+	}
 	if s.composition != nil {
 		t, err := s.Instantiate(seed)
 		return []*Ticket{t}, err

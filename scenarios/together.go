@@ -15,6 +15,10 @@ import (
 // ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
 // the tickets are those of Draw.
 func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
+	tickets, err := openTickets(tickets)
+	if err != nil {
+		return nil, err
+	}
 	if vals := drawTogether(tickets, seed); vals != nil {
 		if drawn, err := buildTickets(tickets, func(i int) (*DrawnTicket, error) {
 			b, err := tickets[i].render(seed, drawnVariant, vals[i])
@@ -29,8 +33,12 @@ func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) 
 	return buildTickets(tickets, func(i int) (*DrawnTicket, error) { return tickets[i].Draw(seed) })
 }
 
-func buildTickets(tickets []*TicketScenario, build func(i int) (*DrawnTicket, error)) ([]*DrawnTicket, error) {
-	out := make([]*DrawnTicket, len(tickets))
+func openTickets(tickets []*TicketScenario) ([]*TicketScenario, error) {
+	return buildTickets(tickets, func(i int) (*TicketScenario, error) { return tickets[i].opened() })
+}
+
+func buildTickets[T any](tickets []*TicketScenario, build func(i int) (*T, error)) ([]*T, error) {
+	out := make([]*T, len(tickets))
 	for i, s := range tickets {
 		t, err := build(i)
 		if err != nil {

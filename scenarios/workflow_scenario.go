@@ -20,47 +20,61 @@ type WorkflowScenario struct {
 	Split    string // public-train, public-dev, public-test or private
 	Class    string // simple, medium or complex; easy, medium or hard if generated
 	Language string // BCP-47
+	Family   string `json:",omitempty"` // of a generated case, "" for others
 
 	// File is the path of its file within the pack, after the pack's name.
 	File string
-	Pack pack.Info
+	Pack pack.Info `json:"-"`
+
+	// open compiles a scenario that is known by the index. It is nil for others.
+	open func() (*WorkflowScenario, error)
 
 	salt string
 	file *workflowFile
 	harm []Harm
-	// composition is that of a generated case, nil for others.
+	// composition is that of a generated case, nil for others, and modifiers are its own.
 	composition *cases.Composition
+	modifiers   []string
 	loc         *expr.Locale
 }
 
 // Modifiers are those of a generated case, ordered, and nil otherwise.
 func (s *WorkflowScenario) Modifiers() []string {
-	if s.composition == nil {
-		return nil
-	}
-	return slices.Clone(s.composition.Modifiers)
+	return slices.Clone(s.modifiers)
 }
 
 // Category is the family of a generated case, and "workflow" otherwise.
 func (s *WorkflowScenario) Category() string {
-	if s.composition != nil {
-		return s.composition.Family
+	if s.Family != "" {
+		return s.Family
 	}
 	return "workflow"
 }
 
 // Task is the name of the task that plays the workflow.
 func (s *WorkflowScenario) Task() string {
-	return tasks.OfWorkflow(s.Class, s.composition != nil)
+	return tasks.OfWorkflow(s.Class, s.Family != "")
 }
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
+	s, err := s.opened()
+	if err != nil {
+		return nil, err
+	}
 	if s.composition != nil {
 		return s.instantiateCase(seed)
 	}
 	w, _, err := s.build(seed)
 	return w, err
+}
+
+// opened returns the compiled scenario.
+func (s *WorkflowScenario) opened() (*WorkflowScenario, error) {
+	if s.open == nil {
+		return s, nil
+	}
+	return s.open()
 }
 
 func (s *WorkflowScenario) request(seed int64) params.Request {
@@ -289,8 +303,17 @@ func sortedValues(m map[string]string) []string {
 	return out
 }
 
-// workflow compiles a workflow file. It returns nil after a fault.
+// workflow compiles a workflow file and tries it out. It returns nil after a fault.
 func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
+	s := l.compileWorkflow(p)
+	if s == nil || tryOut(l, s.Instantiate) == nil {
+		return nil
+	}
+	return s
+}
+
+// compileWorkflow compiles a workflow file. It returns nil after a fault.
+func (l *loader) compileWorkflow(p parsed[workflowFile]) *WorkflowScenario {
 	f := p.value
 	if f.Language == "" {
 		f.Language = "en"
@@ -312,7 +335,7 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	checkWorkflow(c.Compiler, f)
 	c.CheckCost(m.Pos)
 	l.errs = append(l.errs, c.Errs...)
-	if len(c.Errs) > 0 || tryOut(l, s.Instantiate) == nil {
+	if len(c.Errs) > 0 {
 		return nil
 	}
 	return s

@@ -211,6 +211,14 @@ type document struct {
 	root *yaml.Node
 }
 
+// kind returns the kind of a file, "" if it can't be read.
+func (y document) kind(data []byte) string {
+	if y.root == nil {
+		return source.KindOf(data)
+	}
+	return source.KindAt(y.root)
+}
+
 func parseFile(f pack.File) document {
 	d := &source.Decoder{File: f.File}
 	if f.Folder == "kb" {
@@ -225,7 +233,7 @@ func (l *loader) source(pack *openPack, s pack.File, y document) {
 	case "families", "modifiers":
 		l.caseFile(pack, s, y)
 	case "names":
-		if cases.IsFile(s.Data) {
+		if cases.IsKind(y.kind(s.Data)) {
 			l.caseFile(pack, s, y)
 			return
 		}

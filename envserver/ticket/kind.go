@@ -64,7 +64,11 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	k := &Kind{catalog: catalog, judge: judge, reader: offline.New(), queues: queue.ComposeQueues(catalog)}
+	reader, ok := judge.(messageReader)
+	if !ok {
+		reader = offline.New()
+	}
+	k := &Kind{catalog: catalog, judge: judge, reader: reader, queues: queue.ComposeQueues(catalog)}
 	var err error
 	if k.tasks, err = newTasks(judge); err != nil {
 		return nil, err

@@ -56,8 +56,8 @@ type File struct {
 	Root *yaml.Node
 }
 
-// IsFile reports whether a YAML file is one of this package's kinds.
-func IsFile(data []byte) bool { return strings.HasPrefix(source.KindOf(data), "Case") }
+// IsKind reports whether a kind of files is one of this package.
+func IsKind(kind string) bool { return strings.HasPrefix(kind, "Case") }
 
 // Load compiles a pack's families and modifiers. people are the names of customers by language. The
 // error joins all faults.

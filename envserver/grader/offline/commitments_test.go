@@ -22,7 +22,7 @@ func TestCommitments(t *testing.T) {
 				len(c.Harmless))
 		}
 		promised := func(wording string) bool {
-			lib := lexicons[language]
+			lib := lexicons[language]()
 			return len(lib.promiseReader(text.Parse(text.Fold(text.Normalise(wording)), lib.Lexicon)).promises()) > 0
 		}
 		for _, wording := range c.Promises {

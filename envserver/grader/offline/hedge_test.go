@@ -104,7 +104,7 @@ func TestHedges(t *testing.T) {
 	lexicons := newLibraries()
 	for language, cases := range tests {
 		for wording, want := range cases {
-			lib := lexicons[language]
+			lib := lexicons[language]()
 			if got := len(lib.promiseReader(text.Parse(text.Fold(text.Normalise(wording)),
 				lib.Lexicon)).promises()) > 0; got != want {
 				t.Errorf("%s: %q promises: %v, want %v", language, wording, got, want)

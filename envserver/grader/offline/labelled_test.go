@@ -121,7 +121,7 @@ func (r labelledReply) actions(ticket *scenarios.Ticket) grader.Actions {
 func (r labelledReply) seeded(t *testing.T, s *scenarios.TicketScenario) *scenarios.Ticket {
 	t.Helper()
 	ticket := instance(t, s, r.Seed)
-	d := newLibraries()[ticket.Language].read(r.Text)
+	d := newLibraries()[ticket.Language]().read(r.Text)
 	if r.Label >= 4 && !hasSalutation(d, nameSet(ticket.Customer)) {
 		return nil
 	}

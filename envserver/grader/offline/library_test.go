@@ -11,7 +11,7 @@ import (
 
 // TestArticlesAreReadAsAWhole compares the extract of paragraphs with that of the article.
 func TestArticlesAreReadAsAWhole(t *testing.T) {
-	lib := newLibraries()["en"]
+	lib := newLibraries()["en"]()
 	for _, s := range publicTickets(t) {
 		for seed := range int64(4) {
 			ticket, err := s.Instantiate(seed)

@@ -9,6 +9,7 @@ package offline
 import (
 	"context"
 	"errors"
+	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -35,7 +36,7 @@ const (
 // Judge judges a reply by matching. It can't recognise every free paraphrase and doesn't judge
 // tact, so its scores for people are too low. Its scale is never mixed with a model's.
 type Judge struct {
-	libraries map[string]*library
+	libraries libraries
 
 	// tickets and workflows are the last judged ones.
 	tickets   *lru.Cache[*scenarios.Ticket, *prepared]
@@ -47,16 +48,20 @@ type Judge struct {
 
 var _ grader.Judge = (*Judge)(nil)
 
-// New makes an offline judge. It reads the lexicons, so share the judge.
+// New makes an offline judge. It reads the lexicon of a language when it first judges a reply in it,
+// so share the judge.
 func New() *Judge {
 	return &Judge{libraries: newLibraries(), tickets: newCache[*scenarios.Ticket, *prepared](maxPrepared),
 		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared), long: make(chan struct{}, 1)}
 }
 
-func newLibraries() map[string]*library {
-	all, aimed := map[string]*library{}, newInjectionIndex()
-	for language, lex := range text.LoadLexicons() {
-		all[language] = newLibrary(lex, aimed)
+// libraries make those of the languages at the first call.
+type libraries map[string]func() *library
+
+func newLibraries() libraries {
+	all, aimed := libraries{}, sync.OnceValue(newInjectionIndex)
+	for _, language := range text.Languages() {
+		all[language] = sync.OnceValue(func() *library { return newLibrary(text.LoadLexicon(language), aimed()) })
 	}
 	return all
 }

@@ -54,12 +54,13 @@ type gate struct {
 }
 
 // prepareTicket reads a ticket in the language of its tag, or in English.
-func prepareTicket(t *scenarios.Ticket, libraries map[string]*library) *prepared {
+func prepareTicket(t *scenarios.Ticket, all libraries) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
-	lib := libraries[language]
-	if lib == nil {
-		lib = libraries["en"]
+	find := all[language]
+	if find == nil {
+		find = all["en"]
 	}
+	lib := find()
 	p := &prepared{ticket: t, lex: lib.Lexicon, lib: lib, generated: t.Decision != nil,
 		upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)

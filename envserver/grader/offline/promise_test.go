@@ -170,7 +170,7 @@ func TestPromises(t *testing.T) {
 	}
 	lexicons := newLibraries()
 	for language, cases := range tests {
-		lib := lexicons[language]
+		lib := lexicons[language]()
 		for _, tc := range cases {
 			plain := text.Normalise(tc.text)
 			promises := lib.promiseReader(text.Parse(text.Fold(plain), lib.Lexicon)).promises()
@@ -186,7 +186,7 @@ func TestPromises(t *testing.T) {
 }
 
 func TestPromisedVerb(t *testing.T) {
-	lib := newLibraries()["en"]
+	lib := newLibraries()["en"]()
 	tests := map[string]bool{
 		"We will send the footage to the officer.":    true,
 		"I have sent the footage.":                    true,
@@ -200,7 +200,7 @@ func TestPromisedVerb(t *testing.T) {
 			t.Errorf("%q counts as a promise: %v, want %v", wording, got, want)
 		}
 	}
-	if r := newLibraries()["de"].remedyOf("refund"); r.name != "refund" {
+	if r := newLibraries()["de"]().remedyOf("refund"); r.name != "refund" {
 		t.Errorf("an English verb names remedy %q in a German ticket", r.name)
 	}
 }

@@ -39,18 +39,23 @@ type Lexicon struct {
 // Languages are the languages that the judge can read.
 func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
-// LoadLexicons reads the lexicons of all languages. It panics if one is invalid, because they are
-// part of the binary.
+// LoadLexicons reads the lexicons of all languages.
 func LoadLexicons() map[string]*Lexicon {
 	all := map[string]*Lexicon{}
 	for _, language := range Languages() {
-		lex, err := newLexicon(language, lexiconText(language))
-		if err != nil {
-			panic(fmt.Sprintf("lexicon %s: %v", language, err))
-		}
-		all[language] = lex
+		all[language] = LoadLexicon(language)
 	}
 	return all
+}
+
+// LoadLexicon reads the lexicon of one of the languages. It panics if it is invalid, because it is
+// part of the binary.
+func LoadLexicon(language string) *Lexicon {
+	lex, err := newLexicon(language, lexiconText(language))
+	if err != nil {
+		panic(fmt.Sprintf("lexicon %s: %v", language, err))
+	}
+	return lex
 }
 
 func lexiconText(language string) string {

@@ -88,7 +88,7 @@ programs: ## Build bin/csenv as the image has it and bin/cluster, which tests ta
 	go build -o bin/cluster ./hack/cluster
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, the chart from config, and Python models from the schemas.
+generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, the chart from config, Python models from the schemas, and the index of the scenarios.
 	$(call tool,controller-gen) object paths=./api/...
 	$(call tool,controller-gen) crd paths=./api/... output:crd:dir=config/crd/bases
 	$(call tool,controller-gen) rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
@@ -96,13 +96,14 @@ generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go
 		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
 	GOWORK=off go run -C hack/chart .
 	go run ./hack/pythonmodels >python/customer_support_env/schema.py
+	go test ./scenarios -run TestGoldenIndex -update >/dev/null
 
 .PHONY: verify
 verify: generate ## Fail if generated files or go.mod differ from the commit, or a CRD breaks the last release.
 	go mod verify >/dev/null
 	go mod tidy -diff
 	go -C hack mod tidy -diff
-	@paths="api config charts docs/api.md python go.mod go.sum hack/go.mod hack/go.sum"; \
+	@paths="api config charts docs/api.md python scenarios/index.json go.mod go.sum hack/go.mod hack/go.sum"; \
 	if [ -n "$$(git status --porcelain -- $$paths)" ]; then \
 		git --no-pager diff -- $$paths; git status --short -- $$paths; \
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi

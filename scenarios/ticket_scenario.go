@@ -23,7 +23,8 @@ type TicketScenario struct {
 	Split      string // public-train, public-dev, public-test or private
 	Difficulty string // easy, medium or hard
 	Language   string // BCP-47
-	// Category, Priority and Escalate are the gold at seed 0. Generated tickets have only the category.
+	// Category, Priority and Escalate are the gold at seed 0. Generated tickets have only the
+	// category.
 	Category string
 	Priority string
 	Escalate bool

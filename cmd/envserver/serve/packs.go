@@ -26,7 +26,7 @@ const (
 	// servers of a pool don't check at the same time.
 	packInterval = 10 * time.Second
 	packJitter   = 0.1
-	// checkTimeout bounds a check. The built-in catalogue takes half a second if it is loaded as a whole.
+	// checkTimeout bounds a check. A pack of the size of the built-in one takes half a second.
 	checkTimeout = 2 * time.Minute
 	// maxWatched bounds the watched files of a folder. A pack has fewer.
 	maxWatched = 10_000

@@ -92,7 +92,7 @@ func runServer(ctx context.Context, o *options, setting Setting) error {
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	watching.Go(func() { watch.run(watched) })
-	go debug.FreeOSMemory() // a third of the memory so far is garbage of loading the catalogue
+	go debug.FreeOSMemory() // a third of the memory so far may be garbage of loading packs
 	o.listening(l.protocol.Addr(), l.ops.Addr())
 	return l.serve(ctx, server, o, log)
 }

@@ -48,8 +48,8 @@ type Judge struct {
 
 var _ grader.Judge = (*Judge)(nil)
 
-// New makes an offline judge. It reads the lexicon of a language when it first judges a reply in it,
-// so share the judge.
+// New makes an offline judge. It reads the lexicon of a language when it first judges a reply in
+// it, so share the judge.
 func New() *Judge {
 	return &Judge{libraries: newLibraries(), tickets: newCache[*scenarios.Ticket, *prepared](maxPrepared),
 		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared), long: make(chan struct{}, 1)}

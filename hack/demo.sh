@@ -10,7 +10,7 @@ say() { printf '\n\033[1m==> [%3ds] %s\033[0m\n' "$((SECONDS - started))" "$*"; 
 command -v go >/dev/null || { echo "Go 1.26 or newer is not on PATH: install it from https://go.dev/dl" >&2; exit 1; }
 
 mkdir -p bin
-say "building csenv and playing 40 tickets without a cluster"
+say "building csenv (the first time about 2 minutes on 2 cores) and playing 40 tickets without a cluster"
 go build -o bin/csenv ./cmd/csenv
 bin/csenv eval ticket-resolve --agent heuristic --results none
 

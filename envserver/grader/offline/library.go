@@ -54,7 +54,8 @@ type extract struct {
 	values []text.Value
 	hashes []uint64 // of the words in order, without values
 	keys   []uint64 // of the words and values that characterise the text
-	// vocabulary contains the keys.
+	// folded is the folded text, vocabulary contains the keys.
+	folded     func() string
 	source     func() source
 	vocabulary func() hashSet
 }
@@ -78,7 +79,7 @@ func (l *library) newExtract(wording string) *extract {
 			}
 		}
 	})
-	return e.withSets()
+	return e.withSets(wording)
 }
 
 // article returns the extract of an article. The instances of a scenario share the paragraphs in
@@ -94,11 +95,12 @@ func (l *library) newArticle(wording string) *extract {
 		e.values = text.AppendNew(e.values, part.values)
 		e.hashes, e.keys = append(e.hashes, part.hashes...), append(e.keys, part.keys...)
 	}
-	return e.withSets()
+	return e.withSets(wording)
 }
 
-// withSets adds the sets, which are made when they are needed first.
-func (e *extract) withSets() *extract {
+// withSets adds the sets and the folded text, which are made when they are needed first.
+func (e *extract) withSets(wording string) *extract {
+	e.folded = sync.OnceValue(func() string { return text.Fold(wording) })
 	e.source = sync.OnceValue(func() source {
 		s := newSource(len(e.hashes))
 		s.add(e.hashes)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -97,11 +99,10 @@ const urgentMinutes = 240
 
 // choosePriority derives the priority from danger, deadlines and amounts.
 func choosePriority(text string) string {
-	minutes := findNumber(minutesPattern, text)
 	switch {
 	case hasWordOf(text, "dangerous"), hasPhrase(text, "police", "emergency"),
 		hasWordOf(text, "fraudulent") && hasWordOf(text, "ongoing"),
-		minutes > 0 && minutes <= urgentMinutes && !hasPhrase(text, "late"):
+		!hasPhrase(text, "late") && isSoon(text):
 		return "urgent"
 	case hasWordOf(text, "dead"), hasPhrase(text, "tomorrow", "tonight"),
 		hasPhrase(text, "charge", "bill", "refund") && findLargestAmount(text) > 200_00:
@@ -111,6 +112,15 @@ func choosePriority(text string) string {
 	default:
 		return "low"
 	}
+}
+
+// isSoon reports whether the first time in minutes that the text states is urgent.
+func isSoon(text string) bool {
+	if !strings.Contains(text, "min") { // a pattern that begins with digits is slow
+		return false
+	}
+	minutes := findNumber(minutesPattern, text)
+	return minutes > 0 && minutes <= urgentMinutes
 }
 
 // The limits of an agent's authority, in cents, unless a found article states others.
@@ -138,7 +148,7 @@ func (h *heuristicTicket) team(text string) string {
 		hasPhrase(text, "wrong house", "wrong", "number", "missing", "lost") &&
 		sum > h.limit("replacement", replacementLimit):
 		return "logistics"
-	case findNumber(devicesPattern, text) >= incidentDevices && hasPhrase(text, "offline", "gone", "dead"):
+	case hasPhrase(text, "offline", "gone", "dead") && findNumber(devicesPattern, text) >= incidentDevices:
 		return "incident"
 	case hasPhrase(text, "4.8", "known issue") && h.found("KI-"):
 		return "engineering"
@@ -182,12 +192,13 @@ func (h *heuristicTicket) reply(v *ticketView) string {
 		fmt.Fprintf(&b, " with %s", strings.Join(ids, " and "))
 	}
 	b.WriteString(" and I understand that you need a clear answer.\n\n")
-	if team := h.team(v.text()); team != "" {
+	text := v.text()
+	if team := h.team(text); team != "" {
 		fmt.Fprintf(&b, "I have passed your case to our %s team, and they will contact you about it. ", team)
 	} else {
 		b.WriteString("I can settle this for you here, and this is what you need to know. ")
 	}
-	for _, s := range h.relevant(v) {
+	for _, s := range h.relevant(text) {
 		b.WriteString(s + " ")
 	}
 	b.WriteString("\n\nPlease answer to this message if anything is still open.\n\nKind regards,\nLarkfield Support")
@@ -202,27 +213,23 @@ func firstName(name string) string {
 // quoted is the number of sentences that the heuristic quotes from articles.
 const quoted = 3
 
-// relevant returns the sentences of the articles that share most words with the ticket; a number
-// counts as two words.
-func (h *heuristicTicket) relevant(v *ticketView) []string {
+// relevant returns the sentences of the articles that share most words with the ticket's text; a
+// number counts as two words.
+func (h *heuristicTicket) relevant(text string) []string {
 	type candidate struct {
 		text   string
 		weight int
 	}
 	var all []candidate
-	text := v.text()
 	for _, a := range h.articles {
-		for _, s := range listSentences(a.Body) {
-			n := 0
-			for w := range strings.FieldsSeq(strings.ToLower(s)) {
-				if w = strings.Trim(w, ".,:;()"); len(w) > 4 && strings.Contains(text, w) {
+		for _, s := range readSentences(a.Body) {
+			n := s.numbers
+			for _, w := range s.words {
+				if strings.Contains(text, w) {
 					n++
 				}
 			}
-			if strings.ContainsAny(s, "0123456789") {
-				n += 2
-			}
-			all = append(all, candidate{s, n})
+			all = append(all, candidate{s.text, n})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
@@ -231,6 +238,40 @@ func (h *heuristicTicket) relevant(v *ticketView) []string {
 		best[i] = all[i].text
 	}
 	return best
+}
+
+// sentence is a sentence of an article.
+type sentence struct {
+	text  string
+	words []string // those of five letters or more, in lower case
+	// numbers is the weight of the sentence's numbers.
+	numbers int
+}
+
+// sentences are those of the articles that were read last, by the article's text. Episodes find the
+// same articles.
+var sentences, _ = lru.New[string, []sentence](512) // an error is only for a size of 0
+
+// readSentences returns the sentences of an article that don't mention agents.
+func readSentences(body string) []sentence {
+	if known, ok := sentences.Get(body); ok {
+		return known
+	}
+	var found []sentence
+	for _, s := range listSentences(body) {
+		read := sentence{text: s}
+		for w := range strings.FieldsSeq(strings.ToLower(s)) {
+			if w = strings.Trim(w, ".,:;()"); len(w) > 4 {
+				read.words = append(read.words, w)
+			}
+		}
+		if strings.ContainsAny(s, "0123456789") {
+			read.numbers = 2
+		}
+		found = append(found, read)
+	}
+	sentences.Add(body, found)
+	return found
 }
 
 // listSentences lists the sentences of an article that don't mention agents.

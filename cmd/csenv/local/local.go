@@ -239,7 +239,10 @@ func (g *game) serve(ctx context.Context) (stop func(), err error) {
 	front := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = front.Serve(listener) }() // it ends with the Close below
 	g.addr = listener.Addr().String()
+	collecting, stopCollecting := context.WithCancel(ctx)
+	go openenv.KeepHeadroom(collecting)
 	return func() {
+		stopCollecting()
 		_ = front.Close()
 		server.Close()
 	}, nil

@@ -25,15 +25,14 @@ type fact struct {
 }
 
 func (l *library) fact(f scenarios.Fact) fact {
-	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context), negative: f.Negative,
+	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context...), negative: f.Negative,
 		optional: f.Optional, seeded: f.Seeded}
-	for _, wording := range append([]string{f.Value}, f.Accept...) {
-		form := l.form(wording)
+	out.forms = append([]form{l.form(f.Value)}, l.listForms(f.Accept...)...)
+	for _, form := range out.forms {
 		if len(form.values) > 0 {
 			// "12 seats" is the number 12 in the context of seats.
 			out.context = append(out.context, form.words...)
 		}
-		out.forms = append(out.forms, form)
 	}
 	return out
 }

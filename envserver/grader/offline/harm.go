@@ -232,9 +232,13 @@ func (p *prepared) setReadable(shared, own []string, facts []scenarios.Fact, goo
 	}
 	own = append(own, good...)
 	p.written = sync.OnceValue(func() []string {
-		written := slices.Concat(shared, p.ticket.ServedTexts(), values, own)
-		for i, wording := range written {
-			written[i] = text.Fold(wording)
+		rest := slices.Concat(p.ticket.ServedTexts(), values, own)
+		written := make([]string, 0, len(shared)+len(rest))
+		for _, wording := range shared {
+			written = append(written, p.lib.article(wording).folded())
+		}
+		for _, wording := range rest {
+			written = append(written, text.Fold(wording))
 		}
 		return written
 	})

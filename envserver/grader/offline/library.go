@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// The maximum number of texts in each of a library's caches, and of whole articles.
-const maxTexts, maxArticles = 4096, 512
+// The maximum number of texts in each of a library's caches, of lists of texts, and of whole
+// articles.
+const maxTexts, maxLists, maxArticles = 4096, 2048, 512
 
 // library reads a language's texts. It caches those that the instances of a scenario share, so that
 // a new instance costs only what its seed changes.
@@ -28,6 +30,11 @@ type library struct {
 	forms     *lru.Cache[string, form]
 	patterns  *lru.Cache[string, pattern]
 	questions *lru.Cache[string, []text.Token]
+	// The lists spare a look-up of each of their texts.
+	termLists *lru.Cache[string, []text.Term]
+	formLists *lru.Cache[string, []form]
+	keyLists  *lru.Cache[string, []uint64]
+	rubrics   *lru.Cache[string, source]
 }
 
 func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
@@ -37,7 +44,9 @@ func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 		articles:  newCache[string, *extract](maxArticles), sections: newCache[string, *extract](maxTexts),
 		phrases: newCache[string, text.Term](maxTexts),
 		forms:   newCache[string, form](maxTexts), patterns: newCache[string, pattern](maxTexts),
-		questions: newCache[string, []text.Token](maxTexts)}
+		questions: newCache[string, []text.Token](maxTexts), termLists: newCache[string, []text.Term](maxLists),
+		formLists: newCache[string, []form](maxLists), keyLists: newCache[string, []uint64](maxLists),
+		rubrics: newCache[string, source](maxLists)}
 }
 
 // extract is the part of a trusted text that the judge stores.
@@ -45,7 +54,8 @@ type extract struct {
 	values []text.Value
 	hashes []uint64 // of the words in order, without values
 	keys   []uint64 // of the words and values that characterise the text
-	// vocabulary contains the keys.
+	// folded is the folded text, vocabulary contains the keys.
+	folded     func() string
 	source     func() source
 	vocabulary func() hashSet
 }
@@ -69,7 +79,7 @@ func (l *library) newExtract(wording string) *extract {
 			}
 		}
 	})
-	return e.withSets()
+	return e.withSets(wording)
 }
 
 // article returns the extract of an article. The instances of a scenario share the paragraphs in
@@ -85,11 +95,12 @@ func (l *library) newArticle(wording string) *extract {
 		e.values = text.AppendNew(e.values, part.values)
 		e.hashes, e.keys = append(e.hashes, part.hashes...), append(e.keys, part.keys...)
 	}
-	return e.withSets()
+	return e.withSets(wording)
 }
 
-// withSets adds the sets, which are made when they are needed first.
-func (e *extract) withSets() *extract {
+// withSets adds the sets and the folded text, which are made when they are needed first.
+func (e *extract) withSets(wording string) *extract {
+	e.folded = sync.OnceValue(func() string { return text.Fold(wording) })
 	e.source = sync.OnceValue(func() source {
 		s := newSource(len(e.hashes))
 		s.add(e.hashes)
@@ -132,14 +143,13 @@ func (l *library) tokens(wording string) []text.Token { return l.read(wording).T
 func foldWording(wording string) string { return text.Fold(text.Normalise(wording)) }
 
 // terms returns one term for each text that holds a word.
-func (l *library) terms(texts []string) []text.Term {
-	out := make([]text.Term, 0, len(texts)+2)
-	for _, wording := range texts {
+func (l *library) terms(texts ...string) []text.Term {
+	return loadList(l.termLists, texts, func(all []text.Term, wording string) []text.Term {
 		if t := l.term(wording); len(t.Stems) > 0 {
-			out = append(out, t)
+			all = append(all, t)
 		}
-	}
-	return out
+		return all
+	})
 }
 
 func (l *library) term(wording string) text.Term { return loadOrCompute(l.phrases, wording, l.newTerm) }
@@ -147,6 +157,12 @@ func (l *library) term(wording string) text.Term { return loadOrCompute(l.phrase
 func (l *library) newTerm(wording string) (t text.Term) {
 	l.scan(wording, func(d *text.Document) { t = text.NewTerm(d.Tokens) })
 	return t
+}
+
+// listForms returns the form of each text.
+func (l *library) listForms(texts ...string) []form {
+	return loadList(l.formLists, texts,
+		func(all []form, wording string) []form { return append(all, l.form(wording)) })
 }
 
 func (l *library) form(wording string) form { return loadOrCompute(l.forms, wording, l.newForm) }
@@ -192,6 +208,20 @@ func loadOrCompute[K comparable, V any](c *lru.Cache[K, V], key K, compute func(
 	c.Add(key, v)
 	return v
 }
+
+// loadList is loadOrCompute for a list of texts, of which add adds one to the entry. The entry has no
+// capacity left, so that callers can append to it.
+func loadList[V any](c *lru.Cache[string, []V], texts []string, add func(entry []V, text string) []V) []V {
+	return loadOrCompute(c, joinTexts(texts), func(string) (entry []V) {
+		for _, t := range texts {
+			entry = add(entry, t)
+		}
+		return slices.Clip(entry)
+	})
+}
+
+// joinTexts returns the key of a list of texts.
+func joinTexts(texts []string) string { return strings.Join(texts, "\x00") }
 
 type wordSet map[string]struct{}
 

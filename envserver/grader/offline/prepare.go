@@ -69,7 +69,7 @@ func prepareTicket(t *scenarios.Ticket, all libraries) *prepared {
 	p.readTexts(t)
 	p.readBases()
 	p.readRubric(t.Reply)
-	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
+	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...)...)
 	p.names = nameSet(t.Customer)
 	shared := make([]string, 0, 2*len(t.Articles))
 	for _, a := range t.Articles {
@@ -137,9 +137,7 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 			p.required++
 		}
 	}
-	for _, wording := range spec.Outcome.Accept {
-		p.outcome = append(p.outcome, p.lib.form(wording))
-	}
+	p.outcome = p.lib.listForms(spec.Outcome.Accept...)
 	for _, f := range spec.Forbidden {
 		g := gate{Forbidden: f}
 		for _, v := range f.Verbs {
@@ -349,18 +347,21 @@ func (p *prepared) addTopic(d *text.Document) {
 // readRubric reads the texts that a reply must not be copied from, and the words of facts, contexts
 // and outcome, which it must not list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
-	var words []uint64
-	for _, wording := range spec.Rubric {
-		if !holdsText(p.ticket.Articles, wording) {
+	texts := slices.DeleteFunc(slices.Clone(spec.Rubric),
+		func(wording string) bool { return holdsText(p.ticket.Articles, wording) })
+	p.sources = append(p.sources, loadOrCompute(p.lib.rubrics, joinTexts(texts), func(string) source {
+		var words []uint64
+		for _, wording := range texts {
 			words = append(words, p.lib.extract(wording).hashes...)
 		}
-	}
-	rubric := newSource(len(words))
-	rubric.add(words)
-	p.sources = append(p.sources, rubric)
+		rubric := newSource(len(words))
+		rubric.add(words)
+		return rubric
+	}))
 	p.rubric = newHashSet(wordsOfFact * (1 + len(spec.Facts)))
 	for _, f := range spec.Facts {
-		p.addRubric(f.ID, f.Slot, f.Value)
+		p.addRubric(f.ID, f.Slot)
+		p.addRubric(f.Value)
 		p.addRubric(f.Accept...)
 		p.addRubric(f.Context...)
 	}
@@ -372,9 +373,9 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 const wordsOfFact = 16
 
 func (p *prepared) addRubric(texts ...string) {
-	for _, wording := range texts {
-		p.rubric.add(p.lib.extract(strings.ReplaceAll(wording, "_", " ")).keys...)
-	}
+	p.rubric.add(loadList(p.lib.keyLists, texts, func(all []uint64, wording string) []uint64 {
+		return append(all, p.lib.extract(strings.ReplaceAll(wording, "_", " ")).keys...)
+	})...)
 }
 
 // nameSet returns the names with which the customer can be addressed.

@@ -160,6 +160,11 @@ func (p pattern) assertedAt(d *text.Document, s, first text.Span) bool {
 
 // find returns the tokens of the first alternative in the span, or a span that ends at 0.
 func (g *group) find(d *text.Document, s text.Span) text.Span {
+	if len(g.kinds) == 0 {
+		if s.Lo = d.Find(g.terms, s, false); s.Lo < 0 {
+			return text.Span{}
+		}
+	}
 	for i := s.Lo; i < s.Hi; i++ {
 		if at := g.at(d, i); at.Hi > 0 {
 			return at

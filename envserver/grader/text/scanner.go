@@ -84,14 +84,17 @@ func (s *scanner) scanWord() Token {
 	if r, size := utf8.DecodeRuneInString(s.text[s.pos:]); !unicode.IsLetter(r) {
 		return s.mark(size)
 	}
-	if n := addressLength(s.text[s.pos:]); n > 0 {
-		return s.take(n, IDToken, 0)
+	from, rest := s.pos, s.text[s.pos:]
+	n := CountLetters(rest)
+	// Letters alone are neither an address nor an id.
+	if n < len(rest) && strings.IndexByte(addressEnds, rest[n]) < 0 {
+		if m := addressLength(rest); m > 0 {
+			return s.take(m, IDToken, 0)
+		}
+		if m := idLength(rest); m > n {
+			return s.take(m, IDToken, 0)
+		}
 	}
-	n := CountLetters(s.text[s.pos:])
-	if m := idLength(s.text[s.pos:]); m > n {
-		return s.take(m, IDToken, 0)
-	}
-	from := s.pos
 	// An apostrophe belongs to the word before it in "l'article" and "don't".
 	if at := from + n; at+1 < len(s.text) && s.text[at] == '\'' && CountLetters(s.text[at+1:]) > 0 {
 		n++
@@ -169,10 +172,13 @@ func countDigits(s string) int {
 // spaces takes linear time.
 const maxAddress = 256
 
+// addressEnds are the characters that end an e-mail address, a link or an id.
+const addressEnds = " \n,;()<>\"[]{}!?"
+
 // addressLength returns the length of the e-mail address or link that s starts with, or 0.
 func addressLength(s string) int {
 	s = s[:min(len(s), maxAddress)]
-	end := strings.IndexFunc(s, func(r rune) bool { return strings.ContainsRune(" \n,;()<>\"[]{}!?", r) })
+	end := strings.IndexAny(s, addressEnds)
 	if end < 0 {
 		end = len(s)
 	}

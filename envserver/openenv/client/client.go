@@ -35,8 +35,8 @@ const (
 	closeTimeout   = 5 * time.Second
 	// maxReply bounds a message from the server, in bytes, as in the official client.
 	maxReply = 100 << 20
-	// maxExpected bounds the memory, in bytes, that a message gets before it has been read.
-	maxExpected = 64 << 10
+	// maxKept bounds the memory, in bytes, of a buffer that is used again.
+	maxKept = 64 << 10
 	// maxAnswer bounds the answer to an HTTP request, in bytes.
 	maxAnswer = 1 << 20
 )
@@ -55,7 +55,7 @@ type connection struct {
 	*websocket.Conn
 	// answers carries messages from the goroutine that reads, which also answers pings while the
 	// agent thinks. It is closed when reading has failed with readErr.
-	answers chan []byte
+	answers chan *bytes.Buffer
 	readErr error
 	silence time.Duration
 	closed  atomic.Bool
@@ -248,7 +248,7 @@ func newClient(conn *connection) *Client {
 
 func newConnection(conn *websocket.Conn, silence time.Duration) *connection {
 	conn.SetReadLimit(maxReply)
-	c := &connection{Conn: conn, answers: make(chan []byte, 1), silence: silence}
+	c := &connection{Conn: conn, answers: make(chan *bytes.Buffer, 1), silence: silence}
 	pong := conn.PingHandler()
 	conn.SetPingHandler(func(payload string) error {
 		c.heard()
@@ -269,26 +269,27 @@ func (c *connection) heard() {
 	}
 }
 
+// buffers are those of messages that have been decoded.
+var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
 // read reads messages until the connection ends. The protocol has one answer to each message; read
 // closes the connection if the server sends more.
 func (c *connection) read() {
 	defer close(c.answers)
-	length := 0 // of the last message: the next one is often about as long
 	for {
 		c.heard()
-		var raw bytes.Buffer
 		_, message, err := c.NextReader()
+		raw := buffers.Get().(*bytes.Buffer)
+		raw.Reset()
 		if err == nil {
-			raw.Grow(min(length, maxExpected) + bytes.MinRead)
 			_, err = raw.ReadFrom(message)
 		}
 		if err != nil {
 			c.readErr = err
 			return
 		}
-		length = raw.Len()
 		select {
-		case c.answers <- raw.Bytes():
+		case c.answers <- raw:
 		default:
 			c.readErr = errors.New("the server sent a message without a request")
 			_ = c.Close()
@@ -361,13 +362,16 @@ func exchangeMessage[T any](ctx context.Context, c *Client, message outbound, wa
 	if err != nil {
 		return answer.Data, fmt.Errorf("playing %s: %w", message.Type, err)
 	}
-	err = jsonv1.Unmarshal(raw, &answer)
+	if raw.Cap() <= maxKept {
+		defer buffers.Put(raw) // decoding copies what the answer keeps
+	}
+	err = jsonv1.Unmarshal(raw.Bytes(), &answer)
 	if err == nil && answer.Type == want {
 		return answer.Data, nil
 	}
 	var other inbound[json.RawMessage]
 	var none T
-	switch unreadable := json.Unmarshal(raw, &other); {
+	switch unreadable := json.Unmarshal(raw.Bytes(), &other); {
 	case unreadable != nil:
 		return none, fmt.Errorf("playing %s: %w", message.Type, unreadable)
 	case other.Type == "error":
@@ -378,7 +382,7 @@ func exchangeMessage[T any](ctx context.Context, c *Client, message outbound, wa
 	return none, fmt.Errorf("the server answered %s with a message of type %q, not %q", message.Type, other.Type, want)
 }
 
-func (c *Client) roundTrip(ctx context.Context, message outbound) ([]byte, error) {
+func (c *Client) roundTrip(ctx context.Context, message outbound) (*bytes.Buffer, error) {
 	payload, err := jsonv1.Marshal(message)
 	if err != nil {
 		return nil, err
@@ -424,7 +428,7 @@ func movedTo(err error) (id string, moved bool) {
 	return "", false
 }
 
-func (c *connection) roundTrip(ctx context.Context, payload []byte) ([]byte, error) {
+func (c *connection) roundTrip(ctx context.Context, payload []byte) (*bytes.Buffer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -209,8 +209,8 @@ func loadOrCompute[K comparable, V any](c *lru.Cache[K, V], key K, compute func(
 	return v
 }
 
-// loadList is loadOrCompute for a list of texts, of which add adds one to the entry. The entry has no
-// capacity left, so that callers can append to it.
+// loadList is loadOrCompute for a list of texts, of which add adds one to the entry. The entry has
+// no capacity left, so that callers can append to it.
 func loadList[V any](c *lru.Cache[string, []V], texts []string, add func(entry []V, text string) []V) []V {
 	return loadOrCompute(c, joinTexts(texts), func(string) (entry []V) {
 		for _, t := range texts {

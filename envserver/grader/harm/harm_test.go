@@ -10,7 +10,7 @@ import (
 
 func read(t *testing.T, wording string) (*text.Document, text.Span) {
 	t.Helper()
-	d := text.Parse(text.Fold(wording), text.LoadLexicons()["en"])
+	d := text.Parse(text.Fold(wording), text.LoadLexicon("en"))
 	if len(d.Sentences) != 1 {
 		t.Fatalf("%d sentences in %q", len(d.Sentences), wording)
 	}

@@ -25,7 +25,7 @@ func TestStatements(t *testing.T) {
 		}
 		return s
 	}
-	english := LoadLexicons()["en"]
+	english := LoadLexicon("en")
 	word := rapid.SampledFrom([]string{"if", "and", ",", ";", "we", "refund", "(", ")", ".", "or", "unless", "when"})
 	rapid.Check(t, func(t *rapid.T) {
 		d := Parse(strings.Join(rapid.SliceOfN(word, 1, 40).Draw(t, "words"), " "), english)

@@ -57,7 +57,7 @@ func TestImpossibleDates(t *testing.T) {
 			"Le 30 juin au soir.":      630,
 		},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language, cases := range tests {
 		for text, want := range cases {
 			got := int64(-1)

@@ -38,7 +38,7 @@ func TestSentences(t *testing.T) {
 		"French space and marks": {"fr", "Bonjour ! Ça va ?", []string{"bonjour !", "ca va ?"}},
 		"nothing":                {"en", "", nil},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
@@ -78,7 +78,7 @@ func TestClauses(t *testing.T) {
 		"Spanish": {"es", "Lo revisé y le escribo.", []string{"lo revise", "y le escribo ."}},
 		"French":  {"fr", "Je vérifie et je vous écris.", []string{"je verifie", "et je vous ecris ."}},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
@@ -95,7 +95,7 @@ func TestClauses(t *testing.T) {
 
 // TestSpansAreFoundByToken compares the look-ups with a linear search.
 func TestSpansAreFoundByToken(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, "+
 		"on 3 May. Gone.")), lex)
 	d.Sentences = append(d.Sentences[:1:1], d.Sentences[2:]...)
@@ -142,7 +142,7 @@ func TestStems(t *testing.T) {
 		"es": {"reembolso reembolsos", "pago pagos", "factura facturas", "camara camaras"},
 		"fr": {"remboursement remboursements", "adresse adresses", "compte comptes", "lien liens"},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language, lines := range tests {
 		seen := map[string]string{}
 		for _, line := range lines {
@@ -193,7 +193,7 @@ func TestNormalise(t *testing.T) {
 
 // A document that is used again holds nothing of the text before.
 func TestDocumentsAreUsedAgain(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	texts := []string{
 		"we refund $26.40 within 5 days. do you agree?\n\n- call 555 0100, or write", "no.", "",
 		"the parcel (no. 12) is late: it left on 2026-03-14, at 9:05; \"sorry\"",
@@ -238,4 +238,13 @@ func TestPlainTextsAreNormal(t *testing.T) {
 	if isPlain("\xff") || isPlain("é") || isPlain("a\tb") || !isPlain("A plain text,\nin two lines.") {
 		t.Error("isPlain is wrong")
 	}
+}
+
+// loadLexicons reads the lexicons of all languages.
+func loadLexicons() map[string]*Lexicon {
+	all := map[string]*Lexicon{}
+	for _, language := range Languages() {
+		all[language] = LoadLexicon(language)
+	}
+	return all
 }

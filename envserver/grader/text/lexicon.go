@@ -39,15 +39,6 @@ type Lexicon struct {
 // Languages are the languages that the judge can read.
 func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
-// LoadLexicons reads the lexicons of all languages.
-func LoadLexicons() map[string]*Lexicon {
-	all := map[string]*Lexicon{}
-	for _, language := range Languages() {
-		all[language] = LoadLexicon(language)
-	}
-	return all
-}
-
 // LoadLexicon reads the lexicon of one of the languages. It panics if it is invalid, because it is
 // part of the binary.
 func LoadLexicon(language string) *Lexicon {

@@ -168,7 +168,7 @@ func TestNumbers(t *testing.T) {
 			"seize":                       number(16_000),
 		},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language, cases := range tests {
 		for text, want := range cases {
 			got := valuesOf(text, lexicons[language])
@@ -197,7 +197,7 @@ func TestNumbersNextToOthers(t *testing.T) {
 		"no measure":    {"en", "an hour of music", nil},
 		"id in English": {"en", "17h30", []Value{{Kind: IDValue}}},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []Value
@@ -215,7 +215,7 @@ func TestNumbersNextToOthers(t *testing.T) {
 func TestAmountsWithoutSign(t *testing.T) {
 	amount := Value{Kind: MoneyValue, Amount: 8_400}
 	for text, want := range map[string]bool{"8,40": true, "8,4": false, "8": false, "8,45": false, "8,40 Tage": false} {
-		got := valuesOf(text, LoadLexicons()["de"])
+		got := valuesOf(text, LoadLexicon("de"))
 		if len(got) != 1 || got[0].Equal(amount) != want || amount.Equal(got[0]) != want {
 			t.Errorf("%q states %+v, want equal to 8.40: %t", text, got, want)
 		}
@@ -224,7 +224,7 @@ func TestAmountsWithoutSign(t *testing.T) {
 
 // TestNumbersThatAreIDs checks that digits of a name are not read as an amount.
 func TestNumbersThatAreIDs(t *testing.T) {
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for text, want := range map[string]string{
 		"INV-104233": "inv104233", "LT123456789": "lt123456789", "KI-118": "ki118", "HUB-004211": "hub004211",
 		"1234567": "1234567", "PAY-1234567": "pay1234567",

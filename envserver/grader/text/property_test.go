@@ -62,7 +62,7 @@ func ordinal(d int) string {
 // TestEveryDayIsRead reads each day of more than a year in every form, and wants that day, and not
 // the one after it.
 func TestEveryDayIsRead(t *testing.T) {
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language := range monthNames {
 		for day := time.Date(2027, 12, 30, 0, 0, 0, 0, time.UTC); day.Year() < 2029; day = day.AddDate(0, 0, 1) {
 			full, short := forms(language, day)
@@ -160,7 +160,7 @@ func french(n int) string {
 
 // TestNumbersInWords reads durations of 2 to 99 days in words.
 func TestNumbersInWords(t *testing.T) {
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language, form := range map[string]struct {
 		words func(n int) string
 		days  string
@@ -233,7 +233,7 @@ func TestClocksMeet(t *testing.T) {
 
 // TestEqualIsSymmetric compares values of texts in both orders.
 func TestEqualIsSymmetric(t *testing.T) {
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	texts := []string{"$5.00", "5.00", "5", "5 days", "5 business days", "120 hours", "5/6", "6/5", "5 June",
 		"2026-06-05",
 		"5 June 2027", "the 5th", "5:00", "17:00", "5 pm", "5 %", "LD-123456", "123456", "3456", "5 months", "5 EUR"}
@@ -256,7 +256,7 @@ func TestEqualIsSymmetric(t *testing.T) {
 // TestTermsAreFound compares the search for terms, which skips most tokens, with one that skips
 // none.
 func TestTermsAreFound(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	word := rapid.SampledFrom(strings.Fields("refund refunds refunded reimburse repay money back send sent escalate " +
 		"escalation escalat pass password bank account by the order number 12 14.50 LD-104233 , . store credit"))
 	phrase := rapid.Map(rapid.SliceOfN(word, 1, 3), func(words []string) string { return strings.Join(words, " ") })
@@ -324,7 +324,7 @@ func TestDeniedAt(t *testing.T) {
 		"We can't do that, but you get $40.00 back.":            false,
 		"Without a receipt from your bank you will get $40.00.": false,
 	} {
-		d := Parse(Fold(Normalise(text)), LoadLexicons()["en"])
+		d := Parse(Fold(Normalise(text)), LoadLexicon("en"))
 		at := d.Values[0].At.Lo
 		if got := d.DeniedAt(d.SentenceOf(at), at, nil); got != want {
 			t.Errorf("%q denies its value: %t, want %t", text, got, want)
@@ -346,12 +346,12 @@ func TestInLanguage(t *testing.T) {
 	}
 	for _, language := range Languages() {
 		for of, text := range texts {
-			d := Parse(Fold(Normalise(text)), LoadLexicons()[language])
+			d := Parse(Fold(Normalise(text)), LoadLexicon(language))
 			if got := d.InLanguage(); got != (of == language) {
 				t.Errorf("a text in %s is in %s: %t", of, language, got)
 			}
 		}
-		if d := Parse("ok", LoadLexicons()[language]); !d.InLanguage() {
+		if d := Parse("ok", LoadLexicon(language)); !d.InLanguage() {
 			t.Errorf("a short text isn't in %s", language)
 		}
 	}

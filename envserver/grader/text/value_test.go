@@ -53,7 +53,7 @@ func TestValuesOfOneValueAreEqual(t *testing.T) {
 			"30 minutes":   {"une demi-heure"},
 		},
 	}
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	for language, values := range tests {
 		for value, others := range values {
 			want := valuesOf(value, lexicons[language])
@@ -71,7 +71,7 @@ func TestValuesOfOneValueAreEqual(t *testing.T) {
 }
 
 func TestValuesOfDifferentValuesDiffer(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	values := []string{"$14.82", "$1,482.00", "$1,482.50", "5 days", "5 business days", "5 hours", "5 months", "5",
 		"5 %", "5 May", "5 June", "5 May 2026", "INV-104233", "INV-104234", "23:59"}
 	for i, a := range values {
@@ -85,7 +85,7 @@ func TestValuesOfDifferentValuesDiffer(t *testing.T) {
 }
 
 func TestValuesOfRanges(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days",
 		"3–5 business days"} {
 		plain := Normalise(text)
@@ -98,7 +98,7 @@ func TestValuesOfRanges(t *testing.T) {
 }
 
 func TestTextWithoutValues(t *testing.T) {
-	lex := LoadLexicons()["en"]
+	lex := LoadLexicon("en")
 	for _, text := range []string{"We are here 24/7 for you.", "Have a nice day!", "You may reply to this.",
 		"One of our specialists helps you.", "e.g. this or that"} {
 		for _, c := range valuesOf(text, lex) {
@@ -110,7 +110,7 @@ func TestTextWithoutValues(t *testing.T) {
 }
 
 func TestMoneyRoundTrips(t *testing.T) {
-	lexicons := LoadLexicons()
+	lexicons := loadLexicons()
 	rapid.Check(t, func(t *rapid.T) {
 		cents := rapid.Int64Range(0, 99_999_999).Draw(t, "cents")
 		for language, text := range map[string]string{"en": "$" + grouped(cents/100, ",") + "." + twoDigits(cents),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -96,6 +97,11 @@ func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, le
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 			state, _ := StateOf(r.EvaluationRun)
 			left = append(left, Unranked{r, state})
+			continue
+		}
+		if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionPlayedOnce); c != nil &&
+			c.Status == metav1.ConditionFalse {
+			left = append(left, Unranked{r, c.Message})
 			continue
 		}
 		b, err := r.Basis()

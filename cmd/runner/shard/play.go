@@ -52,7 +52,7 @@ func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.L
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
+		Plan: plan, PlanText: data, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
 		Credential:      os.Getenv(envvars.RunCredential),
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -129,5 +131,19 @@ func TestHandOverLeavesTheRest(t *testing.T) {
 	}
 	if moved != 1 {
 		t.Errorf("%d clients were sent away", moved)
+	}
+}
+
+// The name of a client with a token arrives at a peer as it is, so that its share follows it.
+func TestClientsKeepTheirNamesOnPeers(t *testing.T) {
+	s := newTestServer(t, Config{Tokens: func() []string { return nil }})
+	for i := range 50 {
+		r := httptest.NewRequest(http.MethodGet, "/ws", http.NoBody)
+		r.Header.Set("Authorization", fmt.Sprintf("Bearer token-%d", i))
+		name := s.clientOf(r)
+		var there string
+		if text, err := json.Marshal(name); err != nil || json.Unmarshal(text, &there) != nil || there != name {
+			t.Fatalf("client %q is %q on a peer", name, there)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -213,5 +214,5 @@ func (s *Server) clientOf(r *http.Request) string {
 		return host
 	}
 	sum := sha256.Sum256([]byte(tokenOf(r)))
-	return host + " " + string(sum[:8])
+	return host + " " + hex.EncodeToString(sum[:8])
 }

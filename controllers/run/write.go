@@ -179,9 +179,9 @@ func (w *writer) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// createCredential creates the Secret of the run's credential for the plan with a fingerprint. One that exists is left as it is:
-// the operator made it for an earlier Job of the run, or somebody else did, whose runners are
-// refused.
+// createCredential creates the Secret of the run's credential for the plan with a fingerprint. One
+// that exists is left as it is: the operator made it for an earlier Job of the run, or somebody
+// else did, whose runners are refused.
 func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan string) error {
 	secrets, err := w.keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
 	if err != nil {

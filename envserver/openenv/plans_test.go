@@ -86,8 +86,8 @@ func (r *plannedRun) play(tb testing.TB, url string, i int, micro int64) (begun,
 	return begun, p.Ask(fmt.Sprintf(`{"type":"step","data":{"kind":"finish","score":%d}}`, micro))
 }
 
-// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or shard,
-// on a server that is played by runs only. Nobody can practise on a scenario with it.
+// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or
+// shard, on a server that is played by runs only. Nobody can practise on a scenario with it.
 func TestCredentialIsThePlans(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true, RunsOnly: true})
 	r := newPlannedRun(t, url)
@@ -161,8 +161,8 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	}
 }
 
-// An episode is graded once: neither a second play, nor one that was begun at the same time, nor the
-// eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
+// An episode is graded once: neither a second play, nor one that was begun at the same time, nor
+// the eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
 func TestEpisodeIsGradedOnce(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true})
 	r := newPlannedRun(t, url)
@@ -284,8 +284,8 @@ func TestOldCredentialStillCounts(t *testing.T) {
 }
 
 // A shard that is played on another server of the pool continues there with the scores that the
-// first one gave, without receipts, and the first server then grades none of its episodes. No server
-// of the pool plays an episode that has ended on another one.
+// first one gave, without receipts, and the first server then grades none of its episodes. No
+// server of the pool plays an episode that has ended on another one.
 func TestShardContinuesOnAPeer(t *testing.T) {
 	config := Config{SharedKey: true, RunsOnly: true}
 	members := servePool(t, config, config, config)

@@ -112,8 +112,9 @@ func (c *Config) begin(ctx context.Context, pod string) (*client.Client, protoco
 }
 
 // resume opens the shard's ledger on a server, sends it the plan and the receipts of episodes that
-// other servers graded, and returns what the ledger has. Its episodes need not be played. An error means that the server doesn't take the shard, or with ErrPoolChanged and
-// ErrScoresLost that none does. If the receipts alone fail, the ledger is opened without them.
+// other servers graded, and returns what the ledger has. Its episodes need not be played. An error
+// means that the server doesn't take the shard, or with ErrPoolChanged and ErrScoresLost that none
+// does. If the receipts alone fail, the ledger is opened without them.
 func (c *Config) resume(ctx context.Context, pod string) (answer protocol.ReceiptsAnswer, err error) {
 	text := c.PlanText
 	if text == nil {

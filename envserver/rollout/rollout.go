@@ -438,8 +438,8 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	if err != nil {
 		return score.Summary{}, err
 	}
-	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun, RetriedBy: s.retriedBy, Durations: s.durations,
-		Tokens: s.tokens, Mute: s.mute, Endpoint: s.seen}
+	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun,
+		RetriedBy: s.retriedBy, Durations: s.durations, Tokens: s.tokens, Mute: s.mute, Endpoint: s.seen}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}

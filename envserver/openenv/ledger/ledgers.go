@@ -25,7 +25,8 @@ const (
 	ledgerIdle = time.Hour
 	// ledgerTTL is how long an unused ledger of a run without a plan is kept.
 	ledgerTTL = 24 * time.Hour
-	// maxEnded bounds the episodes of a ledger of a run without a plan, which stores their indexes.
+	// maxEnded bounds the episodes of a ledger of a run without a plan, which stores their
+	// indexes.
 	maxEnded = 1 << 20
 )
 
@@ -74,8 +75,8 @@ type ShardLedger struct {
 	touched     time.Time
 }
 
-// New makes the ledgers of an environment. Only runs with the secrets' credential may use them, and
-// with plannedOnly only those of a plan.
+// New makes the ledgers of an environment. Only runs with the secrets' credential may use them,
+// and with plannedOnly only those of a plan.
 func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers {
 	return &Ledgers{
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
@@ -133,8 +134,8 @@ func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
 
 // Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
 // use. It refuses a wrong credential, an episode that isn't the plan's, with ErrEnded one that has
-// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a new
-// ledger without room.
+// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a
+// new ledger without room.
 func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*ShardLedger, error) {
 	plan, err := s.Admit(tag.Run, tag.Credential)
 	if err != nil {
@@ -279,10 +280,10 @@ func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 	}
 }
 
-// makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of the
-// run that has most of these, and of these the least useful and least recently used. If all are
-// needed, it deletes one of the run that has most, unless the new one's has as many. It reports
-// false if it may delete none.
+// makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of
+// the run that has most of these, and of these the least useful and least recently used. If all
+// are needed, it deletes one of the run that has most, unless the new one's has as many. It
+// reports false if it may delete none.
 //
 // A planned run keeps which episodes have ended, so that none of them is graded again.
 func (s *Ledgers) makeRoom(now time.Time, forRun string) bool {
@@ -315,8 +316,8 @@ func (s *Ledgers) goesBefore(l *ShardLedger, of int, o *ShardLedger, than int) b
 	return cmp.Or(cmp.Compare(o.run.ledgers, l.run.ledgers), cmp.Compare(of, than), l.touched.Compare(o.touched)) < 0
 }
 
-// Expire deletes ledgers of runs without a plan that were not used for ledgerTTL. A planned run may
-// be resumed at any time.
+// Expire deletes ledgers of runs without a plan that were not used for ledgerTTL. A planned run
+// may be resumed at any time.
 func (s *Ledgers) Expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -359,9 +360,9 @@ func (l *ShardLedger) Begin() {
 	l.run.opened.Add(1)
 }
 
-// Finish counts the end of an episode in the figures or, if it was counted before, as replayed with
-// ErrEnded. Errored episodes are not in the figures. Only counted episodes get a receipt, so that a
-// client can't choose among several results.
+// Finish counts the end of an episode in the figures or, if it was counted before, as replayed
+// with ErrEnded. Errored episodes are not in the figures. Only counted episodes get a receipt, so
+// that a client can't choose among several results.
 func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	s := l.store
 	s.mu.Lock()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode, and
-	// one for each scenario of each task.
+	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode,
+	// and one for each scenario of each task.
 	maxRemembered = 64 << 20
 	// runBytes is about what a run takes besides these.
 	runBytes = 512
@@ -55,8 +55,8 @@ var (
 	errPlan    = errors.New("the plan is not the one of the run's credential")
 )
 
-// Plan makes the plan of a run known, whose JSON must have the fingerprint that Admit has returned,
-// unless that is "". A plan that is known may be sent again.
+// Plan makes the plan of a run known, whose JSON must have the fingerprint that Admit has
+// returned, unless that is "". A plan that is known may be sent again.
 func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 	got := score.FingerprintOf(text)
 	if fingerprint != "" && fingerprint != got {
@@ -91,7 +91,8 @@ func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 		ended: make(indexes, outline.Episodes()/64+1), moved: map[int]struct{}{}})
 }
 
-// remember adds a run with a plan, for which it forgets idle ones. It returns ErrFull without room.
+// remember adds a run with a plan, for which it forgets idle ones. It returns ErrFull without
+// room.
 func (s *Ledgers) remember(id string, r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +103,8 @@ func (s *Ledgers) remember(id string, r *run) error {
 	for s.remembered+r.bytes() > maxRemembered {
 		oldest := ""
 		for id, other := range s.runs {
-			if other.plan != nil && other.ledgers == 0 && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
+			if other.plan != nil && other.ledgers == 0 &&
+				(oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
 				oldest = id
 			}
 		}
@@ -169,8 +171,8 @@ func (r *run) count(e score.Episode) {
 	r.sum += e.Score
 }
 
-// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has
-// the number of running episodes of each run.
+// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active
+// has the number of running episodes of each run.
 func (s *Ledgers) RunReports(active map[string]int64) []score.RunReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard is
-// played on another server.
+// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard
+// is played on another server.
 type ShardState struct {
-	// Ended are the episodes that have ended, and Counted those in the ledger, which is nil without
-	// any.
+	// Ended are the episodes that have ended, and Counted those in the ledger, which is nil
+	// without any.
 	Ended   score.IndexSet      `json:"ended,omitzero"`
 	Counted score.IndexSet      `json:"counted,omitzero"`
 	Ledger  *score.SignedLedger `json:"ledger,omitempty"`
@@ -64,9 +64,9 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 	return state, nil
 }
 
-// TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
-// episodes of this server's replaces it, and one that has none of them is added. Episodes that ended
-// and are in neither are lost.
+// TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has
+// all episodes of this server's replaces it, and one that has none of them is added. Episodes that
+// ended and are in neither are lost.
 func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKey) error {
 	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
 	s.mu.Lock()

@@ -183,8 +183,8 @@ func (f *Factory) recorderOf(tag protocol.RunTag, o episode.Options) (ledger.Rec
 	if tag.Rollout {
 		return f.Rollouts.Open(tag.Run)
 	}
-	return f.Ledgers.Open(tag, score.PlannedEpisode{Index: tag.Episode, Task: o.Task, Scenario: o.Scenario, Seed: o.Seed,
-		Pressure: o.Pressure})
+	return f.Ledgers.Open(tag, score.PlannedEpisode{Index: tag.Episode, Task: o.Task, Scenario: o.Scenario,
+		Seed: o.Seed, Pressure: o.Pressure})
 }
 
 // Reset begins an episode. It abandons a running one only if the options are valid. Where begins

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -24,10 +26,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestMain keeps csenv eval from storing in this folder.
 func TestMain(m *testing.M) {
-	if err := os.Setenv(envvars.Results, "none"); err != nil {
+	restore, err := isolated.Environment()
+	if err = errors.Join(err, os.Setenv(envvars.Results, "none")); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	restore()
+	os.Exit(code)
 }
 
 // csenv runs the command.

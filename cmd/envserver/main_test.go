@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 )
 
 // asProgram makes the test program act as the server, which runs itself to check packs. Its value
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	isolated.Main(m)
 }
 
 // launch starts the server as a process and returns the addresses of its ports. It stops with the

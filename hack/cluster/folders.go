@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/mod/modfile"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -25,7 +26,8 @@ type folders struct {
 	state string // one cluster; down removes it
 	name  string // of the cluster
 	net   network
-	node  node // whose processes and files are in the state
+	node  node   // whose processes and files are in the state
+	proc  string // where the machine's processes and kernel settings are
 }
 
 // maxStatePath keeps the second node's longest socket name under the kernel's limit of 108 bytes.
@@ -40,7 +42,7 @@ func findFolders() (folders, error) {
 	if err != nil {
 		return folders{}, fmt.Errorf("finding the cache folder (set HOME or XDG_CACHE_HOME): %w", err)
 	}
-	f := folders{repo: repo, cache: filepath.Join(caches, "csenv"), name: "csenv"}
+	f := folders{repo: repo, cache: filepath.Join(caches, "csenv"), name: "csenv", proc: procfs.DefaultMountPoint}
 	f.state = filepath.Join(f.cache, "cluster")
 	if name := os.Getenv("CSENV_CLUSTER_NAME"); name != "" {
 		if !regexp.MustCompile(`^[a-z0-9]{1,20}$`).MatchString(name) {

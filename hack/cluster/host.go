@@ -51,7 +51,7 @@ func recordHost(f folders) error {
 	if isRegularFile(f.at("host.json")) {
 		return nil
 	}
-	if other, shared := otherCluster(f.state); shared { // which has changed them
+	if other, shared := f.otherCluster(); shared { // which has changed them
 		data, err := os.ReadFile(filepath.Join(other, "host.json"))
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func recordHost(f folders) error {
 	}
 	record := hostRecord{Sysctls: map[string]string{}}
 	for _, name := range touchedSysctls() {
-		if value, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
+		if value, err := os.ReadFile(filepath.Join(f.proc, "sys", name)); err == nil {
 			record.Sysctls[name] = strings.TrimSpace(string(value))
 		}
 	}

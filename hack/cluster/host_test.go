@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,7 +113,6 @@ func TestFoldersBelowListsOuterBeforeInner(t *testing.T) {
 }
 
 func TestHostRecordIsWrittenOnce(t *testing.T) {
-	requireProc(t)
 	f := folders{state: t.TempDir()}
 	if err := writeFile(f.at("host.json"), []byte(`{"madeFolders": ["/made"]}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,24 +126,43 @@ func TestHostRecordIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// fakeMachine is a folder like /proc of a machine with one process for each environment.
+func fakeMachine(t *testing.T, environs ...string) string {
+	t.Helper()
+	proc := t.TempDir()
+	files := map[string]string{"sys/kernel/panic": "7\n"}
+	for i, environ := range environs {
+		files[strconv.Itoa(i+1)+"/environ"] = environ + "\x00"
+	}
+	for name, content := range files {
+		if err := writeFile(filepath.Join(proc, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return proc
+}
+
 // The settings before a second cluster are the first one's, so the record is that of the first.
 func TestHostRecordIsSharedByClusters(t *testing.T) {
-	requireProc(t)
 	first, second := folders{state: t.TempDir()}, folders{state: t.TempDir()}
-	if err := writeFile(first.at("host.json"), []byte(`{"madeFolders": ["/made"]}`), 0o600); err != nil {
+	proc := fakeMachine(t, "HOME=/root", stateVariable+"="+first.at(secondFolder))
+	first.proc, second.proc = proc, proc
+	if err := recordHost(first); err != nil {
 		t.Fatal(err)
 	}
-	startSleeper(t, stateVariable+"="+first.at(secondFolder))
+	if err := writeFile(filepath.Join(proc, "sys/kernel/panic"), []byte("10\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := recordHost(second); err != nil {
 		t.Fatal(err)
 	}
-	if record, err := readHostRecord(second); err != nil || len(record.MadeFolders) != 1 {
+	if record, err := readHostRecord(second); err != nil || record.Sysctls["kernel/panic"] != "7" {
 		t.Errorf("record %+v, %v", record, err)
 	}
-	if other, found := otherCluster(second.state); !found || other != first.state {
+	if other, found := second.otherCluster(); !found || other != first.state {
 		t.Errorf("the other cluster is %q, %v", other, found)
 	}
-	if other, found := otherCluster(first.state); found {
+	if other, found := first.otherCluster(); found {
 		t.Errorf("there is another cluster in %q", other)
 	}
 }

@@ -37,7 +37,11 @@ func (l local) up(ctx context.Context, nodes int, wanted string) error {
 	if err := checkMachine(); err != nil {
 		return err
 	}
-	if err := l.settle(wanted); err != nil {
+	addresses, err := machineAddresses()
+	if err != nil {
+		return err
+	}
+	if err := l.settle(wanted, addresses); err != nil {
 		return err
 	}
 	if err := l.upFirst(ctx); err != nil || nodes == 1 {
@@ -46,8 +50,8 @@ func (l local) up(ctx context.Context, nodes int, wanted string) error {
 	return l.upSecond(ctx)
 }
 
-// settle gives the cluster its network, which it keeps until down.
-func (f *folders) settle(wanted string) error {
+// settle gives the cluster its network, which it keeps until down. It overlaps none of the addresses.
+func (f *folders) settle(wanted string, addresses []address) (err error) {
 	if err := f.ofThisVersion(); err != nil {
 		return err
 	}
@@ -56,10 +60,6 @@ func (f *folders) settle(wanted string) error {
 			return fmt.Errorf("the cluster has the network %s: run down before you give it another", f.net)
 		}
 		return nil
-	}
-	addresses, err := machineAddresses()
-	if err != nil {
-		return err
 	}
 	if f.net.Prefix, err = chooseNetwork(wanted, addresses); err != nil {
 		return err
@@ -415,7 +415,7 @@ func (l local) down(ctx context.Context) error {
 		return err
 	}
 	logProgressf(l.progress, "removing %s and putting the machine's settings back", l.state)
-	if _, shared := otherCluster(l.state); !shared {
+	if _, shared := l.otherCluster(); !shared {
 		if err := restoreHost(record); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 )
 
 // TestMain lets the test program act as the command, which replaces its own process by kubectl.
@@ -14,7 +16,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("RUN_CLUSTER_COMMAND") != "" {
 		os.Exit(executeCommand())
 	}
-	os.Exit(m.Run())
+	isolated.Main(m)
 }
 
 func TestKubectlActsOnTheClusterAlone(t *testing.T) {

@@ -92,17 +92,17 @@ func TestChooseNetwork(t *testing.T) {
 
 func TestAClusterKeepsItsNetwork(t *testing.T) {
 	b := sampleBuilder(t, nil)
-	if err := b.settle("172.29.0.0/16"); err != nil {
+	if err := b.settle("172.29.0.0/16", nil); err != nil {
 		t.Fatal(err)
 	}
 	prefix, err := recordedNetwork(b.at("network"))
 	if err != nil || prefix.String() != "172.29.0.0/16" || b.node.ip != "172.29.0.1" {
 		t.Errorf("recorded %s, node %+v, %v", prefix, b.node, err)
 	}
-	if err := b.settle(""); err != nil || b.net.Prefix != prefix {
+	if err := b.settle("", nil); err != nil || b.net.Prefix != prefix {
 		t.Errorf("later it has %s, %v", b.net, err)
 	}
-	if err := b.settle("172.28.0.0/16"); err == nil || !strings.Contains(err.Error(), "172.29.0.0/16") {
+	if err := b.settle("172.28.0.0/16", nil); err == nil || !strings.Contains(err.Error(), "172.29.0.0/16") {
 		t.Errorf("another network: %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestAClusterOfAnEarlierVersionIsRefused(t *testing.T) {
 	if err := writeFile(b.at("host.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.settle(""); err == nil || isRegularFile(b.at("network")) {
+	if err := b.settle("", nil); err == nil || isRegularFile(b.at("network")) {
 		t.Errorf("settle: %v", err)
 	}
 }

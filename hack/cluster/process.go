@@ -65,8 +65,12 @@ func findProcesses(state string) ([]process, error) {
 }
 
 // otherCluster returns the state folder of another cluster that runs on this machine.
-func otherCluster(state string) (other string, found bool) {
-	all, err := procfs.AllProcs()
+func (f folders) otherCluster() (other string, found bool) {
+	machine, err := procfs.NewFS(f.proc)
+	if err != nil {
+		return "", false
+	}
+	all, err := machine.AllProcs()
 	if err != nil {
 		return "", false
 	}
@@ -78,7 +82,7 @@ func otherCluster(state string) (other string, found bool) {
 		for _, entry := range environ {
 			other, marked := strings.CutPrefix(entry, stateVariable+"=")
 			other = strings.TrimSuffix(other, "/"+secondFolder)
-			if marked && other != state && isRegularFile(filepath.Join(other, "host.json")) {
+			if marked && other != f.state && isRegularFile(filepath.Join(other, "host.json")) {
 				return other, true
 			}
 		}

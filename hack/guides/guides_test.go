@@ -19,7 +19,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 )
+
+func TestMain(m *testing.M) { isolated.Main(m) }
 
 var update = flag.Bool("update", false, "write the output of the commands into the guides")
 

@@ -21,7 +21,10 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 )
+
+func TestMain(m *testing.M) { isolated.Main(m) }
 
 const runID = "ns/run-0a1b2c3d"
 

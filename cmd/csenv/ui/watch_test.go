@@ -25,6 +25,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -32,7 +33,12 @@ import (
 var shared apiserver.Shared
 
 func TestMain(m *testing.M) {
+	restore, err := isolated.Environment()
+	if err != nil {
+		panic(err)
+	}
 	code := m.Run()
+	restore()
 	if err := shared.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		code = 1

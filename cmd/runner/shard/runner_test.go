@@ -20,9 +20,12 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
+
+func TestMain(m *testing.M) { isolated.Main(m) }
 
 var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 

@@ -22,8 +22,11 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/csenv/csenv/envserver/testkit/isolated"
 	"github.com/csenv/csenv/envserver/tracing"
 )
+
+func TestMain(m *testing.M) { isolated.Main(m) }
 
 const run = "5f0c6f8e-5a2b-4c3d-9e10-0123456789ab"
 

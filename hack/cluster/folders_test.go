@@ -13,7 +13,7 @@ import (
 
 // fakes are shell scripts that replace programs. The test can read the lines that a script appends
 // to $LOG.
-type fakes struct{ logPath string }
+type fakes struct{ dir, logPath string }
 
 func fakePrograms(t *testing.T, scripts map[string]string) fakes {
 	t.Helper()
@@ -23,7 +23,7 @@ func fakePrograms(t *testing.T, scripts map[string]string) fakes {
 			t.Fatal(err)
 		}
 	}
-	f := fakes{logPath: filepath.Join(dir, "calls.log")}
+	f := fakes{dir: dir, logPath: filepath.Join(dir, "calls.log")}
 	t.Setenv("LOG", f.logPath)
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	return f

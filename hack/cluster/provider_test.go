@@ -64,7 +64,8 @@ func TestKindProblem(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			fakePrograms(t, test.programs)
+			fakes := fakePrograms(t, test.programs)
+			t.Setenv("PATH", fakes.dir) // the machine may have kind
 			if got := kindProblem(t.Context())(); got != test.problem {
 				t.Errorf("kindProblem = %q, want %q", got, test.problem)
 			}

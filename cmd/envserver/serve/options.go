@@ -40,14 +40,17 @@ type options struct {
 	mode               string
 	web                bool
 	tokenFile          string
-	rewardMode         string
-	ledgerKey          string
-	runsOnly           bool
-	scenarios          string
-	packs              []string
-	splits             []string
-	judge              judgeflags.Options
-	logLevel           string
+	// personal is a developer's server, beside which a browser runs.
+	personal     bool
+	allowOrigins []string
+	rewardMode   string
+	ledgerKey    string
+	runsOnly     bool
+	scenarios    string
+	packs        []string
+	splits       []string
+	judge        judgeflags.Options
+	logLevel     string
 	// check checks packs instead of serving them. A server runs itself with it.
 	check bool
 	// listening is called with the addresses once both ports are open.

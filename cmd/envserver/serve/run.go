@@ -230,7 +230,11 @@ func openListeners(ctx context.Context, o *options) (listeners, error) {
 // serve runs both ports until the context ends or one of them fails. The ops port closes last, so
 // that the drain can be observed.
 func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
-	protocol := newHTTPServer(server.Handler(), o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
+	handler := server.Handler()
+	if o.personal {
+		handler = refuseOrigins(handler, o.allowOrigins)
+	}
+	protocol := newHTTPServer(handler, o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
 	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(l.protocol) }()

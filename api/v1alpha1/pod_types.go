@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -29,7 +32,8 @@ type PodOverrides struct {
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// env are additional environment variables of csenv's container. GOMEMLIMIT, POD_IP, names that
-	// begin with CSENV_ and those that correspond to fields of the spec are reserved.
+	// begin with CSENV_ and those that correspond to fields of the spec are reserved. Runs may set
+	// fewer: see their template.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
@@ -113,6 +117,21 @@ type PodOverrides struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(m, m.mountPath.startsWith('/mnt/'))",message="csenv's own container mounts volumes below /mnt/ only: point variables such as SSL_CERT_DIR there"
 	// +optional
 	VolumeMounts []PodVolumeMount `json:"volumeMounts,omitempty"`
+}
+
+// IsRunVariable reports whether the author of a run may set a variable of its runners. The rule of
+// EvaluationRunSpec.Template has the same names.
+func IsRunVariable(name string) bool {
+	return strings.HasPrefix(name, "OTEL_") || IsTransportVariable(name) || slices.Contains([]string{"AWS_REGION",
+		"AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT",
+		"AZURE_STORAGE_DOMAIN", "TRACEPARENT"}, name)
+}
+
+// IsTransportVariable reports whether a variable decides through which proxy a program sends its
+// requests, or which servers it trusts.
+func IsTransportVariable(name string) bool {
+	return slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"http_proxy", "https_proxy", "no_proxy"}, name)
 }
 
 // PodIdentity is the user and the groups of a pod.

@@ -5,7 +5,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="has(self.url) || !has(self.credentialsSecretRef)",message="credentialsSecretRef requires results.url"
 type Results struct {
 	// url is a bucket and a prefix: s3://bucket/prefix, gs://bucket/prefix or
-	// azblob://container/prefix, with the parameters of gocloud.dev/blob, for example
+	// azblob://container/prefix, with the parameters of docs/results.md, for example
 	// ?endpoint=https://minio.example:9000&region=us-east-1. It is printable ASCII without @ and #:
 	// other characters are percent-encoded.
 	// +kubebuilder:validation:MinLength=6
@@ -14,8 +14,9 @@ type Results struct {
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// credentialsSecretRef names a Secret in the run's namespace whose keys become environment
-	// variables of the runners, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+	// credentialsSecretRef names a Secret in the run's namespace with the store's credentials, for
+	// example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Runners read the keys of
+	// docs/results.md and ignore others.
 	// +optional
 	CredentialsSecretRef *ObjectReference `json:"credentialsSecretRef,omitempty"`
 

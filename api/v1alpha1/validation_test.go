@@ -7,7 +7,41 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
 )
+
+// The API server and the operator refuse the same variables of runs.
+func TestVariablesOfRuns(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	allowed := 0
+	for _, name := range []string{
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT",
+		"AZURE_STORAGE_DOMAIN", "TRACEPARENT", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "GODEBUG", "GOTRACEBACK", "GOMAXPROCS", "GOGC", "GOCOVERDIR", "HOME",
+		"TMPDIR", "LOCALDOMAIN", "RES_OPTIONS", "RESOLV_HOST_CONF", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
+		"AWS_PROFILE", "AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS",
+		"GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "GOOGLE_CREDENTIALS", "GCE_METADATA_HOST", "STORAGE_EMULATOR_HOST",
+		"AZURE_TOKEN_CREDENTIALS", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_AUTHORITY_HOST", "IDENTITY_ENDPOINT",
+		"CSENV_RUN_CREDENTIAL", "otel_x", "OTEL", "POD_NAME",
+	} {
+		if v1alpha1.IsRunVariable(name) {
+			allowed++
+		}
+		manifest := run("variable", "template: {env: [{name: "+name+", value: x}]}")
+		err := c.Create(t.Context(), parse(t, manifest), client.DryRunAll)
+		if (err == nil) != v1alpha1.IsRunVariable(name) || err != nil && !strings.Contains(err.Error(),
+			"others could change what the runner executes, reads or logs") && !strings.Contains(err.Error(), "reserved") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if allowed != 16 {
+		t.Errorf("%d variables are allowed", allowed)
+	}
+}
 
 func TestValidation(t *testing.T) {
 	t.Parallel()

@@ -32,20 +32,33 @@ var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)
 // or a pool may read, because users who can create runs can read everything that the runs' pods
 // can. The pools are those of the run's namespace.
 //
-// A model's key may be that of a pool's judge, if both are sent to the same URL.
+// A model's key may be that of a pool's judge, if both are sent to the same URL, by the network and
+// the certificates of the runner's image.
 func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
 	secrets := make([]private, 0, 4*len(pools))
 	for i := range pools {
 		secrets = append(secrets, privateOf(&pools[i])...)
 	}
+	if err := checkVariables(run.Spec.Template); err != nil {
+		return err
+	}
 	for _, ref := range listReferences(run) {
 		if ref.kind == secretKind && operatorSecrets.MatchString(ref.name) {
-			return fmt.Errorf("%s names Secret %s, which has the name of a Secret of the operator", ref.field, ref.name)
+			return fmt.Errorf("%s names Secret %s, which has the name of a Secret of the operator: "+
+				"the author of a run could read it", ref.field, ref.name)
 		}
 		for _, p := range secrets {
-			if p.covers(ref) && !isOwnToken(run, ref, p) {
-				return fmt.Errorf("%s names %s %s, which is %s of pool %s", ref.field, ref.kind, ref.name, p.field,
-					p.pool)
+			if !p.covers(ref) || isOwnToken(run, ref, p) {
+				continue
+			}
+			if ref.endpoint == "" || ref.endpoint != p.endpoint {
+				return fmt.Errorf("%s names %s %s, which is %s of pool %s: the author of a run could read it", ref.field,
+					ref.kind, ref.name, p.field, p.pool)
+			}
+			if name := findTransport(run.Spec.Template); name != "" {
+				return fmt.Errorf("%s names %s %s, which is %s of pool %s, and spec.template.env sets %s, which could "+
+					"send it elsewhere: use a key of the run's own, or no such variable", ref.field, ref.kind, ref.name,
+					p.field, p.pool, name)
 			}
 		}
 	}
@@ -53,8 +66,36 @@ func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSuppo
 }
 
 func (p private) covers(ref reference) bool {
-	return p.kind == ref.kind && p.name == ref.name && (p.key == "" || ref.key == "" || p.key == ref.key) &&
-		(ref.endpoint == "" || ref.endpoint != p.endpoint)
+	return p.kind == ref.kind && p.name == ref.name && (p.key == "" || ref.key == "" || p.key == ref.key)
+}
+
+// checkVariables returns an error if a run sets a variable that its author may not set. The API
+// server refuses it too, but may have stored the run before.
+func checkVariables(template *v1alpha1.PodOverrides) error {
+	for _, v := range listVariables(template) {
+		if !v1alpha1.IsRunVariable(v.Name) {
+			return fmt.Errorf("spec.template.env sets %s, which could change what the runner executes, reads or logs", v.Name)
+		}
+	}
+	return nil
+}
+
+// findTransport returns the first variable that decides to whom the runner's requests are sent, ""
+// if there is none.
+func findTransport(template *v1alpha1.PodOverrides) string {
+	for _, v := range listVariables(template) {
+		if v1alpha1.IsTransportVariable(v.Name) {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+func listVariables(template *v1alpha1.PodOverrides) []corev1.EnvVar {
+	if template == nil {
+		return nil
+	}
+	return template.Env
 }
 
 // isOwnToken reports whether a run's token is that of the pool that it is sent to.

@@ -23,7 +23,7 @@ func guarded() v1alpha1.CustomerSupportEnv {
 }
 
 func secretVariable(name, key string) []corev1.EnvVar {
-	return []corev1.EnvVar{{Name: "PLAIN", Value: "x"}, {Name: "STOLEN", ValueFrom: &corev1.EnvVarSource{
+	return []corev1.EnvVar{{Name: "NO_PROXY", Value: "x"}, {Name: "OTEL_EXPORTER_OTLP_HEADERS", ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}}}
 }
 
@@ -52,6 +52,12 @@ func TestCheckReferences(t *testing.T) {
 		return func(run *v1alpha1.EvaluationRun) {
 			run.Spec.EnvironmentRef = v1alpha1.EnvironmentReference{Name: pool,
 				TokenSecretRef: &v1alpha1.SecretKeyReference{Name: name, Key: key}}
+		}
+	}
+	judged := func(variable string) func(*v1alpha1.EvaluationRun) {
+		return func(run *v1alpha1.EvaluationRun) {
+			model("https://models.example/v1", "models", "judge")(run)
+			run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: variable, Value: "x"}}}
 		}
 	}
 	tests := map[string]struct {
@@ -87,8 +93,15 @@ func TestCheckReferences(t *testing.T) {
 		}, "spec.results.credentialsSecretRef"},
 		"the judge's key to another endpoint": {model("https://evil.example/v1", "models", "judge"),
 			"spec.agent.openAI.apiKeySecretRef names Secret models"},
-		"the judge's key to its own endpoint": {model("https://models.example/v1", "models", "judge"), ""},
-		"the token to the judge's endpoint":   {model("https://models.example/v1", "tokens", "pool"), "the token"},
+		"the judge's key to its own endpoint":       {model("https://models.example/v1", "models", "judge"), ""},
+		"the judge's key by a proxy of the author":  {judged("HTTPS_PROXY"), "spec.template.env sets HTTPS_PROXY"},
+		"the judge's key by another proxy":          {judged("https_proxy"), "spec.template.env sets https_proxy"},
+		"the judge's key to whom the author trusts": {judged("SSL_CERT_DIR"), "spec.template.env sets SSL_CERT_DIR"},
+		"the judge's key and traces":                {judged("OTEL_EXPORTER_OTLP_ENDPOINT"), ""},
+		"a logged key":                              {judged("GODEBUG"), "spec.template.env sets GODEBUG, which could"},
+		"a program of the author": {template(v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "AWS_CONFIG_FILE",
+			Value: "/mnt/x/config"}}}), "spec.template.env sets AWS_CONFIG_FILE"},
+		"the token to the judge's endpoint": {model("https://models.example/v1", "tokens", "pool"), "the token"},
 		"a token of an HTTP agent": {func(run *v1alpha1.EvaluationRun) {
 			run.Spec.Agent.HTTP = &v1alpha1.HTTPAgentSpec{URL: "http://evil.example",
 				TokenSecretRef: &v1alpha1.SecretKeyReference{Name: "held-out", Key: "B01.yaml"}}

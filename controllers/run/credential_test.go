@@ -51,12 +51,11 @@ func TestRunnersGetTheRunsCredential(t *testing.T) {
 	}
 	pod := w.job().Spec.Template.Spec
 	reads := func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool {
-			return v.Name == envvars.RunCredential && v.ValueFrom.SecretKeyRef.Name == secret.Name
-		})
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "secrets" })
 	}
-	if !reads(pod.Containers[0]) || reads(pod.InitContainers[0]) {
-		t.Errorf("the runner has %+v, the agent %+v", pod.Containers[0].Env, pod.InitContainers[0].Env)
+	if runtest.SecretFiles(w.job())[envvars.RunCredential] != secret.Name+"/"+runner.CredentialKey ||
+		!reads(pod.Containers[0]) || reads(pod.InitContainers[0]) {
+		t.Errorf("the runner has %+v, the agent %+v", pod.Containers[0].VolumeMounts, pod.InitContainers[0].VolumeMounts)
 	}
 	for _, volume := range pod.Volumes {
 		if volume.Secret != nil {

@@ -73,9 +73,9 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 				if !strings.Contains(strings.Join(runner.Args, " "), "--pool=support-pods.shared.svc:8000") {
 					t.Errorf("arguments %v", runner.Args)
 				}
-				if given := len(runner.Env) > 0 && runner.Env[0].Name == envvars.PoolToken &&
-					runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
-					t.Errorf("variables %v", runner.Env)
+				secrets := runtest.SecretFiles(job)
+				if given := secrets[envvars.PoolToken] == "mine/token"; given != (tc.token != nil) {
+					t.Errorf("files %v", secrets)
 				}
 				return
 			}
@@ -198,7 +198,7 @@ func TestBaselineIsAwaited(t *testing.T) {
 // A run that names the pool's key is refused before its pods could read it.
 func TestForbiddenReference(t *testing.T) {
 	run := runtest.NewRun()
-	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
+	run.Spec.Template = &v1alpha1.PodOverrides{Env: []corev1.EnvVar{{Name: "OTEL_EXPORTER_OTLP_HEADERS", ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "tokens"},
 			Key: "token"}}}}}
 	guarded := runtest.NewPool()

@@ -14,4 +14,7 @@ const (
 	JudgeKey = "CSENV_JUDGE_API_KEY"
 	// Results is the folder or URL in which csenv eval stores episodes without --results.
 	Results = "CSENV_RESULTS"
+	// Stores are the addresses of stores, separated by blanks, to which csenv may send the
+	// credentials of its machine when a run of the cluster says that its episodes are there.
+	Stores = "CSENV_STORES"
 )

@@ -10,8 +10,8 @@
 // that seemed to fail. Readers get the record with the pool's receipt, which is the one that
 // counts, or else the last one.
 //
-// The drivers of cloud stores are large, so each program imports those that it needs, such as
-// gocloud.dev/blob/s3blob. Folders always work.
+// The drivers of cloud stores are large, so only programs that use them import buckets. Folders
+// always work.
 package results
 
 import (
@@ -52,10 +52,17 @@ type Store struct {
 	bucket *blob.Bucket
 }
 
-// Open opens a store: a path, file:///PATH, or the URL of a bucket and a prefix such as
-// s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It sends no request yet, but it
-// creates the folder of a path.
+// Open opens a folder, PATH or file:///PATH, which it creates.
 func Open(ctx context.Context, location string) (*Store, error) {
+	return OpenWith(ctx, location, func(context.Context, *url.URL) (*blob.Bucket, error) {
+		return nil, errors.New("this program reads and writes folders alone")
+	})
+}
+
+// OpenWith is Open, also for the URL of a bucket and a prefix such as s3://BUCKET/PREFIX with
+// parameters. The function opens the bucket. No request is sent yet.
+func OpenWith(ctx context.Context, location string,
+	open func(context.Context, *url.URL) (*blob.Bucket, error)) (*Store, error) {
 	scheme, rest, isURL := strings.Cut(location, "://")
 	if !isURL || scheme == "file" {
 		if isURL {
@@ -73,7 +80,7 @@ func Open(ctx context.Context, location string) (*Store, error) {
 	}
 	prefix := strings.Trim(target.Path, "/")
 	target.Path = ""
-	bucket, err := blob.OpenBucket(ctx, target.String())
+	bucket, err := open(ctx, target)
 	if err != nil {
 		return nil, fmt.Errorf("opening the result store: %w", explainError(err))
 	}

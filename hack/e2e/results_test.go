@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 )
 
 // Runs store their episodes in a bucket of versitygw on this machine, which pods can reach.
@@ -175,7 +176,7 @@ func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool 
 	cmd := exec.CommandContext(ctx, csenvTool(ctx), "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig",
 		strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=runs", "AWS_SECRET_ACCESS_KEY="+s.password, "NO_PROXY=*",
-		"no_proxy=*")
+		"no_proxy=*", envvars.Stores+"="+s.url("runs"))
 	out, err := cmd.Output()
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
 	var rows []struct {

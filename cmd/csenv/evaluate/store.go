@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/results/buckets"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -32,7 +33,7 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 	if e.store == noStore {
 		return func() {}, nil
 	}
-	if o.Store, err = results.Open(ctx, e.store); err != nil {
+	if o.Store, err = buckets.Open(ctx, e.store); err != nil {
 		return nil, err
 	}
 	o.Location = e.store

@@ -21,8 +21,10 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/results/buckets"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -64,7 +66,7 @@ func OpenStore(ctx context.Context, location string) (*results.Store, error) {
 			return nil, fmt.Errorf("there is no folder %s: give the folder or URL in which episodes are stored", folder)
 		}
 	}
-	return results.Open(ctx, location)
+	return buckets.Open(ctx, location)
 }
 
 var uidPattern = regexp.MustCompile(`-[0-9a-f]{8}$`)
@@ -312,6 +314,27 @@ func InVolume(location string) bool {
 	return strings.HasPrefix(location, "file://") || !strings.Contains(location, "://")
 }
 
+// openAllowed opens the store of a run of the cluster, whose author chose the address, if the host
+// allows it: requests are signed with the credentials of this machine.
+func openAllowed(ctx context.Context, location string) (*results.Store, error) {
+	address, err := buckets.Address(location)
+	if err != nil {
+		return nil, err
+	}
+	for _, allowed := range strings.Fields(os.Getenv(envvars.Stores)) {
+		allowed, err := buckets.Address(allowed)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", envvars.Stores, err)
+		}
+		if allowed == address {
+			return buckets.Open(ctx, location)
+		}
+	}
+	return nil, fmt.Errorf("the author of the run chose the address %[1]s, and this machine's credentials are sent to no "+
+		"address that isn't allowed: if you trust it, set %[2]s='%[1]s' (several addresses are separated by blanks)",
+		address, envvars.Stores)
+}
+
 // episodesAt reads the stored episodes of a run of the cluster.
 func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
@@ -324,7 +347,7 @@ func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[reco
 				"here and give the folder with --results", run.Name, run.Status.Results))
 			return
 		}
-		store, err := results.Open(ctx, run.Status.Results)
+		store, err := openAllowed(ctx, run.Status.Results)
 		if err != nil {
 			yield(record.Episode{}, fmt.Errorf("%w: credentials are read from the environment of this machine", err))
 			return

@@ -2,12 +2,17 @@ package source
 
 import (
 	"crypto/ed25519"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -26,6 +31,50 @@ func TestEpisodesInAVolume(t *testing.T) {
 		if _, err := os.Stat(folder); !os.IsNotExist(err) {
 			t.Errorf("the folder was made: %v", err)
 		}
+	}
+}
+
+// The author of a run chooses its address, and the requests there are signed with the credentials of
+// the reader's machine.
+func TestCredentialsAreSentToAllowedAddresses(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Authorization")+r.Header.Get("X-Amz-Security-Token"))
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprint(w, `<ListBucketResult></ListBucketResult>`)
+	}))
+	defer server.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "host-key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_SESSION_TOKEN", "host-session")
+	mine := "s3://evals/team/run-0a1b2c3d?region=r&use_path_style=true&endpoint=" + server.URL
+	for name, tt := range map[string]struct {
+		allowed string
+		sent    bool
+	}{
+		"nothing is allowed":     {"", false},
+		"the address":            {"gs://other s3://evals/any/prefix?endpoint=" + server.URL, true},
+		"another bucket":         {"s3://evals2?endpoint=" + server.URL, false},
+		"the bucket, at AWS":     {"s3://evals", false},
+		"another server":         {"s3://evals?endpoint=http://127.0.0.1:1", false},
+		"another kind of bucket": {"gs://evals?endpoint=" + server.URL, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked = nil
+			t.Setenv(envvars.Stores, tt.allowed)
+			run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Results: mine}}
+			var failure error
+			for _, err := range episodesAt(t.Context(), run) {
+				failure = err
+			}
+			if sent := len(asked) > 0; sent != tt.sent {
+				t.Errorf("the server was asked %q", asked)
+			}
+			want := "set CSENV_STORES='s3://evals?endpoint=" + url.QueryEscape(server.URL) + "'"
+			if !tt.sent && (failure == nil || !strings.Contains(failure.Error(), want)) {
+				t.Errorf("error %v, want %s", failure, want)
+			}
+		})
 	}
 }
 

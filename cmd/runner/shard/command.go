@@ -57,19 +57,21 @@ func exitCode(err error) int {
 
 // options are the command's flags.
 type options struct {
-	plan            string
-	shards          string
-	shard           int
-	pool            string
-	agent           string
-	inputs          string
-	agentShare      int
-	concurrency     int
-	episodeAttempts int
-	terminationLog  string
-	results         string
-	limits          string
-	run             string
+	plan             string
+	shards           string
+	shard            int
+	pool             string
+	agent            string
+	inputs           string
+	agentShare       int
+	concurrency      int
+	episodeAttempts  int
+	terminationLog   string
+	secrets          string
+	results          string
+	storeCredentials string
+	limits           string
+	run              string
 }
 
 // newCommand makes the command. Logs go to the writer.
@@ -99,9 +101,10 @@ Episodes that can't be stored keep their scores; the summary has their number an
 Traces are sent if the usual variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT, are
 set.
 
-The agent's key, or the token of an agent behind a URL, is read from the variable
-` + envvars.AgentKey + `, the token of a protected pool from ` + envvars.PoolToken + `, and the
-run's credential, without which a pool's servers open no ledger, from ` + envvars.RunCredential + `.`,
+The agent's key, or the token of an agent behind a URL, is the file ` + envvars.AgentKey + ` in the
+folder --secrets, the token of a protected pool ` + envvars.PoolToken + `, and the run's credential,
+without which a pool's servers open no ledger, ` + envvars.RunCredential + `. Without --secrets they are
+variables of these names.`,
 		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --termination-log summary.json \
     --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
@@ -125,6 +128,9 @@ run's credential, without which a pool's servers open no ledger, from ` + envvar
 		"file to write the summary or the error to")
 	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, "+
 		"such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
+	f.StringVar(&o.secrets, "secrets", "", "folder with the secrets of the run, each a file; variables unless set")
+	f.StringVar(&o.storeCredentials, "store-credentials", "", "folder with the credentials of --results, each a file "+
+		"with the name of its variable; variables unless set")
 	f.StringVar(&o.limits, "limits", "", "JSON to store with the episodes: maxErroredPercent and thresholds of the run")
 	f.StringVar(&o.run, "run", "", "namespace and name of the run in traces, NAMESPACE/NAME")
 	// The flags exist, so that this can't fail.

@@ -12,10 +12,10 @@ import (
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
-	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/results/buckets"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -51,13 +51,17 @@ func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.L
 	if err != nil {
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
+	secrets, err := readSecrets(o)
+	if err != nil {
+		return score.Summary{}, err
+	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
-		Credential:      os.Getenv(envvars.RunCredential),
+		Plan: plan, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(secrets.poolToken),
+		Credential:      secrets.credential,
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}
-	if err := configureAgent(&cfg, o); err != nil {
+	if err := configureAgent(&cfg, o, secrets.agentKey); err != nil {
 		return score.Summary{}, err
 	}
 	stored := storeEpisodes(ctx, &cfg, o, log)
@@ -104,7 +108,10 @@ func storeEpisodes(
 }
 
 func openStore(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) (*results.Shard, error) {
-	s, err := results.Open(ctx, o.results)
+	if err := useStoreCredentials(o, log); err != nil {
+		return nil, err
+	}
+	s, err := buckets.Open(ctx, o.results)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +196,7 @@ func (o options) resolved() (options, error) {
 }
 
 // configureAgent finds the environment of the plan's tasks and makes the agent that plays it.
-func configureAgent(cfg *rollout.Config, o options) error {
+func configureAgent(cfg *rollout.Config, o options, key string) error {
 	task, known := tasks.Find(cfg.Plan.Tasks[0].Name)
 	cfg.Environment = task.Environment
 	if !known {
@@ -200,7 +207,7 @@ func configureAgent(cfg *rollout.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("reading --agent: %w", err)
 	}
-	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(envvars.AgentKey), Share: o.agentShare,
+	setting := policy.Options{Environment: cfg.Environment, Key: key, Share: o.agentShare,
 		Concurrency: o.concurrency, IDKey: poolkey.IDKey(cfg.Credential)}
 	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
 		if setting.Catalog, err = scenarios.LoadPublic(); err != nil {

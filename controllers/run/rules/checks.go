@@ -22,8 +22,8 @@ func checkRelease(f Facts) (string, bool) {
 }
 
 func checkReferences(f Facts) (string, bool) {
-	return fmt.Sprintf("The run is not started: %v. The author of a run could read it. Use another object and create "+
-		"the run again.", f.Plan.Forbidden), f.Plan.Forbidden != nil
+	return fmt.Sprintf("The run is not started: %v. Correct that and create the run again.",
+		f.Plan.Forbidden), f.Plan.Forbidden != nil
 }
 
 func checkSuspended(f Facts) (string, bool) {

@@ -44,7 +44,7 @@ func MakeJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, o Op
 			// A run with a missing shard can't complete, so the rest needn't be played.
 			MaxFailedIndexes: new(int32(0)),
 			PodFailurePolicy: makePodFailurePolicy(),
-			Template:         *pods.FinishTemplate(template, Container, run.Spec.Template),
+			Template:         *pods.FinishTemplate(template, Container, allowVariables(run.Spec.Template)),
 		},
 	}
 }

@@ -1,8 +1,11 @@
 package runner_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -76,14 +79,8 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 			run, env := runtest.NewRun(), runtest.NewPool()
 			run.Spec.Agent = runtest.ListAgents()[name]
 			env.Spec.Access.TokenSecretRef = runtest.SecretKey("pool-tokens")
-			got := map[string]string{}
 			job := makeJob(run, env, 1)
-			for _, v := range job.Spec.Template.Spec.Containers[0].Env {
-				if v.ValueFrom == nil || v.ValueFrom.SecretKeyRef == nil {
-					continue
-				}
-				got[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
-			}
+			got := runtest.SecretFiles(job)
 			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key",
 				envvars.RunCredential: runner.NameCredential(run) + "/" + runner.CredentialKey}
 			if want != "" {
@@ -92,7 +89,66 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 			if diff := cmp.Diff(wanted, got); diff != "" {
 				t.Error(diff)
 			}
+			pod := job.Spec.Template.Spec
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				if mounts := fmt.Sprint(c.VolumeMounts); strings.Contains(mounts, "csenv-secrets") != (c.Name == runner.Container) {
+					t.Errorf("the container %s mounts %s", c.Name, mounts)
+				}
+				if c.Name == runner.Container && strings.Contains(fmt.Sprint(c.Env, c.EnvFrom), "SecretKeyRef") {
+					t.Errorf("secrets are variables: %v", c.Env)
+				}
+			}
 		})
+	}
+}
+
+// A Secret that is missing shows only as a volume that can't be mounted.
+func TestSecretsThatRunnersNeedAreNamed(t *testing.T) {
+	run, env := runtest.NewRun(), runtest.NewPool()
+	run.Spec.Agent = runtest.ListAgents()["gpt-x"]
+	run.Spec.Results = &v1alpha1.Results{URL: "s3://b", CredentialsSecretRef: &v1alpha1.ObjectReference{Name: "aws"}}
+	env.Spec.Access.TokenSecretRef = runtest.SecretKey("pool-tokens")
+	for what, tt := range map[string]struct {
+		run  *v1alpha1.EvaluationRun
+		want string
+	}{
+		"some": {run, "; the runner needs the Secret models with the key key, and pool-tokens with the key key, and aws"},
+		"none": {runtest.NewRun(), "doesn't exist"},
+	} {
+		pod := runtest.RunnerWaits(runtest.RunnerPod(run, 0), "ContainerCreating")
+		pool := env
+		if what == "none" {
+			pool = runtest.NewPool()
+		}
+		pod.Spec.Volumes = makeJob(tt.run, pool, 1).Spec.Template.Spec.Volumes
+		why, _ := runner.FindStartTrouble([]corev1.Pod{*pod}, runtest.StartTime().Add(time.Hour))
+		if !strings.HasSuffix(why, tt.want) {
+			t.Errorf("%s: %s", what, why)
+		}
+	}
+}
+
+// A run that was stored before the API server refused its variables gets none of them.
+func TestRunnersGetNoOtherVariables(t *testing.T) {
+	run := runtest.NewRun()
+	run.Spec.Results = &v1alpha1.Results{URL: "s3://b/$(CSENV_RUN_CREDENTIAL)",
+		CredentialsSecretRef: &v1alpha1.ObjectReference{Name: "aws"}}
+	run.Spec.Template = &v1alpha1.PodOverrides{}
+	for _, name := range []string{"PATH", "LD_PRELOAD", "GODEBUG", "GOTRACEBACK", "AWS_CONFIG_FILE", "AWS_PROFILE",
+		"GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "AZURE_TOKEN_CREDENTIALS", "HOME", "HTTPS_PROXY", "OTEL_SDK_DISABLED"} {
+		run.Spec.Template.Env = append(run.Spec.Template.Env, corev1.EnvVar{Name: name, Value: "x"})
+	}
+	container := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec.Containers[0]
+	var got []string
+	for _, v := range container.Env {
+		got = append(got, v.Name)
+	}
+	if diff := cmp.Diff([]string{"POD_NAME", "GOMEMLIMIT", "HTTPS_PROXY", "OTEL_SDK_DISABLED"}, got); diff != "" {
+		t.Error(diff)
+	}
+	// Kubernetes expands $(NAME) in arguments.
+	if args := strings.Join(container.Args, " "); !strings.Contains(args, "--results=s3://b/$$(CSENV_RUN_CREDENTIAL)/") {
+		t.Errorf("arguments %s", args)
 	}
 }
 
@@ -126,14 +182,15 @@ func TestResultsReachTheStore(t *testing.T) {
 	run := runtest.NewRun()
 	run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
 		Name: "aws"}}
-	container := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec.Containers[0]
-	if len(container.EnvFrom) != 1 || container.EnvFrom[0].SecretRef.Name != "aws" {
-		t.Errorf("variables from %+v", container.EnvFrom)
+	stored := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec
+	if c := stored.Containers[0]; len(c.EnvFrom) != 0 || stored.Volumes[2].Secret.SecretName != "aws" ||
+		c.VolumeMounts[2].MountPath != "/etc/csenv-store" || !slices.Contains(c.Args, "--store-credentials=/etc/csenv-store") {
+		t.Errorf("the runner of a store is %+v", c)
 	}
 	run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
 	pod := makeJob(run, runtest.NewPool(), 1).Spec.Template.Spec
-	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
-		pod.Containers[0].VolumeMounts[1].MountPath != "/results" || *pod.SecurityContext.FSGroup != 65532 {
+	if pod.Volumes[2].PersistentVolumeClaim.ClaimName != "episodes" ||
+		pod.Containers[0].VolumeMounts[2].MountPath != "/results" || *pod.SecurityContext.FSGroup != 65532 {
 		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
 			pod.SecurityContext)
 	}
@@ -156,7 +213,7 @@ func TestRunnerJob(t *testing.T) {
 	wantArgs := []string{
 		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
 		"--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json", "--inputs=sha256:0",
-		"--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log", "--run=default/baseline",
+		"--secrets=/etc/csenv-secrets", "--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log", "--run=default/baseline",
 	}
 	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {
 		t.Error(diff)

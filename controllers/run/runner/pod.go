@@ -25,14 +25,15 @@ func makePod(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference, o 
 	job JobSpec) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
-		Volumes:       []corev1.Volume{makeInputsVolume(run, job.Inputs)},
+		Volumes:       []corev1.Volume{makeInputsVolume(run, job.Inputs), makeSecretsVolume(run, token)},
 		Containers: []corev1.Container{{
-			Name:                   Container,
-			Image:                  o.Image,
-			Command:                []string{"/runner"},
-			Args:                   makeArgs(run, job),
-			Env:                    append(makeEnv(run, token), makeTracingEnv(run, o)...),
-			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
+			Name:    Container,
+			Image:   o.Image,
+			Command: []string{"/runner"},
+			Args:    makeArgs(run, job),
+			Env:     makeTracingEnv(run, o),
+			VolumeMounts: []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true},
+				{Name: secretsVolume, MountPath: secretsFolder, ReadOnly: true}},
 			Resources:              pods.NewResources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
 			// Not from the log: a summary is only what the runner writes to this file.
@@ -100,8 +101,10 @@ func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 	}
 	runner := &spec.Containers[0]
 	if ref := results.CredentialsSecretRef; ref != nil {
-		runner.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}}}
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: storeVolume, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: ref.Name, DefaultMode: new(secretMode)}}})
+		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: storeVolume, MountPath: storeFolder,
+			ReadOnly: true})
 	}
 	if claim := results.PersistentVolumeClaim; claim != nil {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resultsVolume, VolumeSource: corev1.VolumeSource{
@@ -142,6 +145,7 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 			evaluation.PoolOf(run).Namespace, v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + AgentKey,
 		inputsFlag + job.Digest,
+		"--secrets=" + secretsFolder,
 		"--agent-share=" + strconv.Itoa(int(LimitParallelism(run, int32(job.Shards.Len())))), //nolint:gosec // few
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
@@ -151,20 +155,25 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 	if at := LocateResults(run); at != "" {
 		// A struct of numbers and strings can always be encoded.
 		limits, _ := json.Marshal(evaluation.LimitsOf(run)) //nolint:errchkjson // see above
-		args = append(args, "--results="+at, "--limits="+string(limits))
+		// Kubernetes expands $(NAME) otherwise.
+		args = append(args, "--results="+strings.ReplaceAll(at, "$(", "$$("), "--limits="+string(limits))
+		if run.Spec.Results.CredentialsSecretRef != nil {
+			args = append(args, "--store-credentials="+storeFolder)
+		}
 	}
 	return args
 }
 
-// makeEnv refers to the Secrets that runners read. The agent's container gets none of them.
-func makeEnv(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) []corev1.EnvVar {
-	var env []corev1.EnvVar
-	add := func(name string, ref *v1alpha1.SecretKeyReference) {
+// makeSecretsVolume has the secrets that runners read as files, which only the runner's container
+// mounts. They are not variables: a program's variables reach the programs that it starts, and
+// $(NAME) in those of a run's author.
+func makeSecretsVolume(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) corev1.Volume {
+	source := &corev1.ProjectedVolumeSource{DefaultMode: new(secretMode)}
+	add := func(file string, ref *v1alpha1.SecretKeyReference) {
 		if ref != nil {
-			env = append(env, corev1.EnvVar{Name: name,
-				ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-					LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
-				}}})
+			source.Sources = append(source.Sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name},
+				Items:                []corev1.KeyToPath{{Key: ref.Key, Path: file}}}})
 		}
 	}
 	agent := run.Spec.Agent
@@ -176,7 +185,20 @@ func makeEnv(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) []
 	}
 	add(envvars.PoolToken, token)
 	add(envvars.RunCredential, &v1alpha1.SecretKeyReference{Name: NameCredential(run), Key: CredentialKey})
-	return env
+	return corev1.Volume{Name: secretsVolume, VolumeSource: corev1.VolumeSource{Projected: source}}
+}
+
+// allowVariables leaves out the variables that a run's author may not set, which only a run has that
+// was stored before the API server refused them.
+func allowVariables(template *v1alpha1.PodOverrides) *v1alpha1.PodOverrides {
+	if template == nil {
+		return nil
+	}
+	allowed := *template
+	allowed.Env = slices.DeleteFunc(slices.Clone(template.Env), func(v corev1.EnvVar) bool {
+		return !v1alpha1.IsRunVariable(v.Name)
+	})
+	return &allowed
 }
 
 // FindPoolToken refers to the pool's token, nil if the run's pods can't read one. Pods can't read

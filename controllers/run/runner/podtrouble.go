@@ -2,12 +2,14 @@ package runner
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/envvars"
 )
 
 // FindStartTrouble returns why a runner can't start, "" if each can, and since when: the oldest
@@ -31,8 +33,8 @@ func describePod(pod *corev1.Pod, now time.Time) string {
 	}
 	if IsCreating(pod) && now.Sub(ReadScheduledTime(pod)) >= pods.CreationPatience {
 		return fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod -n %s %s` "+
-			"shows the cause, such as a volume whose Secret or ConfigMap doesn't exist", pods.CreationPatience,
-			pod.Namespace, pod.Name)
+			"shows the cause, such as a volume whose Secret or ConfigMap doesn't exist%s", pods.CreationPatience,
+			pod.Namespace, pod.Name, listSecrets(pod))
 	}
 	if trouble := waitingTrouble(pod, runner); trouble != "" {
 		return trouble
@@ -42,6 +44,27 @@ func describePod(pod *corev1.Pod, now time.Time) string {
 		return "the agent's container: " + trouble
 	}
 	return describeAgent(pod, agent)
+}
+
+// listSecrets tells which Secrets and keys the runner needs, "" if only that of its credential.
+func listSecrets(pod *corev1.Pod) string {
+	var needed []string
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.Name == secretsVolume && v.Projected != nil:
+			for _, s := range v.Projected.Sources {
+				if s.Secret != nil && len(s.Secret.Items) == 1 && s.Secret.Items[0].Path != envvars.RunCredential {
+					needed = append(needed, fmt.Sprintf("%s with the key %s", s.Secret.Name, s.Secret.Items[0].Key))
+				}
+			}
+		case v.Name == storeVolume && v.Secret != nil:
+			needed = append(needed, v.Secret.SecretName)
+		}
+	}
+	if len(needed) == 0 {
+		return ""
+	}
+	return "; the runner needs the Secret " + strings.Join(needed, ", and ")
 }
 
 // IsCreating reports whether the kubelet is still preparing the pod's containers.

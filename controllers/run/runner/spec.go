@@ -40,10 +40,15 @@ const (
 	AgentKey       = "agent.json"
 	planFolder     = "/etc/csenv"
 	planVolume     = "plan"
+	secretsFolder  = "/etc/csenv-secrets" //nolint:gosec // a folder, not a secret
+	secretsVolume  = "secrets"
+	storeFolder    = "/etc/csenv-store"
+	storeVolume    = "store"
 	resultsFolder  = "/results"
 	resultsVolume  = "results"
 
-	agentStartSeconds = 600   // how long an agent's container may take until it listens
+	agentStartSeconds = 600 // how long an agent's container may take until it listens
+	secretMode        = int32(0o444)
 	volumeGroup       = 65532 // may write to the volume of the results, whichever the image's user is
 )
 

@@ -375,3 +375,19 @@ func RunningServer(name, ip string) *corev1.Pod {
 func ImageID(digit string) string {
 	return "registry.example/csenv@sha256:" + strings.Repeat(digit, 64)
 }
+
+// SecretFiles are the secrets that a Job's runners read: the Secret and its key by the file.
+func SecretFiles(job *batchv1.Job) map[string]string {
+	files := map[string]string{}
+	for _, v := range job.Spec.Template.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			for _, item := range s.Secret.Items {
+				files[item.Path] = s.Secret.Name + "/" + item.Key
+			}
+		}
+	}
+	return files
+}

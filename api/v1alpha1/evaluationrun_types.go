@@ -210,10 +210,10 @@ type EvaluationRunSpec struct {
 	Retain Retention `json:"retain,omitempty"`
 
 	// template changes the runner pods, for example their resources and placement. env may set
-	// HTTP_PROXY, HTTPS_PROXY, NO_PROXY (also in lower case), SSL_CERT_FILE, SSL_CERT_DIR, AWS_REGION,
-	// AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3, AZURE_STORAGE_ACCOUNT,
-	// AZURE_STORAGE_DOMAIN, TRACEPARENT and names that begin with OTEL_, and nothing else: a runner has
-	// secrets that the run's author may not read.
+	// HTTP_PROXY, HTTPS_PROXY, NO_PROXY (also in lower case), SSL_CERT_FILE, SSL_CERT_DIR,
+	// AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3, AZURE_STORAGE_ACCOUNT,
+	// AZURE_STORAGE_DOMAIN, TRACEPARENT and names that begin with OTEL_, and nothing else: a runner
+	// has secrets that the run's author may not read.
 	// +kubebuilder:validation:XValidation:rule="!has(self.env) || self.env.all(v, v.name.startsWith('OTEL_') || v.name in ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'AWS_REGION', 'AWS_DEFAULT_REGION', 'AWS_ENDPOINT_URL', 'AWS_ENDPOINT_URL_S3', 'AZURE_STORAGE_ACCOUNT', 'AZURE_STORAGE_DOMAIN', 'TRACEPARENT'])",message="a run's template.env may set HTTP_PROXY, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE, SSL_CERT_DIR, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3, AZURE_STORAGE_ACCOUNT, AZURE_STORAGE_DOMAIN, TRACEPARENT and names that begin with OTEL_: others could change what the runner executes, reads or logs. Credentials of a store are keys of results.credentialsSecretRef; an agent's variables are in agent.container.env"
 	// +optional
 	Template *PodOverrides `json:"template,omitempty"`

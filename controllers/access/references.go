@@ -52,8 +52,8 @@ func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSuppo
 				continue
 			}
 			if ref.endpoint == "" || ref.endpoint != p.endpoint {
-				return fmt.Errorf("%s names %s %s, which is %s of pool %s: the author of a run could read it", ref.field,
-					ref.kind, ref.name, p.field, p.pool)
+				return fmt.Errorf("%s names %s %s, which is %s of pool %s: the author of a run could read it",
+					ref.field, ref.kind, ref.name, p.field, p.pool)
 			}
 			if name := findTransport(run.Spec.Template); name != "" {
 				return fmt.Errorf("%s names %s %s, which is %s of pool %s, and spec.template.env sets %s, which could "+
@@ -74,7 +74,8 @@ func (p private) covers(ref reference) bool {
 func checkVariables(template *v1alpha1.PodOverrides) error {
 	for _, v := range listVariables(template) {
 		if !v1alpha1.IsRunVariable(v.Name) {
-			return fmt.Errorf("spec.template.env sets %s, which could change what the runner executes, reads or logs", v.Name)
+			return fmt.Errorf("spec.template.env sets %s, which could change what the runner executes, reads or logs",
+				v.Name)
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ func (l local) up(ctx context.Context, nodes int, wanted string) error {
 	return l.upSecond(ctx)
 }
 
-// settle gives the cluster its network, which it keeps until down. It overlaps none of the addresses.
+// settle gives the cluster its network, which it keeps until down. It overlaps none of the
+// addresses.
 func (f *folders) settle(wanted string, addresses []address) (err error) {
 	if err := f.ofThisVersion(); err != nil {
 		return err

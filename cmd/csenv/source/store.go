@@ -321,7 +321,7 @@ func openAllowed(ctx context.Context, location string) (*results.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, allowed := range strings.Fields(os.Getenv(envvars.Stores)) {
+	for allowed := range strings.FieldsSeq(os.Getenv(envvars.Stores)) {
 		allowed, err := buckets.Address(allowed)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", envvars.Stores, err)
@@ -330,8 +330,8 @@ func openAllowed(ctx context.Context, location string) (*results.Store, error) {
 			return buckets.Open(ctx, location)
 		}
 	}
-	return nil, fmt.Errorf("the author of the run chose the address %[1]s, and this machine's credentials are sent to no "+
-		"address that isn't allowed: if you trust it, set %[2]s='%[1]s' (several addresses are separated by blanks)",
+	return nil, fmt.Errorf("the author of the run chose the address %[1]s, and this machine's credentials are sent to "+
+		"no address that isn't allowed: if you trust it, set %[2]s='%[1]s' (several addresses are separated by blanks)",
 		address, envvars.Stores)
 }
 

@@ -34,8 +34,8 @@ func TestEpisodesInAVolume(t *testing.T) {
 	}
 }
 
-// The author of a run chooses its address, and the requests there are signed with the credentials of
-// the reader's machine.
+// The author of a run chooses its address, and the requests there are signed with the credentials
+// of the reader's machine.
 func TestCredentialsAreSentToAllowedAddresses(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -64,8 +64,8 @@ CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 	}
 	o.addFlags(cmd.Flags())
 	if o.personal = setting.Text; o.personal {
-		cmd.Flags().StringArrayVar(&o.allowOrigins, "allow-origin", nil, "`origin` of pages that may use the server from "+
-			"a browser, such as https://trainer.example; may be repeated. Those of this machine may")
+		cmd.Flags().StringArrayVar(&o.allowOrigins, "allow-origin", nil, "`origin` of pages that may use the server "+
+			"from a browser, such as https://trainer.example; may be repeated. Those of this machine may")
 	}
 	return cmd
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // refuseOrigins refuses what pages of other sites ask a developer's server for through the browser:
-// they could play its private packs. Programs send no Origin. Pages of this machine, of the server's
-// own address and of the allowed origins are served. A name is not an own address, because whoever
-// owns it may let it lead here.
+// they could play its private packs. Programs send no Origin. Pages of this machine, of the
+// server's own address and of the allowed origins are served. A name is not an own address, because
+// whoever owns it may let it lead here.
 func refuseOrigins(next http.Handler, allowed []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")

@@ -52,8 +52,8 @@ func listStarts() []Rule {
 		{Reason: v1alpha1.ReasonRunning, State: evaluation.Running, asked: Reading, check: checkRelease,
 			When: "a newer release of the operator has written the figures", Advice: "use the newest release"},
 		{Reason: v1alpha1.ReasonForbiddenReference, State: ended, asked: Beginning, check: checkReferences,
-			When: "the spec names a Secret or ConfigMap that only the operator or a pool of the namespace may read, or " +
-				"sets a variable that a run may not set",
+			When: "the spec names a Secret or ConfigMap that only the operator or a pool of the namespace may read, " +
+				"or sets a variable that a run may not set",
 			Advice: "use an object of your own, see [below](#secrets-that-a-run-may-not-name), and " +
 				"[the variables of runs](#runner-pods)"},
 		{Reason: v1alpha1.ReasonSuspended, State: evaluation.Waiting, asked: Beginning, check: checkSuspended,

@@ -188,8 +188,8 @@ func makeSecretsVolume(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyRef
 	return corev1.Volume{Name: secretsVolume, VolumeSource: corev1.VolumeSource{Projected: source}}
 }
 
-// allowVariables leaves out the variables that a run's author may not set, which only a run has that
-// was stored before the API server refused them.
+// allowVariables leaves out the variables that a run's author may not set, which only a run has
+// that was stored before the API server refused them.
 func allowVariables(template *v1alpha1.PodOverrides) *v1alpha1.PodOverrides {
 	if template == nil {
 		return nil

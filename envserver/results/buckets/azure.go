@@ -25,7 +25,8 @@ func openAzure(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	if text := firstVariable("AZURE_STORAGE_CONNECTION_STRING"); text != "" {
 		client, err := container.NewClientFromConnectionString(text, u.Host, nil)
 		if err != nil {
-			return nil, errors.New("AZURE_STORAGE_CONNECTION_STRING is no connection string of an account: copy it again")
+			return nil, errors.New("AZURE_STORAGE_CONNECTION_STRING is no connection string of an account: " +
+				"copy it again")
 		}
 		return azureblob.OpenBucket(ctx, client, nil)
 	}
@@ -44,8 +45,8 @@ func openAzure(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	return azureblob.OpenBucket(ctx, client, nil)
 }
 
-// locateAccount is the address of the variables, changed by the URL's parameters. A token is part of
-// an address, so that it is only sent to that of the variables.
+// locateAccount is the address of the variables, changed by the URL's parameters. A token is part
+// of an address, so that it is only sent to that of the variables.
 func locateAccount(q url.Values) (azureblob.ServiceURLOptions, error) {
 	ours := azureblob.ServiceURLOptions{AccountName: firstVariable("AZURE_STORAGE_ACCOUNT"),
 		StorageDomain: cmp.Or(firstVariable("AZURE_STORAGE_DOMAIN"), azureDomain), Protocol: "https"}
@@ -62,15 +63,15 @@ func locateAccount(q url.Values) (azureblob.ServiceURLOptions, error) {
 	}
 	token := strings.TrimPrefix(firstVariable("AZURE_STORAGE_SAS_TOKEN"), "?")
 	if token != "" && theirs != ours {
-		return ours, errors.New("AZURE_STORAGE_SAS_TOKEN is only sent to https and the account of AZURE_STORAGE_ACCOUNT in " +
-			"AZURE_STORAGE_DOMAIN: omit the parameters of the URL that change them")
+		return ours, errors.New("AZURE_STORAGE_SAS_TOKEN is only sent to https and the account of " +
+			"AZURE_STORAGE_ACCOUNT in AZURE_STORAGE_DOMAIN: omit the parameters of the URL that change them")
 	}
 	theirs.SASToken = token
 	return theirs, nil
 }
 
-// newAzureClient uses the key or the token of the variables or, in Azure, the identity of the pod or
-// machine.
+// newAzureClient uses the key or the token of the variables or, in Azure, the identity of the pod
+// or machine.
 func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (*container.Client, error) {
 	at, err := url.JoinPath(address, name)
 	if err != nil {

@@ -75,8 +75,8 @@ func list(t *testing.T, location string) error {
 	return err
 }
 
-// hostile sets what an author of runs, or a machine, may have set so that an SDK runs a program. The
-// test fails if one was run.
+// hostile sets what an author of runs, or a machine, may have set so that an SDK runs a program.
+// The test fails if one was run.
 func hostile(t *testing.T, more map[string]string) {
 	t.Helper()
 	folder := t.TempDir()

@@ -64,8 +64,8 @@ func findGoogleCredentials(ctx context.Context) (oauth2.TokenSource, error) {
 	}
 	// Other kinds name programs to run, or files whose text they send to an address of their own.
 	if key.Type != google.ServiceAccount && key.Type != google.AuthorizedUser {
-		return nil, fmt.Errorf("the credentials for Google Cloud are of the type %q: use a key of a service account, or a "+
-			"workload identity", key.Type)
+		return nil, fmt.Errorf("the credentials for Google Cloud are of the type %q: use a key of a service account, "+
+			"or a workload identity", key.Type)
 	}
 	// The token source outlives the opening.
 	found, err := google.CredentialsFromJSONWithType(context.WithoutCancel(ctx), text, key.Type, storageScope)

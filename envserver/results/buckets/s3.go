@@ -91,7 +91,8 @@ func findAWSCredentials(cfg aws.Config, endpoint string, q url.Values) (aws.Cred
 	if anonymous || err != nil {
 		return aws.AnonymousCredentials{}, err
 	}
-	if id, secret := firstVariable("AWS_ACCESS_KEY_ID"), firstVariable("AWS_SECRET_ACCESS_KEY"); id != "" && secret != "" {
+	id, secret := firstVariable("AWS_ACCESS_KEY_ID"), firstVariable("AWS_SECRET_ACCESS_KEY")
+	if id != "" && secret != "" {
 		return credentials.NewStaticCredentialsProvider(id, secret, firstVariable("AWS_SESSION_TOKEN")), nil
 	}
 	if !belongsToAWS(endpoint) {

@@ -23,8 +23,9 @@ func Main(m *testing.M) {
 }
 
 // Environment gives the process empty folders for its user's files and caches, and none of the
-// variables by which programs find a cluster, a store, credentials, a proxy or a collector. Only the
-// go command's own folders stay where they are. The function that it returns removes the folders.
+// variables by which programs find a cluster, a store, credentials, a proxy or a collector. Only
+// the go command's own folders stay where they are. The function that it returns removes the
+// folders.
 func Environment() (restore func(), err error) {
 	home, err := os.MkdirTemp("", "csenv-test-")
 	if err != nil {
@@ -50,7 +51,8 @@ func Environment() (restore func(), err error) {
 	return func() { _ = os.RemoveAll(home) }, nil
 }
 
-// goFolders are the go command's folders, for tests that call it: it would find others without HOME.
+// goFolders are the go command's folders, for tests that call it: it would find others without
+// HOME.
 func goFolders() map[string]string {
 	folders := map[string]string{}
 	add := func(name string, parent func() (string, error), path string) {
@@ -67,8 +69,8 @@ func goFolders() map[string]string {
 func belongsToUser(name string) bool {
 	switch name = strings.ToUpper(name); name {
 	case "KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "TRACEPARENT", "SSL_CERT_FILE",
-		"SSL_CERT_DIR", "CSENV_CLUSTER", "CSENV_CLUSTER_NAME", "CSENV_CLUSTER_DIR", "CSENV_RESULTS", "CSENV_STORES", "CSENV_AGENT_KEY",
-		"CSENV_POOL_TOKEN", "CSENV_RUN_CREDENTIAL", "CSENV_JUDGE_API_KEY", "CSENV_IMAGE":
+		"SSL_CERT_DIR", "CSENV_CLUSTER", "CSENV_CLUSTER_NAME", "CSENV_CLUSTER_DIR", "CSENV_RESULTS", "CSENV_STORES",
+		"CSENV_AGENT_KEY", "CSENV_POOL_TOKEN", "CSENV_RUN_CREDENTIAL", "CSENV_JUDGE_API_KEY", "CSENV_IMAGE":
 		return true
 	}
 	for _, prefix := range []string{"AWS_", "AZURE_", "GOOGLE_", "OTEL_", "KUBERNETES_SERVICE_"} {

@@ -338,8 +338,8 @@ func TestPrintedColumns(t *testing.T) {
 			"printed-new Ticket <nil> <nil> <nil> <nil> <nil> <nil>"},
 		"a pool": {pool("printed", "{environment: Workflow, replicas: 3}"),
 			`{"replicas": 3, "readyReplicas": 2, "sessions": {"active": 31, "capacity": 4000}, "conditions": [` +
-				condition("Available", "True", "ServersReady") + `]}`,
-			"customersupportenvs", "printed Workflow True ServersReady 2 3 31 4000"},
+				condition("Available", "True", "ServersReady") + "," + condition("Ready", "False", "ImagePullFailed") + `]}`,
+			"customersupportenvs", "printed Workflow True ImagePullFailed 2 3 31 4000"},
 		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support <nil> <nil> <nil> <nil> <nil> <nil>"},
 		"a run": {run("printed"),
 			`{"agent": "Noop", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", ` +

@@ -175,6 +175,8 @@ func TestValidation(t *testing.T) {
 			"has only the metrics meanScore, meanScoreLow and passRate"},
 		"a mean below 0": {run("bad", "thresholds: [{metric: meanScore, min: -0.1}]"),
 			"min must be at least 0, except for delta"},
+		"a baseline that is the run itself": {run("itself", "baselineRef: {name: itself}"),
+			"baselineRef names this run itself"},
 		"a difference of seven digits": {run("bad", "baselineRef: {name: last}",
 			"thresholds: [{metric: delta, min: -0.0000001}]"), "at most six digits after the point"},
 		"a difference to nothing": {run("bad", "thresholds: [{metric: delta, min: 0}]"),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -35,6 +36,8 @@ type poolView struct {
 	Endpoint string                            `json:"endpoint"`
 	Status   v1alpha1.CustomerSupportEnvStatus `json:"status"`
 	Servers  []serverView                      `json:"servers"`
+
+	ready bool // the status of condition Ready
 }
 
 type serverView struct {
@@ -65,7 +68,11 @@ func newEnvStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.Print(cmd.OutOrStdout(), view.Result{Value: pools, Document: poolDocument(pools)})
+		err = output.Print(cmd.OutOrStdout(), view.Result{Value: pools, Document: poolDocument(pools)})
+		if err == nil && slices.ContainsFunc(pools, func(p poolView) bool { return !p.ready }) {
+			return cli.ErrOutcome
+		}
+		return err
 	}
 	return cmd
 }
@@ -102,8 +109,9 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
 	shown := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
 		Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
-	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
-		shown.State, shown.Message = available.Reason, available.Message
+	if ready := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		shown.State, shown.Message = ready.Reason, ready.Message
+		shown.ready = ready.Status == metav1.ConditionTrue
 	}
 	servers, err := c.servers(ctx, NameOf(pool))
 	if err != nil {
@@ -187,6 +195,8 @@ func poolDocument(pools []poolView) view.Document {
 		}
 		if len(s.Rows) == 0 {
 			s.Rows = [][]string{{"no servers", "", "", "", "", "", "", "", ""}}
+		}
+		if !p.ready {
 			s.Note = p.Message
 		}
 		d.Sections = append(d.Sections, s)

@@ -158,6 +158,9 @@ func TestDeploymentKeepsServing(t *testing.T) {
 	if got := *d.Spec.Template.Spec.TerminationGracePeriodSeconds; got != 3630 {
 		t.Errorf("terminationGracePeriodSeconds = %d, want the drain timeout and 30 more", got)
 	}
+	if hook := d.Spec.Template.Spec.Containers[0].Lifecycle.PreStop; hook.Sleep.Seconds < 1 {
+		t.Errorf("preStop = %+v: a server that is deleted while it starts would miss SIGTERM", hook)
+	}
 	got := d.Spec.Template.Spec.Containers[0].TerminationMessagePolicy
 	if got != corev1.TerminationMessageFallbackToLogsOnError {
 		t.Errorf("terminationMessagePolicy = %s: the status couldn't quote a server's error", got)

@@ -42,6 +42,9 @@ const (
 	// exitSeconds is added to the drain timeout, so that a server can end its last sessions and
 	// exit by itself.
 	exitSeconds = 30
+	// startSeconds is the time within which a started server listens to signals, even on a busy
+	// node.
+	startSeconds = 2
 
 	cpuRequest    = "50m"
 	memoryRequest = "64Mi"
@@ -152,6 +155,10 @@ func buildContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Conta
 		// A restart ends every session, so a server is restarted only after a minute without an
 		// answer.
 		LivenessProbe: buildProbe("/health", "http", 10, 6),
+		// The kubelet sends SIGTERM once. A process without a handler yet, which a starting server
+		// is, ignores it as PID 1, and would stay for the whole grace period.
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+			Sleep: &corev1.SleepAction{Seconds: startSeconds}}},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -22,12 +23,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestMain keeps csenv eval from storing in this folder.
+// TestMain keeps csenv eval from storing in this folder, and from signing with the user's key.
 func TestMain(m *testing.M) {
-	if err := os.Setenv(envvars.Results, "none"); err != nil {
+	folder, err := os.MkdirTemp("", "csenv-key-")
+	if err := errors.Join(err, os.Setenv(envvars.Results, "none"),
+		os.Setenv(envvars.EvalKeyFile, filepath.Join(folder, "key.pem"))); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
 }
 
 // csenv runs the command.

@@ -14,4 +14,7 @@ const (
 	JudgeKey = "CSENV_JUDGE_API_KEY"
 	// Results is the folder or URL in which csenv eval stores episodes without --results.
 	Results = "CSENV_RESULTS"
+	// EvalKeyFile names the file of the key with which csenv eval signs, in place of that of the
+	// user's configuration folder.
+	EvalKeyFile = "CSENV_EVAL_KEY_FILE"
 )

@@ -3,6 +3,7 @@ package ui
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,14 +26,21 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
 )
 
 var shared apiserver.Shared
 
+// TestMain keeps csenv eval from signing with the user's key.
 func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "csenv-key-")
+	if err := errors.Join(err, os.Setenv(envvars.EvalKeyFile, filepath.Join(folder, "key.pem"))); err != nil {
+		panic(err)
+	}
 	code := m.Run()
+	_ = os.RemoveAll(folder)
 	if err := shared.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		code = 1

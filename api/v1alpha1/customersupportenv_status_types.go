@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -92,6 +94,77 @@ type CustomerSupportEnvStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
+
+	// runs count the runs of each namespace that have begun on this pool, deleted ones too, so that
+	// it can be seen who picked the best of many. After 512 namespaces, further ones share the entry
+	// "*".
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=513
+	// +optional
+	Runs []BegunRuns `json:"runs,omitempty"`
+}
+
+// BegunRuns count the runs of a namespace that have begun on a pool.
+type BegunRuns struct {
+	// namespace is that of the runs, or "*" for those of all namespaces that have no entry.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Namespace string `json:"namespace,omitempty"`
+
+	// begun is the number of runs that have begun, deleted ones too.
+	// +required
+	Begun Count `json:"begun"`
+
+	// latest are the UIDs of the last runs that were counted, so that each is counted once.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	Latest []string `json:"latest,omitempty"`
+}
+
+const (
+	// OtherNamespaces is the entry of the namespaces that have none of their own.
+	OtherNamespaces = "*"
+	// maxRunNamespaces and maxLatestRuns bound what a pool's status has of its runs.
+	maxRunNamespaces, maxLatestRuns = 512, 8
+)
+
+// RunsOf is the number of runs of a namespace that have begun on the pool.
+func (s *CustomerSupportEnvStatus) RunsOf(namespace string) int64 {
+	for _, of := range []string{namespace, OtherNamespaces} {
+		for _, counted := range s.Runs {
+			if counted.Namespace == of {
+				return counted.Begun
+			}
+		}
+	}
+	return 0
+}
+
+// CountRun counts a run of a namespace that begins, and reports false if it is counted already.
+func (s *CustomerSupportEnvStatus) CountRun(namespace, uid string) bool {
+	at := slices.IndexFunc(s.Runs, func(r BegunRuns) bool { return r.Namespace == namespace })
+	if at < 0 && len(s.Runs) >= maxRunNamespaces {
+		namespace = OtherNamespaces
+		at = slices.IndexFunc(s.Runs, func(r BegunRuns) bool { return r.Namespace == namespace })
+	}
+	if at < 0 {
+		s.Runs = append(s.Runs, BegunRuns{Namespace: namespace})
+		at = len(s.Runs) - 1
+	}
+	counted := &s.Runs[at]
+	if slices.Contains(counted.Latest, uid) {
+		return false
+	}
+	counted.Begun++
+	counted.Latest = append(counted.Latest, uid)
+	if drop := len(counted.Latest) - maxLatestRuns; drop > 0 {
+		counted.Latest = slices.Clone(counted.Latest[drop:])
+	}
+	return true
 }
 
 // SessionCounts counts the sessions of all servers of a pool.

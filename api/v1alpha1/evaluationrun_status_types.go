@@ -353,6 +353,13 @@ type Provenance struct {
 	// +optional
 	Judge string `json:"judge,omitempty"`
 
+	// ledgerKey is the public key of the pool with which its servers signed the scores: its
+	// status.ledgerPublicKey when the run began. Absent from runs that began before this field
+	// existed.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	LedgerKey string `json:"ledgerKey,omitempty"`
+
 	// agentDigest is the digest of spec.agent, "sha256:" and 64 hex digits: equal for equal agents.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional

@@ -22,7 +22,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
-	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
@@ -111,9 +111,21 @@ func playRun(t *testing.T, c apiUser, name string, agent policy.Factory) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ledger := &score.Ledger{}
+	key, err := score.ParsePublicKey(run.Status.Provenance.LedgerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, err := evaluation.PassScore(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := &score.Ledger{PassScore: pass}
 	for _, e := range played {
-		if err := source.AddTo(ledger, e); err != nil {
+		r, err := score.VerifyReceipt(e.Receipt, key)
+		if err == nil {
+			err = ledger.Add(r.Planned, r.Episode)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestMain keeps csenv eval from storing in this folder.
+// TestMain keeps csenv eval from storing in this folder, and from signing with the user's key.
 func TestMain(m *testing.M) {
 	restore, err := isolated.Environment()
 	if err = errors.Join(err, os.Setenv(envvars.Results, "none")); err != nil {

@@ -33,7 +33,7 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 		Image: offer.Image, ImageDigests: offer.ImageDigests, OperatorVersion: offer.Version,
 		ScenarioDigest: offer.Report.ScenarioDigest,
 		GraderVersion:  offer.Report.GraderVersion, Judge: offer.Report.Judge,
-		AgentDigest: agent, Seed: seed, SpecHash: hash,
+		AgentDigest: agent, Seed: seed, SpecHash: hash, LedgerKey: offer.LedgerKey,
 	}, nil
 }
 

@@ -78,6 +78,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/status,verbs=update
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/finalizers,verbs=update
 // +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs/status,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;delete
@@ -153,7 +154,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	next, took := r.decide(ctx, snap)
 
 	// 4. Write the status first: the following steps are repeated if this pass ends here. The
-	//    table of scenarios is written before the status that refers to it.
+	//    table of scenarios is written before the status that refers to it, and a run that begins
+	//    is counted by its pool before that.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
@@ -161,6 +163,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		uncounted := next // without the shards whose scores aren't written
 		uncounted.Status = snap.Run.Status
 		return r.handleWriteError(ctx, snap, uncounted, err)
+	}
+	if err := r.countRun(ctx, snap, next); err != nil {
+		return objects.IgnoreExpected(err)
 	}
 	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
 		return objects.IgnoreExpected(err)

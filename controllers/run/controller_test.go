@@ -60,7 +60,7 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of two shards whose runners end at about the same time takes nine writes: each is of
+// A run of two shards whose runners end at about the same time takes ten writes: each is of
 // another object, or before and after what is played.
 func TestWritesOfARun(t *testing.T) {
 	run := runtest.NewRun()
@@ -82,7 +82,7 @@ func TestWritesOfARun(t *testing.T) {
 	for _, event := range w.events() {
 		got[event]++
 	}
-	want := map[string]int{"status": 2, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
+	want := map[string]int{"status": 3, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
 		"patch *v1.Pod": 2, "delete *v1.Job": 1, "Normal Completed": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -86,6 +86,23 @@ func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, n
 	return nil
 }
 
+// countRun counts a run that begins in the status of its pool, which outlives the run. The write is
+// guarded by the resource version, and the status has the UIDs of the last runs, so that a pass that
+// is repeated before the run's own status is written counts nothing twice.
+func (w *writer) countRun(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	if snap.Run.Status.Provenance != nil || next.Status.Provenance == nil {
+		return nil
+	}
+	pool := snap.Env.DeepCopy()
+	if !pool.Status.CountRun(snap.Run.Namespace, string(snap.Run.UID)) {
+		return nil
+	}
+	if err := w.client.Status().Update(ctx, pool); err != nil {
+		return fmt.Errorf("counting the run in the status of its pool: %w", err)
+	}
+	return nil
+}
+
 // traceEnd makes the span of a run that has just ended, above those of its shards.
 func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	status v1alpha1.EvaluationRunStatus) {

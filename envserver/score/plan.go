@@ -227,6 +227,69 @@ func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 	}
 }
 
+// PlanIndex finds the episodes of a plan by their index.
+type PlanIndex struct {
+	plan      Plan
+	scenarios []string
+	// first has the index of the first episode of each scenario, and then the number of all.
+	first []int64
+}
+
+// NewIndex returns the index of the plan's episodes. A stored plan may be of anybody's making: the
+// index of one that NewPlan hasn't made is of any episodes, or of none.
+func (p Plan) NewIndex() *PlanIndex {
+	x := &PlanIndex{plan: p, scenarios: p.scenarios(), first: []int64{0}}
+	for _, scenario := range x.scenarios {
+		next := x.first[len(x.first)-1]
+		for _, t := range p.Tasks {
+			if _, selected := slices.BinarySearch(t.Scenarios, scenario); selected {
+				next += int64(max(t.Trials, 0))
+			}
+		}
+		x.first = append(x.first, next)
+	}
+	return x
+}
+
+// Episode is the planned episode with an index, and its shard. It reports false if there is none.
+func (x *PlanIndex) Episode(index int64) (episode PlannedEpisode, shard int, planned bool) {
+	if index < 0 || index >= x.first[len(x.first)-1] || x.plan.Shards < 1 {
+		return PlannedEpisode{}, 0, false
+	}
+	at, exact := slices.BinarySearch(x.first, index)
+	if !exact {
+		at--
+	}
+	scenario, trial := x.scenarios[at], int(index-x.first[at])
+	for _, t := range x.plan.Tasks {
+		if _, selected := slices.BinarySearch(t.Scenarios, scenario); !selected {
+			continue
+		}
+		if trial < t.Trials {
+			return PlannedEpisode{Index: index, Task: t.Name, Scenario: scenario, Trial: trial,
+				Seed:     EpisodeSeed(x.plan.Seed, t.Name, scenario, trial),
+				Pressure: x.plan.Pressure}, at % x.plan.Shards, true
+		}
+		trial -= max(t.Trials, 0)
+	}
+	return PlannedEpisode{}, 0, false
+}
+
+// Accepts reports whether a receipt is of the planned episode with its index, graded as planned,
+// and returns that episode. An error wraps ErrForeign or ErrGrader.
+func (x *PlanIndex) Accepts(r Receipt) (PlannedEpisode, error) {
+	planned, shard, found := x.Episode(r.Planned.Index)
+	graded := planned
+	graded.Trial = 0 // see Receipt
+	if !found || r.Planned != graded {
+		return PlannedEpisode{}, fmt.Errorf("%w: the plan has no such episode %d", ErrForeign, r.Planned.Index)
+	}
+	p := x.plan
+	ledger := Ledger{Run: p.Run, Shard: shard, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
+		GraderVersion: p.GraderVersion, Judge: p.Judge}
+	return planned, ledger.Accepts(r)
+}
+
 // EpisodeSeed derives an episode's seed: the first 53 bits of SHA-256 over the run's seed, the
 // task, the scenario and the trial. Integers are encoded as 8 bytes big-endian, and strings are
 // prefixed by their length. The seed doesn't depend on other episodes, so adding a scenario to a

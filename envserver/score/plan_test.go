@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -325,5 +326,44 @@ func TestDigestDependsOnPressure(t *testing.T) {
 	pressed.Add(at)
 	if relaxed.Equal(pressed) {
 		t.Error("the same digest with pressure and without")
+	}
+}
+
+// The index of a plan has the episodes of its shards, and whatever a stored plan says, finding an
+// episode ends.
+func TestPlanIndex(t *testing.T) {
+	plan, err := NewPlan(Plan{Run: "u", Seed: 7, Pressure: true, Tasks: []PlanTask{
+		{Name: "refund", Trials: 3, Scenarios: []string{"A1", "C3", "B2"}},
+		{Name: "resolve", Trials: 2, Scenarios: []string{"D4", "A1", "E5"}}}}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := plan.NewIndex()
+	var found int64
+	for shard := range plan.Shards {
+		for want := range plan.Shard(shard) {
+			found++
+			if got, of, planned := index.Episode(want.Index); !planned || got != want || of != shard {
+				t.Errorf("episode %d is %+v of shard %d (%v), want %+v of %d", want.Index, got, of, planned, want, shard)
+			}
+		}
+	}
+	if found != plan.Episodes() {
+		t.Fatalf("%d episodes", found)
+	}
+	for _, outside := range []int64{-1, found, math.MaxInt64, math.MinInt64} {
+		if got, _, planned := index.Episode(outside); planned {
+			t.Errorf("episode %d is %+v", outside, got)
+		}
+	}
+	for _, tasks := range [][]PlanTask{nil, {{Name: "a", Trials: -3, Scenarios: []string{"A1"}}},
+		{{Name: "a", Trials: math.MaxInt, Scenarios: []string{"A1", "B2", "C3"}}},
+		{{Name: "a", Trials: 1, Scenarios: []string{"C3", "A1", "A1"}}}} {
+		for _, shards := range []int{-1, 0, 1, 9} {
+			odd := Plan{Shards: shards, Tasks: tasks}.NewIndex()
+			for _, i := range []int64{-1, 0, 1, 2, math.MaxInt64} {
+				odd.Episode(i)
+			}
+		}
 	}
 }

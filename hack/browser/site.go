@@ -65,10 +65,10 @@ func ServeWith(ctx context.Context, program string, variables []string, flags ..
 	return s, nil
 }
 
-// isolatedEnviron is that of csenv: no cluster, and a cache of its own.
+// isolatedEnviron is that of csenv: no cluster, and a cache and a key of its own.
 func isolatedEnviron(folder string) []string {
 	return append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "no-cluster"),
-		"XDG_CACHE_HOME="+filepath.Join(folder, "cache"))
+		"XDG_CACHE_HOME="+filepath.Join(folder, "cache"), "CSENV_EVAL_KEY_FILE="+filepath.Join(folder, "eval-key.pem"))
 }
 
 // Run is a run of the fixtures: its name and the flags of csenv eval.

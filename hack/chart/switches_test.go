@@ -49,7 +49,8 @@ func TestSwitches(t *testing.T) {
 		},
 		"one replica":  {"{}", map[string][]string{operator: {"replicas: 1\n"}}, []string{"PodDisruptionBudget/csenv-manager"}},
 		"no kinds":     {"{crds: {install: false}}", nil, []string{"CustomResourceDefinition/evaluationruns.csenv.dev"}},
-		"no roles":     {"{userRoles: false}", nil, []string{"ClusterRole/csenv-viewer", "ClusterRole/csenv-editor"}},
+		"no roles":     {"{userRoles: false}", nil, []string{"ClusterRole/csenv-viewer", "ClusterRole/csenv-editor",
+			"ClusterRole/csenv-team"}},
 		"no policy":    {"{secretPolicy: false}", nil, []string{"ValidatingAdmissionPolicy/csenv-manager-secrets"}},
 		"three copies": {"{replicas: 3}", map[string][]string{operator: {"replicas: 3\n", "topologySpreadConstraints:\n"}}, nil},
 		"metrics over HTTP": {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -108,7 +109,8 @@ func playHeld(ctx SpecContext, evalrun, pool string) *hold {
 	return held
 }
 
-// placesBySeed waits for the run's plan and returns the place of each episode, keyed by the seed
+// placesBySeed waits for the plan of a run on a pool, NAME or NAMESPACE/NAME, and returns the place of
+// each episode, keyed by the seed
 // that the model receives.
 func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	GinkgoHelper()
@@ -124,7 +126,11 @@ func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	}
 	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	Expect(err).NotTo(HaveOccurred())
-	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, plan.LedgerKey)
+	at := client.ObjectKey{Namespace: namespace, Name: pool}
+	if of, name, elsewhere := strings.Cut(pool, "/"); elsewhere {
+		at = client.ObjectKey{Namespace: of, Name: name}
+	}
+	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, at, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())
 	places := map[int64]place{}
 	for shard := range plan.Shards {

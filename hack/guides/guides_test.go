@@ -157,7 +157,8 @@ func run(t *testing.T, script, folder, model string) string {
 	shell := exec.CommandContext(ctx, "bash", "-c", script)
 	shell.Dir = folder
 	shell.Env = append(os.Environ(), "MODEL_URL="+model+"/v1", "CSENV_AGENT_KEY=unused", "NO_COLOR=1",
-		"CSENV_RESULTS=", "KUBECONFIG="+filepath.Join(folder, "none"))
+		"CSENV_RESULTS=", "KUBECONFIG="+filepath.Join(folder, "none"),
+		"CSENV_EVAL_KEY_FILE="+filepath.Join(folder, "eval-key.pem"))
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	shell.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer

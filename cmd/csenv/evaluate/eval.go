@@ -56,6 +56,7 @@ type evalCommand struct {
 	mu     sync.Mutex
 	meter  *policy.Meter
 	output *view.Format
+	errs   io.Writer
 }
 
 // NewEvalCommand returns the command that plays a run on this machine.
@@ -94,6 +95,7 @@ func NewEvalCommand() *cobra.Command {
 
 func (e *evalCommand) eval(cmd *cobra.Command) error {
 	ctx := cmd.Context()
+	e.errs = cmd.ErrOrStderr()
 	run, pool, err := e.objects(cmd)
 	if err != nil {
 		return err
@@ -134,7 +136,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 		view.WriteParagraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.FormatCount(int(resumed), "episode"), e.store))
 	}
-	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil); err != nil {
+	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil, ""); err != nil {
 		return err
 	}
 	if options.Store != nil && !cmd.Flags().Changed("results") {

@@ -86,7 +86,7 @@ func (c *creation) run(cmd *cobra.Command) error {
 		return nil
 	}
 	run = followRun(cmd, connected, run, c.pollEvery)
-	if err := figures.PrintRun(cmd.OutOrStdout(), c.output, run, nil); err != nil {
+	if err := figures.PrintRun(cmd.OutOrStdout(), c.output, run, nil, ""); err != nil {
 		return err
 	}
 	return figures.OutcomeOf(run)

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/results/buckets"
@@ -38,33 +41,52 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 	}
 	o.Location = e.store
 	closeStore = func() { _ = o.Store.Close() }
-	if run.UID, o.Shards, err = e.turn(ctx, o.Store, run, base, named); err != nil {
+	key, err := local.MachineKey()
+	if err != nil {
+		view.WriteParagraph(e.errs, "", fmt.Sprintf("%v. The episodes are stored, but no leaderboard ranks them: set %s to "+
+			"a file that can be written", err, envvars.EvalKeyFile))
+	}
+	keyOf := func(uid types.UID) ed25519.PrivateKey {
+		if key == nil {
+			return local.PublicSeedKey(uid)
+		}
+		return key
+	}
+	if run.UID, o.Shards, err = e.turn(ctx, o.Store, run, base, named, keyOf); err != nil {
 		closeStore()
 		return nil, err
 	}
-	o.LedgerKey = local.LedgerKey(run.UID)
+	o.LedgerKey = keyOf(run.UID)
 	return closeStore, nil
 }
 
-// turn returns the UID of the latest stored play of a run and the number of its shards, or the UID
-// of the next play and 0.
+// turn returns the UID of the latest play of a run that is stored with the key of this call, and the
+// number of its shards, or the UID of the next play and 0.
 func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alpha1.EvaluationRun, base types.UID,
-	named bool) (types.UID, int, error) {
+	named bool, keyOf func(types.UID) ed25519.PrivateKey) (types.UID, int, error) {
 	stored, err := store.Runs(ctx)
 	if err != nil {
 		return "", 0, err
 	}
 	folder := func(uid types.UID) string { return results.RunFolder(run.Namespace, run.Name, string(uid)) }
-	uid, next := types.UID(""), base
+	uid, next, m := types.UID(""), base, results.Manifest{}
 	for n := 1; slices.Contains(stored, folder(next)); n++ {
-		uid, next = next, deriveUID(base, n)
+		found, err := store.Manifest(ctx, folder(next))
+		if err != nil {
+			return "", 0, err
+		}
+		if found.Plan.LedgerKey == score.FormatPublicKey(keyOf(next).Public().(ed25519.PublicKey)) {
+			uid, m = next, found
+		}
+		next = deriveUID(base, n)
 	}
 	if uid == "" || e.fresh {
+		if next != base && !e.fresh {
+			view.WriteParagraph(e.errs, "", fmt.Sprintf("%s is stored with the key of another machine or of an older csenv, "+
+				"so it is played again: with that machine's key in %s it would be continued", run.Name,
+				envvars.EvalKeyFile))
+		}
 		return next, 0, nil
-	}
-	m, err := store.Manifest(ctx, folder(uid))
-	if err != nil {
-		return "", 0, err
 	}
 	if !named {
 		whole, err := isComplete(ctx, store, folder(uid), m.Plan)

@@ -27,6 +27,7 @@ func NewCompareCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "compare")
 	from.Add(cmd)
+	from.AddKeys(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().BoolVar(&everything, "all", false, "list all scenarios that changed")
@@ -44,6 +45,11 @@ func NewCompareCommand() *cobra.Command {
 			return err
 		}
 		c.A, c.B = args[0], args[1]
+		for i, run := range runs {
+			if doubt := run.Doubt(); doubt != "" {
+				view.WriteParagraph(cmd.ErrOrStderr(), "", fmt.Sprintf("nobody vouches for %s: %s", args[i], doubt))
+			}
+		}
 		catalog, err := cli.LoadCatalog(*packs)
 		if err != nil {
 			return err

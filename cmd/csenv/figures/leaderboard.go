@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -29,6 +28,8 @@ type Board struct {
 	// Trust says what scores of the board's judge are good for, "" for tasks without replies.
 	Trust   string  `json:"trust,omitempty"`
 	Entries []Entry `json:"entries"`
+	// Unranked are the runs without a place, on a board of their own.
+	Unranked []Unranked `json:"unranked,omitempty"`
 
 	// Parts are those of Basis: what the runs have in common.
 	Parts []string `json:"-"`
@@ -51,16 +52,26 @@ type Entry struct {
 	Scored      int64  `json:"scored"`
 	Total       int64  `json:"total"`
 	AgentDigest string `json:"agentDigest"`
+	// Runs is the number of runs of the same namespace and pool that are there, and Begun of those
+	// that it has ever begun on the pool: the others were deleted. Begun is 0 if it isn't known.
+	Runs  int64 `json:"runs,omitempty"`
+	Begun int64 `json:"begun,omitempty"`
 
 	loaded *source.LoadedRun
 }
 
 // Unranked is a run without a place.
 type Unranked struct {
-	*source.LoadedRun
-	// Reason is the run's state, or why it can't be ranked.
-	Reason string
+	Run   string `json:"run"`
+	Agent string `json:"agent"`
+	// Reason is the run's state, or why nobody vouches for it.
+	Reason string `json:"reason"`
+
+	loaded *source.LoadedRun
 }
+
+// notRanked is the basis of the board that has the runs without a place.
+const notRanked = "not ranked"
 
 // NewLeaderboardCommand returns the command that ranks runs.
 func NewLeaderboardCommand() *cobra.Command {
@@ -72,6 +83,7 @@ func NewLeaderboardCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "leaderboard")
 	from.Add(cmd)
+	from.AddKeys(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -80,36 +92,40 @@ func NewLeaderboardCommand() *cobra.Command {
 			return err
 		}
 		boards, left := RankRuns(cmd.Context(), runs)
-		if len(left) > 0 {
-			names := view.MapItems(left, func(u Unranked) string { return fmt.Sprintf("%s (%s)", u.Name, u.Reason) })
-			view.WriteParagraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(names, ", "))
-		}
-		return output.Print(cmd.OutOrStdout(), BoardResult(boards))
+		return output.Print(cmd.OutOrStdout(), BoardResult(boards, left))
 	}
 	return cmd
 }
 
-// RankRuns sorts the complete runs into boards, the largest first, and returns the others apart.
+// rankable is a run that may have a place, and its scores by scenario.
+type rankable struct {
+	*source.LoadedRun
+	scores []score.ScenarioScore
+}
+
+// RankRuns sorts the runs that may have a place into boards, the largest first, and returns the
+// others apart.
 func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
-	groups, parts, trust := map[string][]*source.LoadedRun{}, map[string][]string{}, map[string]string{}
+	groups, parts, trust := map[string][]rankable{}, map[string][]string{}, map[string]string{}
 	for _, r := range runs {
-		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
-			state, _ := StateOf(r.EvaluationRun)
-			left = append(left, Unranked{r, state})
-			continue
-		}
 		b, err := r.Basis()
-		if err != nil {
-			left = append(left, Unranked{r, err.Error()})
+		scores, reason := r.Rankable(ctx)
+		if reason == "" && err != nil {
+			reason = err.Error()
+		}
+		if reason != "" {
+			left = append(left, Unranked{r.Name, source.AgentName(r.EvaluationRun), reason, r})
 			continue
 		}
-		basis := basisParts(r.EvaluationRun, b)
+		basis := basisParts(r, b)
 		key := strings.Join(basis, ", ")
-		groups[key], parts[key], trust[key] = append(groups[key], r), basis, grader.DescribeTrust(b.Judge, b.Tasks)
+		groups[key], parts[key] = append(groups[key], rankable{r, scores}), basis
+		trust[key] = grader.DescribeTrust(b.Judge, b.Tasks)
 	}
 	for key, group := range groups {
-		boards = append(boards,
-			Board{Basis: key, Entries: rankEntries(ctx, group), Parts: parts[key], Trust: trust[key]})
+		entries := rankEntries(group)
+		countRuns(ctx, entries, runs)
+		boards = append(boards, Board{Basis: key, Entries: entries, Parts: parts[key], Trust: trust[key]})
 	}
 	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
@@ -120,6 +136,29 @@ func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, le
 	return boards, left
 }
 
+// countRuns says how many runs the namespace of each entry has begun on the board's pool, so that
+// picking the best of many is seen. All entries of a board have the same pool.
+func countRuns(ctx context.Context, entries []Entry, runs []*source.LoadedRun) {
+	first := entries[0].loaded
+	if first.Pool == nil {
+		return
+	}
+	pool, err := first.Pool(ctx)
+	if err != nil {
+		return // the user may not be allowed to read it
+	}
+	there := map[string]int64{}
+	for _, r := range runs {
+		if r.PoolName() == first.PoolName() {
+			there[r.Namespace]++
+		}
+	}
+	for i, e := range entries {
+		entries[i].Begun = pool.Status.RunsOf(e.loaded.Namespace)
+		entries[i].Runs = there[e.loaded.Namespace]
+	}
+}
+
 // listDifferences lists the parts of a board's basis that another has not.
 func listDifferences(first, other Board) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(other.Parts), func(part string) bool {
@@ -127,10 +166,13 @@ func listDifferences(first, other Board) string {
 	}), ", ")
 }
 
-// basisParts is everything that runs on one board have in common: the played episodes, and what
-// they are graded by.
-func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
-	var parts []string
+// basisParts is everything that runs on one board have in common: who vouches for the scores, the
+// played episodes, and what they are graded by.
+func basisParts(run *source.LoadedRun, b score.Basis) []string {
+	parts := []string{run.Signer, "key " + shortenKey(ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{}).LedgerKey)}
+	if run.Apart != "" {
+		parts = append(parts, run.Apart)
+	}
 	for _, t := range run.Spec.Tasks {
 		parts = append(parts, "task "+t.Name+" "+describeSelection(t))
 	}
@@ -146,6 +188,17 @@ func basisParts(run *v1alpha1.EvaluationRun, b score.Basis) []string {
 		parts = append(parts, "response-time pressure")
 	}
 	return parts
+}
+
+// keyDigits are enough of a public key to tell keys apart that others choose: 96 bits.
+const keyDigits = 16
+
+// shortenKey is a public key for people.
+func shortenKey(key string) string {
+	if key == "" {
+		return "not recorded"
+	}
+	return key[:min(len(key), keyDigits)]
 }
 
 // describeSelection describes the scenarios of a task. A digest tells selections of the same size
@@ -176,26 +229,23 @@ func sortSelection(s v1alpha1.ScenarioSelection) []string {
 }
 
 // rankEntries ranks comparable runs.
-func rankEntries(ctx context.Context, runs []*source.LoadedRun) []Entry {
+func rankEntries(runs []rankable) []Entry {
 	entries := make([]Entry, len(runs))
-	scores := make([][]score.ScenarioScore, len(runs))
-	slices.SortFunc(runs, func(a, b *source.LoadedRun) int {
+	slices.SortFunc(runs, func(a, b rankable) int {
 		return cmp.Or(cmp.Compare(chart.ParseDecimal(b.Status.Score.Mean), chart.ParseDecimal(a.Status.Score.Mean)),
 			cmp.Compare(a.Name, b.Name))
 	})
 	for i, r := range runs {
-		entries[i] = newEntry(r)
-		// Without scores by scenario, the intervals decide.
-		scores[i], _ = r.Scores(ctx)
+		entries[i] = newEntry(r.LoadedRun)
 	}
 	ranks := map[int]int{}
 	for i := range entries {
 		entries[i].Rank, entries[i].Last = 1, len(entries)
 		for j := range entries {
-			if isBetter(entries[j], entries[i], scores[j], scores[i]) {
+			if isBetter(entries[j], entries[i], runs[j].scores, runs[i].scores) {
 				entries[i].Rank++
 			}
-			if isBetter(entries[i], entries[j], scores[i], scores[j]) {
+			if isBetter(entries[i], entries[j], runs[i].scores, runs[j].scores) {
 				entries[i].Last--
 			}
 		}
@@ -217,7 +267,8 @@ func newEntry(r *source.LoadedRun) Entry {
 	}
 }
 
-// isBetter reports whether one run is significantly better than another.
+// isBetter reports whether one run is significantly better than another. Without scores by
+// scenario, the intervals decide.
 func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 	if len(a) > 0 && len(b) > 0 {
 		c := score.Compare(a, b)
@@ -226,29 +277,59 @@ func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 	return better.Low != "" && worse.High != "" && chart.ParseDecimal(better.Low) > chart.ParseDecimal(worse.High)
 }
 
-// BoardResult presents boards in the formats of csenv leaderboard.
-func BoardResult(boards []Board) view.Result {
-	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
-		"pass_rate", "scored", "total", "agent_digest"}}
+// BoardResult presents boards in the formats of csenv leaderboard, and below them the runs without a
+// place.
+func BoardResult(boards []Board, left []Unranked) view.Result {
+	r := view.Result{Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
+		"pass_rate", "scored", "total", "agent_digest", "runs", "begun", "reason"}}
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
 		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
 			"pass rate", "scored"}
+		begun := slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Begun > 0 })
+		if begun {
+			s.Header = append(s.Header, "runs")
+		}
 		for _, e := range b.Entries {
-			s.Rows = append(s.Rows, []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+			row := []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}
+			if begun {
+				row = append(row, e.RunsText())
+			}
+			s.Rows = append(s.Rows, row)
 			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 	}
+	if len(left) > 0 {
+		s := view.Section{Heading: "Not ranked", Header: []string{"run", "agent", "reason"}}
+		for _, u := range left {
+			s.Rows = append(s.Rows, []string{u.Run, u.Agent, u.Reason})
+			r.Rows = append(r.Rows, []string{notRanked, "", u.Run, u.Agent, "", "", "", "", "", "", "", "", "", u.Reason})
+		}
+		r.Document.Sections = append(r.Document.Sections, s)
+		boards = append(slices.Clone(boards), Board{Basis: notRanked, Entries: []Entry{}, Unranked: left})
+	}
+	r.Value = boards
 	return r
+}
+
+// RunsText says how many of a namespace's runs are there, "" if it isn't known.
+func (e Entry) RunsText() string {
+	if e.Begun == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d made", e.Runs, e.Begun)
 }
 
 // Interval is the chart of the score.
 func (e Entry) Interval() chart.Interval {
 	return chart.Interval{Low: e.Low, Middle: e.Score, High: e.High}
 }
+
+// Loaded is the run.
+func (u Unranked) Loaded() *source.LoadedRun { return u.loaded }
 
 // Loaded is the run.
 func (e Entry) Loaded() *source.LoadedRun { return e.loaded }

@@ -61,6 +61,7 @@ func NewReportCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "report")
 	from.Add(cmd)
+	from.AddKeys(cmd)
 	packs := cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`")
 	view.FormatFlag(cmd.Flags(), "html")
@@ -108,7 +109,7 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 	for i, r := range runs {
 		out.Mixed = out.Mixed || MayCompare(runs[0], r) != nil
 		section := reportRun{RunView: NewRunView(r.EvaluationRun, ViewOptions{Now: time.Now(), Report: true,
-			Lost: r.Lost, Others: runs}),
+			Lost: r.Lost, Doubt: r.Doubt(), Others: runs}),
 			Anchor: fmt.Sprintf("run-%d", i+1)}
 		if err := section.addEpisodes(ctx, catalog, r, limit); err != nil {
 			return err

@@ -18,21 +18,27 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// PrintRun writes a run: the object as JSON or YAML, its figures otherwise.
-// With the points that its stored episodes lost, the JSON has them as lostPoints.
-func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []source.LostPoints) error {
+// PrintRun writes a run: the object as JSON or YAML, its figures otherwise. The JSON of a stored run
+// has the points that its episodes lost as lostPoints, and notRanked if no board ranks it.
+func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []source.LostPoints,
+	doubt string) error {
 	rows := runRows(run)
 	header := []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
 		"pass_rate", "offered"}
 	value := any(run)
-	if len(lost) > 0 {
+	if len(lost) > 0 || doubt != "" {
 		value = struct {
 			*v1alpha1.EvaluationRun
-			LostPoints []source.LostPoints `json:"lostPoints"`
-		}{run, lost}
+			LostPoints []source.LostPoints `json:"lostPoints,omitempty"`
+			NotRanked  string              `json:"notRanked,omitempty"`
+		}{run, lost, doubt}
+	}
+	document := runDocument(run, rows, lost)
+	if doubt != "" {
+		document.Title += "\nNot ranked: " + doubt + "."
 	}
 	return f.Print(w, view.Result{Value: value, Header: header, Rows: view.MapItems(rows, figureRow.cells),
-		Document: runDocument(run, rows, lost)})
+		Document: document})
 }
 
 // runDocument presents the figures of a run.
@@ -129,6 +135,7 @@ func NewResultsCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "results")
 	from.Add(cmd)
+	from.AddKeys(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		runs, err := from.Find(cmd.Context(), args[0])
@@ -136,7 +143,7 @@ func NewResultsCommand() *cobra.Command {
 			return err
 		}
 		run := runs[0].EvaluationRun
-		err = PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost)
+		err = PrintRun(cmd.OutOrStdout(), output, run, runs[0].Lost, runs[0].Doubt())
 		if err != nil || !evaluation.HasEnded(run.Status.Conditions) {
 			return err
 		}

@@ -28,6 +28,8 @@ type RunView struct {
 	// Verdict is what a run found, in a sentence, and Looks are what to look at first.
 	Verdict string
 	Looks   []Look
+	// Doubt says why no board ranks a stored run, "" otherwise.
+	Doubt string
 	// Mute says that most answers of the agent were no action, "" otherwise.
 	Mute  string
 	Tiles []Tile
@@ -114,6 +116,8 @@ type ViewOptions struct {
 	Report bool
 	// Lost are the points that the episodes lost, if the run is stored.
 	Lost []source.LostPoints
+	// Doubt says why no board ranks a stored run.
+	Doubt string
 	// Others are the runs among which its baseline and those of built-in agents are looked for.
 	Others []*source.LoadedRun
 }
@@ -125,7 +129,8 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 		Pool: run.Spec.EnvironmentRef.Name, States: listVerdicts(run),
 		Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
-		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report}
+		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report,
+		Doubt: o.Doubt}
 	if pass, err := evaluation.PassScore(run); err == nil {
 		v.PassScore = score.FormatExact(pass)
 	}

@@ -55,7 +55,8 @@ func episode(planned score.PlannedEpisode, points float64, said string) record.E
 
 func receipt(t testing.TB, p score.Plan, planned score.PlannedEpisode, micro int64) string {
 	t.Helper()
-	l := score.Ledger{Run: p.Run, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
+	_, shard, _ := p.NewIndex().Episode(planned.Index)
+	l := score.Ledger{Run: p.Run, Shard: shard, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
 		GraderVersion: p.GraderVersion, Judge: p.Judge}
 	text, err := l.Receipt(planned, score.Episode{Outcome: score.Scored, Score: micro, Category: "billing",
 		Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "penalties", Earned: -100}}}).Sign(signer)
@@ -248,13 +249,13 @@ func TestQueries(t *testing.T) {
 	p := writeStore(t, folder, runID)
 	x := openIndex(t, filepath.Join(t.TempDir(), "i.db"))
 	update(t, x, folder)
-	key, err := source.LedgerKey(p)
+	checker, err := source.NewChecker(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := stored(t, folder)
 	points := func(e record.Episode) int64 {
-		if c := source.CountEpisode(e, p, key); c.Counts {
+		if c := checker.Count(e); c.Counts {
 			return c.Episode.Score
 		}
 		return -1

@@ -101,7 +101,7 @@ type Episode struct {
 	Score   *int64
 	Passed  bool
 	// Differs is set if the record has another result than the figures, Receipt if it has a
-	// receipt, and Claimed if it counts without a valid one.
+	// receipt, and Claimed if it has a score and no valid one.
 	Differs, Receipt, Claimed bool
 	Turns, Attempts           int
 	DurationMS                int64

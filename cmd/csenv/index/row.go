@@ -17,7 +17,7 @@ const (
 	hasReceipt = 1 << iota // it contains a receipt, valid or not
 	isErrored
 	isCounted // it counts in the figures
-	isClaimed // it counts as the record itself says
+	isClaimed // it has a score and no valid receipt
 	isDifferent
 	underPressure
 	isMute

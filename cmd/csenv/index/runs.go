@@ -255,7 +255,7 @@ type summed struct {
 // Sum sums up a run from the index, unless that was done since the last new segment. It writes
 // nothing: an update stores the sum.
 func (d *reader) Sum(ctx context.Context, folder string, plan score.Plan) (*source.Sum, error) {
-	if _, err := source.LedgerKey(plan); err != nil {
+	if _, err := source.NewChecker(plan); err != nil {
 		return nil, err
 	}
 	r, err := d.find(ctx, folder)

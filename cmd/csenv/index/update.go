@@ -3,7 +3,6 @@ package index
 import (
 	"bufio"
 	"context"
-	"crypto/ed25519"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
-	"github.com/csenv/csenv/envserver/score"
 )
 
 // Progress is how far an update is.
@@ -50,8 +48,7 @@ const (
 type job struct {
 	run     *run
 	segment results.Segment
-	plan    score.Plan
-	key     ed25519.PublicKey
+	checker *source.Checker
 }
 
 // parsed is a segment that was read.
@@ -205,13 +202,10 @@ func (x *Index) listRun(ctx context.Context, store *results.Store, location, fol
 		return nil, err
 	}
 	// Without a valid key no receipt is valid, and figures fail with the reason.
-	key, err := source.LedgerKey(m.Plan)
-	if err != nil {
-		key = ed25519.PublicKey{}
-	}
+	checker, _ := source.NewChecker(m.Plan)
 	jobs := make([]job, len(fresh))
 	for i, s := range fresh {
-		jobs[i] = job{r, s, m.Plan, key}
+		jobs[i] = job{r, s, checker}
 	}
 	return jobs, nil
 }
@@ -361,7 +355,7 @@ func parseSegment(ctx context.Context, store *results.Store, j job, text *words)
 			err = fmt.Errorf("%w: the segment has more than %d lines", record.ErrNotRecord, maxLines)
 		}
 		if err == nil {
-			counted = source.CountEpisode(e, j.plan, j.key)
+			counted = j.checker.Count(e)
 			err = pack.add(line, e, counted)
 		}
 		switch {

@@ -131,10 +131,10 @@ func (g *game) folder() string {
 	return results.RunFolder(g.run.Namespace, g.run.Name, string(g.run.UID))
 }
 
-// LedgerKey is the key of a stored run: a function of its UID, so that the receipts of stored
-// episodes are valid when the run is resumed. It proves nothing to others, as no key of a local run
-// could.
-func LedgerKey(uid types.UID) ed25519.PrivateKey {
+// PublicSeedKey is the key of a stored run where this machine can keep none: a function of its UID,
+// so that the receipts of stored episodes are valid when the run is resumed. It proves nothing,
+// because anybody can compute it.
+func PublicSeedKey(uid types.UID) ed25519.PrivateKey {
 	seed := sha256.Sum256(append([]byte("csenv eval "), uid...))
 	return ed25519.NewKeyFromSeed(seed[:])
 }

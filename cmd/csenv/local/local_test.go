@@ -317,7 +317,7 @@ func TestResume(t *testing.T) {
 		defer store.Close()
 		run := testRun(one)
 		o := options(t, policy.Heuristic)
-		o.Store, o.Location, o.LedgerKey = store, folder, LedgerKey(run.UID)
+		o.Store, o.Location, o.LedgerKey = store, folder, PublicSeedKey(run.UID)
 		if agent != nil {
 			o.Agent = agent
 		}

@@ -10,9 +10,11 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -32,6 +34,7 @@ const DefaultStore = "csenv-results"
 type Flags struct {
 	cluster.Flags
 	store string
+	keys  []string
 }
 
 // Add adds the flags to a command that takes names of runs.
@@ -45,6 +48,16 @@ func (s *Flags) Add(cmd *cobra.Command) {
 		}
 		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// AddKeys adds the flag of the keys for which the user vouches, to a command that says which runs
+// are ranked.
+func (s *Flags) AddKeys(cmd *cobra.Command) { KeysFlag(cmd.Flags(), &s.keys) }
+
+// KeysFlag adds the flag of the keys for which the user vouches.
+func KeysFlag(f *pflag.FlagSet, keys *[]string) {
+	f.StringArrayVar(keys, "key", nil, "public `KEY` of a pool that you trust, to rank stored runs that it has signed; "+
+		"may be repeated")
 }
 
 func storedNames(ctx context.Context, location string) []string {
@@ -68,18 +81,32 @@ type LoadedRun struct {
 	Episodes func(context.Context) iter.Seq2[record.Episode, error]
 	// Lost are the points that the stored episodes lost, the most costly first.
 	Lost []LostPoints
+	// Stored is nil for a run of the cluster, whose figures the operator has counted.
+	Stored *StoredFigures
+	// Signer says whose key has signed the scores, "" if that is of nobody whom the reader trusts.
+	Signer string
+	// Apart says where a run is read beside those of a cluster, "" otherwise.
+	Apart string
+	// Pool reads the pool of a run of the cluster, nil for a stored run.
+	Pool func(context.Context) (*v1alpha1.CustomerSupportEnv, error)
 	// table has the scores of a stored run.
 	table *score.ScenarioTable
+}
+
+// StoredFigures say on what the figures of a stored run rest.
+type StoredFigures struct {
+	// Claimed counts the episodes with a score and no valid receipt, which are in no figure.
+	Claimed int
 }
 
 // Find reads runs by name, in the order of the names.
 func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error) {
 	if s.store != "" {
-		return findStored(ctx, s.store, names)
+		return s.findStored(ctx, names)
 	}
 	c, err := s.connect()
 	if c == nil && err == nil {
-		return findStored(ctx, s.store, names)
+		return s.findStored(ctx, names)
 	}
 	if err != nil {
 		return nil, err
@@ -139,8 +166,13 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 func FromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun {
 	return &LoadedRun{
 		EvaluationRun: run,
-		Scores:        func(ctx context.Context) ([]score.ScenarioScore, error) { return clusterScores(ctx, c, run) },
-		Episodes:      func(ctx context.Context) iter.Seq2[record.Episode, error] { return episodesAt(ctx, run) },
+		Signer:        namePool(evaluation.PoolOf(run)),
+		Pool: func(ctx context.Context) (*v1alpha1.CustomerSupportEnv, error) {
+			pool := &v1alpha1.CustomerSupportEnv{}
+			return pool, c.Get(ctx, evaluation.PoolOf(run), pool)
+		},
+		Scores:   func(ctx context.Context) ([]score.ScenarioScore, error) { return clusterScores(ctx, c, run) },
+		Episodes: func(ctx context.Context) iter.Seq2[record.Episode, error] { return episodesAt(ctx, run) },
 	}
 }
 
@@ -158,34 +190,53 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 	name := run.Status.ScoresRef.Name
 	if err := c.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, data); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted", run.Name, name)
+			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted, and what replaces it %w",
+				run.Name, name, ErrTable)
 		}
 		return nil, cluster.ExplainError(err, "reading the scores of run "+run.Name)
 	}
-	var table score.ScenarioTable
+	table := &score.ScenarioTable{}
 	if err := table.UnmarshalText([]byte(data.Data[v1alpha1.ScoresKey])); err != nil {
-		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
+		return nil, fmt.Errorf("ConfigMap %s with the scores of run %s %w: %w", name, run.Name, ErrTable, err)
 	}
-	return table.Rows(), nil
+	scores, err := checkTable(run, table)
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s was changed: %w", name, err)
+	}
+	return scores, nil
 }
 
-// foldScores sums a run's episodes by task and scenario.
+// foldScores sums a run's episodes by task and scenario, as their receipts say. The sums count if
+// they are those of the status.
 func foldScores(run *v1alpha1.EvaluationRun,
 	episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
 	pass, err := evaluation.PassScore(run)
 	if err != nil {
 		return nil, err
 	}
+	key, err := score.ParsePublicKey(ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{}).LedgerKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the stored scores of run %s: status.provenance.ledgerKey: %w", run.Name, err)
+	}
 	ledger := &score.Ledger{PassScore: pass}
 	for e, err := range episodes {
 		if err != nil {
 			return nil, err
 		}
-		if err := AddTo(ledger, e); err != nil {
+		r, err := score.VerifyReceipt(e.Receipt, key)
+		if err != nil || r.Run != string(run.UID) {
+			continue // the fingerprint shows whether the episode counts
+		}
+		if err := ledger.Add(r.Planned, r.Episode); err != nil {
 			return nil, err
 		}
 	}
-	return tableOf(ledger).Rows(), nil
+	scores, err := checkTable(run, tableOf(ledger))
+	if err != nil {
+		// The store may have lost lines, which costs no place.
+		return nil, fmt.Errorf("the stored episodes of run %s don't add up to its sums", run.Name)
+	}
+	return scores, nil
 }
 
 // tableOf returns the sums of a ledger by task and scenario.
@@ -193,15 +244,6 @@ func tableOf(ledger *score.Ledger) *score.ScenarioTable {
 	table := &score.ScenarioTable{}
 	table.Fold(ledger)
 	return table
-}
-
-// AddTo adds an episode to a ledger if it has a score.
-func AddTo(ledger *score.Ledger, e record.Episode) error {
-	if e.Score == nil {
-		return nil
-	}
-	planned, ended := readClaim(e)
-	return ledger.Add(planned, ended)
 }
 
 // Basis returns everything that scores must share to be comparable.

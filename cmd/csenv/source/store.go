@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
@@ -83,7 +84,16 @@ func (s *Stored) runName(folder string) string {
 
 // findStored reads runs by name, or all runs if there are no names. If several runs have the same
 // name, the name of the folder selects one.
-func findStored(ctx context.Context, location string, names []string) ([]*LoadedRun, error) {
+func (f *Flags) findStored(ctx context.Context, names []string) ([]*LoadedRun, error) {
+	own, err := local.ReadPublicKey()
+	if err != nil {
+		return nil, err
+	}
+	vouchers, err := NewVouchers(own, f.keys)
+	if err != nil {
+		return nil, err
+	}
+	location := f.store
 	s, err := OpenStored(ctx, location)
 	if err != nil {
 		return nil, err
@@ -104,9 +114,11 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 		if err != nil {
 			return nil, err
 		}
-		if found[i], err = s.Load(ctx, folder); err != nil {
+		run, err := s.Load(ctx, folder)
+		if err != nil {
 			return nil, err
 		}
+		found[i] = vouchers.Signed(run)
 	}
 	tellApart(found)
 	return found, nil
@@ -225,7 +237,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion,
 		Judge: m.Plan.Judge}
 	if run.Status.Provenance, err = evaluation.NewProvenance(run,
-		evaluation.Offer{Version: m.Runner, Report: report}); err != nil {
+		evaluation.Offer{Version: m.Runner, Report: report, LedgerKey: m.Plan.LedgerKey}); err != nil {
 		return nil, err
 	}
 	run.Status.Provenance.SpecHash = "" // the spec is known in part
@@ -238,6 +250,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	sum.conclude(run, m.Plan)
 	table := tableOf(sum.Ledger)
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Lost: sum.lostPoints(), table: table,
+		Stored: &StoredFigures{Claimed: sum.Claimed},
 		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
 
@@ -282,8 +295,8 @@ func copyPlan(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	}
 }
 
-// concludeStored sets the conditions that follow from the stored episodes. claimed counts those
-// without a receipt.
+// concludeStored sets the conditions that follow from the stored episodes. claimed counts those that
+// are left out, because they have no valid receipt.
 func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed int) {
 	e := run.Status.Episodes
 	missing := e.Total - e.Scored - e.Failed - e.Errored
@@ -298,8 +311,8 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}
 	}
 	if claimed > 0 {
-		outcome.Message += fmt.Sprintf(" %s counted without a valid receipt: no server vouches for the stored lines.",
-			view.FormatCount(claimed, "episode"))
+		outcome.Message += fmt.Sprintf(" %s stored without a valid receipt: no server vouches for their scores, which "+
+			"are in no figure.", view.FormatCount(claimed, "episode"))
 	}
 	run.Status.Agent = evaluation.AgentName(run.Spec.Agent)
 	run.Status.Conditions = evaluation.BuildConditions(run, run.Status, sums, outcome)

@@ -2,7 +2,9 @@ package source
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -79,39 +81,92 @@ func TestCredentialsAreSentToAllowedAddresses(t *testing.T) {
 }
 
 // Records without a valid receipt count, and are reported separately.
+// signedEpisode is a record whose receipt is signed, after a change of the receipt.
+func signedEpisode(t *testing.T, plan score.Plan, private ed25519.PrivateKey, index int64,
+	change func(*score.Receipt)) record.Episode {
+	t.Helper()
+	planned, shard, _ := plan.NewIndex().Episode(index)
+	r := (&score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge}).Receipt(planned,
+		score.Episode{Outcome: score.Scored, Score: score.One})
+	change(&r)
+	text, err := r.Sign(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.Episode{Index: index, Task: planned.Task, Scenario: planned.Scenario, Receipt: text,
+		Grade: record.Grade{Outcome: score.Scored, Score: new(1.0)}}
+}
+
+func testPlan(t *testing.T, public ed25519.PublicKey) score.Plan {
+	t.Helper()
+	plan, err := score.NewPlan(score.Plan{Run: "u", Seed: 7, PassScore: 750_000, ScenarioDigest: "sha256:00",
+		GraderVersion: "3", Judge: "rules", LedgerKey: score.FormatPublicKey(public),
+		Tasks: []score.PlanTask{{Name: "refund", Trials: 2, Scenarios: []string{"C07", "C08"}}}}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// A record counts if its receipt is signed with the plan's key and of the planned episode. Others
+// with a score are in no figure, and are reported.
 func TestEpisodesWithoutReceipts(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned := score.PlannedEpisode{Index: 0, Task: "refund", Scenario: "C07"}
-	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned,
-		score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
+	_, other, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := record.Episode{Task: "refund", Scenario: "C07", Grade: record.Grade{Outcome: score.Scored, Score: new(1.0)}}
+	plan := testPlan(t, public)
+	checker, err := NewChecker(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(*score.Receipt) {}
+	signed := func(change func(*score.Receipt)) record.Episode { return signedEpisode(t, plan, private, 1, change) }
+	changed := func(e record.Episode, change func(*record.Episode)) record.Episode { change(&e); return e }
 	for name, tt := range map[string]struct {
-		change  func(*record.Episode)
-		claimed bool
+		e               record.Episode
+		counts, claimed bool
 	}{
-		"a receipt":   {func(e *record.Episode) { e.Receipt = receipt }, false},
-		"none":        {func(*record.Episode) {}, true},
-		"another's":   {func(e *record.Episode) { e.Index, e.Receipt = 1, receipt }, true},
-		"not to read": {func(e *record.Episode) { e.Receipt = "x" }, true},
-		"replayed":    {func(e *record.Episode) { e.Replayed = true }, false},
-		"no score":    {func(e *record.Episode) { e.Score = nil }, false},
+		"a receipt": {signed(same), true, false},
+		"a better score beside it": {changed(signed(func(r *score.Receipt) { r.Episode.Score = 1 }),
+			func(e *record.Episode) { e.Score = new(1.0) }), true, false},
+		"none":           {changed(signed(same), func(e *record.Episode) { e.Receipt = "" }), false, true},
+		"not to read":    {changed(signed(same), func(e *record.Episode) { e.Receipt = "x" }), false, true},
+		"another's":      {changed(signed(same), func(e *record.Episode) { e.Index = 0 }), false, true},
+		"of another key": {signedEpisode(t, plan, other, 1, same), false, true},
+		"of another run": {signed(func(r *score.Receipt) { r.Run = "v" }), false, true},
+		"of a shard":     {signed(func(r *score.Receipt) { r.Shard++ }), false, true},
+		"of a seed":      {signed(func(r *score.Receipt) { r.Planned.Seed++ }), false, true},
+		"of a scenario":  {signed(func(r *score.Receipt) { r.Planned.Scenario = "C08" }), false, true},
+		"of a catalogue": {signed(func(r *score.Receipt) { r.ScenarioDigest = "sha256:01" }), false, true},
+		"of a judge":     {signed(func(r *score.Receipt) { r.Judge = "lenient" }), false, true},
+		"replayed": {changed(signed(same), func(e *record.Episode) { e.Receipt, e.Replayed = "", true }),
+			false, false},
+		"no score": {changed(signed(same), func(e *record.Episode) { e.Receipt, e.Score = "", nil }), false, false},
 	} {
-		e := line
-		tt.change(&e)
-		if got := CountEpisode(e, score.Plan{Run: "u"}, public); got.Claimed != tt.claimed {
+		got := checker.Count(tt.e)
+		if got.Counts != tt.counts || got.Claimed != tt.claimed {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,
-		Scored: 2}}}
-	concludeStored(run, score.Accumulator{}, 2)
-	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
+	sum := NewSum(plan)
+	for _, e := range []record.Episode{signed(same), changed(signedEpisode(t, plan, private, 0, same),
+		func(e *record.Episode) { e.Receipt = "" })} {
+		if err := sum.Add(checker.Count(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum.Ledger.Scored != 1 || sum.Claimed != 1 {
+		t.Errorf("%d scored, %d claimed", sum.Ledger.Scored, sum.Claimed)
+	}
+	run := &v1alpha1.EvaluationRun{}
+	sum.conclude(run, plan)
+	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "1 episode stored without a valid receipt") {
 		t.Error(got)
 	}
 }
@@ -127,18 +182,52 @@ func TestPassScoreOfAStoredRun(t *testing.T) {
 	}
 }
 
-// Passes are counted at the run's pass score.
+// Scores by scenario are folded from receipts, with passes at the run's pass score, and count only
+// if they add up to the sums of the status.
 func TestFoldedScores(t *testing.T) {
-	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{PassScore: "0.75"}}
-	rows, err := foldScores(run, func(yield func(record.Episode, error) bool) {
-		for i, points := range []float64{0.74, 0.75, 1} {
-			if !yield(record.Episode{Index: int64(i), Task: "refund", Scenario: "C07",
-				Grade: record.Grade{Outcome: score.Scored, Score: &points}}, nil) {
-				return
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := testPlan(t, public)
+	ledger := &score.Ledger{PassScore: plan.PassScore}
+	var episodes []record.Episode
+	for i, points := range []int64{740_000, 750_000, 1_000_000} {
+		e := signedEpisode(t, plan, private, int64(i), func(r *score.Receipt) { r.Episode.Score = points })
+		r, err := score.VerifyReceipt(e.Receipt, public)
+		if err == nil {
+			err = ledger.Add(r.Planned, r.Episode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Score = new(1.0) // which its owner has changed
+		episodes = append(episodes, e)
+	}
+	var sums score.Accumulator
+	sums.FoldSummary(ledger, score.Summary{})
+	text, err := sums.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{PassScore: "0.75",
+		Shards:     &v1alpha1.Shards{Accumulator: string(text)},
+		Provenance: &v1alpha1.Provenance{LedgerKey: plan.LedgerKey}}}
+	run.UID = "u"
+	yield := func(episodes []record.Episode) iter.Seq2[record.Episode, error] {
+		return func(yield func(record.Episode, error) bool) {
+			for _, e := range episodes {
+				if !yield(e, nil) {
+					return
+				}
 			}
 		}
-	})
-	if err != nil || len(rows) != 1 || rows[0].Episodes != 3 || rows[0].Passes != 2 {
+	}
+	rows, err := foldScores(run, yield(episodes))
+	if err != nil || len(rows) != 2 || rows[0].Episodes != 2 || rows[0].Passes != 1 || rows[1].Passes != 1 {
 		t.Errorf("%+v, %v", rows, err)
+	}
+	if _, err := foldScores(run, yield(episodes[1:])); err == nil || errors.Is(err, ErrTable) {
+		t.Errorf("a part of the episodes: %v", err)
 	}
 }

@@ -21,9 +21,11 @@ type Counted struct {
 	// Errored episodes have a class and are in no sum of scores.
 	Errored bool
 	Class   string
-	// Counts is set if Planned and Episode count: as in the receipt or, if Claimed, as in the
-	// record itself.
-	Counts, Claimed bool
+	// Counts is set if the episode has a valid receipt, which Planned and Episode are of.
+	Counts bool
+	// Claimed is set if the record has a score and no valid receipt. Nobody vouches for it, so it is
+	// in no figure.
+	Claimed bool
 	// Mute is set if no answer of the agent was an action.
 	Mute    bool
 	Planned score.PlannedEpisode
@@ -32,41 +34,46 @@ type Counted struct {
 	Lost []Lost
 }
 
-// CountEpisode checks the receipt of an episode of a plan. An episode without a valid receipt
-// counts as in its own record.
-func CountEpisode(e record.Episode, plan score.Plan, key ed25519.PublicKey) Counted {
-	c := Counted{Index: e.Index, Attempts: e.Attempts, DurationMS: e.DurationMS}
+// Checker checks the receipts of a plan's episodes.
+type Checker struct {
+	key   ed25519.PublicKey
+	index *score.PlanIndex
+}
+
+// NewChecker returns the checker of a stored plan, which may be of anybody's making.
+func NewChecker(plan score.Plan) (*Checker, error) {
+	key, err := score.ParsePublicKey(plan.LedgerKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of run %s: %w", plan.Run, err)
+	}
+	return &Checker{key, plan.NewIndex()}, nil
+}
+
+// Count counts an episode as its receipt says, if that is signed with the plan's key and of the
+// planned episode. Without a checker, no receipt is valid.
+func (c *Checker) Count(e record.Episode) Counted {
+	counted := Counted{Index: e.Index, Attempts: e.Attempts, DurationMS: e.DurationMS}
 	if e.Tokens != nil {
-		c.Tokens = *e.Tokens
+		counted.Tokens = *e.Tokens
 	}
 	if e.Outcome == score.Errored {
-		c.Errored, c.Class = true, e.Class
-		return c
+		counted.Errored, counted.Class = true, e.Class
+		return counted
 	}
-	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == plan.Run && r.Planned.Index == e.Index {
-		c.Counts, c.Planned, c.Episode = true, r.Planned, r.Episode
-		c.explain(e)
-		return c
+	if c != nil {
+		r, err := score.VerifyReceipt(e.Receipt, c.key)
+		if err == nil && r.Planned.Index == e.Index {
+			if counted.Planned, err = c.index.Accepts(r); err == nil {
+				counted.Counts, counted.Episode = true, r.Episode
+				counted.Mute = rollout.IsMute(r.Episode.Outcome, e.Turns)
+				counted.Lost = listLostPoints(e, r.Planned.Task, r.Episode.Dimensions)
+				return counted
+			}
+		}
 	}
 	// The score of a replayed episode that counts was lost on its way.
-	if e.Score != nil && !e.Replayed {
-		c.Counts, c.Claimed = true, true
-		c.Planned, c.Episode = readClaim(e)
-		c.explain(e)
-	}
-	return c
-}
-
-// explain adds what the record says of the score that counts.
-func (c *Counted) explain(e record.Episode) {
-	c.Mute, c.Lost = rollout.IsMute(c.Episode.Outcome, e.Turns), listLostPoints(e, c.Planned.Task, c.Episode.Dimensions)
-}
-
-// readClaim is what the record of an episode with a score says of it.
-func readClaim(e record.Episode) (score.PlannedEpisode, score.Episode) {
-	return score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
-			Pressure: e.Pressure}, score.Episode{Outcome: e.Outcome, Score: ToMicroPoints(*e.Score),
-			Dimensions: e.Dimensions}
+	counted.Claimed = e.Score != nil && !e.Replayed
+	return counted
 }
 
 // Sum contains the sums of a run's stored episodes. Its JSON has all of them.
@@ -77,7 +84,7 @@ type Sum struct {
 	Retried   int64
 	Tokens    score.Tokens
 	Durations stats.Durations
-	// Claimed counts the episodes that count without a receipt.
+	// Claimed counts the episodes that have a score and no valid receipt. They are in no figure.
 	Claimed int
 	// Mute counts the episodes in which no answer of the agent was an action.
 	Mute int64
@@ -103,10 +110,11 @@ func (s *Sum) Add(c Counted) error {
 		s.Errored[c.Class].Add(c.Index)
 		return nil
 	}
-	s.Durations.Observe(c.DurationMS)
 	if c.Claimed {
 		s.Claimed++
+		return nil
 	}
+	s.Durations.Observe(c.DurationMS)
 	if !c.Counts {
 		return nil
 	}
@@ -128,21 +136,12 @@ func (s *Sum) addLost(lost []Lost) {
 	}
 }
 
-// LedgerKey is the key that signs the receipts of a plan's episodes.
-func LedgerKey(plan score.Plan) (ed25519.PublicKey, error) {
-	key, err := score.ParsePublicKey(plan.LedgerKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of run %s: %w", plan.Run, err)
-	}
-	return key, nil
-}
-
 // summing sums up the runs of a store by reading all their episodes.
 type summing struct{ *results.Store }
 
 // Sum sums up the episodes of a run.
 func (s summing) Sum(ctx context.Context, run string, plan score.Plan) (*Sum, error) {
-	key, err := LedgerKey(plan)
+	checker, err := NewChecker(plan)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +150,7 @@ func (s summing) Sum(ctx context.Context, run string, plan score.Plan) (*Sum, er
 		if err != nil {
 			return nil, err
 		}
-		if err := sum.Add(CountEpisode(e, plan, key)); err != nil {
+		if err := sum.Add(checker.Count(e)); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
@@ -96,6 +97,7 @@ func (c *selected) add(cmd *cobra.Command) {
 		"the cluster is read too if -n, -A, --context or --kubeconfig selects it")
 	c.flags.StringVar(&c.index, "index", "", "`file` of the index of stored episodes; by default below your "+
 		"cache folder")
+	source.KeysFlag(c.flags, &c.keys)
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 }
 
@@ -107,7 +109,14 @@ func (c *selected) readsCluster() bool {
 
 // open opens the sources, which follow the cluster until the context ends.
 func (c *selected) open(ctx context.Context) (*sources, error) {
+	own, err := local.ReadPublicKey()
+	if err != nil {
+		return nil, err
+	}
 	s := &sources{}
+	if s.vouchers, err = source.NewVouchers(own, c.keys); err != nil {
+		return nil, err
+	}
 	changed := func() { s.version.Add(1) }
 	locations := c.stores
 	if c.readsCluster() {
@@ -168,6 +177,7 @@ type selected struct {
 	allNamespaces bool
 	stores        []string
 	index         string
+	keys          []string
 	flags         *pflag.FlagSet
 }
 

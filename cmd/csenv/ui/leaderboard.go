@@ -29,11 +29,12 @@ type boardPage struct {
 // boardFilter selects runs. Each of its texts may be "".
 type boardFilter struct{ Pool, Task, Agent, Labels string }
 
-// boardTable is a board with the paths of its runs. Priced means that a cost is shown.
+// boardTable is a board with the paths of its runs. Priced means that a cost is shown, Counted that
+// the pool has counted the runs.
 type boardTable struct {
 	figures.Board
-	Rows   []boardRow
-	Priced bool
+	Rows            []boardRow
+	Priced, Counted bool
 }
 
 type boardRow struct {
@@ -65,11 +66,12 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 		rows := view.MapItems(b.Entries, func(e figures.Entry) boardRow {
 			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
 		})
-		priced := slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" })
-		p.Boards = append(p.Boards, boardTable{b, rows, priced})
+		p.Boards = append(p.Boards, boardTable{Board: b, Rows: rows,
+			Priced:  slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" }),
+			Counted: slices.ContainsFunc(rows, func(r boardRow) bool { return r.Begun > 0 })})
 	}
 	p.Left = view.MapItems(left, func(u figures.Unranked) boardRun {
-		return boardRun{u.Name, runPath(u.LoadedRun), u.Reason}
+		return boardRun{u.Run, runPath(u.Loaded()), u.Reason}
 	})
 	return shown{"leaderboard", "Leaderboard", "leaderboard", p}, nil
 }
@@ -85,7 +87,7 @@ func (f boardFilter) query(format string) string {
 		"format": format}).Encode()
 }
 
-// choose returns the runs that match. Stored runs have no labels and no pool.
+// choose returns the runs that match. A pool is given as NAMESPACE/NAME. Stored runs have no labels and no pool.
 func (f boardFilter) choose(runs []*source.LoadedRun) ([]*source.LoadedRun, error) {
 	selector, err := labels.Parse(f.Labels)
 	if err != nil {
@@ -93,7 +95,7 @@ func (f boardFilter) choose(runs []*source.LoadedRun) ([]*source.LoadedRun, erro
 	}
 	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
 	return slices.DeleteFunc(slices.Clone(runs), func(r *source.LoadedRun) bool {
-		return !is(f.Pool, r.Spec.EnvironmentRef.Name) || !is(f.Agent, source.AgentName(r.EvaluationRun)) ||
+		return !is(f.Pool, r.PoolName()) || !is(f.Agent, source.AgentName(r.EvaluationRun)) ||
 			f.Task != "" && !slices.Contains(tasksOf(r), f.Task) || !selector.Matches(labels.Set(r.Labels))
 	}), nil
 }
@@ -111,7 +113,7 @@ func tasksOf(r *source.LoadedRun) []string {
 func listChoices(runs []*source.LoadedRun) (pools, tasks, agents []string) {
 	sets := [3]map[string]bool{{}, {}, {}}
 	for _, r := range runs {
-		sets[0][r.Spec.EnvironmentRef.Name], sets[2][source.AgentName(r.EvaluationRun)] = true, true
+		sets[0][r.PoolName()], sets[2][source.AgentName(r.EvaluationRun)] = true, true
 		for _, task := range tasksOf(r) {
 			sets[1][task] = true
 		}
@@ -149,11 +151,11 @@ func (s *site) export(w http.ResponseWriter, r *http.Request, kind [2]string) er
 	if runs, err = newBoardFilter(r).choose(runs); err != nil {
 		return err
 	}
-	boards, _ := figures.RankRuns(r.Context(), runs)
+	boards, left := figures.RankRuns(r.Context(), runs)
 	w.Header().Set("Content-Type", kind[0]+"; charset=utf-8")
 	w.Header().Set("Content-Disposition", "attachment; filename="+kind[1])
 	format := &view.Format{Name: r.FormValue("format")}
-	if err := format.Print(w, figures.BoardResult(boards)); err != nil {
+	if err := format.Print(w, figures.BoardResult(boards, left)); err != nil {
 		s.log.Debug("An export was not read to its end", "error", err)
 	}
 	return nil

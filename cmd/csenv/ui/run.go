@@ -26,7 +26,7 @@ func (s *site) run(r *http.Request) (shown, error) {
 		return shown{}, err
 	}
 	path := runPath(run)
-	o := figures.ViewOptions{Now: time.Now(), Public: s.public, Lost: run.Lost,
+	o := figures.ViewOptions{Now: time.Now(), Public: s.public, Lost: run.Lost, Doubt: run.Doubt(),
 		Others: s.sources.state(r.Context()).runs}
 	if !s.public {
 		o.Episodes = path + "/episodes"

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/web/page"
 )
@@ -147,10 +148,27 @@ func TestMerged(t *testing.T) {
 			t.Errorf("the path of %s is %s, want %s", name, got, want)
 		}
 	}
-	inCluster, stored := run("r"), run("r")
-	inCluster.Status.Progress = "1/2"
-	both := mergeRuns(inCluster, stored)
-	if both.Status.Progress != "1/2" || mergeRuns(nil, stored) != stored || mergeRuns(inCluster, nil) != inCluster {
+	inCluster, stored, forged := run("r"), run("r"), run("r")
+	inCluster.Status.Progress, stored.Lost, forged.Lost = "1/2", []source.LostPoints{{}}, []source.LostPoints{{}, {}}
+	forged.UID = "12345678-forged"
+	key := "b2ZmaWNpYWwtb2ZmaWNpYWwtb2ZmaWNpYWwtb2ZmaWM="
+	stored.Status.Provenance = &v1alpha1.Provenance{LedgerKey: key}
+	pool := &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "acme"}}
+	pool.Status.LedgerPublicKey = key
+	s := &sources{cluster: &cluster.Watcher{}}
+	vouchers := s.vouch([]*v1alpha1.CustomerSupportEnv{pool})
+	if both := s.mergeRuns(inCluster, stored, vouchers); both.Status.Progress != "1/2" || len(both.Lost) != 1 ||
+		both.Apart != "" {
 		t.Errorf("merged: %+v", both)
+	}
+	if both := s.mergeRuns(inCluster, forged, vouchers); both.Status.Progress != "1/2" || both.Lost != nil {
+		t.Errorf("merged with another run in its folder: %+v", both)
+	}
+	// Whoever may write to the store can add runs.
+	if alone := s.mergeRuns(nil, stored, vouchers); alone.Apart != notInCluster || alone.Signer != "pool bench/acme" {
+		t.Errorf("beside the cluster: %+v", alone)
+	}
+	if alone := (&sources{}).mergeRuns(nil, stored, source.Vouchers{}); alone.Apart != "" || alone.Signer != "" {
+		t.Errorf("without a cluster: %+v", alone)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
-	"github.com/csenv/csenv/envserver/score"
 )
 
 // sources are where the pages read runs, pools and episodes. Runs are identified by their folder in
@@ -30,6 +30,8 @@ type sources struct {
 	cluster *cluster.Watcher
 	// stored is nil if only the cluster is read.
 	stored *stored
+	// vouchers are the keys of this machine and of the flags.
+	vouchers source.Vouchers
 }
 
 // problem says why a source can't be read. Its error may name addresses and folders, which the
@@ -120,9 +122,10 @@ func (s *sources) state(ctx context.Context) state {
 		if err != nil {
 			found.problems = append(found.problems, problem{err: err, plain: "A store can't be read at present."})
 		}
+		vouchers := s.vouch(observed.Pools)
 		for _, run := range stored {
 			id := runID(run.EvaluationRun)
-			byID[id] = mergeRuns(byID[id], run)
+			byID[id] = s.mergeRuns(byID[id], run, vouchers)
 		}
 		found.reading = s.stored.reading()
 	}
@@ -136,19 +139,32 @@ func (s *sources) state(ctx context.Context) state {
 	return found
 }
 
-// mergeRuns is a run of the cluster with its stored episodes. One of them may be nil.
-func mergeRuns(inCluster, stored *source.LoadedRun) *source.LoadedRun {
-	if inCluster == nil || stored == nil {
-		return cmp.Or(inCluster, stored)
+// vouch returns the keys whose signatures count on a board: those of this machine, of the flags, and
+// of the pools of the cluster.
+func (s *sources) vouch(pools []*v1alpha1.CustomerSupportEnv) source.Vouchers {
+	all := maps.Clone(s.vouchers)
+	if all == nil {
+		all = source.Vouchers{}
 	}
-	return &source.LoadedRun{EvaluationRun: inCluster.EvaluationRun, Episodes: stored.Episodes, Lost: stored.Lost,
-		Scores: func(ctx context.Context) ([]score.ScenarioScore, error) {
-			// The user may not be allowed to read the run's ConfigMap.
-			if scores, err := inCluster.Scores(ctx); err == nil {
-				return scores, nil
-			}
-			return stored.Scores(ctx)
-		}}
+	all.AddPools(pools)
+	return all
+}
+
+// notInCluster marks stored runs beside those of a cluster: whoever may write to the store can add
+// them, so they are on boards of their own.
+const notInCluster = "only stored: the cluster has no such run"
+
+// mergeRuns is a run of the cluster, nil if it has none, with its stored episodes, or else the
+// stored run.
+func (s *sources) mergeRuns(inCluster, stored *source.LoadedRun, vouchers source.Vouchers) *source.LoadedRun {
+	if inCluster != nil {
+		return inCluster.WithStored(stored)
+	}
+	alone := vouchers.Signed(stored)
+	if s.cluster != nil {
+		alone.Apart = notInCluster
+	}
+	return alone
 }
 
 // runs returns all runs, the newest first. It is an error if there are none because a source can't
@@ -180,7 +196,9 @@ func (s *sources) run(ctx context.Context, namespace, folder string) (*source.Lo
 	}
 	failed := observed.Problem
 	if s.stored != nil {
-		found = mergeRuns(found, s.stored.run(ctx, id))
+		if run := s.stored.run(ctx, id); run != nil {
+			found = s.mergeRuns(found, run, s.vouch(observed.Pools))
+		}
 	}
 	switch {
 	case found != nil:

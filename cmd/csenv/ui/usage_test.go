@@ -61,6 +61,7 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &site{pages: pages, sources: holding(runs)}
+	s.sources.vouchers = from.sources.vouchers
 	want := map[string][]string{"priced": {"2,500,000", "0.6000"}, "unpriced": {"2,500,000", "–"},
 		"without-tokens": {"–", "–"}}
 	for path, duration := range map[string]string{"/": "–", "/leaderboard": "1.250 s"} {

@@ -32,6 +32,7 @@ import (
 
 var shared apiserver.Shared
 
+// TestMain keeps csenv eval from signing with the user's key.
 func TestMain(m *testing.M) {
 	restore, err := isolated.Environment()
 	if err != nil {

@@ -175,6 +175,7 @@ func TestBeginRecordsProvenance(t *testing.T) {
 	want := &v1alpha1.Provenance{
 		Image: "csenv:test", OperatorVersion: "v1.2.3", ScenarioDigest: runtest.DigestA, GraderVersion: "1",
 		Judge:       "offline-v1",
+		LedgerKey:   runtest.PublicText(runtest.PoolKey()),
 		AgentDigest: bare.AgentDigest, Seed: ptr.To[int64](42), SpecHash: d.Status.Provenance.SpecHash,
 	}
 	if diff := cmp.Diff(want, d.Status.Provenance); diff != "" {

@@ -26,6 +26,7 @@ var methods = template.FuncMap{
 	"place":     func(v interface{ Place() string }) string { return v.Place() },
 	"playing":   func(v interface{ Playing() int64 }) int64 { return v.Playing() },
 	"points":    func(v interface{ PointsText() string }) string { return v.PointsText() },
+	"runs":      func(v interface{ RunsText() string }) string { return v.RunsText() },
 	"task":      func(v interface{ Task() string }) string { return v.Task() },
 
 	"after":     transcript.Excerpt.After,

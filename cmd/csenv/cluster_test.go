@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -105,7 +106,7 @@ func playRun(t *testing.T, c apiUser, name string, agent policy.Factory) {
 	var mu sync.Mutex
 	var played []record.Episode
 	if err := local.Play(t.Context(), run, local.Options{
-		Kind: kind, Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler),
+		Kind: kind, Pool: "support", LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler),
 		Clock:  rollout.SystemClock(),
 		Record: func(e record.Episode) { mu.Lock(); played = append(played, e); mu.Unlock() },
 	}); err != nil {
@@ -206,6 +207,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
+	t.Run("edited scores", func(t *testing.T) { editedScores(t, c) })
 	t.Run("errors", func(t *testing.T) { clusterErrors(t) })
 	t.Run("completion", func(t *testing.T) {
 		if out := must(t, "__complete", "results", ""); !strings.Contains(out, "heuristic-run\n") {
@@ -342,6 +344,44 @@ func compared(t *testing.T) {
 	narrow(t, text)
 	if !strings.Contains(text, "oracle-run is better (95 %") || !strings.Contains(text, "--all lists them") {
 		t.Error(text)
+	}
+}
+
+// A run whose table of scores is not the one that was counted is named and ranked nowhere.
+func editedScores(t *testing.T, c apiUser) {
+	t.Helper()
+	table := &corev1.ConfigMap{}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "noop-run-scores"}, table); err != nil {
+		t.Fatal(err)
+	}
+	honest := table.Data[v1alpha1.ScoresKey]
+	for name, text := range map[string]string{
+		"better":     strings.ReplaceAll(honest, ",0.000000", ",1.000000"),
+		"no table":   "x",
+		"a row less": honest[:strings.LastIndex(strings.TrimSuffix(honest, "\n"), "\n")+1],
+	} {
+		if text == honest {
+			t.Fatalf("%s: nothing was changed in\n%s", name, honest)
+		}
+		table.Data[v1alpha1.ScoresKey] = text
+		if err := c.Client.Update(t.Context(), table); err != nil {
+			t.Fatal(err)
+		}
+		out := must(t, "leaderboard", "-o", "csv")
+		if strings.Count(out, "pool default/support") != 2 || !strings.Contains(out, "not ranked,,noop-run,Noop") ||
+			!strings.Contains(out, "ConfigMap noop-run-scores") {
+			t.Errorf("%s: %s", name, out)
+		}
+		if _, errs, code := csenv(t, "compare", "oracle-run", "noop-run"); code != exitError ||
+			!strings.Contains(errs, "noop-run-scores") {
+			t.Errorf("%s: compare has exit code %d: %s", name, code, errs)
+		}
+	}
+	if err := c.Client.Delete(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, "leaderboard", "-o", "csv"); !strings.Contains(out, "ConfigMap noop-run-scores was deleted") {
+		t.Errorf("without the table: %s", out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
@@ -10,11 +11,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/csenv/csenv/envserver/web/page"
 )
 
@@ -153,4 +157,75 @@ func TestMerged(t *testing.T) {
 	if both.Status.Progress != "1/2" || mergeRuns(nil, stored) != stored || mergeRuns(inCluster, nil) != inCluster {
 		t.Errorf("merged: %+v", both)
 	}
+}
+
+// Visitors can't use up the pages: headers and connections are bounded, and a further one closes
+// one of the visitor with most, streams included.
+func TestPagesAreBounded(t *testing.T) {
+	const limit = 4
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/live" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+		_, _ = io.WriteString(w, "page")
+	})
+	server := newHTTPServer(t.Context(), page, limit)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	url := "http://" + listener.Addr().String()
+	for range 3 * limit {
+		response, err := (&http.Client{Transport: &http.Transport{}}).Get(url + "/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+	}
+	if code, text := fetch(t, url); code != http.StatusOK || text != "page\n" {
+		t.Errorf("beside streams: %d %s", code, text)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X", strings.Repeat("x", 2*maxHeader))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge || server.IdleTimeout == 0 {
+		t.Errorf("a large header: %d, idle connections stay for %v", response.StatusCode, server.IdleTimeout)
+	}
+}
+
+// A page is followed longer than its request may take to arrive.
+func TestStreamsOutliveTheReadTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := wire.NewPipeNet()
+		server := newHTTPServer(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+				t.Error("the stream was cut")
+			case <-time.After(2 * bodyTimeout):
+			}
+		}), maxConnections)
+		go func() { _ = server.Serve(network) }()
+		conn, err := network.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		_, _ = conn.Close(), server.Close()
+		<-time.After(time.Second) // net/http lingers
+	})
 }

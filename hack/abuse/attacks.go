@@ -71,16 +71,16 @@ var attacks = []attack{
 	{"80 messages of single letters and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("a (", 1333))
 	}, nil},
-	{"5,200 bodies of 100 bytes of which one comes, renewed", func(ctx context.Context, s *server) (string, error) {
+	{"5,200 bodies of which a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.drip(ctx, 5200, 1, "POST /step HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
 	}, nil},
-	{"the same from eight addresses, at /health", func(ctx context.Context, s *server) (string, error) {
+	{"5,200 bodies of which a byte comes, to /health, from eight addresses", func(ctx context.Context, s *server) (string, error) {
 		return s.drip(ctx, 5200, 8, "POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
 	}, nil},
-	{"12 bodies of 1 MB of which 17 KB come, renewed", func(ctx context.Context, s *server) (string, error) {
+	{"12 bodies of which 17 KB of 1 MB come, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.slowBodies(ctx, 17<<10)
 	}, nil},
-	{"12 bodies of 1 MB of which all but a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
+	{"12 bodies of which all but a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.slowBodies(ctx, 1_000_000-1)
 	}, nil},
 	{"80 messages of dates to the judge", func(ctx context.Context, s *server) (string, error) {
@@ -117,8 +117,8 @@ func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
 	return conn, response.Body.Close()
 }
 
-// sendAll sends the message several times on each of several sockets at a time, after the first ones.
-// An answer may have 64 KiB.
+// sendAll sends the message several times on each of several sockets at a time, after the first
+// ones. An answer may have 64 KiB.
 func (s *server) sendAll(ctx context.Context, sockets, times int, message string, first ...string) (string, error) {
 	var answered, largest atomic.Int64
 	var sending sync.WaitGroup
@@ -369,6 +369,7 @@ func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
 
 // askAll asks customers of workflows a question in each of eight sessions, twenty times.
 func (s *server) askAll(ctx context.Context, text string) (string, error) {
-	return s.sendAll(ctx, 8, 20, `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":"`+text+`"}}}`,
+	const ask = `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":`
+	return s.sendAll(ctx, 8, 20, ask+`"`+text+`"}}}`,
 		`{"type":"reset","data":{"task":"address-change","seed":1}}`)
 }

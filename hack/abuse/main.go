@@ -160,7 +160,8 @@ func runAttack(ctx context.Context) error {
 	if err != nil || number < 0 || number >= len(attacks) {
 		return fmt.Errorf("no attack %q", os.Args[2])
 	}
-	result, err := attacks[number].run(ctx, &server{kind: cmp.Or(attacks[number].on, tickets), Server: &process.Server{Address: os.Args[3], Ops: os.Args[4]}})
+	on := cmp.Or(attacks[number].on, tickets)
+	result, err := attacks[number].run(ctx, &server{kind: on, Server: &process.Server{Address: os.Args[3], Ops: os.Args[4]}})
 	fmt.Println(result)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -202,5 +203,37 @@ func TestRequestsWithoutTheirBodyAreReplaced(t *testing.T) {
 	_ = first.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := first.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the first incomplete request is still open: %v", err)
+	}
+}
+
+// deadlines records the deadlines of a request's reading.
+type deadlines struct {
+	http.ResponseWriter
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// The time of reading ends with the request, so that an answer, such as a stream, may take longer.
+func TestTheTimeOfReadingEndsWithTheRequest(t *testing.T) {
+	for body, want := range map[string][2]int{"": {1, 1}, "body": {0, 1}} {
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got := w.(*deadlines)
+			if len(got.set) != want[0] {
+				t.Errorf("%q: %d deadlines before it is read, want %d", body, len(got.set), want[0])
+			}
+			if _, err := io.ReadAll(r.Body); err != nil {
+				t.Error(err)
+			}
+			if len(got.set) != want[1] || !got.set[0].IsZero() {
+				t.Errorf("%q: the deadlines %v after it is read", body, got.set)
+			}
+		})}
+		BoundConnections(server, 1)
+		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		server.Handler.ServeHTTP(&deadlines{ResponseWriter: httptest.NewRecorder()}, request)
 	}
 }

@@ -72,10 +72,10 @@ var attacks = []attack{
 		return s.judgeAll(ctx, strings.Repeat("a (", 1333))
 	}, nil},
 	{"5,200 bodies of which a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
-		return s.drip(ctx, 5200, 1, "POST /step HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+		return s.besides(ctx, 5200, 1, "POST /step HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", "{}")
 	}, nil},
-	{"5,200 bodies of which a byte comes, to /health, from eight addresses", func(ctx context.Context, s *server) (string, error) {
-		return s.drip(ctx, 5200, 8, "POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+	{"5,200 bodies of which a byte comes, to /health, from eight", func(ctx context.Context, s *server) (string, error) {
+		return s.besides(ctx, 5200, 8, "POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", "{}")
 	}, nil},
 	{"12 bodies of which 17 KB of 1 MB come, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.slowBodies(ctx, 17<<10)
@@ -304,29 +304,27 @@ func (s *server) judgeAll(ctx context.Context, text string) (string, error) {
 	return result, nil
 }
 
-// dripTime is how long unfinished requests are kept up, and renewal the pause before one that the
-// server has closed is begun again.
+// dripTime is how long unfinished requests are kept up besides others' requests, and renewal the
+// pause before one that the server has closed is begun again.
 const (
 	dripTime = 15 * time.Second
 	renewal  = time.Second
 )
 
-// drip keeps up connections from several addresses on each of which the beginning of a request was
-// sent.
-func (s *server) drip(ctx context.Context, connections, addresses int, beginning string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, dripTime)
-	defer cancel()
-	var begun, failed atomic.Int64
+// keepUp keeps up connections from several addresses, on each of which the beginning of a request
+// was sent, until the context ends. It returns how many were begun and how many failed.
+func (s *server) keepUp(ctx context.Context, connections, addresses int, beginning string) (begun, failed int64) {
+	var opened, refused atomic.Int64
 	var dripping sync.WaitGroup
 	for i := range connections {
 		dripping.Go(func() {
 			for from := attackerAt(i % addresses); ctx.Err() == nil; sleepContext(ctx, renewal) {
 				conn, err := from.DialContext(ctx, "tcp", s.Address)
 				if err != nil {
-					failed.Add(1)
+					refused.Add(1)
 					continue
 				}
-				begun.Add(1)
+				opened.Add(1)
 				stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 				_, _ = io.WriteString(conn, beginning)
 				_, _ = io.Copy(io.Discard, conn)
@@ -336,35 +334,40 @@ func (s *server) drip(ctx context.Context, connections, addresses int, beginning
 		})
 	}
 	dripping.Wait()
-	return fmt.Sprintf("%d begun, %d not connected", begun.Load(), failed.Load()), nil
+	return opened.Load(), refused.Load()
 }
 
-// slowBodies keeps up twelve bodies of 1 MB from two addresses, of each of which a number of bytes
-// comes. Meanwhile another client sends bodies of 20 KB.
-func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// besides keeps up unfinished requests, during which another client sends a hundred requests with a
+// body, each on a connection of its own. All must be answered.
+func (s *server) besides(ctx context.Context, connections, addresses int, beginning, body string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, attackTime)
 	defer cancel()
+	var begun int64
 	var dripping sync.WaitGroup
-	dripping.Go(func() {
-		_, _ = s.drip(ctx, 12, 2, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
-			strings.Repeat("x", sent))
-	})
-	body := `{"x":"` + strings.Repeat("x", 20_000) + `"}`
+	dripping.Go(func() { begun, _ = s.keepUp(ctx, connections, addresses, beginning) })
+	sleepContext(ctx, dripTime/3) // until all are there
 	statuses, longest := map[int]int{}, time.Duration(0)
 	for range 100 {
-		sleepContext(ctx, 100*time.Millisecond)
+		sleepContext(ctx, dripTime/150)
 		began := time.Now()
-		status, _ := postBody(ctx, http.DefaultTransport, "http://"+s.Address+"/reset", body)
+		status, _ := postBody(ctx, &http.Transport{DisableKeepAlives: true}, "http://"+s.Address+"/reset", body)
 		statuses[status]++
 		longest = max(longest, time.Since(began))
 	}
 	cancel()
 	dripping.Wait()
-	result := fmt.Sprintf("others' bodies %v, at most %v", statuses, longest.Round(time.Millisecond))
+	result := fmt.Sprintf("%d begun; others' requests %v, at most %v", begun, statuses, longest.Round(time.Millisecond))
 	if statuses[http.StatusOK] != 100 {
-		return result, errors.New("bodies of others were refused: " + result)
+		return result, errors.New("requests of others were refused: " + result)
 	}
 	return result, nil
+}
+
+// slowBodies keeps up twelve bodies of 1 MB from two addresses, of each of which a number of bytes
+// comes, while another client sends bodies of 20 KB.
+func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
+	return s.besides(ctx, 12, 2, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
+		strings.Repeat("x", sent), `{"x":"`+strings.Repeat("x", 20_000)+`"}`)
 }
 
 // askAll asks customers of workflows a question in each of eight sessions, twenty times.

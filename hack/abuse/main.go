@@ -161,7 +161,8 @@ func runAttack(ctx context.Context) error {
 		return fmt.Errorf("no attack %q", os.Args[2])
 	}
 	on := cmp.Or(attacks[number].on, tickets)
-	result, err := attacks[number].run(ctx, &server{kind: on, Server: &process.Server{Address: os.Args[3], Ops: os.Args[4]}})
+	at := &process.Server{Address: os.Args[3], Ops: os.Args[4]}
+	result, err := attacks[number].run(ctx, &server{kind: on, Server: at})
 	fmt.Println(result)
 	return err
 }

@@ -4,8 +4,10 @@
 package stats
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -29,9 +32,13 @@ const (
 	maxReport = 1 << 20
 	// maxSegment is the limit in bytes. A pass holds the segments of all servers in memory.
 	maxSegment = 128 << 10
-	// maxBodies bounds the answers that are read at a time, in bytes, and maxDecoding those that
-	// are decoded: the smallest JSON of a list takes thirty times as much memory when decoded.
-	maxBodies   = 64 << 20
+	// maxBodies bounds the answers that are read at a time, in parts of bodyPart bytes. While others
+	// wait, an answer may take as long as bodyPatience.
+	maxBodies    = 1024
+	bodyPart     = 64 << 10
+	bodyPatience = 100 * time.Millisecond
+	// maxDecoding bounds the answers that are decoded at a time: the smallest JSON of a list takes
+	// thirty times as much memory when decoded.
 	maxDecoding = 2
 	// maxOffered bounds the scenarios of a report's tasks, and maxRunName the bytes of a run's UID.
 	maxOffered = 16_384
@@ -45,7 +52,8 @@ type Reader struct {
 	client *http.Client
 	port   int
 	// bodies and decoding are shared by all pools, whose servers may answer as much as is allowed.
-	bodies, decoding *semaphore.Weighted
+	bodies   *share.Budget
+	decoding *semaphore.Weighted
 }
 
 // NewReader returns a reader.
@@ -58,7 +66,7 @@ func NewReader() *Reader {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		port:   v1alpha1.OperationsPort,
-		bodies: semaphore.NewWeighted(maxBodies), decoding: semaphore.NewWeighted(maxDecoding),
+		bodies: share.NewMemory(maxBodies, bodyPart, bodyPatience), decoding: semaphore.NewWeighted(maxDecoding),
 	}
 }
 
@@ -135,25 +143,28 @@ func getJSON[T any](
 		return answer, fmt.Errorf("requesting its %s: %w", what,
 			&StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
 	}
-	if err := r.decode(ctx, response, limit, &answer); err != nil {
+	if err := r.decode(ctx, token, response, limit, &answer); err != nil {
 		return answer, fmt.Errorf("decoding the %s of %s, limited to %d bytes: %w", what, url, limit, err)
 	}
 	return answer, nil
 }
 
-// decode reads an answer when the shared budgets have space for it.
-func (r *Reader) decode(ctx context.Context, response *http.Response, limit int64, answer any) error {
+// decode reads an answer when the shared budgets have space for it. The servers of a pool, which
+// have the same token, get at most half.
+func (r *Reader) decode(ctx context.Context, pool string, response *http.Response, limit int64, answer any) error {
 	size := limit
 	if response.ContentLength >= 0 {
 		size = min(response.ContentLength, limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := r.bodies.Acquire(ctx, size); err != nil {
+	var body bytes.Buffer
+	release, err := r.bodies.Read(ctx, pool, &body, response.Body, int(size), timeout,
+		func() { _ = response.Body.Close() })
+	defer release()
+	if errors.Is(err, share.ErrNoPart) {
 		return fmt.Errorf("waiting for the answers of other servers: %w", err)
 	}
-	defer r.bodies.Release(size)
-	body, err := io.ReadAll(io.LimitReader(response.Body, size))
 	if err != nil {
 		return err
 	}
@@ -161,5 +172,5 @@ func (r *Reader) decode(ctx context.Context, response *http.Response, limit int6
 		return fmt.Errorf("waiting for the answers of other servers: %w", err)
 	}
 	defer r.decoding.Release(1)
-	return json.Unmarshal(body, answer)
+	return json.Unmarshal(body.Bytes(), answer)
 }

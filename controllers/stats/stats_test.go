@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -147,8 +150,13 @@ func TestAnswersShareABudget(t *testing.T) {
 	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"judge":"`, strings.Repeat("x", maxReport-20), `"}`)
 	})
-	if !r.bodies.TryAcquire(maxBodies - maxReport/2) {
-		t.Fatal("the budget of bytes is smaller")
+	var held []func()
+	for i := range maxBodies - maxReport/bodyPart/2 {
+		release, err := r.bodies.Take(t.Context(), fmt.Sprint(i%3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, release)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for the answer to begin
 	defer cancel()
@@ -156,7 +164,9 @@ func TestAnswersShareABudget(t *testing.T) {
 		!strings.Contains(err.Error(), "answers of other servers") {
 		t.Errorf("an answer beyond the budget of bytes: %v", err)
 	}
-	r.bodies.Release(maxBodies - maxReport/2)
+	for _, release := range held {
+		release()
+	}
 	if !r.decoding.TryAcquire(maxDecoding) {
 		t.Fatal("the budget of decoding is smaller")
 	}
@@ -169,8 +179,61 @@ func TestAnswersShareABudget(t *testing.T) {
 	if got, err := r.Report(t.Context(), host, "token"); err != nil || len(got.Judge) != maxReport-20 {
 		t.Errorf("an answer within the budgets: %d bytes, %v", len(got.Judge), err)
 	}
-	if !r.bodies.TryAcquire(maxBodies) || !r.decoding.TryAcquire(maxDecoding) {
+	if r.bodies.Users() != 0 || !r.decoding.TryAcquire(maxDecoding) {
 		t.Error("an answer keeps a part of the budgets")
+	}
+}
+
+// slowBody sends a number of bytes, and then nothing until it is closed.
+type slowBody struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (b *slowBody) Read(to []byte) (int, error) {
+	if n, err := b.Reader.Read(to); err == nil {
+		return n, nil
+	}
+	<-b.closed
+	return 0, io.ErrClosedPipe
+}
+
+func (b *slowBody) Close() error { close(b.closed); return nil }
+
+// The servers of one tenant that answer slowly, with few bytes or nearly all, don't delay the
+// reports of others.
+func TestSlowAnswersDelayNobody(t *testing.T) {
+	for _, sent := range []int{1, maxReport - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			r := NewReader()
+			var stalled sync.WaitGroup
+			for i := range 128 {
+				body := &slowBody{strings.NewReader(strings.Repeat(" ", sent)), make(chan struct{})}
+				time.AfterFunc(timeout, func() { // as the request's timeout does
+					select {
+					case <-body.closed:
+					default:
+						_ = body.Close()
+					}
+				})
+				stalled.Go(func() {
+					var report score.Report
+					if r.decode(t.Context(), fmt.Sprint("hostile ", i%2), &http.Response{Body: body, ContentLength: -1}, maxReport,
+						&report) == nil {
+						t.Error("half an answer was decoded")
+					}
+				})
+			}
+			synctest.Wait()
+			began := time.Now()
+			var report score.Report
+			answer := &http.Response{Body: io.NopCloser(strings.NewReader(`{"judge":"j"}`)), ContentLength: 13}
+			if err := r.decode(t.Context(), "another", answer, maxReport, &report); err != nil || report.Judge != "j" ||
+				time.Since(began) > 2*bodyPatience {
+				t.Errorf("the report of another pool took %v: %v", time.Since(began), err)
+			}
+			stalled.Wait()
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	endLost
 	endDead
 	endTooLarge
+	endSlow
 	endIdle
 	endUnused
 	endMaxDuration
@@ -42,7 +43,9 @@ var endings = [...]struct {
 	endLost:   {result: "lost", kept: true, told: "its connection was lost"},
 	endDead: {result: "dead_peer", kept: true,
 		told: fmt.Sprintf("its client sent nothing, not even an answer to a ping, for %v", deadPeerAfter)},
-	endTooLarge:    {result: "too_large", code: websocket.CloseMessageTooBig},
+	endTooLarge: {result: "too_large", code: websocket.CloseMessageTooBig},
+	endSlow: {result: "slow", code: websocket.CloseTryAgainLater, kept: true,
+		told: "a message of its client arrived too slowly while others waited"},
 	endIdle:        {result: "idle", code: websocket.CloseGoingAway},
 	endUnused:      {result: "unused", code: websocket.CloseGoingAway},
 	endMaxDuration: {result: "max_duration", code: websocket.CloseGoingAway},

@@ -11,18 +11,17 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/csenv/csenv/envserver/openenv/memory"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
-	// maxMessage bounds an inbound message, in bytes, as in the official server.
-	maxMessage = 16 << 20
 	// mediumTime and largeTime bound the receiving of messages above memory.Small and above
 	// memory.Medium.
 	mediumTime = 20 * time.Second
 	largeTime  = time.Minute
 )
 
-var errTooLarge = fmt.Errorf("a message is larger than %d bytes", maxMessage)
+var errTooLarge = fmt.Errorf("a message is larger than %d bytes", memory.Large)
 
 // buffers are shared by the frames of all sessions.
 type buffers struct{ pool sync.Pool }
@@ -63,26 +62,24 @@ func (s *socket) receive() (frame, error) {
 	}
 	err = s.receiveMore(&f, r, s.server.medium, memory.Medium, mediumTime)
 	if err == nil && f.buf.Len() == memory.Medium {
-		f.buf.Grow(maxMessage - memory.Medium + 2*bytes.MinRead)
-		err = s.receiveMore(&f, r, s.server.large, maxMessage+1, largeTime)
+		f.buf.Grow(memory.Large - memory.Medium + 2*bytes.MinRead)
+		err = s.receiveMore(&f, r, s.server.large, memory.Large+1, largeTime)
 	}
-	if err == nil && f.buf.Len() > maxMessage {
+	if err == nil && f.buf.Len() > memory.Large {
 		err = errTooLarge
 	}
 	return f, err
 }
 
 // receiveMore reads a message on up to the size, within the budget and the time.
-func (s *socket) receiveMore(f *frame, r io.Reader, budget *memory.Budget, size int, within time.Duration) error {
-	release, err := budget.Take(s.session.ctx, s.session.client)
-	if err != nil {
-		return err
-	}
-	f.parts = append(f.parts, release)
+func (s *socket) receiveMore(f *frame, r io.Reader, budget *share.Budget, size int, within time.Duration) error {
 	if err := s.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return err
 	}
-	if _, err := f.buf.ReadFrom(io.LimitReader(r, int64(size-f.buf.Len()))); err != nil {
+	release, err := budget.Read(s.session.ctx, s.session.client, f.buf, r, size-f.buf.Len(), within,
+		func() { _ = s.conn.SetReadDeadline(time.Now()) })
+	f.parts = append(f.parts, release)
+	if err != nil {
 		return err
 	}
 	return s.conn.SetReadDeadline(time.Time{})

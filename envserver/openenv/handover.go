@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
@@ -14,80 +15,127 @@ import (
 const (
 	// handOverTimeout bounds the time of a hand-over of all sessions.
 	handOverTimeout = 10 * time.Second
+	// unreadTimeout is how long a hand-over waits for a client to read an answer.
+	unreadTimeout = time.Second
 	// returnTime is how long a session that was moved waits for its client.
 	returnTime = time.Minute
 	maxMoves   = 16 // sessions that are handed over at a time
-	// answerPoll is the pause between two looks at a socket whose answer is being written.
-	answerPoll = time.Millisecond
+	// answerPoll and longestPoll bound the pause between two looks at a session that is busy.
+	answerPoll, longestPoll = time.Millisecond, 50 * time.Millisecond
 )
 
 // HandOver moves the episodes of sockets to peers and closes the sockets with protocol.CloseMoved
 // and the id under which each session continues. It does the same for the sockets that it relays.
-// What can't be moved stays: sessions of planned runs, those without a socket, and those for which
-// no peer has a free slot. Call it after Drain, which prevents new sessions.
+// What can't be moved stays: sessions of planned runs, those without a socket, those whose client
+// doesn't read, and those for which no peer has a free slot. Call it after Drain, which prevents new
+// sessions.
 func (s *Server) HandOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	var moving errgroup.Group
-	moving.SetLimit(maxMoves)
+	moves := semaphore.NewWeighted(maxMoves)
+	var moving sync.WaitGroup
 	for _, ss := range s.sessions.all() {
-		moving.Go(func() error {
-			if err := ss.handOver(ctx); err != nil {
+		moving.Go(func() {
+			if err := ss.handOver(ctx, moves); err != nil {
 				s.log.Warn("A session was not handed over", "error", err)
 			}
-			return nil
 		})
 	}
-	_ = moving.Wait()
-	s.mesh.SendAway(ctx)
+	moving.Go(func() { s.mesh.SendAway(ctx) })
+	moving.Wait()
 	_ = s.mesh.WaitDrained(ctx) // until the clients have closed their sockets
 }
 
 // handOver moves the session's episode to a peer and closes the socket. Between two episodes the
-// client begins another session.
-func (s *session) handOver(ctx context.Context) error {
-	if err := s.takeAnswered(ctx); err != nil {
+// client begins another session. Only the move itself counts among the moves: a client that doesn't
+// read delays no other.
+func (s *session) handOver(ctx context.Context, moves *semaphore.Weighted) error {
+	if err := s.takeAnswered(ctx, moves); err != nil {
 		return err
 	}
 	defer func() { <-s.turn }()
-	id := ""
-	if s.player.Playing() {
-		episode, err := s.player.Move()
-		if err != nil {
-			return err
-		}
-		if id, err = s.server.mesh.HandOver(ctx, s.client, episode); err != nil {
-			return fmt.Errorf("moving an episode to a peer: %w", err)
-		}
+	id, err := s.move(ctx)
+	moves.Release(1)
+	if err != nil {
+		return err
 	}
 	s.end(endMoved, protocol.MovedTo(id))
 	return nil
 }
 
-// takeAnswered takes the turn of a session with a socket when every message that was processed has
-// been answered, so that the client knows which ones to send again.
-func (s *session) takeAnswered(ctx context.Context) error {
-	for {
-		if err := s.takeTurn(ctx); err != nil {
+// move moves the session's episode to a peer and returns its id there, "" between two episodes.
+func (s *session) move(ctx context.Context) (id string, err error) {
+	if !s.player.Playing() {
+		return "", nil
+	}
+	episode, err := s.player.Move()
+	if err != nil {
+		return "", err
+	}
+	if id, err = s.server.mesh.HandOver(ctx, s.client, episode); err != nil {
+		return "", fmt.Errorf("moving an episode to a peer: %w", err)
+	}
+	return id, nil
+}
+
+// errBusy means that an operation runs or an answer isn't written yet.
+var errBusy = errors.New("it is busy")
+
+// takeAnswered takes one of the moves and the turn of a session with a socket when every message
+// that was processed has been answered, so that the client knows which ones to send again. It
+// fails once the client hasn't read an answer for unreadTimeout.
+func (s *session) takeAnswered(ctx context.Context, moves *semaphore.Weighted) error {
+	for poll := answerPoll; ; {
+		if err := moves.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		socket := s.socket
-		s.mu.Unlock()
-		switch {
-		case s.player == nil || socket == nil:
-			<-s.turn
-			return errors.New("no socket is attached to it")
-		case !socket.busy():
+		err := s.tryAnswered()
+		if err == nil {
 			return nil
 		}
-		<-s.turn
-		select {
-		case <-time.After(answerPoll):
-		case <-ctx.Done():
-			return ctx.Err()
+		moves.Release(1)
+		for errors.Is(err, errBusy) && s.busy(s.attached()) { // without a move, which others may use
+			select {
+			case <-time.After(poll):
+				poll = min(2*poll, longestPoll)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if socket := s.attached(); socket != nil && socket.unread(time.Now()) >= unreadTimeout {
+				err = errors.New("its client doesn't read")
+			}
+		}
+		if !errors.Is(err, errBusy) {
+			return err
 		}
 	}
+}
+
+// tryAnswered takes the turn of a session with a socket. It fails with errBusy while a message is
+// being answered.
+func (s *session) tryAnswered() error {
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		return errBusy
+	}
+	socket := s.attached()
+	switch {
+	case s.player == nil || socket == nil:
+		<-s.turn
+		return errors.New("no socket is attached to it")
+	case socket.busy():
+		<-s.turn
+		return errBusy
+	}
+	return nil
+}
+
+// attached returns the session's socket, nil for none.
+func (s *session) attached() *socket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.socket
 }
 
 // awaitClient keeps the session, without a socket, for a client that is to attach to it soon.

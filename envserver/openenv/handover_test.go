@@ -131,3 +131,35 @@ func TestHandOverLeavesTheRest(t *testing.T) {
 		t.Errorf("%d clients were sent away", moved)
 	}
 }
+
+// Clients that don't read their answers delay nobody: every other session is handed over.
+func TestHandOverIgnoresClientsThatDoNotRead(t *testing.T) {
+	const hostile, others = 2 * maxMoves, 40
+	kind := newTicketKind(t)
+	members := servePool(t, Config{Kind: kind}, Config{Kind: kind})
+	for range hostile {
+		p := wire.Connect(t, members[0].url)
+		go func() {
+			question := []byte(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}`)
+			for p.Conn.WriteMessage(websocket.TextMessage, question) == nil {
+				continue
+			}
+		}()
+	}
+	wire.AwaitCondition(t, "every answer is stuck", func() bool {
+		stuck := 0
+		for _, ss := range members[0].sessions.all() {
+			if socket := ss.attached(); socket != nil && socket.unread(time.Now()) > 100*time.Millisecond {
+				stuck++
+			}
+		}
+		return stuck == hostile
+	})
+	for range others {
+		wire.Connect(t, members[0].url).Ask(`{"type":"reset","data":{"seed":1}}`)
+	}
+	members[0].leave(t)
+	if a, b := members[0].sessions.active(), members[1].sessions.active(); a != hostile || b != others {
+		t.Errorf("the servers have %d and %d sessions, want %d and %d", a, b, hostile, others)
+	}
+}

@@ -1,8 +1,14 @@
 package openenv
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -43,8 +49,8 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 		if s.sessions.find(second.id) != nil || s.sessions.find(used.id) == nil || s.sessions.active() != 2 {
 			t.Errorf("%d sessions after the time for unused ones", s.sessions.active())
 		}
-		if s.sessions.unused.Len() != 0 {
-			t.Errorf("%d ended or used sessions count as unused", s.sessions.unused.Len())
+		if s.sessions.unbegun.Len() != 1 {
+			t.Errorf("%d sessions have begun no episode, want the one that was only used", s.sessions.unbegun.Len())
 		}
 	})
 }
@@ -91,4 +97,133 @@ func TestRefusedStepContainsTheEndOfTheSession(t *testing.T) {
 			t.Errorf("an hour later: %s", answer)
 		}
 	})
+}
+
+// fill opens sessions of a client on whose sockets nothing is sent.
+func fill(t *testing.T, s *Server, client string, number int) {
+	t.Helper()
+	for range number {
+		ss, err := s.open(t.Context(), newID(""), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ss.use()
+	}
+}
+
+// Sockets without an episode can't hold the slots of a server for runs: a runner gets one at once,
+// and keeps it however many more of them come.
+func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
+	cfg := Config{MaxSessions: 20, MaxClientSessions: 18, SharedKey: true, RunsOnly: true, CapacityWait: time.Second}
+	inBubble(t, cfg, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		fill(t, s, "hostile 1", 10)
+		fill(t, s, "hostile 2", 10)
+		if !s.ready() || s.sessions.freeSlots() != 20 {
+			t.Errorf("%d slots are free for runners, ready %v", s.sessions.freeSlots(), s.ready())
+		}
+		var runners []*wire.Peer
+		for i := range 12 {
+			began := time.Now()
+			p := wire.ConnectPipe(t, network)
+			answer := p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":0,"episode":%d,"seed":7,`+
+				`"run_credential":%q}}`, i, poolSecrets(t).RunCredential("uid")))
+			if wire.CodeOf(t, answer) != "observation" || time.Since(began) > 0 {
+				t.Fatalf("runner %d got %s after %v", i, answer, time.Since(began))
+			}
+			runners = append(runners, p)
+			for client := range 5 { // the sessions that come are ended before it, and no runner's
+				if _, err := s.open(t.Context(), newID(""), fmt.Sprint("hostile ", client)); err != nil &&
+					!errors.Is(err, slots.ErrFull) {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, p := range runners {
+			if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+				t.Errorf("runner %d lost its episode: %s", i, got)
+			}
+		}
+		if s.sessions.active() != 20 || s.sessions.unbegun.Len() != 8 || s.sessions.freeSlots() != 8 {
+			t.Errorf("%d sessions, %d of them without an episode", s.sessions.active(), s.sessions.unbegun.Len())
+		}
+	})
+}
+
+// On an open server, the sessions without an episode of the client that has most of them are the
+// first to go, and a client gets its own old ones' slots after a minute.
+func TestIdleSessionsOfTheLargestClientMakeRoom(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 10}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		playing := wire.ConnectPipe(t, network)
+		playing.Ask(`{"type":"reset"}`)
+		fill(t, s, "small", 3)
+		fill(t, s, "large", 6)
+		open := func(client string) error {
+			ss, err := s.open(t.Context(), newID(""), client)
+			if err == nil {
+				ss.use()
+			}
+			return err
+		}
+		if err := open("late"); !errors.Is(err, slots.ErrFull) {
+			t.Errorf("a new session was ended: %v", err)
+		}
+		pass(unusedGrace)
+		if err := open("large"); !errors.Is(err, slots.ErrFull) {
+			t.Errorf("the largest client got another session: %v", err)
+		}
+		for _, want := range []map[string]int{{"small": 3, "large": 5, "late": 1}, {"small": 3, "large": 4, "late": 2},
+			{"small": 3, "large": 3, "late": 3}} {
+			if err := open("late"); err != nil || !maps.Equal(s.sessions.unbegunOf, want) {
+				t.Errorf("the sessions without an episode are %v, want %v: %v", s.sessions.unbegunOf, want, err)
+			}
+		}
+		if err := open("late"); !errors.Is(err, slots.ErrFull) {
+			t.Errorf("a client with as many got another session: %v", err)
+		}
+		pass(unbegunGrace)
+		if err := open("large"); err != nil {
+			t.Errorf("after a minute: %v", err)
+		}
+		if got := playing.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+			t.Errorf("an episode was ended: %s", got)
+		}
+	})
+}
+
+// No body is read of a request that needs none or has no token.
+func TestBodiesAreReadAfterTheToken(t *testing.T) {
+	cfg := Config{Tokens: func() []string { return []string{"token"} }}
+	inBubble(t, cfg, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		for request, want := range map[string]int{
+			"GET /health": 200, "POST /health": 401, "PUT /health": 401, "POST /step": 401, "POST /mcp": 401, "GET /x": 401,
+		} {
+			began := time.Now()
+			conn, err := network.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(conn, request+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != want || !response.Close || time.Since(began) > 0 {
+				t.Errorf("%s: %d after %v, closed %v", request, response.StatusCode, time.Since(began), response.Close)
+			}
+			_, _ = response.Body.Close(), conn.Close()
+		}
+		pass(time.Second) // net/http lingers
+	})
+}
+
+// Names of clients are text, which peers exchange as JSON.
+func TestNamesOfClients(t *testing.T) {
+	s := newTestServer(t, Config{Tokens: func() []string { return []string{"token"} }})
+	defer s.Close()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "[2001:db8::1]:80"
+	r.Header.Set("Authorization", "Bearer token")
+	if got := s.clientOf(r); got != "2001:db8::/64 3c469e9d6c5875d3" {
+		t.Errorf("%q", got)
+	}
 }

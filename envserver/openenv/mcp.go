@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket,
@@ -131,7 +132,7 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 // playOn plays on a session, or without one on an environment that is dropped afterwards.
 func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Context, p *player.Player)) error {
 	if ss == nil {
-		release, err := s.takeStateless()
+		release, err := s.takeStateless(ctx)
 		if err != nil {
 			return err
 		}
@@ -149,16 +150,18 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 	return ss.do(ctx, func(p *player.Player) { f(ctx, p) })
 }
 
-// takeStateless takes a place among the requests without a session. The error is a busyError.
-func (s *Server) takeStateless() (release func(), err error) {
-	switch err := s.sessions.slots.Closed(); {
-	case err != nil:
+// takeStateless takes a place among the requests without a session, of which one client gets at
+// most half. The error is a busyError.
+func (s *Server) takeStateless(ctx context.Context) (release func(), err error) {
+	if err := s.sessions.slots.Closed(); err != nil {
 		return nil, busyError(err.Error() + ": try again to reach another one")
-	case !s.stateless.TryAcquire(1):
-		return nil, busyError(fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws",
-			maxStateless))
 	}
-	return func() { s.stateless.Release(1) }, nil
+	release, ok := s.stateless.TryTake(share.ClientIn(ctx))
+	if !ok {
+		return nil, busyError(fmt.Sprintf("%d requests are being answered, or %d of this client: try again, or open a "+
+			"session at /ws", maxStateless, maxStateless/2))
+	}
+	return release, nil
 }
 
 // toolFault is the error of a tool call.

@@ -71,7 +71,7 @@ func withToken(admits func(token string) bool, next http.HandlerFunc) http.Handl
 
 // ready reports whether the server takes new sessions.
 func (s *Server) ready() bool {
-	return s.sessions.slots.Closed() == nil && s.sessions.active() < s.sessions.slots.Capacity
+	return s.sessions.slots.Closed() == nil && s.sessions.freeSlots() > 0
 }
 
 // writeProbe answers a probe of Kubernetes.

@@ -24,13 +24,16 @@ type registry struct {
 	slots *slots.Slots
 	// perClient is how many sessions one client may have, 0 for any number.
 	perClient int
+	// runsOnly is true if only runs can begin an episode.
+	runsOnly bool
 
 	mu       sync.Mutex
 	byID     map[string]*session
 	byClient map[string]int
-	// unused are the sessions without a socket or an operation since they were opened, the oldest
-	// first.
-	unused list.List
+	// unbegun are the sessions that have begun no episode, the oldest first, and unbegunOf their
+	// number by client. They are the first to go when the server is full.
+	unbegun   list.List
+	unbegunOf map[string]int
 	// drained is when the drain began, zero before, and atDrain the number of sessions then.
 	drained time.Time
 	atDrain int
@@ -38,9 +41,9 @@ type registry struct {
 	empty chan struct{}
 }
 
-func newRegistry(slots *slots.Slots, perClient int) *registry {
-	return &registry{slots: slots, perClient: perClient, byID: map[string]*session{}, byClient: map[string]int{},
-		empty: make(chan struct{})}
+func newRegistry(slots *slots.Slots, perClient int, runsOnly bool) *registry {
+	return &registry{slots: slots, perClient: perClient, runsOnly: runsOnly, byID: map[string]*session{},
+		byClient: map[string]int{}, unbegunOf: map[string]int{}, empty: make(chan struct{})}
 }
 
 // newID makes an id that can't be guessed. The prefix names the session's server.
@@ -56,7 +59,7 @@ func (e clientFullError) Error() string {
 // admit gives the session a slot, in the order of the calls. The error is one of
 // slots.Take or a clientFullError.
 func (r *registry) admit(ctx context.Context, s *session) error {
-	if err := r.slots.Take(ctx, r.makeRoom); err != nil {
+	if err := r.slots.Take(ctx, func() bool { return r.makeRoom(s.client) }); err != nil {
 		return err
 	}
 	if err := r.add(s); err != nil {
@@ -79,7 +82,8 @@ func (r *registry) add(s *session) error {
 		r.byClient[s.client]++
 	}
 	r.byID[s.id] = s
-	s.unused = r.unused.PushBack(s)
+	s.unbegun = r.unbegun.PushBack(s)
+	r.unbegunOf[s.client]++
 	return nil
 }
 
@@ -90,30 +94,63 @@ func (r *registry) admits(client string) bool {
 	return r.perClient == 0 || r.byClient[client] < r.perClient
 }
 
-// makeRoom ends the oldest unused session, unless it is new.
-func (r *registry) makeRoom() {
+// makeRoom ends a session that has begun no episode, so that a client gets its slot. It reports
+// whether there was one.
+func (r *registry) makeRoom(client string) bool {
 	r.mu.Lock()
-	oldest := r.unused.Front()
+	s := r.firstToGo(client, time.Now())
+	if s != nil {
+		r.remove(s)
+	}
 	r.mu.Unlock()
-	if oldest == nil {
-		return
+	if s == nil {
+		return false
 	}
-	if s, ok := oldest.Value.(*session); ok && time.Since(s.opened) >= unusedGrace {
-		s.end(endUnused, "")
-	}
+	// Its peer may not read.
+	s.server.spawn(func() { s.conclude(endUnused, "another client needs its slot, and it began no episode") })
+	return true
 }
 
-// use records that the session is used.
-func (r *registry) use(s *session) {
+// firstToGo chooses among the sessions that have begun no episode: of the client that has most of
+// them, an unused one, else the oldest. It returns nil if all are too new.
+func (r *registry) firstToGo(client string, now time.Time) (first *session) {
+	for e := r.unbegun.Front(); e != nil; e = e.Next() {
+		s := e.Value.(*session) //nolint:forcetypeassert // the list has no other values
+		more := first == nil || r.unbegunOf[s.client] > r.unbegunOf[first.client]
+		better := first != nil && s.client == first.client && first.used.Load() && !s.used.Load()
+		if (more || better) && now.Sub(s.opened) >= r.grace(s, client) {
+			first = s
+		}
+	}
+	return first
+}
+
+// grace is how long a session that has begun no episode is kept when a client needs its slot.
+func (r *registry) grace(s *session, client string) time.Duration {
+	switch fair := r.unbegunOf[s.client] > r.unbegunOf[client]; {
+	case fair && r.runsOnly:
+		return 0 // a runner begins at once
+	case fair || !s.used.Load():
+		return unusedGrace
+	}
+	return unbegunGrace
+}
+
+// begin records that the session has begun an episode.
+func (r *registry) begin(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgetUnused(s)
+	r.forgetUnbegun(s)
 }
 
-func (r *registry) forgetUnused(s *session) {
-	if s.unused != nil {
-		r.unused.Remove(s.unused)
-		s.unused = nil
+func (r *registry) forgetUnbegun(s *session) {
+	if s.unbegun == nil {
+		return
+	}
+	r.unbegun.Remove(s.unbegun)
+	s.unbegun = nil
+	if r.unbegunOf[s.client]--; r.unbegunOf[s.client] == 0 {
+		delete(r.unbegunOf, s.client)
 	}
 }
 
@@ -125,18 +162,23 @@ func (r *registry) release(s *session) bool {
 	if r.byID[s.id] != s {
 		return false
 	}
+	r.remove(s)
+	r.slots.Release()
+	return true
+}
+
+// remove removes a session whose slot is freed or handed over.
+func (r *registry) remove(s *session) {
 	delete(r.byID, s.id)
-	r.forgetUnused(s)
+	r.forgetUnbegun(s)
 	if r.perClient > 0 {
 		if r.byClient[s.client]--; r.byClient[s.client] == 0 {
 			delete(r.byClient, s.client)
 		}
 	}
-	r.slots.Release()
 	if r.slots.Draining() && len(r.byID) == 0 {
 		close(r.empty)
 	}
-	return true
 }
 
 // find returns the session of the id, nil for none.
@@ -163,6 +205,17 @@ func (r *registry) drain() <-chan struct{} {
 func (r *registry) active() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return len(r.byID)
+}
+
+// occupied is the number of slots that no new session can get: all active ones, but on a server for
+// runs those with an episode.
+func (r *registry) occupied() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runsOnly {
+		return len(r.byID) - r.unbegun.Len()
+	}
 	return len(r.byID)
 }
 

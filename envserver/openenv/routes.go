@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -20,7 +20,11 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/share"
 )
+
+// healthPath needs no token.
+const healthPath = "/health"
 
 // front is what a browser gets.
 const front = `This is an OpenEnv server of csenv.
@@ -87,7 +91,7 @@ func (s *Server) Handler() http.Handler {
 	rs := routes{
 		"/ws":           {http.MethodGet: s.serveWS},
 		"/mcp":          {http.MethodGet: s.serveMCP, http.MethodPost: s.serveMCP, http.MethodDelete: s.serveMCP},
-		"/health":       {http.MethodGet: serveDocument([]byte(`{"status":"healthy"}`))},
+		healthPath:      {http.MethodGet: serveDocument([]byte(`{"status":"healthy"}`))},
 		"/metadata":     {http.MethodGet: serveDocument(s.docs.Metadata)},
 		"/schema":       {http.MethodGet: s.serveSchema},
 		"/openapi.json": {http.MethodGet: serveDocument(s.docs.OpenAPI)},
@@ -105,7 +109,7 @@ func (s *Server) Handler() http.Handler {
 		rs["/state"] = map[string]http.HandlerFunc{http.MethodGet: s.serveState}
 	}
 	maps.Copy(rs, s.tasks.Routes())
-	inner := memory.LimitBodies(s.medium, s.clientOf, s.mesh.Handler(rs.handler()))
+	inner := memory.LimitBodies(s.medium, s.clientOf, s.asClient(s.mesh.Handler(rs.handler())))
 	return s.recovered(s.withWeb(s.mesh.WithPeers(s.authorised(inner))))
 }
 
@@ -155,16 +159,18 @@ func htmlPage(body []byte) http.HandlerFunc {
 	}
 }
 
-// authorised answers 401 to requests without one of the server's tokens. /health needs no token.
+// authorised answers 401 to requests without one of the server's tokens, and reads no body of
+// theirs. GET /health needs no token.
 func (s *Server) authorised(next http.Handler) http.Handler {
 	if s.cfg.Tokens == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/health" || s.accepts(tokenOf(r)) {
+		if r.URL.Path == healthPath && r.Method == http.MethodGet || s.accepts(tokenOf(r)) {
 			next.ServeHTTP(w, r)
 			return
 		}
+		memory.WithoutBody(w, r)
 		writeUnauthorized(w,
 			"this server needs a token: send the header `Authorization: Bearer <token>`, or write the token "+
 				"into the URL as its password, http://user:<token>@host")
@@ -202,16 +208,20 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf identifies the client of a request by its address and, on a server with tokens, its
-// token. The address of an IPv6 client is its network of 64 bits, in which it can choose any other.
+// asClient lets requests occupy processors as their clients.
+func (s *Server) asClient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(share.NewContext(r.Context(), s.processors, s.clientOf(r))))
+	})
+}
+
+// clientOf names the client of a request by its address and, on a server with tokens, its token.
+// Peers exchange names as JSON, so a name is printable.
 func (s *Server) clientOf(r *http.Request) string {
-	host := s.mesh.HostOf(r)
-	if address, err := netip.ParseAddr(host); err == nil && address.Is6() && !address.Is4In6() {
-		host = netip.PrefixFrom(address.WithZone(""), 64).Masked().String()
-	}
+	host := share.ClientAt(s.mesh.HostOf(r))
 	if s.cfg.Tokens == nil {
 		return host
 	}
 	sum := sha256.Sum256([]byte(tokenOf(r)))
-	return host + " " + string(sum[:8])
+	return host + " " + hex.EncodeToString(sum[:8])
 }

@@ -180,14 +180,19 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 			}
 		})
 	}
-	wire.AwaitCondition(t, "every slot is taken", func() bool {
-		free := s.stateless.TryAcquire(1)
+	wire.AwaitCondition(t, "the client's share is taken", func() bool {
+		release, free := s.stateless.TryTake("127.0.0.1")
 		if free {
-			s.stateless.Release(1)
+			release()
 		}
 		return !free
 	})
 	refused("64 requests are being answered")
+	if release, free := s.stateless.TryTake("another"); free {
+		release()
+	} else {
+		t.Error("one client takes what all have")
+	}
 	if got := session.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 		t.Errorf("a session's step was answered with %s", got)
 	}

@@ -12,7 +12,7 @@
 // reconnects is never refused because of its own session.
 //
 // The packages below do not import this one: protocol (messages and their encoding), slots
-// (capacity), memory (budgets of messages and bodies), documents (static answers and task lists),
+// (capacity), memory (sizes and budgets of messages and bodies), documents (static answers and task lists),
 // ledger (episodes of runs), player (plays episodes, uses documents and ledger), ors (routes of
 // OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots), client.
 package openenv
@@ -44,6 +44,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -57,9 +58,11 @@ const (
 	// sweepInterval is the resolution of the timeouts of sessions.
 	sweepInterval = time.Second
 	// unusedTimeout ends a session that a request opened and nothing has used since. unusedGrace is
-	// how long it is kept when its slot is needed.
+	// how long it is kept when its slot is needed, and unbegunGrace how long one with a socket is
+	// that has begun no episode.
 	unusedTimeout = 5 * time.Minute
 	unusedGrace   = 5 * time.Second
+	unbegunGrace  = time.Minute
 	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
 	ledgerGrace = 15 * time.Second
 	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect
@@ -157,9 +160,10 @@ type Server struct {
 	rollouts  *ledger.Rollouts
 	metrics   *metrics
 	refusals  *semaphore.Weighted
-	stateless *semaphore.Weighted
-	// medium and large are the budgets of messages and bodies by their size.
-	medium, large *memory.Budget
+	stateless *share.Budget
+	// medium and large are the budgets of messages and bodies by their size, and processors that of
+	// readings which occupy a processor for long.
+	medium, large, processors *share.Budget
 	// untried is the last error of TryJudge, nil before the first one and after a success.
 	untried atomic.Pointer[error]
 	// trying is true while the judge is tried.
@@ -194,9 +198,9 @@ func New(cfg Config) (*Server, error) {
 		tasks:    documents.NewTasks(cfg.Kind),
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
-			cfg.MaxClientSessions),
-		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
-		medium: memory.NewMedium(), large: memory.NewLarge(), ledgers: ledger.New(cfg.Kind, secrets),
+			cfg.MaxClientSessions, cfg.RunsOnly),
+		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals), stateless: share.NewBudget(maxStateless, maxStateless/2),
+		medium: memory.NewMedium(), large: memory.NewLarge(), processors: share.NewProcessors(), ledgers: ledger.New(cfg.Kind, secrets),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)
@@ -245,18 +249,17 @@ func (s *Server) sendAway(ctx context.Context, id string) error {
 	if ss == nil {
 		return errors.New("unknown session")
 	}
-	if err := ss.takeAnswered(ctx); err != nil {
+	moves := semaphore.NewWeighted(1)
+	if err := ss.takeAnswered(ctx, moves); err != nil {
 		return err
 	}
 	defer func() { <-ss.turn }()
-	ss.mu.Lock()
-	socket := ss.socket
-	ss.mu.Unlock()
+	socket := ss.attached()
 	if socket == nil || !socket.stopAnswering() {
 		return nil
 	}
 	ss.awaitClient()
-	socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id))
+	s.spawn(func() { socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id)) }) // its client may not read
 	return nil
 }
 
@@ -278,8 +281,8 @@ func (s *Server) take(ctx context.Context, client, checkpoint string) (id string
 	return ss.id, nil
 }
 
-// freeSlots is the number of slots without a session.
-func (r *registry) freeSlots() int { return r.slots.Capacity - r.active() }
+// freeSlots is the number of slots that a new session can get.
+func (r *registry) freeSlots() int { return r.slots.Capacity - r.occupied() }
 
 func (cfg *Config) validate() error {
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -31,10 +32,10 @@ type session struct {
 	player *player.Player
 	// tag is that of the current episode, nil for none.
 	tag atomic.Pointer[protocol.RunTag]
-	// used is true once a socket was attached or an operation began. unused belongs to the
-	// registry.
-	used   atomic.Bool
-	unused *list.Element
+	// used is true once a socket was attached or an operation began, and begun once an episode was.
+	// unbegun belongs to the registry.
+	used, begun atomic.Bool
+	unbegun     *list.Element
 	// pinged is true for a session that its client keeps alive by pings. calls are those of its
 	// tools.
 	pinged atomic.Bool
@@ -72,7 +73,7 @@ func (s *Server) openWith(ctx context.Context, id, client string,
 	newPlayer func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error)) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	ss.active()
-	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
+	ss.ctx, ss.cancel = context.WithCancel(share.NewContext(s.ctx, s.processors, client))
 	ss.turn <- struct{}{} // blocks operations until there is an environment
 	defer func() { <-ss.turn }()
 	if err := s.sessions.admit(ctx, ss); err != nil {
@@ -85,6 +86,7 @@ func (s *Server) openWith(ctx context.Context, id, client string,
 		ss.end(endFactory, "")
 		return nil, err
 	}
+	ss.noteEpisode()
 	return ss, nil
 }
 
@@ -119,6 +121,7 @@ func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) 
 		return errEnded
 	}
 	f(s.player)
+	s.noteEpisode()
 	return nil
 }
 
@@ -151,8 +154,14 @@ func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 // use restarts the idle timeout, and records that the session is used.
 func (s *session) use() {
 	s.active()
-	if !s.used.Swap(true) {
-		s.server.sessions.use(s)
+	s.used.Store(true)
+}
+
+// noteEpisode records that the session has begun an episode. The caller holds the turn.
+func (s *session) noteEpisode() {
+	if !s.begun.Load() && s.player.Playing() {
+		s.begun.Store(true)
+		s.server.sessions.begin(s)
 	}
 }
 
@@ -209,9 +218,13 @@ func (s *session) endOnRequest() (ended bool) {
 // end frees the slot, cancels running operations, and closes an attached socket. The details are
 // for the client: the close frame has them. Later calls do nothing.
 func (s *session) end(why ending, details string) {
-	if !s.server.sessions.release(s) {
-		return
+	if s.server.sessions.release(s) {
+		s.conclude(why, details)
 	}
+}
+
+// conclude is the rest of end, once the registry has no longer the session.
+func (s *session) conclude(why ending, details string) {
 	s.mu.Lock()
 	s.ended = true
 	socket, onEnd := s.socket, s.onEnd

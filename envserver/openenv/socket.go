@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // The server stops reading from a client that has this many messages, or this many bytes beyond the
@@ -216,6 +217,8 @@ func (s *socket) endByReadError(err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
 		s.end(endTooLarge, err.Error())
+	case errors.Is(err, share.ErrInterrupted), errors.Is(err, share.ErrNoPart):
+		s.end(endSlow, "reading a message: "+err.Error()+": send it faster, or in smaller parts")
 	case isClosed(err):
 		s.detach(endClosed)
 	default:
@@ -387,9 +390,8 @@ func (s *socket) closeConnection(code int, details string) {
 
 // check ends the socket of a dead peer and pings a living one. It never waits for the peer.
 func (s *socket) check(now time.Time) {
-	writing := s.writing.Load()
 	switch {
-	case writing != 0 && now.UnixNano()-writing >= int64(writeTimeout):
+	case s.unread(now) >= writeTimeout:
 		s.end(endLost, "")
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
 		s.end(endDead, "")
@@ -397,6 +399,14 @@ func (s *socket) check(now time.Time) {
 		s.lastPing = now
 		s.server.spawn(s.ping)
 	}
+}
+
+// unread is how long an answer has been written, because the peer doesn't read, 0 if none is.
+func (s *socket) unread(now time.Time) time.Duration {
+	if began := s.writing.Load(); began != 0 {
+		return now.Sub(time.Unix(0, began))
+	}
+	return 0
 }
 
 // busy reports whether a message is being answered.

@@ -125,6 +125,31 @@ func TestServersWithoutSpaceForALedgerAreSkipped(t *testing.T) {
 	}
 }
 
+// A server that reads too many bodies for now isn't full: the ledger is opened there a little later.
+func TestABusyServerIsAskedAgain(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	p := plan(t, kind, 2, 1, 1)
+	front, pod := serve(t, kind, 0)
+	inner := front.Config.Handler
+	opened := 0
+	front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/ledger" {
+			if opened++; opened < resumeAttempts {
+				http.Error(w, `{"detail":"too many bodies"}`, http.StatusTooManyRequests)
+				return
+			}
+		}
+		inner.ServeHTTP(w, r)
+	})
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != p.Episodes() || opened != resumeAttempts {
+		t.Errorf("%d scored of %d after %d requests for the ledger", l.Scored, p.Episodes(), opened)
+	}
+}
+
 // Playing a run's scenarios with many seeds in advance doesn't reveal the ids of its episodes,
 // which are the same on all servers of a pool.
 func TestPractisingIdentifiesNoEpisode(t *testing.T) {

@@ -121,10 +121,12 @@ func (c *Config) resume(ctx context.Context, pod string) (score.IndexSet, error)
 		c.Log.Warn("A server did not open the shard's ledger", "shard", c.Shard, "pod", pod, "receipts",
 			len(c.Receipts), "attempt", attempt+1, "error", err)
 		refused, answered := errors.AsType[*client.StatusError](err)
+		// The server reads too many bodies, or read this one too slowly; it has room for the shard.
+		busy := answered && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusRequestTimeout)
 		switch {
 		case answered && (refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusForbidden):
 			return score.IndexSet{}, err
-		case answered || c.Clock.backOff(ctx, attempt) != nil:
+		case answered && !busy || c.Clock.backOff(ctx, attempt) != nil:
 			return score.IndexSet{}, nil //nolint:nilerr // without the record, the episodes are played again
 		}
 	}

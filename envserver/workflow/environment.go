@@ -9,6 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -59,7 +60,7 @@ func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episo
 	return episode.Result{Observation: e.state.observation()}
 }
 
-func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.Result, error) {
+func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
 	s := e.state
 	if s == nil {
 		return episode.Result{}, episode.ErrNotReset
@@ -71,6 +72,11 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 		s = s.clone()
 		e.state, e.shared = s, false
 	}
+	release, err := share.OccupyProcessor(ctx, len(action))
+	if err != nil {
+		return episode.Result{}, err
+	}
+	defer release()
 	decoded, err := actionForm.Decode(action)
 	var invalid *episode.ActionError
 	switch {

@@ -8,52 +8,87 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // attack is a way to harm the server. Run returns what came of it, and an error if it succeeded.
 type attack struct {
 	name string
 	run  func(ctx context.Context, s *server) (string, error)
+	// on is the kind of the attacked server, nil for tickets.
+	on *kind
 }
+
+// kind is a kind of server, with what other clients do on it.
+type kind struct {
+	args []string
+	// episode plays an episode on a connected client. It calls each for every request.
+	episode func(ctx context.Context, c *client.Client, seed int, each func(func() error) error) error
+}
+
+var (
+	tickets   = &kind{nil, playTicket}
+	workflows = &kind{[]string{"--environment", "workflow"}, playWorkflow}
+)
 
 var attacks = []attack{
 	{"8 frames of 16 MiB with a million unknown members", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 8, 1, `{"type":"reset"`+manyMembers(16<<20-20)+`}`)
-	}},
+	}, nil},
 	{"16 resets of 16 MiB", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 16, 1, `{"type":"reset","data":{"x":"`+strings.Repeat("x", 16<<20-40)+`"}}`)
-	}},
+	}, nil},
 	{"16 mcp messages of 16 MiB", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 16, 1, `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"ping","params":{`+
 			manyMembers(16<<20 - 100)[1:]+`}}}`)
-	}},
+	}, nil},
 	{"160 actions of 1 MiB with many members", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 8, 20, `{"type":"step","data":{"action_type":"resolve"`+manyMembers(1<<20-60)+`}}`)
-	}},
+	}, nil},
 	{"100 parallel POSTs of 1 MB to /ticket/tasks", func(ctx context.Context, s *server) (string, error) {
 		body := `{"split":"train"` + manyMembers(1_000_000) + `}`
 		return s.post(ctx, 100, 300, "/ticket/tasks", body, nil)
-	}},
+	}, nil},
 	{"1,200 bodies of 1 MB that stall", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 1200, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
 			strings.Repeat("x", 60_000), 25*time.Second)
-	}},
+	}, nil},
 	{"16,500 connections with an unfinished header of 15 KB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 16_500, "GET /health HTTP/1.1\r\nX: "+strings.Repeat("x", 15_000), 5*time.Second)
-	}},
-	{"3,000 MCP sessions without a connection", openMCPSessions},
+	}, nil},
+	{"3,000 MCP sessions without a connection", openMCPSessions, nil},
 	{"80 messages of ligatures and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("ﷺ(", 2000))
-	}},
+	}, nil},
 	{"80 messages of single letters and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("a (", 1333))
-	}},
+	}, nil},
+	{"5,200 bodies of which a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
+		return s.besides(ctx, 5200, 1, "POST /step HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", "{}")
+	}, nil},
+	{"5,200 bodies of which a byte comes, to /health, from eight", func(ctx context.Context, s *server) (string, error) {
+		return s.besides(ctx, 5200, 8, "POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", "{}")
+	}, nil},
+	{"12 bodies of which 17 KB of 1 MB come, renewed", func(ctx context.Context, s *server) (string, error) {
+		return s.slowBodies(ctx, 17<<10)
+	}, nil},
+	{"12 bodies of which all but a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
+		return s.slowBodies(ctx, 1_000_000-1)
+	}, nil},
+	{"80 messages of dates to the judge", func(ctx context.Context, s *server) (string, error) {
+		return s.judgeAll(ctx, strings.Repeat("1/2 ", 1000))
+	}, nil},
+	{"160 messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
+		return s.askAll(ctx, strings.Repeat("1/2 1 March ", 333))
+	}, workflows},
 }
 
 // manyMembers returns short members of about that many bytes, each with a comma before it.
@@ -66,7 +101,12 @@ func manyMembers(size int) string {
 }
 
 // attacker connects from another address than the clients.
-var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 5 * time.Second}
+var attacker = attackerAt(0)
+
+// attackerAt connects from one of several addresses.
+func attackerAt(n int) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n))}, Timeout: 5 * time.Second}
+}
 
 func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
 	dialer := websocket.Dialer{NetDialContext: attacker.DialContext}
@@ -77,9 +117,9 @@ func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
 	return conn, response.Body.Close()
 }
 
-// sendAll sends the message several times on each of several sockets at a time. An answer may have
-// 64 KiB.
-func (s *server) sendAll(ctx context.Context, sockets, times int, message string) (string, error) {
+// sendAll sends the message several times on each of several sockets at a time, after the first
+// ones. An answer may have 64 KiB.
+func (s *server) sendAll(ctx context.Context, sockets, times int, message string, first ...string) (string, error) {
 	var answered, largest atomic.Int64
 	var sending sync.WaitGroup
 	for range sockets {
@@ -90,7 +130,7 @@ func (s *server) sendAll(ctx context.Context, sockets, times int, message string
 			}
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-			for range times {
+			for _, message := range append(first, slices.Repeat([]string{message}, times)...) {
 				if conn.WriteMessage(websocket.TextMessage, []byte(message)) != nil {
 					return
 				}
@@ -262,4 +302,77 @@ func (s *server) judgeAll(ctx context.Context, text string) (string, error) {
 		return result, errors.New("no episode was judged")
 	}
 	return result, nil
+}
+
+// dripTime is how long unfinished requests are kept up besides others' requests, and renewal the
+// pause before one that the server has closed is begun again.
+const (
+	dripTime = 15 * time.Second
+	renewal  = time.Second
+)
+
+// keepUp keeps up connections from several addresses, on each of which the beginning of a request
+// was sent, until the context ends. It returns how many were begun and how many failed.
+func (s *server) keepUp(ctx context.Context, connections, addresses int, beginning string) (begun, failed int64) {
+	var opened, refused atomic.Int64
+	var dripping sync.WaitGroup
+	for i := range connections {
+		dripping.Go(func() {
+			for from := attackerAt(i % addresses); ctx.Err() == nil; sleepContext(ctx, renewal) {
+				conn, err := from.DialContext(ctx, "tcp", s.Address)
+				if err != nil {
+					refused.Add(1)
+					continue
+				}
+				opened.Add(1)
+				stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+				_, _ = io.WriteString(conn, beginning)
+				_, _ = io.Copy(io.Discard, conn)
+				stop()
+				_ = conn.Close()
+			}
+		})
+	}
+	dripping.Wait()
+	return opened.Load(), refused.Load()
+}
+
+// besides keeps up unfinished requests, during which another client sends a hundred requests with a
+// body, each on a connection of its own. All must be answered.
+func (s *server) besides(ctx context.Context, connections, addresses int, beginning, body string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, attackTime)
+	defer cancel()
+	var begun int64
+	var dripping sync.WaitGroup
+	dripping.Go(func() { begun, _ = s.keepUp(ctx, connections, addresses, beginning) })
+	sleepContext(ctx, dripTime/3) // until all are there
+	statuses, longest := map[int]int{}, time.Duration(0)
+	for range 100 {
+		sleepContext(ctx, dripTime/150)
+		began := time.Now()
+		status, _ := postBody(ctx, &http.Transport{DisableKeepAlives: true}, "http://"+s.Address+"/reset", body)
+		statuses[status]++
+		longest = max(longest, time.Since(began))
+	}
+	cancel()
+	dripping.Wait()
+	result := fmt.Sprintf("%d begun; others' requests %v, at most %v", begun, statuses, longest.Round(time.Millisecond))
+	if statuses[http.StatusOK] != 100 {
+		return result, errors.New("requests of others were refused: " + result)
+	}
+	return result, nil
+}
+
+// slowBodies keeps up twelve bodies of 1 MB from two addresses, of each of which a number of bytes
+// comes, while another client sends bodies of 20 KB.
+func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
+	return s.besides(ctx, 12, 2, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
+		strings.Repeat("x", sent), `{"x":"`+strings.Repeat("x", 20_000)+`"}`)
+}
+
+// askAll asks customers of workflows a question in each of eight sessions, twenty times.
+func (s *server) askAll(ctx context.Context, text string) (string, error) {
+	const ask = `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":`
+	return s.sendAll(ctx, 8, 20, ask+`"`+text+`"}}}`,
+		`{"type":"reset","data":{"task":"address-change","seed":1}}`)
 }

@@ -7,8 +7,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,7 +61,32 @@ func main() {
 }
 
 func measureAttacks(ctx context.Context) error {
-	target, err := startServer(ctx)
+	only := flag.String("only", "", "run the attacks with this text in their name")
+	flag.Parse()
+	rows := table.NewWriter()
+	rows.SetOutputMirror(os.Stdout)
+	rows.AppendHeader(table.Row{"attack", "what came of it", "peak RSS", "p99 in peace", "p99 in the attack",
+		"returned after"})
+	defer rows.Render()
+	var failures []error
+	for _, on := range []*kind{tickets, workflows} {
+		failures = append(failures, measureKind(ctx, on, *only, rows))
+	}
+	return errors.Join(failures...)
+}
+
+// measureKind attacks a server of a kind.
+func measureKind(ctx context.Context, on *kind, only string, rows table.Writer) error {
+	var numbers []int
+	for i, a := range attacks {
+		if cmp.Or(a.on, tickets) == on && strings.Contains(a.name, only) {
+			numbers = append(numbers, i)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	target, err := startServer(ctx, on)
 	if err != nil {
 		return err
 	}
@@ -67,28 +94,21 @@ func measureAttacks(ctx context.Context) error {
 	if target.busy = isBusy(); target.busy {
 		fmt.Println("This machine is busy with other work: times are not compared.")
 	}
-	rows := table.NewWriter()
-	rows.SetOutputMirror(os.Stdout)
-	rows.AppendHeader(table.Row{"attack", "what came of it", "peak RSS", "p99 in peace", "p99 in the attack",
-		"returned after"})
 	var failures []error
-	for i, a := range attacks {
+	for _, i := range numbers {
 		r, err := target.suffer(ctx, i)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
+			failures = append(failures, fmt.Errorf("%s: %w", attacks[i].name, err))
 		}
 		const precise, rough = 100 * time.Microsecond, 100 * time.Millisecond
-		rows.AppendRow(table.Row{a.name, r.result, fmt.Sprintf("%d MiB", r.peak>>20), r.peace.Round(precise),
+		rows.AppendRow(table.Row{attacks[i].name, r.result, fmt.Sprintf("%d MiB", r.peak>>20), r.peace.Round(precise),
 			r.war.Round(precise), r.returned.Round(rough)})
 		if !target.alive() {
 			break
 		}
 	}
-	rows.Render()
 	if len(failures) == 0 {
-		if err := target.StopCleanly(returnTime); err != nil {
-			failures = append(failures, err)
-		}
+		return target.StopCleanly(returnTime)
 	}
 	return errors.Join(failures...)
 }
@@ -140,7 +160,9 @@ func runAttack(ctx context.Context) error {
 	if err != nil || number < 0 || number >= len(attacks) {
 		return fmt.Errorf("no attack %q", os.Args[2])
 	}
-	result, err := attacks[number].run(ctx, &server{Server: &process.Server{Address: os.Args[3], Ops: os.Args[4]}})
+	on := cmp.Or(attacks[number].on, tickets)
+	at := &process.Server{Address: os.Args[3], Ops: os.Args[4]}
+	result, err := attacks[number].run(ctx, &server{kind: on, Server: at})
 	fmt.Println(result)
 	return err
 }
@@ -165,6 +187,7 @@ func (s *server) attack(ctx context.Context, number int) (string, error) {
 // server is the attacked process.
 type server struct {
 	*process.Server
+	kind *kind
 	// busy is true if other programs use the processors.
 	busy bool
 }
@@ -177,7 +200,7 @@ func isBusy() bool {
 	return err == nil && parseErr == nil && programs > float64(runtime.NumCPU())
 }
 
-func startServer(ctx context.Context) (*server, error) {
+func startServer(ctx context.Context, on *kind) (*server, error) {
 	folder, err := os.MkdirTemp("", "csenv-abuse-")
 	if err != nil {
 		return nil, err
@@ -189,9 +212,9 @@ func startServer(ctx context.Context) (*server, error) {
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("building the server: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, binary, "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--max-sessions",
-		fmt.Sprint(maxSessions), "--client-share", fmt.Sprint(clientShare))
+	cmd := exec.CommandContext(ctx, binary, append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0",
+		"--max-sessions", fmt.Sprint(maxSessions), "--client-share", fmt.Sprint(clientShare)}, on.args...)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", podMemory/10*9), "GOMAXPROCS=2")
 	s, err := process.StartServer(ctx, "the server", cmd)
-	return &server{Server: s}, err
+	return &server{Server: s, kind: on}, err
 }

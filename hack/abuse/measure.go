@@ -80,24 +80,39 @@ func (s *server) playOne(ctx, until context.Context, seed int) (took []time.Dura
 	}
 	for until.Err() == nil {
 		seed += clients
-		err := timed(func() error {
-			_, err := c.Reset(ctx, map[string]any{"task": "ticket-resolve", "seed": seed})
-			return err
-		})
-		for _, action := range []map[string]any{
-			{"action_type": "classify", "category": "billing", "priority": "low"},
-			{"action_type": "respond", "message": "Hello, I am looking into your charge and write again today."},
-			{"action_type": "resolve"},
-		} {
-			if err == nil {
-				err = timed(func() error { _, err := c.Step(ctx, action); return err })
-			}
-		}
-		if err != nil {
+		if err := s.kind.episode(ctx, c, seed, timed); err != nil {
 			return took, err
 		}
 	}
 	return took, nil
+}
+
+// playTicket plays an episode of ticket-resolve.
+func playTicket(ctx context.Context, c *client.Client, seed int, each func(func() error) error) error {
+	return playActions(ctx, c, each, map[string]any{"task": "ticket-resolve", "seed": seed},
+		map[string]any{"action_type": "classify", "category": "billing", "priority": "low"},
+		map[string]any{"action_type": "respond",
+			"message": "Hello, I am looking into your charge and write again today."},
+		map[string]any{"action_type": "resolve"})
+}
+
+// playWorkflow looks up an order that isn't the customer's.
+func playWorkflow(ctx context.Context, c *client.Client, seed int, each func(func() error) error) error {
+	look := map[string]any{"action_type": "check_order_status", "payload": map[string]any{"order_id": "LD-9"}}
+	return playActions(ctx, c, each, map[string]any{"task": "refund", "seed": seed}, look, look, look)
+}
+
+func playActions(ctx context.Context, c *client.Client, each func(func() error) error, reset map[string]any,
+	actions ...map[string]any) error {
+	if err := each(func() error { _, err := c.Reset(ctx, reset); return err }); err != nil {
+		return err
+	}
+	for _, action := range actions {
+		if err := each(func() error { _, err := c.Step(ctx, action); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watch returns the largest resident memory until the context ends.

@@ -15,11 +15,19 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
 	headerTimeout = 10 * time.Second
-	stopTimeout   = 2 * time.Second
+	// bodyTimeout bounds the reading of a request, whose bodies are small forms.
+	bodyTimeout = 30 * time.Second
+	idleTimeout = 2 * time.Minute
+	stopTimeout = 2 * time.Second
+	// maxHeader bounds the header of a request, in bytes, and maxConnections the connections, on
+	// each of which a page may be followed live.
+	maxHeader      = 16 << 10
+	maxConnections = 1024
 )
 
 // servePages serves until the context ends. At a loopback address it answers only requests to this
@@ -36,8 +44,7 @@ func servePages(ctx context.Context, address string, handler http.Handler, start
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		handler = forThisMachine(handler)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	started(urlOf(listener.Addr()))
@@ -53,6 +60,15 @@ func servePages(ctx context.Context, address string, handler http.Handler, start
 		return fmt.Errorf("stopping: %w", err)
 	}
 	return nil
+}
+
+// newHTTPServer bounds what one visitor occupies. Its requests end with the context.
+func newHTTPServer(ctx context.Context, handler http.Handler, connections int) *http.Server {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	share.BoundConnections(server, connections)
+	return server
 }
 
 // urlOf is the URL of the pages for a browser on this machine.

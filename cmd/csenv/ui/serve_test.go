@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -170,5 +172,56 @@ func TestMerged(t *testing.T) {
 	}
 	if alone := (&sources{}).mergeRuns(nil, stored, source.Vouchers{}); alone.Apart != "" || alone.Signer != "" {
 		t.Errorf("without a cluster: %+v", alone)
+	}
+}
+
+// Visitors can't use up the pages: headers and connections are bounded, and a further one closes
+// one of the visitor with most, streams included.
+func TestPagesAreBounded(t *testing.T) {
+	const limit = 4
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/live" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+		_, _ = io.WriteString(w, "page")
+	})
+	server := newHTTPServer(t.Context(), page, limit)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	url := "http://" + listener.Addr().String()
+	var streams []io.Reader
+	for range 3 * limit {
+		response, err := (&http.Client{Transport: &http.Transport{}, Timeout: time.Minute}).Get(url + "/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		streams = append(streams, response.Body)
+	}
+	for i, stream := range streams[:2*limit] {
+		if _, err := io.ReadAll(stream); errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("stream %d of %d is still open", i, len(streams))
+		}
+	}
+	if code, text := fetch(t, url); code != http.StatusOK || text != "page\n" {
+		t.Errorf("beside streams: %d %s", code, text)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X", strings.Repeat("x", 2*maxHeader))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge || server.IdleTimeout == 0 {
+		t.Errorf("a large header: %d, idle connections stay for %v", response.StatusCode, server.IdleTimeout)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -278,16 +279,25 @@ func writeDrainReport(path string, report score.DrainReport, log *slog.Logger) {
 	}
 }
 
+const (
+	// spareConnections is the number of a port's connections in addition to two per session, which
+	// MCP clients need.
+	spareConnections = 1024
+	// opsConnections bounds the connections of the operations port.
+	opsConnections = 256
+)
+
 // maxHeader bounds the header of a request, in bytes. Each waiting connection may hold one.
 const maxHeader = 16 << 10
 
 // newHTTPServer bounds requests, but not WebSockets. A response may take the given time longer for
 // a judgement.
 func newHTTPServer(handler http.Handler, judgement time.Duration, maxConnections int, log *slog.Logger) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
 		WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader, ConnState: newConnections(maxConnections).changed,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+	share.BoundConnections(server, maxConnections)
+	return server
 }

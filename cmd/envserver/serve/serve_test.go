@@ -434,3 +434,22 @@ func TestCasesAloneAreWorkflows(t *testing.T) {
 		t.Errorf("the tasks are %+v", tasks)
 	}
 }
+
+func TestHeadersAreBounded(t *testing.T) {
+	r := start(t, func(*options) {})
+	for size, want := range map[int]int{8 << 10: 200, 32 << 10: 431} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.protocol+"/health", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X", strings.Repeat("x", size))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("a header of %d bytes: %d, want %d", size, response.StatusCode, want)
+		}
+	}
+}

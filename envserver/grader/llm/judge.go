@@ -27,6 +27,7 @@ import (
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // Judge calls a model. All sessions of a process share one Judge. It is safe for concurrent use.
@@ -77,7 +78,12 @@ func (j *Judge) Name() string {
 // again if that fails.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	assessment, err := j.rules.Assess(c)
+	release, err := share.OccupyProcessor(ctx, len(c.Reply))
+	var assessment *offline.Assessment
+	if err == nil {
+		assessment, err = j.rules.Assess(c)
+		release()
+	}
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -41,47 +42,45 @@ func (p *prepared) follows(c text.Value) bool {
 // dayFollows reports whether a date is at most a day from now or from a known date, or a supported
 // duration away.
 func (p *prepared) dayFollows(c text.Value) bool {
-	for _, target := range c.Days(p.ticket.Now) {
-		today := startOfDay(p.ticket.Now)
-		if daysBetween(target, today) <= nearDays || p.nextToKnown(target) {
-			return true
+	return slices.ContainsFunc(c.Days(p.ticket.Now), func(t time.Time) bool { return p.days()[dayNumber(t)] })
+}
+
+// dayNumber counts days from a fixed one.
+func dayNumber(t time.Time) int64 { return startOfDay(t).Unix() / text.SecondsPerDay }
+
+// daysThatFollow are the numbers of the days that a reply may compute from now, the known days and
+// the durations of the ticket, its facts and the articles. They are computed once for all the dates
+// of all replies.
+func (p *prepared) daysThatFollow() map[int64]bool {
+	days := map[int64]bool{}
+	add := func(t time.Time, near int64) {
+		for n := -near; n <= near; n++ {
+			days[dayNumber(t)+n] = true
 		}
-		for _, set := range p.sets() {
-			for _, d := range set {
-				if d.Kind == text.DurationValue && p.away(target, today, d) {
-					return true
+	}
+	today := startOfDay(p.ticket.Now)
+	add(today, nearDays)
+	for _, t := range p.bases {
+		add(t, nearDays)
+		for _, d := range p.known {
+			if end, ok := d.Shift(t, 1); ok {
+				add(end, 0)
+			}
+		}
+	}
+	for _, set := range p.sets() {
+		for _, d := range set {
+			for _, sign := range []int{1, -1} {
+				if end, ok := d.Shift(today, sign); ok {
+					add(end, nearDays)
 				}
 			}
-		}
-	}
-	return false
-}
-
-// nextToKnown reports whether a day is at most a day from a known one, or a known duration after
-// one.
-func (p *prepared) nextToKnown(target time.Time) bool {
-	for _, t := range p.bases {
-		if daysBetween(target, t) <= nearDays {
-			return true
-		}
-		for _, d := range p.known {
-			if end, ok := d.Shift(t, 1); ok && daysBetween(target, end) == 0 {
-				return true
+			if m := d.Minutes(); m > 0 {
+				add(p.ticket.Now.Add(time.Duration(m)*time.Minute), 0)
 			}
 		}
 	}
-	return false
-}
-
-// away reports whether a day is the duration away from now, or nearly.
-func (p *prepared) away(target, today time.Time, d text.Value) bool {
-	for _, sign := range []int{1, -1} {
-		if end, ok := d.Shift(today, sign); ok && daysBetween(target, end) <= nearDays {
-			return true
-		}
-	}
-	m := d.Minutes()
-	return m > 0 && daysBetween(target, startOfDay(p.ticket.Now.Add(time.Duration(m)*time.Minute))) == 0
+	return days
 }
 
 func daysBetween(a, b time.Time) int {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -134,5 +135,56 @@ func TestNoContradiction(t *testing.T) {
 		if got := p.facts[0].find(p.lib.read(reply), p); got != want {
 			t.Errorf("%q: the fact is %s, want %s", reply, got, want)
 		}
+	}
+}
+
+// The days that follow are found without going through the durations again for each date.
+func TestDaysThatFollow(t *testing.T) {
+	ticket := overbilled()
+	p := prepareTicket(ticket, newLibraries())
+	today := startOfDay(ticket.Now)
+	follows := func(day time.Time) bool { // date by date
+		for _, base := range p.bases {
+			if daysBetween(day, base) <= nearDays {
+				return true
+			}
+			for _, d := range p.known {
+				if end, ok := d.Shift(base, 1); ok && daysBetween(day, end) == 0 {
+					return true
+				}
+			}
+		}
+		for _, set := range p.sets() {
+			for _, d := range set {
+				for _, sign := range []int{1, -1} {
+					if end, ok := d.Shift(today, sign); ok && daysBetween(day, end) <= nearDays {
+						return true
+					}
+				}
+				if m := d.Minutes(); m > 0 &&
+					daysBetween(day, startOfDay(ticket.Now.Add(time.Duration(m)*time.Minute))) == 0 {
+					return true
+				}
+			}
+		}
+		return daysBetween(day, today) <= nearDays
+	}
+	found := 0
+	for n := -1500; n <= 1500; n++ {
+		day := today.AddDate(0, 0, n)
+		want := follows(day)
+		if got := p.dayFollows(text.DayValue(day)); got != want {
+			t.Errorf("%s follows: %v, want %v", day.Format(time.DateOnly), got, want)
+		}
+		if want {
+			found++
+		}
+	}
+	if found < 5 || found > 1000 {
+		t.Errorf("%d days follow", found)
+	}
+	date := text.Value{Kind: text.DateValue, Amount: 102} // of any year
+	if n := testing.AllocsPerRun(10, func() { p.dayFollows(date) }); n > 1 {
+		t.Errorf("a date costs %v allocations", n)
 	}
 }

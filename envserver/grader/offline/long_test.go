@@ -6,7 +6,9 @@ import (
 	"testing/synctest"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // padded puts harmless prose before a text, about n characters in total.
@@ -65,28 +67,37 @@ func TestInventedValuesAreBounded(t *testing.T) {
 	}
 }
 
-// Long replies wait for each other, so that they leave processors to other sessions. Others don't
-// wait.
-func TestLongRepliesWaitForEachOther(t *testing.T) {
+// A long reply waits for another one of its client, so that they leave processors to others.
+func TestLongRepliesOfAClientWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := New()
-		o.long <- struct{}{}
-		judgeReply(t, o, overbilled(), padded(text.MaxMessageRunes, ""))
+		o, processors := New(), share.NewBudget(2, 1)
+		judge := func(client, reply string) {
+			ctx := share.NewContext(t.Context(), processors, client)
+			if _, err := o.Judge(ctx, grader.Case{Ticket: overbilled(), Reply: reply}); err != nil {
+				t.Error(err)
+			}
+		}
+		release, err := processors.Take(t.Context(), "greedy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		judge("greedy", goodReply)
+		judge("another", padded(3*text.MaxMessageRunes, ""))
 		judged := make(chan struct{})
 		go func() {
-			judgeReply(t, o, overbilled(), padded(3*text.MaxMessageRunes, ""))
+			judge("greedy", padded(3*text.MaxMessageRunes, ""))
 			close(judged)
 		}()
 		synctest.Wait()
 		select {
 		case <-judged:
-			t.Error("a long reply didn't wait for another one")
+			t.Error("a long reply didn't wait for another one of its client")
 		default:
 		}
-		<-o.long
+		release()
 		<-judged
-		if len(o.long) != 0 {
-			t.Error("a judged reply keeps others waiting")
+		if n := processors.Users(); n != 0 {
+			t.Errorf("%d clients still occupy a processor", n)
 		}
 	})
 }
@@ -98,6 +109,7 @@ func BenchmarkOfflineLongest(b *testing.B) {
 	for _, unit := range []string{
 		"refund ", "back ", "you refund ", "$1 ", "1 day. ", "a, ", "we will refund $1. ", "1 1 1 days and ", "{a",
 		"the difference is $1,482.00. ", "half a ",
+		"1/2 ", "1 March ", "1. ",
 		"as as ", "if you like ", "\ufdfa", "a-1-", "1.1.", "who may refund ", "before the ", "expect a credit ",
 		"\ufdfa(", "a (", "(", "a(b) ",
 	} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -27,8 +28,6 @@ const (
 	unsupportedCap = 100
 	// inventedCost is the cost of each value without support in any text that the agent could read.
 	inventedCost = 50
-	// longReply is the length, in bytes, from which replies are judged one at a time.
-	longReply = 2 * text.MaxMessageRunes
 	// maxPrepared is the maximum number of prepared tickets, and of workflows, that a judge keeps.
 	maxPrepared = 256
 )
@@ -41,9 +40,6 @@ type Judge struct {
 	// tickets and workflows are the last judged ones.
 	tickets   *lru.Cache[*scenarios.Ticket, *prepared]
 	workflows *lru.Cache[*scenarios.Workflow, *prepared]
-	// long admits one long reply at a time, because each occupies a processor for up to a tenth of
-	// a second.
-	long chan struct{}
 }
 
 var _ grader.Judge = (*Judge)(nil)
@@ -52,7 +48,7 @@ var _ grader.Judge = (*Judge)(nil)
 // it, so share the judge.
 func New() *Judge {
 	return &Judge{libraries: newLibraries(), tickets: newCache[*scenarios.Ticket, *prepared](maxPrepared),
-		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared), long: make(chan struct{}, 1)}
+		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared)}
 }
 
 // libraries make those of the languages at the first call.
@@ -69,17 +65,18 @@ func newLibraries() libraries {
 // Name returns the constant Name.
 func (*Judge) Name() string { return Name }
 
-// Judge grades the reply. It ignores the context, waits only for other long replies, and fails only
-// without a ticket.
-func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
+// Judge grades the reply. A long reply waits for its client's share of the processors. It fails only
+// without a ticket, or if the context ends while it waits.
+func (o *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	if c.Ticket == nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket")
 	}
-	if len(c.Reply) > longReply {
-		o.long <- struct{}{}
-		defer func() { <-o.long }()
+	release, err := share.OccupyProcessor(ctx, len(c.Reply))
+	if err != nil {
+		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
+	defer release()
 	p := o.prepared(c.Ticket)
 	d := p.lib.document()
 	defer p.lib.documents.Put(d)

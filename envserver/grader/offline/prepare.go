@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader"
@@ -27,8 +28,9 @@ type prepared struct {
 	// known are the values that the ticket or a fact states, allowed the other values that a reply
 	// may state.
 	known, allowed []text.Value
-	bases          []time.Time // the known days
-	shelf          []*extract  // the articles, whose values a reply may state too
+	bases          []time.Time           // the known days
+	days           func() map[int64]bool // those that follow, by number
+	shelf          []*extract            // the articles, whose values a reply may state too
 	// sources are the ticket, the articles and the rubric.
 	sources         []source
 	servedSentences hashSet
@@ -68,6 +70,7 @@ func prepareTicket(t *scenarios.Ticket, all libraries) *prepared {
 	p.addNearDays(t.Now)
 	p.readTexts(t)
 	p.readBases()
+	p.days = sync.OnceValue(p.daysThatFollow)
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...)...)
 	p.names = nameSet(t.Customer)

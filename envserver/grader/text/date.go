@@ -107,6 +107,8 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	case c.Unit == Months && n <= maxDerivedDays/30:
 		return from.AddDate(0, sign*n, 0), true
 	case c.Unit == BusinessDays && n <= maxDerivedDays/7*5:
+		weeks := (n - 1) / 5
+		from, n = from.AddDate(0, 0, sign*7*weeks), n-5*weeks
 		for n > 0 {
 			from = from.AddDate(0, 0, sign)
 			if w := from.Weekday(); w != time.Saturday && w != time.Sunday {

@@ -1,6 +1,9 @@
 package text
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestImpossibleDates checks that numbers which can't be a day, such as versions and sections, are
 // not read as one. An impossible day with a full year is a date, so that it counts as invented.
@@ -68,6 +71,29 @@ func TestImpossibleDates(t *testing.T) {
 			}
 			if got != want {
 				t.Errorf("%s: %q states the date %d, want %d", language, text, got, want)
+			}
+		}
+	}
+}
+
+// Business days are counted by weeks, as if one by one.
+func TestShiftByBusinessDays(t *testing.T) {
+	monday := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	for n := 1; n <= maxDerivedDays/7*5; n += 1 + n/20 {
+		for day := range 7 {
+			for _, sign := range []int{1, -1} {
+				from := monday.AddDate(0, 0, day)
+				want := from
+				for left := n; left > 0; {
+					want = want.AddDate(0, 0, sign)
+					if w := want.Weekday(); w != time.Saturday && w != time.Sunday {
+						left--
+					}
+				}
+				got, ok := Value{Kind: DurationValue, Unit: BusinessDays, Amount: int64(n) * 1000}.Shift(from, sign)
+				if !ok || !got.Equal(want) {
+					t.Fatalf("%d business days from %s in direction %d: %s, want %s", n, from, sign, got, want)
+				}
 			}
 		}
 	}

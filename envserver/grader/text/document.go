@@ -23,8 +23,10 @@ type Document struct {
 	spans     []Span
 	clauses   []Clause // in the order of their spans, empty until the first call of Clauses
 	Values    []Value
-	mood      mood // the mood of the last sentence that was read
-	parts     parts
+	// introductions are those of the sentences, empty until one is asked for.
+	introductions []int
+	mood          mood // the mood of the last sentence that was read
+	parts         parts
 }
 
 // Parse reads a folded text in the language of the lexicon.
@@ -37,7 +39,7 @@ func Parse(text string, lex *Lexicon) *Document {
 // Parse reads another text into the document. It uses the memory of all but the values again.
 func (d *Document) Parse(text string, lex *Lexicon) {
 	*d = Document{Lexicon: lex, Text: text, Tokens: d.Tokens[:0], Sentences: d.Sentences[:0], spans: d.spans[:0],
-		clauses: d.clauses[:0]}
+		clauses: d.clauses[:0], introductions: d.introductions[:0]}
 	s := scanner{text: text, lex: lex}
 	for s.next() {
 		d.Tokens = append(d.Tokens, s.tok)

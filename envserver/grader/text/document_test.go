@@ -248,3 +248,38 @@ func loadLexicons() map[string]*Lexicon {
 	}
 	return all
 }
+
+// The items of a list share its introduction, also after sentences were set aside.
+func TestItemsShareTheirIntroduction(t *testing.T) {
+	d := Parse(Fold("Please do this.\n\n1. Restart it.\n\n- a cable\n\n2. Wait.\n\nThen call us again today, at the office.\n\n- now"),
+		loadLexicons()["en"])
+	subjects := func() (got []string) {
+		for i := range d.Sentences {
+			s := d.Subject(i)
+			if s.Hi == 0 {
+				got = append(got, "")
+			} else {
+				got = append(got, d.Tokens[s.Lo].Text)
+			}
+		}
+		return got
+	}
+	before := subjects()
+	for i := range d.Sentences {
+		want := -1
+		for k := i - 1; k >= 0 && want < 0; k-- {
+			if !d.listed(d.Sentences[k]) && d.CountWords(d.Sentences[k]) > 0 {
+				want = k
+			}
+		}
+		if got := d.introduction(i); got != want {
+			t.Errorf("sentence %d is introduced by %d, want %d; subjects %q", i, got, want, before)
+		}
+	}
+	d.SetAside(func(s Span) bool { return d.Tokens[s.Lo].Text == "please" })
+	for i, got := range subjects() {
+		if got == "please" {
+			t.Errorf("sentence %d continues one that was set aside", i)
+		}
+	}
+}

@@ -16,12 +16,28 @@ func (d *Document) Subject(i int) Span {
 	if !item && !d.AnyPhrase(Pronouns, Span{s.Lo, min(s.Lo+3, s.Hi)}) && d.CountWords(s) > maxEllipsis {
 		return Span{}
 	}
-	for i--; i >= 0; i-- {
-		if s := d.Sentences[i]; !item || !d.listed(s) && d.CountWords(s) > 0 {
-			return s
+	if item {
+		i = d.introduction(i) + 1
+	}
+	if i == 0 {
+		return Span{}
+	}
+	return d.Sentences[i-1]
+}
+
+// introduction returns the last sentence with words before sentence i that isn't an item of a list,
+// or -1. It looks at each sentence once.
+func (d *Document) introduction(i int) int {
+	if len(d.introductions) == 0 {
+		last := -1
+		for k, s := range d.Sentences {
+			d.introductions = append(d.introductions, last)
+			if !d.listed(s) && d.CountWords(s) > 0 {
+				last = k
+			}
 		}
 	}
-	return Span{}
+	return d.introductions[i]
 }
 
 // listed reports whether a sentence is an item of a list.
@@ -104,6 +120,7 @@ func (d *Document) InLanguage() bool {
 // SetAside removes the sentences for which the function returns true from Sentences, but not from
 // the text.
 func (d *Document) SetAside(aside func(s Span) bool) {
+	d.introductions = d.introductions[:0]
 	d.Sentences = slices.DeleteFunc(d.Sentences, func(s Span) bool {
 		if !aside(s) {
 			return false

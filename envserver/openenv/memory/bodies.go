@@ -1,8 +1,9 @@
+// Package memory bounds what the requests of all clients occupy together: messages and bodies take
+// parts of a budget as they arrive.
 package memory
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,35 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/share"
 )
+
+const (
+	// Small is the size, in bytes, up to which a message or a body isn't budgeted. Nearly every
+	// action fits.
+	Small = 16 << 10
+	// Medium is the size, in bytes, up to which a message or a body takes parts of the medium
+	// budget. Larger messages take a part of the large budget in addition.
+	Medium = 1 << 20
+	// Large bounds an inbound message, in bytes, as in the official server.
+	Large = 16 << 20
+)
+
+const (
+	// mediumParts of mediumPart bytes are those of eight bodies of 1 MiB. What is decoded occupies
+	// up to four times its size, and a processor for milliseconds.
+	mediumParts, mediumPart = 128, 64 << 10
+	largeParts              = 2
+	// mediumPatience and largePatience are how long a body or a message may take while others wait.
+	mediumPatience = 100 * time.Millisecond
+	largePatience  = 2 * time.Second
+)
+
+// NewMedium makes the budget of messages and bodies above Small.
+func NewMedium() *share.Budget { return share.NewMemory(mediumParts, mediumPart, mediumPatience) }
+
+// NewLarge makes the budget of messages above Medium.
+func NewLarge() *share.Budget { return share.NewMemory(largeParts, Large, largePatience) }
 
 const (
 	// bodyTime bounds the reading of a body, and partTime the waiting for a part of the budget.
@@ -19,19 +48,21 @@ const (
 	partTime = 10 * time.Second
 )
 
-var (
-	errTooLarge = errors.New("too large")
-	errNoPart   = errors.New("no part of the budget is free")
-)
+var errTooLarge = errors.New("too large")
 
 // LimitBodies reads the body of each POST within the budget before next answers the request. A
-// request whose body can't be read is answered here.
-func LimitBodies(budget *Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
+// request whose body can't be read is answered here. Bodies of other requests are not read.
+func LimitBodies(budget *share.Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
+		if r.Method != http.MethodPost && r.ContentLength != 0 {
+			next.ServeHTTP(w, WithoutBody(w, r))
+			return
+		}
 		if r.Method == http.MethodPost {
 			_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-			body, release, err := readBody(budget, clientOf, r)
+			interrupt := func() { _ = control.SetReadDeadline(time.Now()) }
+			body, release, err := readBody(budget, clientOf, interrupt, r)
 			defer release()
 			if err != nil {
 				writeBodyError(w, err)
@@ -45,10 +76,23 @@ func LimitBodies(budget *Budget, clientOf func(*http.Request) string, next http.
 	})
 }
 
+// WithoutBody returns the request without its body, if it has one, which is not read: its
+// connection is closed after the answer.
+func WithoutBody(w http.ResponseWriter, r *http.Request) *http.Request {
+	if r.ContentLength == 0 {
+		return r
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // net/http would wait for the rest
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = http.NoBody, 0
+	return r
+}
+
 // readBody reads a body. The caller releases the part of the budget that it takes, also after an
 // error.
-func readBody(budget *Budget, clientOf func(*http.Request) string, r *http.Request) (body []byte, release func(),
-	err error) {
+func readBody(budget *share.Budget, clientOf func(*http.Request) string, interrupt func(),
+	r *http.Request) (body []byte, release func(), err error) {
 	release = func() {}
 	if r.ContentLength > protocol.MaxBody {
 		return nil, release, errTooLarge
@@ -57,20 +101,11 @@ func readBody(budget *Budget, clientOf func(*http.Request) string, r *http.Reque
 	if n, err := read.ReadFrom(io.LimitReader(r.Body, Small)); err != nil || n < Small {
 		return read.Bytes(), release, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), partTime)
-	defer cancel()
-	taken, err := budget.Take(ctx, clientOf(r))
-	if err != nil {
-		return nil, release, errNoPart
-	}
-	if r.ContentLength > 0 {
-		read.Grow(int(r.ContentLength) - Small + bytes.MinRead)
-	}
-	n, err := read.ReadFrom(io.LimitReader(r.Body, protocol.MaxBody-Small+1))
-	if err == nil && n > protocol.MaxBody-Small {
+	release, err = budget.Read(r.Context(), clientOf(r), &read, r.Body, protocol.MaxBody-Small+1, partTime, interrupt)
+	if err == nil && read.Len() > protocol.MaxBody {
 		err = errTooLarge
 	}
-	return read.Bytes(), taken, err
+	return read.Bytes(), release, err
 }
 
 // writeBodyError answers a request whose body was not read.
@@ -81,9 +116,12 @@ func writeBodyError(w http.ResponseWriter, err error) {
 	case errors.Is(err, errTooLarge):
 		protocol.WriteDetail(w, http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("the body is larger than %d bytes", protocol.MaxBody))
-	case errors.Is(err, errNoPart):
+	case errors.Is(err, share.ErrInterrupted):
+		protocol.WriteDetail(w, http.StatusRequestTimeout,
+			"the body arrived too slowly while others waited: send it again, faster or in smaller parts")
+	case errors.Is(err, share.ErrNoPart): // not 503, which says that the server is full
 		w.Header().Set("Retry-After", "1")
-		protocol.WriteDetail(w, http.StatusServiceUnavailable, fmt.Sprintf(
+		protocol.WriteDetail(w, http.StatusTooManyRequests, fmt.Sprintf(
 			"too many bodies of more than %d bytes are being read: try again, with fewer at a time", Small))
 	case isNet && timeout.Timeout():
 		protocol.WriteDetail(w, http.StatusRequestTimeout,

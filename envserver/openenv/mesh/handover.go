@@ -21,7 +21,8 @@ const (
 	sendAwayPath = "/sendaway"
 	// maxHandOver bounds the body of a request and of an answer, in bytes.
 	maxHandOver = 1 << 20
-	maxSent     = 16 // requests at a time
+	// maxSent bounds the requests at a time. One whose client doesn't read takes a second.
+	maxSent = 256
 )
 
 // handedOver is the body of a request: an episode and its client, or a session.

@@ -42,16 +42,16 @@ func New(capacity int, wait time.Duration) *Slots {
 }
 
 // Take takes the slot that the context reserves, or a free one, in the order of the calls. If none
-// is free it calls makeRoom before it waits. The error is that of Refusal.
-func (s *Slots) Take(ctx context.Context, makeRoom func()) error {
+// is free it calls makeRoom before it waits, which reports whether the slot of another session is
+// handed over. The error is that of Refusal.
+func (s *Slots) Take(ctx context.Context, makeRoom func() bool) error {
 	if err := s.Closed(); err != nil {
 		return err
 	}
 	if FromContext(ctx).claim() || s.slots.TryAcquire(1) {
 		return nil
 	}
-	makeRoom()
-	if s.slots.TryAcquire(1) {
+	if makeRoom() {
 		return nil
 	}
 	if s.wait <= 0 || !s.waiting.TryAcquire(1) {

@@ -10,14 +10,14 @@ import (
 
 func TestTakeRefusesWhenFull(t *testing.T) {
 	s := New(1, 0)
-	if err := s.Take(t.Context(), func() {}); err != nil {
+	if err := s.Take(t.Context(), func() bool { return false }); err != nil {
 		t.Fatalf("the first slot: %v", err)
 	}
-	if err := s.Take(t.Context(), func() {}); !errors.Is(err, ErrFull) {
+	if err := s.Take(t.Context(), func() bool { return false }); !errors.Is(err, ErrFull) {
 		t.Errorf("a full server: %v, want ErrFull", err)
 	}
 	s.Release()
-	if err := s.Take(t.Context(), func() {}); err != nil {
+	if err := s.Take(t.Context(), func() bool { return false }); err != nil {
 		t.Errorf("after a release: %v", err)
 	}
 	s.Drain()
@@ -31,12 +31,12 @@ func TestTakeRefusesWhenFull(t *testing.T) {
 func TestBlock(t *testing.T) {
 	s, reason := New(1, time.Hour), errors.New("no judge")
 	s.Block(reason)
-	if err := s.Take(t.Context(), func() {}); !errors.Is(err, reason) || s.Reserve() != nil ||
+	if err := s.Take(t.Context(), func() bool { return false }); !errors.Is(err, reason) || s.Reserve() != nil ||
 		!errors.Is(s.Closed(), reason) || !errors.Is(s.Refusal(), reason) || s.Draining() {
 		t.Errorf("a blocked server: %v, %v", err, s.Closed())
 	}
 	s.Block(nil)
-	if err := s.Take(t.Context(), func() {}); err != nil || s.Closed() != nil || !errors.Is(s.Refusal(), ErrFull) {
+	if err := s.Take(t.Context(), func() bool { return false }); err != nil || s.Closed() != nil || !errors.Is(s.Refusal(), ErrFull) {
 		t.Errorf("afterwards: %v, %v", err, s.Closed())
 	}
 	s.Block(reason)
@@ -59,12 +59,12 @@ func TestTakeWaitsForASlot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(1, 3*time.Second)
-				if err := s.Take(t.Context(), func() {}); err != nil {
+				if err := s.Take(t.Context(), func() bool { return false }); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
 				time.AfterFunc(time.Second, func() { tc.during(s) })
-				if err := s.Take(t.Context(), func() {}); !errors.Is(err, tc.want) || time.Since(began) != tc.after {
+				if err := s.Take(t.Context(), func() bool { return false }); !errors.Is(err, tc.want) || time.Since(began) != tc.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(began), tc.want, tc.after)
 				}
 			})
@@ -84,10 +84,10 @@ func TestReservation(t *testing.T) {
 		t.Error("the slot was not moved, or twice")
 	}
 	ctx := moved.NewContext(t.Context())
-	if err := s.Take(ctx, func() {}); err != nil {
+	if err := s.Take(ctx, func() bool { return false }); err != nil {
 		t.Errorf("taking the reserved slot: %v", err)
 	}
-	if err := s.Take(ctx, func() {}); !errors.Is(err, ErrFull) {
+	if err := s.Take(ctx, func() bool { return false }); !errors.Is(err, ErrFull) {
 		t.Errorf("taking it again: %v, want ErrFull", err)
 	}
 	moved.Release() // does nothing: the session has the slot

@@ -1,0 +1,44 @@
+package share
+
+import (
+	"context"
+	"runtime"
+)
+
+// NewProcessors makes the budget of readings that occupy a processor for long: half of the
+// processors, and one for a client.
+func NewProcessors() *Budget { return NewBudget(max(int64(runtime.GOMAXPROCS(0))/2, 1), 1) }
+
+// longReading is the length of a text, in bytes, from which reading it counts as long. It takes
+// milliseconds. Nearly every message is shorter.
+const longReading = 2000
+
+type contextKey struct{}
+
+// occupant is who reads within a context.
+type occupant struct {
+	processors *Budget
+	client     string
+}
+
+// NewContext returns a context within which a client reads on the processors of a budget.
+func NewContext(ctx context.Context, processors *Budget, client string) context.Context {
+	return context.WithValue(ctx, contextKey{}, occupant{processors, client})
+}
+
+// ClientIn is the client of a context, "" for none.
+func ClientIn(ctx context.Context) string {
+	of, _ := ctx.Value(contextKey{}).(occupant)
+	return of.client
+}
+
+// OccupyProcessor waits until the client of the context may occupy a processor with reading a text of
+// that length, in bytes. It doesn't wait if the text is short or the context has no client. The error
+// is the context's.
+func OccupyProcessor(ctx context.Context, length int) (release func(), err error) {
+	of, ok := ctx.Value(contextKey{}).(occupant)
+	if !ok || length < longReading {
+		return func() {}, nil
+	}
+	return of.processors.Take(ctx, of.client)
+}

@@ -172,7 +172,8 @@ func TestEnsureBuildsOnceAndTogether(t *testing.T) {
 		}
 	}
 	bin := filepath.Join(b.cache, "bin")
-	want := "0 kubernetes build -v -trimpath -buildvcs=false -ldflags " + b.ldflags("kubernetes") + " -o " + bin +
+	want := "0 kubernetes build -v -trimpath -buildvcs=false -gcflags=k8s.io/...=-dwarf=false " +
+		"-gcflags=go.etcd.io/...=-dwarf=false -ldflags " + b.ldflags("kubernetes") + " -o " + bin +
 		"/building/ go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kubectl " +
 		"github.com/csenv/csenv/hack/cluster/kubernetes/coredns\n"
 	if diff := cmp.Diff(want, calls.log(t)); diff != "" {

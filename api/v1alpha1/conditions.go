@@ -122,6 +122,9 @@ const (
 	// is False if the run failed because the agent's endpoint can't be used. It is absent before
 	// the first shard is counted, and for agents that are no models.
 	ConditionAgentReady = "AgentReady"
+	// ConditionPlayedOnce is False if servers have graded an episode again, or begun more attempts
+	// than the runners report. Such a run is on no leaderboard. It is absent otherwise.
+	ConditionPlayedOnce = "PlayedOnce"
 )
 
 // Reasons of an EvaluationRun's conditions.
@@ -224,6 +227,10 @@ const (
 	ReasonSummaryRefused = "SummaryRefused"
 	// ReasonTooManyErrored: more episodes errored than retries.maxErroredPercent allows.
 	ReasonTooManyErrored = "TooManyErrored"
+	// ReasonGradedAgain: servers have graded more episodes than the run counts.
+	ReasonGradedAgain = "GradedAgain"
+	// ReasonUnreportedAttempts: servers have begun more attempts than the runners report.
+	ReasonUnreportedAttempts = "UnreportedAttempts"
 	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed during the run.
 	ReasonEnvironmentChanged = "EnvironmentChanged"
 )

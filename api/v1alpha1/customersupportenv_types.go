@@ -253,8 +253,8 @@ type Access struct {
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 
 	// play is Open: every client may play, also outside of runs; or RunsOnly: servers refuse every
-	// reset but those of the runners of EvaluationRuns, so that nobody can practise on the pool's
-	// scenarios. Runs with an agent of type External fail in such a pool, because trainers play
+	// reset but those of the planned episodes of EvaluationRuns, each until it has been graded, so
+	// that nobody can practise on the pool's scenarios. Runs with an agent of type External fail in such a pool, because trainers play
 	// them without a run's credential. Defaults to Open.
 	// +kubebuilder:default=Open
 	// +optional
@@ -270,6 +270,20 @@ type RunLimits struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxErroredPercent *int32 `json:"maxErroredPercent,omitempty"`
+
+	// maxEpisodeAttempts is the highest retries.episodeAttempts that a run may have, from 1 to 10. A
+	// run that asks for more fails with InvalidPlan before it is played. If unset, there is no
+	// further limit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	MaxEpisodeAttempts *int32 `json:"maxEpisodeAttempts,omitempty"`
+
+	// withholdScores ends the episodes of runs without score and verdicts, so that neither agents
+	// nor stored episodes have them. They are in the run's status and table of scores only. Episodes
+	// of trainers keep their scores. Defaults to false.
+	// +optional
+	WithholdScores bool `json:"withholdScores,omitempty"`
 }
 
 // AllowedNamespaces selects namespaces.

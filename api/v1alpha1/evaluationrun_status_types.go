@@ -267,6 +267,16 @@ type RunEpisodes struct {
 	// retried is the number of episodes that were started again after an infrastructure failure.
 	// +required
 	Retried Count `json:"retried"`
+
+	// gradedAgain is the number of episodes that servers have graded beyond those in the figures, and
+	// unreported that of attempts that they have begun and no runner reports. A run with either was
+	// not played as it was planned: see the condition PlayedOnce.
+	// +optional
+	GradedAgain Count `json:"gradedAgain,omitempty"`
+
+	// unreported: see gradedAgain.
+	// +optional
+	Unreported Count `json:"unreported,omitempty"`
 }
 
 // ErrorCount counts failed attempts of one class.

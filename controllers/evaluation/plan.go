@@ -108,6 +108,12 @@ func CheckLimits(run *v1alpha1.EvaluationRun, offer Offer) error {
 			"retries.maxErroredPercent is %d, and pool %s permits %d at most (its runs.maxErroredPercent)",
 			wanted, offer.Pool, *limit)
 	}
+	most, attempts := offer.Limits.MaxEpisodeAttempts, run.Spec.Retries.EpisodeAttempts
+	if most != nil && attempts > *most {
+		return fmt.Errorf(
+			"retries.episodeAttempts is %d, and pool %s permits %d at most (its runs.maxEpisodeAttempts)", attempts,
+			offer.Pool, *most)
+	}
 	return nil
 }
 

@@ -85,6 +85,7 @@ func TestBeginRefuses(t *testing.T) {
 		threshold v1alpha1.Threshold
 		errored   *int32
 		limit     *int32
+		attempts  int32
 		want      string
 	}{
 		"nothing": {},
@@ -99,10 +100,14 @@ func TestBeginRefuses(t *testing.T) {
 			want: "retries.maxErroredPercent is 11, and pool support permits 10 at most"},
 		"the default, of a pool that permits less": {limit: new(int32(4)), want: "retries.maxErroredPercent is 5"},
 		"as many as the pool permits":              {errored: new(int32(10)), limit: new(int32(10))},
+		"more attempts than the pool permits": {attempts: 4,
+			want: "retries.episodeAttempts is 4, and pool support permits 3 at most"},
+		"as many attempts": {attempts: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
-				PassScore: v1alpha1.Number{Text: "0.8"}, Retries: v1alpha1.Retries{MaxErroredPercent: tc.errored},
+				PassScore: v1alpha1.Number{Text: "0.8"}, Retries: v1alpha1.Retries{MaxErroredPercent: tc.errored,
+					EpisodeAttempts: tc.attempts},
 				Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve",
 					Scenarios: &v1alpha1.ScenarioSelection{Categories: []string{"billing"}}}}}}
 			run.UID = "uid"
@@ -110,7 +115,7 @@ func TestBeginRefuses(t *testing.T) {
 				run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
 			}
 			_, _, err := BeginRun(run, &v1alpha1.EvaluationRunStatus{}, Offer{Pool: "support", Report: report,
-				Limits: v1alpha1.RunLimits{MaxErroredPercent: tc.limit}})
+				Limits: v1alpha1.RunLimits{MaxErroredPercent: tc.limit, MaxEpisodeAttempts: new(int32(3))}})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/poolkey"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // A run's runners get the credential that the pool's servers ask for, before there is a Job, and
@@ -45,7 +46,9 @@ func TestRunnersGetTheRunsCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !servers.AdmitsRun(string(w.run().UID), string(secret.Data[runner.CredentialKey])) ||
+	inputs := runner.ReadInputs(&w.job().Spec.Template)
+	plan, admitted := servers.AdmitsRun(string(w.run().UID), string(secret.Data[runner.CredentialKey]))
+	if !admitted || plan != score.FingerprintOf([]byte(inputs[runner.PlanKey])) ||
 		!metav1.IsControlledBy(&secret, w.run()) {
 		t.Errorf("the run's Secret is %+v", secret)
 	}

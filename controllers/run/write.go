@@ -169,7 +169,7 @@ func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.Job, client.Preconditions{UID: &snap.Job.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.CreateJob != nil:
-		if err := w.createCredential(ctx, snap); err != nil {
+		if err := w.createCredential(ctx, snap, next.Tally.Sums.Plan); err != nil {
 			return markRefusal("the Secret of the run's credential", err)
 		}
 		job := runner.MakeJob(snap.Run, snap.Env, w.options.runners(), *next.CreateJob)
@@ -196,15 +196,15 @@ func (w *writer) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// createCredential creates the Secret of the run's credential. One that exists is left as it is:
+// createCredential creates the Secret of the run's credential for the plan with a fingerprint. One that exists is left as it is:
 // the operator made it for an earlier Job of the run, or somebody else did, whose runners are
 // refused.
-func (w *writer) createCredential(ctx context.Context, s observe.Snapshot) error {
+func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan string) error {
 	secrets, err := w.keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
 	if err != nil {
 		return err
 	}
-	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID)))
+	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID), plan))
 	if err := w.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
 			Namespace: secret.Namespace, Name: secret.Name}, err)

@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,7 @@ import (
 // answers with the indexes of its episodes. Repeated receipts change nothing. If one receipt is
 // invalid, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
-	key, ok := s.ledgerKeyOf(w, r)
+	key, plan, ok := s.ledgerKeyOf(w, r)
 	if !ok {
 		return
 	}
@@ -27,16 +28,20 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body protocol.Receipts
 	// Counting before decoding keeps a million empty texts from being stored.
-	if countValues(text) > protocol.MaxReceipts+4 || json.Unmarshal(text, &body) != nil ||
+	if countValues(text) > protocol.MaxReceipts+6 || json.Unmarshal(text, &body) != nil ||
 		len(body.Receipts) > protocol.MaxReceipts {
 		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
 			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))
 		return
 	}
+	if err := s.beginShard(r.Context(), key, plan, body.Plan); err != nil {
+		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
+		return
+	}
 	receipts := make([]score.Receipt, len(body.Receipts))
 	for i, text := range body.Receipts {
 		var err error
-		if receipts[i], err = score.VerifyReceipt(text, s.cfg.LedgerKey.Public().(ed25519.PublicKey)); err != nil {
+		if receipts[i], err = s.players.VerifyReceipt(text); err != nil {
 			protocol.WriteDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf("receipt %d: %v", i, err))
 			return
 		}
@@ -45,35 +50,62 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	if body.PassScore != nil {
 		tag.PassScore = min(max(*body.PassScore, 0), score.One)
 	}
-	answer, err := s.ledgers.AddReceipts(tag, body.PassScore != nil, receipts)
-	switch {
-	case errors.Is(err, ledger.ErrFull):
-		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
-	case err != nil:
-		protocol.WriteDetail(w, http.StatusConflict, err.Error())
-	default:
-		protocol.WriteJSON(w, http.StatusOK, answer)
+	answer, err := s.ledgers.AddReceipts(tag, plan, body.PassScore != nil, receipts)
+	if err != nil {
+		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
+		return
 	}
+	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 
-// ledgerKeyOf returns the ledger that a request names and may use, or answers 400 or 403.
-func (s *Server) ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
+// beginShard makes the plan of a run known, nil for none, and continues a shard that was begun on
+// other servers of the pool.
+func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint string, packed []byte) error {
+	if packed == nil {
+		return nil
+	}
+	text, err := protocol.UnpackPlan(packed)
+	if err != nil {
+		return err
+	}
+	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
+		return err
+	}
+	states := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
+	return s.ledgers.TakeOver(key, states, s.cfg.LedgerKey.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // is one
+}
+
+// ledgerStatus is the status of a refused POST /ledger.
+func ledgerStatus(err error) int {
+	switch {
+	case errors.Is(err, ledger.ErrFull):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, ledger.ErrGrading):
+		return http.StatusPreconditionFailed
+	}
+	return http.StatusConflict
+}
+
+// ledgerKeyOf returns the ledger that a request names and may use, and the fingerprint of the plan
+// that its credential is for, or answers 400 or 403.
+func (s *Server) ledgerKeyOf(w http.ResponseWriter, r *http.Request) (key ledger.Key, plan string, ok bool) {
 	query := r.URL.Query()
 	shard, err := strconv.Atoi(query.Get("shard"))
 	if run := query.Get("run"); run == "" || len(run) > protocol.MaxRunID || shard < 0 || err != nil {
 		protocol.WriteDetail(w, http.StatusBadRequest, "request /ledger?run=<UID of the run>&shard=<number>")
-		return ledger.Key{}, false
+		return ledger.Key{}, "", false
 	}
-	if err := s.ledgers.Admit(query.Get("run"), r.Header.Get(protocol.CredentialHeader)); err != nil {
+	plan, err = s.ledgers.Admit(query.Get("run"), r.Header.Get(protocol.CredentialHeader))
+	if err != nil {
 		protocol.WriteDetail(w, http.StatusForbidden, err.Error())
-		return ledger.Key{}, false
+		return ledger.Key{}, "", false
 	}
-	return ledger.Key{Run: query.Get("run"), Shard: shard}, true
+	return ledger.Key{Run: query.Get("run"), Shard: shard}, plan, true
 }
 
 // serveLedger serves the signed ledger of a run's shard.
 func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
-	key, ok := s.ledgerKeyOf(w, r)
+	key, _, ok := s.ledgerKeyOf(w, r)
 	if !ok {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
@@ -121,12 +122,15 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 		if !s.ready() || s.sessions.freeSlots() != 20 {
 			t.Errorf("%d slots are free for runners, ready %v", s.sessions.freeSlots(), s.ready())
 		}
+		run := planRun(t, 4)
+		if err := s.ledgers.Plan("uid", score.FingerprintOf(run.text), run.text); err != nil {
+			t.Fatal(err)
+		}
 		var runners []*wire.Peer
-		for i := range 12 {
+		for i := range run.episodes {
 			began := time.Now()
 			p := wire.ConnectPipe(t, network)
-			answer := p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":0,"episode":%d,"seed":7,`+
-				`"run_credential":%q}}`, i, poolSecrets(t).RunCredential("uid")))
+			answer := p.Ask(run.reset(i))
 			if wire.CodeOf(t, answer) != "observation" || time.Since(began) > 0 {
 				t.Fatalf("runner %d got %s after %v", i, answer, time.Since(began))
 			}

@@ -60,9 +60,9 @@ func TestReceiptsRestoreTheLedger(t *testing.T) {
 		playFor(t, first, 7, `"finish","score":700000`),
 	}
 	for _, texts := range [][]string{receipts[:1], receipts, nil, receipts[1:]} {
-		ended, err := client.OpenLedger(t.Context(), second, shard3, texts, client.Options{})
-		if want := map[bool]string{true: "0", false: "0-1,7"}[len(texts) == 1]; err != nil || ended.String() != want {
-			t.Errorf("%d receipts sent: the ledger has episodes %s (%v), want %s", len(texts), ended, err, want)
+		answer, err := client.OpenLedger(t.Context(), second, shard3, texts, client.Options{})
+		if want := map[bool]string{true: "0", false: "0-1,7"}[len(texts) == 1]; err != nil || answer.Ended.String() != want {
+			t.Errorf("%d receipts sent: the ledger has episodes %s (%v), want %s", len(texts), answer.Ended, err, want)
 		}
 	}
 	if diff := cmp.Diff(ledgerOf(t, first, "uid", 3), ledgerOf(t, second, "uid", 3)); diff != "" {
@@ -177,8 +177,8 @@ func TestReceiptsNeedTheToken(t *testing.T) {
 		refused.Status != 401 {
 		t.Errorf("without a token: %v", err)
 	}
-	ended, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"})
-	if err != nil || ended.Len() != 0 {
-		t.Errorf("an unknown run: %s, %v", ended, err)
+	answer, err := client.OpenLedger(t.Context(), url, shard3, nil, client.Options{Token: "secret"})
+	if err != nil || answer.Ended.Len() != 0 {
+		t.Errorf("an unknown run: %s, %v", answer.Ended, err)
 	}
 }

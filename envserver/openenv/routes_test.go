@@ -279,7 +279,7 @@ func TestOps(t *testing.T) {
 		Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
 		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000},
 		Tasks: echo.Kind{}.Tasks(),
-		Runs:  []score.RunReport{{Run: "u", Scored: 1, ScoreSum: 250_000}},
+		Runs:  []score.RunReport{{Run: "u", Opened: 1, Scored: 1, ScoreSum: 250_000}},
 	}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("/stats (-want +got)\n%s", diff)

@@ -24,8 +24,8 @@ func TestRunReports(t *testing.T) {
 	p.Ask(`{"type":"step","data":{"kind":"errored","score":0}}`)
 	p.Ask(reset("b", 1, 2))
 	q.Ask(reset("a", 0, 0))
-	want := []score.RunReport{{Run: "a", Active: 1}, {Run: "b", Active: 1, Scored: 1, Failed: 1, Errored: 1,
-		ScoreSum: 1_000_000}}
+	want := []score.RunReport{{Run: "a", Active: 1, Opened: 1}, {Run: "b", Active: 1, Opened: 4, Scored: 1, Failed: 1,
+		Errored: 1, ScoreSum: 1_000_000}}
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
 		t.Errorf("while two episodes are played: %s", diff)
 	}
@@ -39,6 +39,7 @@ func TestRunReports(t *testing.T) {
 	_ = p.Conn.Close()
 	_ = q.Conn.Close()
 	wire.AwaitCondition(t, "the sessions to end", func() bool { return server.sessions.active() == 0 })
+	want[0].Opened = 2
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
 		t.Errorf("after the sessions: %s", diff)
 	}

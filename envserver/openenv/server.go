@@ -14,7 +14,8 @@
 // The packages below do not import this one: protocol (messages and their encoding), slots
 // (capacity), memory (sizes and budgets of messages and bodies), documents (static answers and task lists),
 // ledger (episodes of runs), player (plays episodes, uses documents and ledger), ors (routes of
-// OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots), client.
+// OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots
+// and ledger), client.
 package openenv
 
 import (
@@ -114,8 +115,10 @@ type Config struct {
 	// SharedKey means that the operator also has the LedgerKey. Ledgers and the operations port
 	// then require secrets derived from it, and the ids in episodes of runs are keyed.
 	SharedKey bool
-	// RunsOnly refuses resets without the credential of a run, which needs a SharedKey.
+	// RunsOnly refuses resets that are not of a run's plan, which needs a SharedKey.
 	RunsOnly bool
+	// WithholdScores keeps the scores and verdicts of planned runs' episodes from their clients.
+	WithholdScores bool
 	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string
 	// Web serves the playground at /web/, on which people play by hand.
@@ -199,15 +202,17 @@ func New(cfg Config) (*Server, error) {
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions, cfg.RunsOnly),
-		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals), stateless: share.NewBudget(maxStateless, maxStateless/2),
-		medium: memory.NewMedium(), large: memory.NewLarge(), processors: share.NewProcessors(), ledgers: ledger.New(cfg.Kind, secrets),
+		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals),
+		stateless: share.NewBudget(maxStateless, maxStateless/2),
+		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: share.NewProcessors(),
+		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)
 	s.players, err = player.NewFactory(player.Config{
 		Kind: cfg.Kind, RewardMode: cmp.Or(cfg.RewardMode, episode.Terminal), Tasks: s.tasks, Ledgers: s.ledgers,
-		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly, Metrics: s.metrics,
-		Unjudged: s.distrustJudge, Log: s.log,
+		Rollouts: s.rollouts, Key: cfg.LedgerKey, Secrets: secrets, RunsOnly: cfg.RunsOnly,
+		WithholdScores: cfg.WithholdScores, Metrics: s.metrics, Unjudged: s.distrustJudge, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -218,6 +223,9 @@ func New(cfg Config) (*Server, error) {
 		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.freeSlots,
 		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
 		Cut: func() { s.metrics.cut.Add(1) }, Take: s.take, SendAway: s.sendAway,
+		GiveUp: func(key ledger.Key, plan string) (ledger.ShardState, error) {
+			return s.ledgers.GiveUp(key, plan, cfg.LedgerKey)
+		},
 		Metrics: s.metrics.registry, Log: s.log,
 	}); err != nil {
 		s.stop()

@@ -36,7 +36,7 @@ func TestLedgersNeedTheRunsCredential(t *testing.T) {
 	reset := func(run, more string) string {
 		return p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":%q,"shard":3,"episode":0,"seed":7%s}}`, run, more))
 	}
-	credential := `,"run_credential":"` + secrets.RunCredential("uid") + `"`
+	credential := `,"run_credential":"` + secrets.OldRunCredential("uid") + `"`
 	if answer := reset("uid", credential); !strings.Contains(answer, `"observation"`) {
 		t.Fatalf("with the credential: %s", answer)
 	}
@@ -58,7 +58,7 @@ func TestLedgersNeedTheRunsCredential(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]client.Options{
-		"without": {}, "another's": {Credential: secrets.RunCredential("other")},
+		"without": {}, "another's": {Credential: secrets.OldRunCredential("other")},
 		"the operator's": {Credential: secrets.Operations},
 	} {
 		_, opening := client.OpenLedger(t.Context(), url, shard3, nil, o)
@@ -73,7 +73,7 @@ func TestLedgersNeedTheRunsCredential(t *testing.T) {
 		t.Errorf("the ledgers have changed from %+v to %+v", before, got)
 	}
 	if _, err := client.FetchLedger(t.Context(), url, "uid", 3,
-		client.Options{Credential: secrets.RunCredential("uid")}); err != nil {
+		client.Options{Credential: secrets.OldRunCredential("uid")}); err != nil {
 		t.Error(err)
 	}
 	if answer := p.Ask(`{"type":"reset","data":{"run":"grpo-7"}}`); !strings.Contains(answer, `"observation"`) {
@@ -111,10 +111,8 @@ func TestRunsOnly(t *testing.T) {
 			t.Errorf("%s: %d %s", path, response.StatusCode, text)
 		}
 	}
-	credential := poolSecrets(t).RunCredential("uid")
-	answer := p.Ask(fmt.Sprintf(
-		`{"type":"reset","data":{"run":"uid","shard":3,"episode":0,"seed":7,"run_credential":%q}}`, credential))
-	if !strings.Contains(answer, `"observation"`) {
+	planned := newPlannedRun(t, url)
+	if answer := p.Ask(planned.reset(0)); !strings.Contains(answer, `"observation"`) {
 		t.Errorf("a runner: %s", answer)
 	}
 	if _, err := New(Config{Kind: echo.Kind{}, LedgerKey: echo.LedgerKey(), RunsOnly: true}); err == nil {
@@ -150,7 +148,7 @@ func TestOperationsPortNeedsATokenOfTheKey(t *testing.T) {
 		"statistics":     "/stats",
 		"metrics":        "/metrics",
 	} {
-		for _, token := range []string{"", "wrong", secrets.RunCredential("uid")} {
+		for _, token := range []string{"", "wrong", secrets.OldRunCredential("uid")} {
 			if answer := ask(path, token); answer.Code != http.StatusUnauthorized ||
 				strings.Contains(answer.Body.String(), "uid") {
 				t.Errorf("%s with %q: %d %s", name, token, answer.Code, answer.Body)
@@ -180,9 +178,9 @@ func TestOperationsPortNeedsATokenOfTheKey(t *testing.T) {
 func TestFullLedgersAreACapacityError(t *testing.T) {
 	s, url := serve(t, Config{})
 	p := wire.Connect(t, url)
-	needed := func(shard int) ledger.Key { return ledger.Key{Run: "needed", Shard: shard} }
+	needed := func(i int) string { return fmt.Sprintf("needed-%d", i) }
 	for i := 0; s.ledgers.Figures().Open == i; i++ {
-		l, err := s.ledgers.Open(protocol.RunTag{Run: "needed", Shard: i})
+		l, err := s.ledgers.Open(protocol.RunTag{Run: needed(i)}, score.PlannedEpisode{})
 		if err != nil {
 			break
 		}
@@ -199,7 +197,7 @@ func TestFullLedgersAreACapacityError(t *testing.T) {
 	if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusServiceUnavailable {
 		t.Errorf("a full server opened a ledger with %v", err)
 	}
-	s.ledgers.Fetched(needed(0))
+	s.ledgers.Fetched(ledger.Key{Run: needed(0)})
 	if answer := p.Ask(reset); !strings.Contains(answer, `"observation"`) {
 		t.Errorf("a server with a fetched ledger: %s", answer)
 	}

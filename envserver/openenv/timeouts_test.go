@@ -351,7 +351,7 @@ func TestDrainWaitsForLedgers(t *testing.T) {
 
 func TestLedgersExpire(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
-		if _, err := s.ledgers.Open(protocol.RunTag{Run: "u"}); err != nil {
+		if _, err := s.ledgers.Open(protocol.RunTag{Run: "u"}, score.PlannedEpisode{}); err != nil {
 			t.Fatal(err)
 		}
 		pass(24*time.Hour - time.Minute)

@@ -15,6 +15,9 @@ import (
 	"testing"
 )
 
+// planned is the fingerprint of a plan.
+const planned = "sha256:11"
+
 var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 func TestLoad(t *testing.T) {
@@ -65,7 +68,7 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := DeriveSecrets(testKey)
-	if err != nil || again.Operations != pool.Operations || again.RunCredential("uid") != pool.RunCredential("uid") {
+	if err != nil || again.Operations != pool.Operations || again.RunCredential("uid", planned) != pool.RunCredential("uid", planned) {
 		t.Errorf("another server of the pool derives other secrets (%v)", err)
 	}
 	other, err := DeriveSecrets(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
@@ -79,16 +82,21 @@ func TestSecrets(t *testing.T) {
 		given          string
 		run, ops, read bool
 	}{
-		{"the run's credential", pool, pool.RunCredential("uid"), true, false, false},
-		{"that of another run", pool, pool.RunCredential("uid2"), false, false, false},
+		{"the run's credential", pool, pool.RunCredential("uid", planned), true, false, false},
+		{"that of the release before", pool, pool.OldRunCredential("uid"), true, false, false},
+		{"that of another run", pool, pool.RunCredential("uid2", planned), false, false, false},
+		{"that of another run and release", pool, pool.OldRunCredential("uid2"), false, false, false},
+		{"that of another plan", pool, strings.Replace(pool.RunCredential("uid", planned), "1", "2", 1), false, false,
+			false},
 		{"the operator's token", pool, pool.Operations, false, true, true},
 		{"the token of Prometheus", pool, pool.Metrics, false, false, true},
 		{"nothing", pool, "", false, false, false},
-		{"another pool's credential", pool, other.RunCredential("uid"), false, false, false},
+		{"another pool's credential", pool, other.RunCredential("uid", planned), false, false, false},
 		{"another pool's operator", pool, other.Operations, false, false, false},
 		{"no key is configured", none, "", true, true, true},
 	} {
-		if got := c.secrets.AdmitsRun("uid", c.given); got != c.run {
+		plan, got := c.secrets.AdmitsRun("uid", c.given)
+		if got != c.run || c.name == "the run's credential" && plan != planned {
 			t.Errorf("%s opens the run's ledgers: %v", c.name, got)
 		}
 		if got := c.secrets.AdmitsOperator(c.given); got != c.ops {
@@ -98,8 +106,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s opens /metrics: %v", c.name, got)
 		}
 	}
-	if pool.IDKey("uid") == pool.IDKey("") || pool.IDKey("uid") != IDKey(pool.RunCredential("uid")) ||
-		none.IDKey("uid") != "" || IDKey("") != "" {
+	own := pool.RunCredential("uid", planned)
+	if pool.IDKey(own) == pool.IDKey("") || pool.IDKey(own) != IDKey(own) || none.IDKey(own) != "" || IDKey("") != "" {
 		t.Error("the key of a run's ids doesn't follow from its credential alone")
 	}
 }

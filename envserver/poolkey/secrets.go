@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Secrets are derived from a pool's ledger key. The nil Secrets belong to a server without a
@@ -20,21 +21,22 @@ type Secrets struct {
 	Operations string
 	// Metrics is the bearer token with which Prometheus reads /metrics.
 	Metrics string
-	// runs is the key of the runs' credentials.
-	runs []byte
+	// plans is the key of the runs' credentials, runs that of the credentials that the release before
+	// gave out.
+	plans, runs []byte
 }
 
 // DeriveSecrets derives a pool's secrets.
 func DeriveSecrets(key ed25519.PrivateKey) (*Secrets, error) {
-	derived := make([][]byte, 3)
-	for i, purpose := range []string{"operations", "metrics", "runs"} {
+	derived := make([][]byte, 4)
+	for i, purpose := range []string{"operations", "metrics", "runs", "plans"} {
 		var err error
 		if derived[i], err = hkdf.Key(sha256.New, key.Seed(), nil, "csenv "+purpose, sha256.Size); err != nil {
 			return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
 		}
 	}
 	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]),
-		runs: derived[2]}, nil
+		runs: derived[2], plans: derived[3]}, nil
 }
 
 // NewCipher returns the cipher for what a pool's servers give to clients and take back, by purpose.
@@ -51,13 +53,27 @@ func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// RunCredential returns the secret of the run with a UID. With it a client can open the run's
-// ledgers, add receipts to them and fetch them.
-func (s *Secrets) RunCredential(run string) string { return computeMAC(s.runs, run) }
+// RunCredential returns the secret of the run with a UID for the plan with a fingerprint (see
+// score.FingerprintOf), which it begins with. With it a client can open the run's ledgers, play the
+// plan's episodes, add receipts and fetch ledgers.
+func (s *Secrets) RunCredential(run, plan string) string {
+	return plan + "." + computeMAC(s.plans, plan+"\n"+run)
+}
 
-// AdmitsRun reports whether the credential is the run's.
-func (s *Secrets) AdmitsRun(run, credential string) bool {
-	return s == nil || isSameSecret(credential, s.RunCredential(run))
+// OldRunCredential returns the secret of a run as the release before gave it out, for any plan.
+func (s *Secrets) OldRunCredential(run string) string { return computeMAC(s.runs, run) }
+
+// AdmitsRun reports whether the credential is the run's, and for which plan it is. The plan is ""
+// for one of the release before, and without a configured key.
+func (s *Secrets) AdmitsRun(run, credential string) (plan string, admitted bool) {
+	if s == nil {
+		return "", true
+	}
+	plan, _, bound := strings.Cut(credential, ".")
+	if !bound {
+		return "", isSameSecret(credential, s.OldRunCredential(run))
+	}
+	return plan, isSameSecret(credential, s.RunCredential(run, plan))
 }
 
 // AdmitsOperator reports whether a token is the operator's.
@@ -70,13 +86,16 @@ func (s *Secrets) AdmitsMetrics(token string) bool {
 	return s == nil || isSameSecret(token, s.Metrics) || isSameSecret(token, s.Operations)
 }
 
-// IDKey keys the ids that agents see in a run's episodes, and with the run "" those in episodes of
-// no run. It is "" without a configured key.
-func (s *Secrets) IDKey(run string) string {
+// IDKey keys the ids that agents see in episodes of the run with a credential, and with "" those in
+// episodes of no run. It is "" without a configured key.
+func (s *Secrets) IDKey(credential string) string {
 	if s == nil {
 		return ""
 	}
-	return IDKey(s.RunCredential(run))
+	if credential == "" {
+		credential = s.OldRunCredential("")
+	}
+	return IDKey(credential)
 }
 
 // IDKey derives the key of a run's ids from the run's credential. It is "" without a credential.

@@ -44,14 +44,18 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	pod, secrets := serveShared(t, kind)
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
 	cfg.Clock = sleepingClock()
-	for name, credential := range map[string]string{"none": "", "another run's": secrets.RunCredential("run-2")} {
-		cfg.Credential = credential
-		if _, err := Run(t.Context(), cfg); err == nil ||
-			!strings.Contains(err.Error(), "credential is missing or wrong") {
+	for name, c := range map[string]struct{ credential, want string }{
+		"none":          {"", "credential is missing or wrong"},
+		"another run's": {secrets.RunCredential("run-2", fingerprint(t, cfg.Plan)), "credential is missing or wrong"},
+		"another plan's": {secrets.RunCredential(cfg.Plan.Run, fingerprint(t, plan(t, kind, 1, 1, 1))),
+			"not the one of the run's credential"},
+	} {
+		cfg.Credential = c.credential
+		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
-	cfg.Credential = secrets.RunCredential(cfg.Plan.Run)
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, fingerprint(t, cfg.Plan))
 	var mu sync.Mutex
 	var played []record.Episode
 	cfg.Record = func(e record.Episode) {
@@ -184,7 +188,7 @@ func TestPractisingIdentifiesNoEpisode(t *testing.T) {
 	tagged := func(run string) func(score.PlannedEpisode) any {
 		return func(e score.PlannedEpisode) any {
 			return resetOptions{Seed: e.Seed, Task: e.Task, Scenario: e.Scenario, Run: run, Episode: e.Index,
-				Credential: secrets.RunCredential(run)}
+				Credential: secrets.OldRunCredential(run)}
 		}
 	}
 	practised := map[string]bool{}
@@ -209,4 +213,14 @@ func TestPractisingIdentifiesNoEpisode(t *testing.T) {
 	if other := ids(twin, tagged("run-1"), draft); strings.Join(other, " ") != strings.Join(played, " ") {
 		t.Errorf("a second server gives %v, the first %v", other, played)
 	}
+}
+
+// fingerprint is that of a plan's JSON.
+func fingerprint(tb testing.TB, p score.Plan) string {
+	tb.Helper()
+	text, err := p.Fingerprint()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
 }

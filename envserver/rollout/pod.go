@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -46,6 +48,8 @@ func (c *Config) choosePod(ctx context.Context) (place, error) {
 			return found, nil
 		case ctx.Err() != nil:
 			return place{}, ctx.Err()
+		case errors.Is(err, ErrPoolChanged), errors.Is(err, ErrScoresLost):
+			return place{}, err
 		}
 		now := c.Clock.Now()
 		if waits {
@@ -64,11 +68,11 @@ func (c *Config) choosePod(ctx context.Context) (place, error) {
 	}
 }
 
-// place is a server for a shard, with the first session on it and the episodes in its ledger.
+// place is a server for a shard, with the first session on it and what its ledger has.
 type place struct {
 	pod     string
 	session *client.Client
-	ended   score.IndexSet
+	ledger  protocol.ReceiptsAnswer
 }
 
 // tryPods tries every server once. The error is the reason why none was found; waits reports
@@ -83,10 +87,10 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 	}
 	var refusals error
 	for _, pod := range rankPods(c.Plan.Run, c.Shard, pods) {
-		session, ended, err := c.begin(ctx, pod)
+		session, ledger, err := c.begin(ctx, pod)
 		if err == nil {
 			c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
-			return place{pod, session, ended}, false, nil
+			return place{pod, session, ledger}, false, nil
 		}
 		refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
 		waits = waits || classifyError(err) == score.ClassCapacity
@@ -95,42 +99,60 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 }
 
 // begin opens a session and the shard's ledger on a server.
-func (c *Config) begin(ctx context.Context, pod string) (*client.Client, score.IndexSet, error) {
+func (c *Config) begin(ctx context.Context, pod string) (*client.Client, protocol.ReceiptsAnswer, error) {
 	session, err := c.dial(ctx, pod)
 	if err != nil {
-		return nil, score.IndexSet{}, err
+		return nil, protocol.ReceiptsAnswer{}, err
 	}
-	ended, err := c.resume(ctx, pod)
+	ledger, err := c.resume(ctx, pod)
 	if err != nil {
-		return nil, score.IndexSet{}, errors.Join(err, session.Close())
+		return nil, ledger, errors.Join(err, session.Close())
 	}
-	return session, ended, nil
+	return session, ledger, nil
 }
 
-// resume opens the shard's ledger on a server, sends it the receipts of episodes that other servers
-// graded, and returns which episodes of the shard the ledger has. These need not be played. An
-// error means that the server doesn't take the shard. If the receipts alone fail, their episodes
-// are played again, which only costs time, because a ledger counts an episode once.
-func (c *Config) resume(ctx context.Context, pod string) (score.IndexSet, error) {
-	shard := client.Shard{Run: c.Plan.Run, Shard: c.Shard, PassScore: c.Plan.PassScore}
+// resume opens the shard's ledger on a server, sends it the plan and the receipts of episodes that
+// other servers graded, and returns what the ledger has. Its episodes need not be played. An error
+// means that the server doesn't take the shard, or with ErrPoolChanged and ErrScoresLost that none
+// does. If the receipts alone fail, the ledger is opened without them.
+func (c *Config) resume(ctx context.Context, pod string) (answer protocol.ReceiptsAnswer, err error) {
+	text := c.PlanText
+	if text == nil {
+		if text, err = json.Marshal(c.Plan); err != nil {
+			return answer, fmt.Errorf("encoding the plan: %w", err)
+		}
+	}
+	shard := client.Shard{Run: c.Plan.Run, Shard: c.Shard, PassScore: c.Plan.PassScore, Plan: text}
+	receipts := c.Receipts
 	for attempt := range resumeAttempts {
-		ended, err := client.OpenLedger(ctx, pod, shard, c.Receipts, c.client())
-		if err == nil {
-			return ended, nil
+		answer, err = client.OpenLedger(ctx, pod, shard, receipts, c.client())
+		switch {
+		case err == nil && answer.Lost.Len() > 0:
+			return answer, fmt.Errorf("%w: episodes %.200s have ended and count only by their receipts, which "+
+				"the result store doesn't have; create the run again", ErrScoresLost, answer.Lost)
+		case err == nil:
+			return answer, nil
 		}
 		c.Log.Warn("A server did not open the shard's ledger", "shard", c.Shard, "pod", pod, "receipts",
-			len(c.Receipts), "attempt", attempt+1, "error", err)
+			len(receipts), "attempt", attempt+1, "error", err)
 		refused, answered := errors.AsType[*client.StatusError](err)
 		// The server reads too many bodies, or read this one too slowly; it has room for the shard.
 		busy := answered && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusRequestTimeout)
 		switch {
-		case answered && (refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusForbidden):
-			return score.IndexSet{}, err
-		case answered && !busy || c.Clock.backOff(ctx, attempt) != nil:
-			return score.IndexSet{}, nil //nolint:nilerr // without the record, the episodes are played again
+		case answered && refused.Status == http.StatusPreconditionFailed:
+			return answer, fmt.Errorf("%w: env pod %s: %w; create the run again", ErrPoolChanged, pod, err)
+		case answered && !busy && (refused.Status == http.StatusServiceUnavailable ||
+			refused.Status == http.StatusForbidden || len(receipts) == 0):
+			return answer, err
+		case answered && !busy:
+			receipts = nil
+		default:
+			if slept := c.Clock.backOff(ctx, attempt); slept != nil {
+				return answer, errors.Join(err, slept)
+			}
 		}
 	}
-	return score.IndexSet{}, nil
+	return answer, fmt.Errorf("the shard's ledger was not opened in %d attempts: %w", resumeAttempts, err)
 }
 
 // rankPods orders the pods for a shard by the hash of shard and pod, highest first.

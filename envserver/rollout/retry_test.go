@@ -172,3 +172,61 @@ func TestClassesOfJudgesAndEndpointsAreListed(t *testing.T) {
 		}
 	}
 }
+
+// quitting plays until a step, at which the agent refuses to go on.
+type quitting struct {
+	policy.Policy
+	at int
+}
+
+func (q quitting) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
+	if turn.Step == q.at {
+		return nil, &policy.EndpointError{Class: score.ClassAgentError, Err: errors.New("400")}
+	}
+	return q.Policy.Act(ctx, turn)
+}
+
+// An agent can't take its moves back: if it has acted and then refuses to go on, the attempt counts
+// as failed. If it hasn't acted, or a trial shows that its endpoint is down, the episode has no
+// score and is played again.
+func TestAgentCannotTakeItsMovesBack(t *testing.T) {
+	tickets := ticketKind(t, offline.New())
+	for name, tc := range map[string]struct {
+		at              int
+		try             error
+		failed, retried int64
+	}{
+		"after it has acted":      {at: 1, failed: 1},
+		"before it has acted":     {at: 0, retried: 9},
+		"while it can't be tried": {at: 1, try: errors.New("connection refused"), retried: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, pod := serve(t, tickets, 0)
+			cfg := config(t, only(t, tickets, "ticket-resolve", 1, 1), policy.Oracle, pod)
+			cfg.Concurrency, cfg.EpisodeAttempts = 1, 10
+			inner, tried := cfg.Policy, false
+			cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
+				agent, err := inner(planned)
+				return quitting{agent, tc.at}, err
+			}
+			cfg.Try = func(context.Context) error {
+				if !tried {
+					tried = true
+					return nil
+				}
+				return tc.try
+			}
+			var recorded record.Episode
+			cfg.Record = func(e record.Episode) { recorded = e }
+			ledger, summary := run(t, cfg)
+			if ledger.Failed != tc.failed || summary.Retried != tc.retried || ledger.Opened != tc.retried+1 ||
+				summary.ErroredEpisodes() != 1-tc.failed {
+				t.Errorf("%d failed, %d opened, %d retried, %d errored", ledger.Failed, ledger.Opened, summary.Retried,
+					summary.ErroredEpisodes())
+			}
+			if got := recorded.Outcome == score.Failed; got != (tc.failed == 1) || got && recorded.Receipt == "" {
+				t.Errorf("the record has outcome %s, receipt %q", recorded.Outcome, recorded.Receipt)
+			}
+		})
+	}
+}

@@ -38,6 +38,9 @@ import (
 // Config configures Run.
 type Config struct {
 	Plan score.Plan
+	// PlanText is the plan's JSON as the run was planned with it, whose fingerprint is in the
+	// credential, nil for Plan's.
+	PlanText []byte
 	// Shard is the index of the plan's shard.
 	Shard int
 	// Environment is "ticket" or "workflow"; it is passed to policies.
@@ -99,6 +102,10 @@ func SystemClock() Clock {
 // Its scores would not belong to the run.
 var ErrPoolChanged = errors.New("the pool is not the one that the run was planned with")
 
+// ErrScoresLost means that episodes of the shard have ended, and that their scores are lost. They
+// are not graded again, so the shard can't be completed.
+var ErrScoresLost = errors.New("scores of the shard are lost")
+
 // progressInterval is the least time between two lines of progress.
 const progressInterval = 10 * time.Second
 
@@ -117,7 +124,8 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	s := newShard(cfg, found.pod)
-	s.skip(found.ended)
+	s.skip(found.ledger.Ended)
+	s.begun = found.ledger.Begun
 	if err := s.play(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
@@ -235,6 +243,7 @@ type shard struct {
 	errored   map[string]*score.IndexSet
 	durations stats.Durations
 	retried   int64
+	begun     int64 // attempts that earlier runners have begun and not ended
 	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
 	tokens    score.Tokens
@@ -429,7 +438,7 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	if err != nil {
 		return score.Summary{}, err
 	}
-	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations,
+	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun, RetriedBy: s.retriedBy, Durations: s.durations,
 		Tokens: s.tokens, Mute: s.mute, Endpoint: s.seen}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/record"
@@ -27,6 +29,9 @@ const (
 	codeSession    = "SESSION_ERROR"
 	codeValidation = "VALIDATION_ERROR"
 )
+
+// errLedgerLost means that the shard's server has restarted.
+var errLedgerLost = errors.New("the server has lost the shard's ledger: play the shard again")
 
 // maxActions bounds an episode that never ends. It is far above any environment's own limit.
 const maxActions = 10_000
@@ -208,16 +213,24 @@ func (w *worker) play(ctx context.Context, j job) error {
 // all remaining episodes fail. It returns only ErrAgentRefused.
 func (s *shard) tryAgain(ctx context.Context) error {
 	s.agent.Lock()
-	defer s.agent.Unlock()
-	if now := s.Clock.Now(); ctx.Err() != nil || now.Sub(s.tried) < betweenTrials {
+	tried := s.tried
+	s.agent.Unlock()
+	if ctx.Err() != nil || s.Clock.Now().Sub(tried) < betweenTrials {
 		return ctx.Err()
 	}
-	err := s.tryOnce(ctx, s.Try)
-	s.tried = s.Clock.Now()
-	if errors.Is(err, ErrAgentRefused) {
+	if err := s.tryNow(ctx); errors.Is(err, ErrAgentRefused) {
 		return err
 	}
 	return ctx.Err()
+}
+
+// tryNow tries the agent's endpoint as tryOnce does, one trial at a time.
+func (s *shard) tryNow(ctx context.Context) error {
+	s.agent.Lock()
+	defer s.agent.Unlock()
+	err := s.tryOnce(ctx, s.Try)
+	s.tried = s.Clock.Now()
+	return err
 }
 
 // noteMute counts the episode if no answer in it was an action, and logs the first. The last one
@@ -353,7 +366,14 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	}
 	defer func() { p.tokens = w.shard.addTokens(ctx, agent) }()
 	begun, err := w.reset(ctx, j)
-	if err != nil {
+	switch refused, _ := errors.AsType[*client.ServerError](err); {
+	case refused != nil && refused.Code == protocol.CodeEnded:
+		// An attempt before has ended it, and the answer was lost.
+		p.end.Metadata.Outcome = score.Withheld
+		return nil
+	case refused != nil && refused.Code == protocol.CodeNoPlan:
+		return fmt.Errorf("env pod %s: %w: %w", w.shard.pod, errLedgerLost, err)
+	case err != nil:
 		return w.fail(err)
 	}
 	if err := w.shard.checked(); err != nil {
@@ -365,7 +385,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 		return err
 	}
 	switch end := p.end; end.Metadata.Outcome {
-	case score.Scored, score.Failed:
+	case score.Scored, score.Failed, score.Withheld:
 		return nil
 	case score.Errored:
 		return &failure{class: judgeClass(end.Metadata.Cause), err: newUnscoredError(end.Metadata.CauseDetail)}
@@ -447,7 +467,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 		turn.Observation = seen.Observation
 		action, next, err := w.turn(ctx, agent, turn)
 		if action == nil {
-			return err
+			return w.forfeit(ctx, err, p)
 		}
 		if turn.Refused = readRefusal(err); turn.Refused != "" {
 			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Answer: answerOf(agent)})
@@ -462,6 +482,37 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	}
 	p.end = seen
 	return nil
+}
+
+// forfeit ends the episode of an agent that has acted and then refuses to go on, as if it answered
+// with what is no action: it may not take its moves back. It returns the agent's error if the agent
+// hasn't acted, or if it or its endpoint failed in another way, which a trial shows.
+func (w *worker) forfeit(ctx context.Context, refused error, p *played) error {
+	failed, ok := errors.AsType[*failure](refused)
+	acted := slices.ContainsFunc(p.turns, func(t record.Turn) bool { return t.Refused == "" })
+	if !ok || failed.class != score.ClassAgentError || !acted {
+		return refused
+	}
+	if err := w.shard.tryNow(ctx); errors.Is(err, ErrAgentRefused) || ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		return refused
+	}
+	w.shard.Log.Warn("The agent refused to go on, which ends the episode as failed", "error", failed.err)
+	noAction := json.RawMessage(`{"agent_error":true}`)
+	for range episode.MaxInvalidActions {
+		seen, err := w.client.Step(ctx, noAction)
+		turn := record.Turn{Action: noAction, Reward: seen.Reward, Refused: readRefusal(err)}
+		if err != nil && turn.Refused == "" {
+			return w.fail(err)
+		}
+		p.turns = append(p.turns, turn)
+		if seen.Done {
+			p.end = seen
+			return nil
+		}
+	}
+	return refused
 }
 
 // turn lets the agent act, and sends its action. Without an action, the error is why.

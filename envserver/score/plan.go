@@ -206,25 +206,7 @@ func (p Plan) Episodes() int64 {
 // of the sorted union belongs to shard j mod Shards with all its tasks and trials, so that every
 // cluster of the statistics is in one shard.
 func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
-	return func(yield func(PlannedEpisode) bool) {
-		var index int64
-		for j, scenario := range p.scenarios() {
-			for _, t := range p.Tasks {
-				if _, selected := slices.BinarySearch(t.Scenarios, scenario); !selected {
-					continue
-				}
-				for trial := range t.Trials {
-					if j%p.Shards == i && !yield(PlannedEpisode{
-						Index: index, Task: t.Name, Scenario: scenario, Trial: trial,
-						Seed: EpisodeSeed(p.Seed, t.Name, scenario, trial), Pressure: p.Pressure,
-					}) {
-						return
-					}
-					index++
-				}
-			}
-		}
-	}
+	return p.outline(p.scenarios()).shard(i)
 }
 
 // PlanIndex finds the episodes of a plan by their index.

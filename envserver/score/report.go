@@ -45,14 +45,17 @@ type DrainReport struct {
 // MaxRunReports bounds the runs of a report.
 const MaxRunReports = 256
 
-// RunReport counts the episodes of one run on a server, played and being played. It is indicative
-// only: a run's figures come from the ledgers.
+// RunReport counts the episodes of one run on a server, played and being played. A run's figures
+// come from the ledgers, with which its counts are compared when the run ends.
 type RunReport struct {
 	// Run is the UID of the EvaluationRun.
 	Run    string `json:"run"`
 	Active int64  `json:"active"`
-	Scored int64  `json:"scored"`
-	Failed int64  `json:"failed"`
+	// Opened counts the episodes that the server has begun, and Scored and Failed those that it has
+	// graded, each once. Episodes that other servers graded are in neither.
+	Opened int64 `json:"opened,omitempty"`
+	Scored int64 `json:"scored"`
+	Failed int64 `json:"failed"`
 	// Errored counts attempts that ended with an error.
 	Errored int64 `json:"errored"`
 	// ScoreSum is in micro-points, over scored and failed episodes.
@@ -62,7 +65,7 @@ type RunReport struct {
 // Plus adds the report of another server.
 func (r RunReport) Plus(o RunReport) RunReport {
 	return RunReport{
-		Run: o.Run, Active: r.Active + o.Active, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
+		Run: o.Run, Active: r.Active + o.Active, Opened: r.Opened + o.Opened, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
 		Errored: r.Errored + o.Errored, ScoreSum: r.ScoreSum + o.ScoreSum,
 	}
 }

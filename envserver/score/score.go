@@ -36,6 +36,9 @@ const (
 	Failed Outcome = "failed"
 	// Errored episodes ended by a failure of csenv or of the infrastructure. They have no score.
 	Errored Outcome = "errored"
+	// Withheld is what a client learns of an episode that ended scored or failed, if the server
+	// doesn't tell it the score.
+	Withheld Outcome = "withheld"
 )
 
 // One is the full score of an episode in micro-points. An episode's score is a ratio of

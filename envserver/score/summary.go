@@ -29,7 +29,10 @@ type Summary struct {
 	// of the failure before them.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
-	Durations stats.Durations  `json:"durations"`
+	// Begun is the number of attempts in the ledger that earlier runners of the shard have begun and
+	// not ended.
+	Begun     int64           `json:"begun,omitempty"`
+	Durations stats.Durations `json:"durations"`
 	// Tokens are those of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
 	// Mute counts the episodes with a score in which no answer of the agent was an action.

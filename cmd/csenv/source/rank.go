@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -28,6 +29,10 @@ func (r *LoadedRun) Rankable(ctx context.Context) (scores []score.ScenarioScore,
 	}
 	if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 		return nil, stateOf(r.EvaluationRun)
+	}
+	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionPlayedOnce); c != nil &&
+		c.Status == metav1.ConditionFalse {
+		return nil, c.Message
 	}
 	scores, err := r.Scores(ctx)
 	if errors.Is(err, ErrTable) {

@@ -41,16 +41,17 @@ type options struct {
 	web                bool
 	tokenFile          string
 	// personal is a developer's server, beside which a browser runs.
-	personal     bool
-	allowOrigins []string
-	rewardMode   string
-	ledgerKey    string
-	runsOnly     bool
-	scenarios    string
-	packs        []string
-	splits       []string
-	judge        judgeflags.Options
-	logLevel     string
+	personal       bool
+	allowOrigins   []string
+	rewardMode     string
+	ledgerKey      string
+	runsOnly       bool
+	withholdScores bool
+	scenarios      string
+	packs          []string
+	splits         []string
+	judge          judgeflags.Options
+	logLevel       string
 	// check checks packs instead of serving them. A server runs itself with it.
 	check bool
 	// listening is called with the addresses once both ports are open.
@@ -105,8 +106,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "`file` with the Ed25519 key (PKCS#8 PEM) that signs "+
 		"ledgers. Runs then need the credential that the operator derives from the key. Without the flag, the process "+
 		"makes a key of its own")
-	f.BoolVar(&o.runsOnly, "runs-only", o.runsOnly, "refuse resets except those of evaluation runs' runners, which "+
-		"have a credential that is derived from --ledger-key")
+	f.BoolVar(&o.runsOnly, "runs-only", o.runsOnly, "refuse resets except of the planned episodes of evaluation runs, "+
+		"whose runners have a credential for their plan that is derived from --ledger-key")
+	f.BoolVar(&o.withholdScores, "withhold-scores", o.withholdScores, "end the episodes of evaluation runs without "+
+		"score and verdicts, which are then only in the run's results")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "`folder` with a catalogue that replaces the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "`folder` with a pack of scenarios that is served too; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(

@@ -69,7 +69,8 @@ func runServer(ctx context.Context, o *options, setting Setting) error {
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions(),
 		Mode: openenv.Mode(o.mode), Tokens: tokens,
 		Peers: o.pool(), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key,
-		SharedKey: o.ledgerKey != "", RunsOnly: o.runsOnly, Pod: pod, Web: o.web,
+		SharedKey: o.ledgerKey != "", RunsOnly: o.runsOnly,
+		WithholdScores: o.withholdScores, Pod: pod, Web: o.web,
 		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Logger: log,
 	}
 	if model, ok := judge.(modelJudge); ok {

@@ -392,7 +392,7 @@ func TestLedgerKeyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := client.Options{Credential: secrets.RunCredential("uid")}
+	own := client.Options{Credential: secrets.OldRunCredential("uid")}
 	r := start(t, func(o *options) { o.ledgerKey = path })
 	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {

@@ -56,8 +56,8 @@ func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.L
 		return score.Summary{}, err
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: newPodResolver(host, port), Token: firstToken(secrets.poolToken),
-		Credential:      secrets.credential,
+		Plan: plan, PlanText: data, Shard: o.shard, Pods: newPodResolver(host, port),
+		Token: firstToken(secrets.poolToken), Credential: secrets.credential,
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}

@@ -171,7 +171,7 @@ func TestRunnerReportsErrors(t *testing.T) {
 		"another plan": {[]string{"--plan=" + other, "--pool=" + pod, builtin("Heuristic"), "--inputs=" + inputs(t, plan)},
 			"is not the one that the Job was created for"},
 		"changed pool": {[]string{builtin("Heuristic"), "--plan=" + other, "--pool=" + pod},
-			"the pool is not the one that the run was planned with: the grader version"},
+			"the plan is not of this server's scenarios, grader and judge: the grader version"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

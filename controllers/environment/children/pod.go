@@ -184,6 +184,9 @@ func buildArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	if env.Spec.Access.Play == v1alpha1.RunsOnlyPlay {
 		args = append(args, "--runs-only")
 	}
+	if env.Spec.Runs.WithholdScores {
+		args = append(args, "--withhold-scores")
+	}
 	if env.Spec.DrainPolicy == v1alpha1.HandOverSessions {
 		args = append(args, "--hand-over")
 	}

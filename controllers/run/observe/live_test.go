@@ -43,7 +43,7 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 		t.Error("it is due immediately after the run's beginning")
 	}
 	got := at(pollInterval)
-	if diff := cmp.Diff(&Live{Known: true, Due: true, Active: 3, Ended: 5}, got,
+	if diff := cmp.Diff(&Live{Known: true, AsOf: runtest.StartTime(), Graded: 4, Due: true, Active: 3, Ended: 5}, got,
 		cmp.AllowUnexported(Live{})); diff != "" {
 		t.Error(diff)
 	}

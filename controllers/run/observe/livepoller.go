@@ -31,7 +31,11 @@ const (
 // score.
 type Live struct {
 	Known bool // false before the first poll has ended
-	Due   bool // whether it is time to write them to the status
+	// AsOf is when the last poll that has ended was requested, and Graded the number of episodes that
+	// its servers have graded themselves.
+	AsOf   time.Time
+	Graded int64
+	Due    bool // whether it is time to write them to the status
 	// Active and ended are numbers of episodes, ended ones including those of counted shards.
 	// Episodes of servers that no longer exist are missing.
 	Active, Ended int64
@@ -55,6 +59,7 @@ type LivePoller struct {
 
 type polledPool struct {
 	polled   time.Time                  // when the last poll was requested
+	asOf     time.Time                  // when the last one that has ended was
 	pending  bool                       // it hasn't ended
 	reports  map[string]score.RunReport // by run
 	sessions score.Sessions
@@ -85,6 +90,7 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 	state := p.pools[pool]
 	report, live := state.reports[string(run)], &Live{Known: state.reports != nil}
 	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
+	live.AsOf, live.Graded = state.asOf, report.Scored+report.Failed
 	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
 	// The status that began the run shows that nothing has been played.
 	if last := p.shown[run]; last.After(began) {
@@ -156,6 +162,6 @@ func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state := p.pools[pool]; state != nil {
-		state.reports, state.sessions, state.pending = sums, sessions, false
+		state.reports, state.sessions, state.pending, state.asOf = sums, sessions, false, state.polled
 	}
 }

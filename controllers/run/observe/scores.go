@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,8 +56,18 @@ func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error
 	return nil
 }
 
-// readLate reads what a comparison with a late baseline needs.
+// CountsPatience is how long after its end a run's figures are compared with the servers' counts.
+const CountsPatience = 2 * time.Minute
+
+// readLate reads what a comparison with a late baseline needs, and the servers' counts of a run that
+// has just completed.
 func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
+	if ended := s.Run.Status.CompletionTime; !s.Closing && !IsExternal(s.Run) && ended != nil &&
+		s.Now.Sub(ended.Time) < CountsPatience {
+		if err := r.readLive(ctx, s); err != nil {
+			return err
+		}
+	}
 	if s.Closing || !evaluation.AwaitsBaseline(s.Run.Status.Conditions) {
 		return nil
 	}

@@ -29,6 +29,9 @@ func (p *pass) setConditions(o evaluation.Outcome) {
 	if c, known := evaluation.AgentCondition(p.d.Tally.Endpoint(), o); known {
 		verdict = append(verdict, c)
 	}
+	if c, repeated := evaluation.PlayedOnceCondition(p.d.Status.Episodes); repeated {
+		verdict = append(verdict, c)
+	}
 	p.announceEnd(o, verdict)
 	p.announceChanges(suspension, o)
 	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
@@ -84,7 +87,8 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 	}
 	p.d.announce(kind, o.Reason, o.Message)
 	for _, c := range verdict {
-		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
+		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored ||
+			c.Type == v1alpha1.ConditionPlayedOnce
 		if optional && c.Status == metav1.ConditionFalse {
 			p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
 		}

@@ -40,6 +40,9 @@ func (p *pass) countSummaries() {
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
 	}
+	for _, shard := range p.d.Tally.Counted {
+		p.d.Status.Episodes.Unreported += shard.Unreported
+	}
 	p.keepScores()
 	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
 	flawless, err := tally.AddFlawless(p.s.Run.Status.Shards, p.d.Tally)
@@ -144,11 +147,10 @@ func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string
 	if shards.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report. "+
-		"Only the first end of an episode is counted. A runner that failed and was restarted explains this: see "+
-		"`kubectl get pods -n %s -l %s=%s`. Otherwise another client plays the run's episodes: check which clients "+
-		"can reach the pool.",
-		pods.QuoteMessage(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
+	return fmt.Sprintf("In shards %s, %d episodes ended again, which were not graded again, and %d more were begun "+
+		"than the runners report. An episode that ended while its runner believed it lost explains the former. The "+
+		"latter means that another client has the run's credential: check who can read Secret %s in namespace %s.",
+		pods.QuoteMessage(shards.String()), replayed, unreported, runner.NameCredential(run), run.Namespace)
 }
 
 // ProgressAfter is how long a run lasts before its progress is announced: that of a shorter one is

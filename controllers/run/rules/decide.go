@@ -262,6 +262,7 @@ func (p *pass) repeatEnd() {
 		p.d.Status.Conditions[i].ObservedGeneration = p.s.Run.Generation
 	}
 	p.compareLate()
+	p.compareCounts()
 	p.cleanUp()
 }
 

@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,6 +45,29 @@ func (p *pass) showLive() {
 	}
 	p.d.Status.Progress = fmt.Sprintf("%d/%d", done, p.d.Status.Episodes.Total)
 }
+
+// compareCounts compares the figures of a run that has just completed with the servers' counts. Those
+// of servers that are gone are missing, so that fewer graded episodes mean nothing.
+func (p *pass) compareCounts() {
+	live, ended, episodes := p.s.Live, p.d.Status.CompletionTime, p.d.Status.Episodes
+	if live == nil || ended == nil || episodes == nil ||
+		!meta.IsStatusConditionTrue(p.d.Status.Conditions, v1alpha1.ConditionComplete) {
+		return
+	}
+	if !live.Known || !live.AsOf.After(ended.Time) {
+		p.d.wake(countsInterval)
+		return
+	}
+	before := episodes.GradedAgain
+	episodes.GradedAgain = max(before, live.Graded-episodes.Scored-episodes.Failed)
+	if c, repeated := evaluation.PlayedOnceCondition(episodes); repeated && episodes.GradedAgain > before {
+		p.set(c)
+		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+	}
+}
+
+// countsInterval is the time until servers have been polled again.
+const countsInterval = 5 * time.Second
 
 // readProgress reads the number of episodes that the status shows as ended.
 func readProgress(run *v1alpha1.EvaluationRun) int64 {

@@ -16,8 +16,9 @@ const CredentialKey = "credential"
 
 // NameCredential names the Secret of a run's credential. It contains a digest of the UID, because
 // each run has another credential, and the Secret of an earlier run of the name may still be there.
+// The digest is also of the credential's form, which that of the release before doesn't have.
 func NameCredential(run *v1alpha1.EvaluationRun) string {
-	sum := sha256.Sum256([]byte(run.UID))
+	sum := sha256.Sum256([]byte("plan\n" + run.UID))
 	return run.Name + "-credential-" + hex.EncodeToString(sum[:4])
 }
 

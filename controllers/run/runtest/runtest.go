@@ -140,6 +140,7 @@ func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 type Playing struct {
 	Key     ed25519.PrivateKey
 	Errored []int64
+	Begun   int64 // attempts of earlier runners
 	Change  func(*score.Ledger)
 }
 
@@ -151,7 +152,7 @@ func SummaryOf(t testing.TB, plan score.Plan, shard int, p Playing) string {
 		Run: plan.Run, Shard: shard, PassScore: plan.PassScore,
 		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge,
 	}
-	summary := score.Summary{Retried: 1, Errored: []score.ErrorClass{{Class: "timeout"}}}
+	summary := score.Summary{Retried: 1, Begun: p.Begun, Errored: []score.ErrorClass{{Class: "timeout"}}}
 	for _, index := range p.Errored {
 		summary.Errored[0].Episodes.Add(index)
 	}

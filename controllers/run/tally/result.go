@@ -26,8 +26,8 @@ type Result struct {
 type Shard struct {
 	Index    int
 	Duration time.Duration
-	// Replayed is the number of episodes that ended again, unreported that of episodes that the
-	// servers began and the runner doesn't report.
+	// Replayed is the number of episodes that ended again and weren't graded, unreported that of
+	// attempts that the servers began and no runner reports.
 	Replayed, Unreported int64
 	Errored              map[string]int64 // episodes by class
 }

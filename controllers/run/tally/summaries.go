@@ -69,10 +69,22 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		f.Counted = append(f.Counted, Shard{
 			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
 			Errored:    countErrored(summary),
-			Unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),
+			Unreported: countUnreported(ledger, summary),
 		})
 	}
 	return f
+}
+
+// maxAttempts is the maximum of retries.episodeAttempts.
+const maxAttempts = 10
+
+// countUnreported counts the attempts that servers have begun and no runner reports. Attempts of
+// earlier runners of the shard, which were stopped, are reported by the last one, up to as many as
+// one more runner could have made.
+func countUnreported(l *score.Ledger, s score.Summary) int64 {
+	ended := l.Scored + l.Failed + s.ErroredEpisodes()
+	known := min(s.Begun, ended*maxAttempts)
+	return max(0, l.Opened-ended-s.Retried-known)
 }
 
 func countErrored(summary score.Summary) map[string]int64 {

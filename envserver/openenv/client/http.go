@@ -124,25 +124,40 @@ type Shard struct {
 	Run       string
 	Shard     int
 	PassScore int64
+	// Plan is the JSON of the run's plan, nil for a run without one.
+	Plan []byte
 }
 
-// OpenLedger opens the ledger of a run's shard, sends the server the receipts of the shard's
-// episodes that another server of its pool graded, and returns the indexes of all episodes in the
-// ledger. Repeated receipts change nothing.
-func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string, o Options) (score.IndexSet, error) {
+// OpenLedger opens the ledger of a run's shard, sends the server the run's plan and the receipts of
+// the shard's episodes that another server of its pool graded, and returns which episodes have
+// ended. Repeated receipts change nothing.
+func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string,
+	o Options) (protocol.ReceiptsAnswer, error) {
+	var answer protocol.ReceiptsAnswer
 	target, err := buildRouteURL(baseURL, "http", "/ledger")
 	if err != nil {
-		return score.IndexSet{}, err
+		return answer, err
 	}
 	target.RawQuery = ledgerQuery(s.Run, s.Shard).Encode()
-	var answer protocol.ReceiptsAnswer
-	for rest := receipts; ; {
-		n := countFitting(rest)
-		if answer, err = postReceipts(ctx, target, s, rest[:n], o); err != nil {
-			return score.IndexSet{}, fmt.Errorf("opening the ledger of run %s, shard %d: %w", s.Run, s.Shard, err)
+	body := protocol.Receipts{PassScore: &s.PassScore}
+	if s.Plan != nil {
+		if body.Plan, err = protocol.PackPlan(s.Plan); err != nil {
+			return answer, err
 		}
+	}
+	// The plan is sent alone unless it is small: a body has one bound for both.
+	for rest := receipts; ; {
+		n := 0
+		if len(body.Plan) < protocol.MaxBody/20 {
+			n = countFitting(rest)
+		}
+		body.Receipts = append([]string{}, rest[:n]...)
+		if answer, err = postReceipts(ctx, target, body, o); err != nil {
+			return answer, fmt.Errorf("opening the ledger of run %s, shard %d: %w", s.Run, s.Shard, err)
+		}
+		body.Plan = nil
 		if rest = rest[n:]; len(rest) == 0 {
-			return answer.Ended, nil
+			return answer, nil
 		}
 	}
 }
@@ -159,9 +174,9 @@ func countFitting(receipts []string) int {
 	return len(receipts)
 }
 
-func postReceipts(ctx context.Context, target *url.URL, s Shard, receipts []string,
+func postReceipts(ctx context.Context, target *url.URL, content protocol.Receipts,
 	o Options) (protocol.ReceiptsAnswer, error) {
-	body, err := json.Marshal(protocol.Receipts{Receipts: append([]string{}, receipts...), PassScore: &s.PassScore})
+	body, err := json.Marshal(content)
 	if err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}

@@ -1,10 +1,13 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,13 +19,13 @@ import (
 
 const (
 	// maxLedgers bounds the ledgers of a server. A new one takes the place of one that nobody
-	// needs (see usefulness), so that neither invented nor finished runs keep a new run out.
+	// needs (see usefulness), or of one of the run that has most.
 	maxLedgers = 4096
 	// ledgerIdle is when episodes that were never fetched count as abandoned.
 	ledgerIdle = time.Hour
-	// ledgerTTL is how long an unused ledger is kept.
+	// ledgerTTL is how long an unused ledger of a run without a plan is kept.
 	ledgerTTL = 24 * time.Hour
-	// maxEnded bounds the episodes of a ledger, which stores their indexes to count none twice.
+	// maxEnded bounds the episodes of a ledger of a run without a plan, which stores their indexes.
 	maxEnded = 1 << 20
 )
 
@@ -36,9 +39,16 @@ type Key struct {
 type Ledgers struct {
 	scenarioDigest, graderVersion, judge string
 	secrets                              *poolkey.Secrets
+	// catalogue has the sorted ids of all scenarios, plannedOnly refuses runs without a plan.
+	catalogue   []string
+	plannedOnly bool
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
+	// runs are the runs of the ledgers, and those with a plan also without ledgers. remembered is
+	// about their size in bytes.
+	runs       map[string]*run
+	remembered int64
 	// unread has the ledgers that changed since they were last fetched.
 	unread map[Key]struct{}
 	// drained is closed when unread becomes empty while WaitDrained waits.
@@ -51,24 +61,47 @@ type Ledgers struct {
 type ShardLedger struct {
 	store *Ledgers
 	key   Key
+	run   *run
 
-	mu      sync.Mutex
-	sums    score.Ledger
-	errored int64 // attempts that were given up
-	ended   map[int64]struct{}
-	touched time.Time
+	mu   sync.Mutex
+	sums score.Ledger
+	// ended are the episodes in the sums of a run without a plan. Those of a planned run are the
+	// ended ones of the run, without lost: these ended before this ledger was made, and are not in
+	// its sums.
+	ended, lost map[int64]struct{}
+	touched     time.Time
 }
 
-// New makes the ledgers of an environment. Only runs with the secrets' credential may use them.
-func New(kind episode.Kind, secrets *poolkey.Secrets) *Ledgers {
+// New makes the ledgers of an environment. Only runs with the secrets' credential may use them, and
+// with plannedOnly only those of a plan.
+func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers {
 	return &Ledgers{
-		secrets:        secrets,
+		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
-		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{},
+		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{}, runs: map[string]*run{},
 	}
 }
 
+// listScenarios returns the sorted ids of all scenarios.
+func listScenarios(kind episode.Kind) []string {
+	var ids []string
+	for _, task := range kind.Tasks() {
+		for _, scenario := range task.Scenarios {
+			ids = append(ids, scenario.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Clip(slices.Compact(ids))
+}
+
 var (
+	// ErrEnded means that an episode has ended, here or on another server of the pool.
+	ErrEnded = errors.New("this episode of the run has ended before, and an episode is graded once: the ledger of " +
+		"its shard has its score")
+	// ErrNoPlan means that a server doesn't know the plan of a run, or that a peer has taken the
+	// shard's ledger.
+	ErrNoPlan = errors.New("this server doesn't know the run's plan, or no longer has the shard's ledger: send the " +
+		"plan with POST /ledger first")
 	// ErrFull means that the server has no room for another ledger, while others may have.
 	ErrFull = fmt.Errorf("this server has the maximum of %d ledgers, and runners have not fetched them: play the "+
 		"shard on another server, or give the pool more servers", maxLedgers)
@@ -76,48 +109,89 @@ var (
 	ErrCredential = errors.New("the run's credential is missing or wrong, which the operator gives to the run's " +
 		"runners: create an EvaluationRun to evaluate an agent; to tag episodes for a run of type External, send its " +
 		"name as run, without shard and episode")
+	// errOldCredential means that a credential names no plan, on a server that plays plans only.
+	errOldCredential = fmt.Errorf("%w: this one is of an earlier release and names no plan, with which nobody may "+
+		"play here (access.play of the pool is RunsOnly): resume the run, whose runners then get another one, or "+
+		"create it again", ErrCredential)
 )
 
-// Admit returns ErrCredential unless the credential is the run's.
-func (s *Ledgers) Admit(run, credential string) error {
-	if s.secrets.AdmitsRun(run, credential) {
-		return nil
+// Admit returns ErrCredential unless the credential is the run's, and else the fingerprint of the
+// plan that it is for. The fingerprint is "" for a run that may play without a plan.
+func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
+	plan, admitted := s.secrets.AdmitsRun(run, credential)
+	switch {
+	case !admitted:
+		return "", ErrCredential
+	case plan == "" && s.plannedOnly:
+		return "", errOldCredential
 	}
-	return ErrCredential
+	return plan, nil
 }
 
-// Open returns the ledger of an episode's shard, which it makes on first use. It refuses a wrong
-// credential, another pass score, episodes of a full ledger, and with ErrFull a new ledger without
-// room.
-func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
-	if err := s.Admit(tag.Run, tag.Credential); err != nil {
+// Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
+// use. It refuses a wrong credential, an episode that isn't the plan's, with ErrEnded one that has
+// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a new
+// ledger without room.
+func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*ShardLedger, error) {
+	plan, err := s.Admit(tag.Run, tag.Credential)
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r := s.runs[tag.Run]
+	if plan != "" && (r == nil || r.fingerprint != plan) || r != nil && r.isMoved(tag.Shard) {
+		return nil, ErrNoPlan
+	}
+	if err := r.admits(planned, tag.Shard); err != nil {
+		return nil, err
+	}
+	l, err := s.open(tag, r)
+	if err == nil && l.isLost(planned.Index) {
+		return nil, ErrEnded
+	}
+	return l, err
+}
+
+// open returns the ledger of a tag, which it makes on first use. The run is nil if it is new.
+func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil {
-		if !s.makeRoom(time.Now()) {
+		if !s.makeRoom(time.Now(), tag.Run) {
 			return nil, ErrFull
 		}
-		l = s.newLedger(tag)
-		s.byKey[key] = l
+		l = s.newLedger(tag, r)
+		s.put(l)
 	}
 	return l, l.accept(tag)
 }
 
-func (s *Ledgers) newLedger(tag protocol.RunTag) *ShardLedger {
-	return &ShardLedger{store: s, key: Key{tag.Run, tag.Shard}, ended: map[int64]struct{}{}, sums: score.Ledger{
-		Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
-		ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
-	}}
+// put stores a ledger that has no place.
+func (s *Ledgers) put(l *ShardLedger) {
+	if s.runs[l.key.Run] == nil {
+		s.runs[l.key.Run] = l.run
+	}
+	l.run.ledgers++
+	s.byKey[l.key] = l
+}
+
+func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
+	if r == nil {
+		r = &run{}
+	}
+	return &ShardLedger{store: s, key: Key{tag.Run, tag.Shard}, run: r, ended: map[int64]struct{}{},
+		lost: r.listEnded(tag.Shard), sums: score.Ledger{
+			Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
+			ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
+		}}
 }
 
 func (l *ShardLedger) accept(tag protocol.RunTag) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
+	l.run.touched = l.touched
 	if tag.PassScore != l.sums.PassScore {
 		return fmt.Errorf("run %s, shard %d has pass_score %d, not %d: send the same pass_score with all its episodes",
 			tag.Run, tag.Shard, l.sums.PassScore, tag.PassScore)
@@ -126,6 +200,51 @@ func (l *ShardLedger) accept(tag protocol.RunTag) error {
 		return l.fullError()
 	}
 	return nil
+}
+
+// counts reports whether an episode is in the sums.
+func (l *ShardLedger) counts(index int64) bool {
+	if l.run.plan == nil {
+		_, ended := l.ended[index]
+		return ended
+	}
+	return l.run.ended.has(index) && !l.isLost(index)
+}
+
+// isLost reports whether an episode has ended and is not in the sums.
+func (l *ShardLedger) isLost(index int64) bool {
+	_, lost := l.lost[index]
+	return lost
+}
+
+// add adds an episode to the sums, in which it isn't.
+func (l *ShardLedger) add(planned score.PlannedEpisode, e score.Episode) error {
+	if err := l.sums.Add(planned, e); err != nil {
+		return err
+	}
+	if l.run.plan == nil {
+		l.ended[planned.Index] = struct{}{}
+		return nil
+	}
+	l.run.ended.add(planned.Index)
+	delete(l.lost, planned.Index)
+	return nil
+}
+
+// listCounted returns the indexes in the sums.
+func (l *ShardLedger) listCounted() (counted score.IndexSet) {
+	if l.run.plan == nil {
+		for _, index := range slices.Sorted(maps.Keys(l.ended)) {
+			counted.Add(index)
+		}
+		return counted
+	}
+	for index := range l.run.plan.Indexes(l.key.Shard) {
+		if l.counts(index) {
+			counted.Add(index)
+		}
+	}
+	return counted
 }
 
 func (l *ShardLedger) fullError() error {
@@ -146,7 +265,7 @@ const (
 func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 	_, unread := s.unread[l.key]
 	switch {
-	case len(l.ended) == 0:
+	case l.sums.Scored+l.sums.Failed == 0:
 		return empty
 	case !unread:
 		return fetched
@@ -157,41 +276,60 @@ func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 	}
 }
 
-// makeRoom deletes the least useful ledgers above the maximum, and of these the least recently
-// used. It reports false if all of them are needed.
-func (s *Ledgers) makeRoom(now time.Time) bool {
+// makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of the
+// run that has most of these, and of these the least useful and least recently used. If all are
+// needed, it deletes one of the run that has most, unless the new one's has as many. It reports
+// false if it may delete none.
+//
+// A planned run keeps which episodes have ended, so that none of them is graded again.
+func (s *Ledgers) makeRoom(now time.Time, forRun string) bool {
 	if len(s.byKey) < maxLedgers {
 		return true
 	}
-	victim, least, touched := Key{}, needed, time.Time{}
-	for key, l := range s.byKey {
+	var victim *ShardLedger
+	least := needed
+	for _, l := range s.byKey {
 		l.mu.Lock()
-		if of := s.usefulness(l, now); of < least || of == least && l.touched.Before(touched) {
-			victim, least, touched = key, of, l.touched
-		}
+		of := s.usefulness(l, now)
 		l.mu.Unlock()
+		if victim == nil || s.goesBefore(l, of, victim, least) {
+			victim, least = l, of
+		}
 	}
-	if least == needed {
+	if own := s.runs[forRun]; least == needed && (victim.run == own || victim.run.ledgers < 2 ||
+		own != nil && victim.run.ledgers <= own.ledgers+1) {
 		return false
 	}
 	s.forget(victim)
 	return true
 }
 
-// Expire deletes ledgers that were not used for ledgerTTL.
+// goesBefore orders ledgers for deletion. A needed one goes last.
+func (s *Ledgers) goesBefore(l *ShardLedger, of int, o *ShardLedger, than int) bool {
+	if isNeeded := of == needed; isNeeded != (than == needed) {
+		return !isNeeded
+	}
+	return cmp.Or(cmp.Compare(o.run.ledgers, l.run.ledgers), cmp.Compare(of, than), l.touched.Compare(o.touched)) < 0
+}
+
+// Expire deletes ledgers of runs without a plan that were not used for ledgerTTL. A planned run may
+// be resumed at any time.
 func (s *Ledgers) Expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, l := range s.byKey {
-		if now.Sub(l.lastTouched()) >= ledgerTTL {
-			s.forget(key)
+	for _, l := range s.byKey {
+		if l.run.plan == nil && now.Sub(l.lastTouched()) >= ledgerTTL {
+			s.forget(l)
 		}
 	}
 }
 
-func (s *Ledgers) forget(key Key) {
-	delete(s.byKey, key)
-	s.read(key)
+func (s *Ledgers) forget(l *ShardLedger) {
+	delete(s.byKey, l.key)
+	if l.run.ledgers--; l.run.ledgers == 0 && l.run.plan == nil {
+		delete(s.runs, l.key.Run)
+	}
+	s.read(l.key)
 }
 
 // read records that the ledger has been fetched as it is.
@@ -215,34 +353,37 @@ func (l *ShardLedger) Begin() {
 	defer l.mu.Unlock()
 	l.sums.Opened++
 	l.touched = time.Now()
+	l.run.opened.Add(1)
 }
 
-// Finish counts the end of an episode in the figures or, if it was counted before, as replayed.
-// Errored episodes are not in the figures. Only counted episodes get a receipt, so that a client
-// can't choose among several results.
+// Finish counts the end of an episode in the figures or, if it was counted before, as replayed with
+// ErrEnded. Errored episodes are not in the figures. Only counted episodes get a receipt, so that a
+// client can't choose among several results.
 func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	s := l.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l = s.current(l)
-	s.unread[l.key] = struct{}{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
 	if e.Outcome == score.Errored {
-		l.errored++
+		s.unread[l.key] = struct{}{}
+		l.run.errored++
 		s.errored++
 		return nil, nil
 	}
-	if _, again := l.ended[planned.Index]; again {
+	if l.counts(planned.Index) || l.isLost(planned.Index) || l.run.isMoved(l.key.Shard) {
+		s.unread[l.key] = struct{}{}
 		l.sums.Replayed++
 		s.replayed++
-		return nil, nil
+		return nil, ErrEnded
 	}
-	if err := l.sums.Add(planned, e); err != nil {
+	if err := l.add(planned, e); err != nil {
 		return nil, err
 	}
-	l.ended[planned.Index] = struct{}{}
+	s.unread[l.key] = struct{}{}
+	l.run.count(e)
 	s.counted++
 	// A receipt only repeats members of the sums that never change.
 	return new(l.sums.Receipt(planned, e)), nil
@@ -254,8 +395,8 @@ func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
 	now := s.byKey[l.key]
 	switch {
 	case now == nil:
-		s.makeRoom(time.Now()) // without room, the table exceeds its bound by a session's ledger
-		s.byKey[l.key] = l
+		s.makeRoom(time.Now(), l.key.Run) // without room, the table exceeds its bound by a session's ledger
+		s.put(l)
 		return l
 	case now != l:
 		now.mu.Lock()

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,15 +19,15 @@ import (
 func elapse(d time.Duration) { <-time.After(d) }
 
 func TestFullLedgerRefuses(t *testing.T) {
-	store := New(echo.Kind{}, nil)
-	l, err := store.Open(protocol.RunTag{Run: "u"})
+	store := New(echo.Kind{}, nil, false)
+	l, err := store.Open(protocol.RunTag{Run: "u"}, score.PlannedEpisode{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range int64(maxEnded) {
 		l.ended[i] = struct{}{}
 	}
-	if _, err := store.Open(protocol.RunTag{Run: "u"}); err == nil || !strings.Contains(err.Error(), "full") {
+	if _, err := store.Open(protocol.RunTag{Run: "u"}, score.PlannedEpisode{}); err == nil || !strings.Contains(err.Error(), "full") {
 		t.Errorf("opened with %v", err)
 	}
 }
@@ -35,7 +36,7 @@ func TestFullLedgerRefuses(t *testing.T) {
 func fill(tb testing.TB, store *Ledgers, run string, shards int, ends bool) {
 	tb.Helper()
 	for i := range shards {
-		l, err := store.Open(protocol.RunTag{Run: run, Shard: i})
+		l, err := store.Open(protocol.RunTag{Run: run, Shard: i}, score.PlannedEpisode{})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -46,10 +47,18 @@ func fill(tb testing.TB, store *Ledgers, run string, shards int, ends bool) {
 	}
 }
 
+// fillRuns opens a ledger of each of the given number of runs, and ends an episode in each.
+func fillRuns(tb testing.TB, store *Ledgers, run string, runs int, ends bool) {
+	tb.Helper()
+	for i := range runs {
+		fill(tb, store, fmt.Sprintf("%s-%d", run, i), 1, ends)
+	}
+}
+
 func finish(tb testing.TB, l *ShardLedger, index int64) {
 	tb.Helper()
 	if _, err := l.Finish(score.PlannedEpisode{Index: index, Task: "talk", Scenario: "E01"},
-		score.Episode{Outcome: score.Scored}); err != nil {
+		score.Episode{Outcome: score.Scored}); err != nil && !errors.Is(err, ErrEnded) {
 		tb.Fatal(err)
 	}
 }
@@ -58,8 +67,8 @@ func finish(tb testing.TB, l *ShardLedger, index int64) {
 // a runner will still fetch.
 func TestUselessLedgersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := New(echo.Kind{}, nil)
-		fill(t, store, "needed", maxLedgers-2, true)
+		store := New(echo.Kind{}, nil, false)
+		fillRuns(t, store, "needed", maxLedgers-2, true)
 		fill(t, store, "fetched", 1, true)
 		if _, err := store.Sign(Key{"fetched", 0}, echo.LedgerKey()); err != nil {
 			t.Fatal(err)
@@ -72,18 +81,18 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 				t.Errorf("the %s ledger still exists", gone)
 			}
 		}
-		if _, err := store.Open(protocol.RunTag{Run: "late"}); !errors.Is(err, ErrFull) {
+		if _, err := store.Open(protocol.RunTag{Run: "late"}, score.PlannedEpisode{}); !errors.Is(err, ErrFull) {
 			t.Errorf("a ledger beyond the maximum was opened with %v", err)
 		}
-		if _, err := store.AddReceipts(protocol.RunTag{Run: "late"}, true, nil); !errors.Is(err, ErrFull) {
+		if _, err := store.AddReceipts(protocol.RunTag{Run: "late"}, "", true, nil); !errors.Is(err, ErrFull) {
 			t.Errorf("a ledger beyond the maximum was opened for receipts with %v", err)
 		}
-		if _, err := store.Open(protocol.RunTag{Run: "needed", Shard: 5}); err != nil {
+		if _, err := store.Open(protocol.RunTag{Run: "needed-5"}, score.PlannedEpisode{}); err != nil {
 			t.Errorf("an existing ledger: %v", err)
 		}
 		elapse(ledgerIdle)
 		fill(t, store, "late", 1, true)
-		if got := store.Figures().Open; got != maxLedgers || store.byKey[Key{"needed", 5}] == nil {
+		if got := store.Figures().Open; got != maxLedgers || store.byKey[Key{"needed-5", 0}] == nil {
 			t.Errorf("%d ledgers, or the last used one is missing", got)
 		}
 	})
@@ -92,7 +101,7 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 // Neither invented runs nor many finished ones prevent a new run.
 func TestManyRunsDoNotPreventNewOnes(t *testing.T) {
 	for name, ends := range map[string]bool{"invented runs": false, "finished runs": true} {
-		store := New(echo.Kind{}, nil)
+		store := New(echo.Kind{}, nil, false)
 		for i := range maxLedgers + 100 {
 			run := fmt.Sprintf("run-%d", i)
 			fill(t, store, run, 1, ends)
@@ -107,18 +116,18 @@ func TestManyRunsDoNotPreventNewOnes(t *testing.T) {
 
 // An episode whose ledger was deleted before its end is counted once.
 func TestLedgerReturnsWithAnEpisode(t *testing.T) {
-	store := New(echo.Kind{}, nil)
-	first, err := store.Open(protocol.RunTag{Run: "slow"})
+	store := New(echo.Kind{}, nil, false)
+	first, err := store.Open(protocol.RunTag{Run: "slow"}, score.PlannedEpisode{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.Begin()
-	fill(t, store, "invented", maxLedgers, false)
+	fillRuns(t, store, "invented", maxLedgers, false)
 	if store.byKey[first.key] != nil {
 		t.Fatal("the empty ledger still exists")
 	}
 	finish(t, first, 0)
-	second, err := store.Open(protocol.RunTag{Run: "slow"})
+	second, err := store.Open(protocol.RunTag{Run: "slow"}, score.PlannedEpisode{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,10 +144,10 @@ func TestLedgerReturnsWithAnEpisode(t *testing.T) {
 
 // Receipts of another shard create no ledger.
 func TestForeignReceiptsOpenNoLedger(t *testing.T) {
-	store := New(echo.Kind{}, nil)
+	store := New(echo.Kind{}, nil, false)
 	r := score.Receipt{Run: "other", ScenarioDigest: store.scenarioDigest, GraderVersion: store.graderVersion,
 		Judge: store.judge}
-	if _, err := store.AddReceipts(protocol.RunTag{Run: "made-up"}, false, []score.Receipt{r}); err == nil {
+	if _, err := store.AddReceipts(protocol.RunTag{Run: "made-up"}, "", false, []score.Receipt{r}); err == nil {
 		t.Error("the receipt of another run is counted")
 	}
 	if got := store.Figures().Open; got != 0 {
@@ -148,11 +157,11 @@ func TestForeignReceiptsOpenNoLedger(t *testing.T) {
 
 // For any order of concurrent ends of episodes, each index counts once.
 func TestConcurrentEndsCountOnce(t *testing.T) {
-	store := New(echo.Kind{}, nil)
+	store := New(echo.Kind{}, nil, false)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			l, err := store.Open(protocol.RunTag{Run: "u"})
+			l, err := store.Open(protocol.RunTag{Run: "u"}, score.PlannedEpisode{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -160,7 +169,7 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 			for i := range int64(100) {
 				l.Begin()
 				if _, err := l.Finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"},
-					score.Episode{Outcome: score.Scored}); err != nil {
+					score.Episode{Outcome: score.Scored}); err != nil && !errors.Is(err, ErrEnded) {
 					t.Error(err)
 				}
 			}
@@ -174,16 +183,96 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 }
 
 func TestRunReportsAreBounded(t *testing.T) {
-	store := New(echo.Kind{}, nil)
+	store := New(echo.Kind{}, nil, false)
 	for i := range score.MaxRunReports + 10 {
-		l, err := store.Open(protocol.RunTag{Run: fmt.Sprintf("run-%03d", i), PassScore: 1})
+		l, err := store.Open(protocol.RunTag{Run: fmt.Sprintf("run-%03d", i), PassScore: 1}, score.PlannedEpisode{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.touched = time.Unix(int64(i), 0)
+		l.run.touched = time.Unix(int64(i), 0)
 	}
 	got := store.RunReports(nil)
 	if len(got) != score.MaxRunReports || got[0].Run != "run-010" || got[len(got)-1].Run != "run-265" {
 		t.Errorf("%d runs from %s, want the %d most recent ones", len(got), got[0].Run, score.MaxRunReports)
+	}
+}
+
+// One run can't keep others out, however many of its ledgers are needed: a new one replaces one of
+// the run that has most.
+func TestOneRunCannotUseUpTheLedgers(t *testing.T) {
+	store := New(echo.Kind{}, nil, false)
+	fill(t, store, "honest", 3, true)
+	fill(t, store, "greedy", maxLedgers-3, true)
+	fill(t, store, "late", 4, true)
+	if got := store.Figures().Open; got != maxLedgers {
+		t.Errorf("%d ledgers", got)
+	}
+	for run, want := range map[string]int{"honest": 3, "late": 4, "greedy": maxLedgers - 7} {
+		if got := store.runs[run].ledgers; got != want {
+			t.Errorf("run %s has %d ledgers, want %d", run, got, want)
+		}
+	}
+	if _, err := store.Open(protocol.RunTag{Run: "greedy", Shard: maxLedgers}, score.PlannedEpisode{}); !errors.Is(err,
+		ErrFull) {
+		t.Errorf("the run with most gets another one: %v", err)
+	}
+}
+
+// bigPlan plans a run of the echo's scenarios with so many trials of each.
+func bigPlan(tb testing.TB, run string, trials int) []byte {
+	tb.Helper()
+	plan, err := score.NewPlan(score.Plan{Run: run, PassScore: 1, ScenarioDigest: echo.Kind{}.ScenarioDigest(),
+		GraderVersion: echo.Kind{}.GraderVersion(), Judge: echo.Kind{}.Judge(),
+		Tasks: []score.PlanTask{{Name: "talk", Trials: trials, Scenarios: []string{"E01", "E02", "E03"}}}}, 3)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
+// Runs are remembered within a bound, and one that was used today isn't forgotten for another.
+func TestRememberedRunsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := New(echo.Kind{}, nil, true)
+		last := ""
+		for i := 0; ; i++ {
+			run := fmt.Sprintf("run-%d", i)
+			err := store.Plan(run, "", bigPlan(t, run, score.MaxTrials))
+			if errors.Is(err, ErrFull) {
+				last = run
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(store.runs) < 10_000 || store.remembered > maxRemembered {
+			t.Errorf("%d runs with %d bytes", len(store.runs), store.remembered)
+		}
+		elapse(runIdle)
+		if err := store.Plan(last, "", bigPlan(t, last, score.MaxTrials)); err != nil || store.runs[last] == nil {
+			t.Errorf("after a day: %v", err)
+		}
+	})
+}
+
+// A planned episode costs a server less than a byte, beyond the constant of its run.
+func TestMemoryOfAPlannedEpisode(t *testing.T) {
+	const trials = score.MaxTrials
+	r := func() *run {
+		store := New(echo.Kind{}, nil, true)
+		if err := store.Plan("run", "", bigPlan(t, "run", trials)); err != nil {
+			t.Fatal(err)
+		}
+		return store.runs["run"]
+	}()
+	perEpisode := float64(r.bytes()-runBytes) / float64(r.plan.Episodes())
+	t.Logf("%.3f bytes an episode", perEpisode)
+	if perEpisode > 1 || cap(r.ended)*64 > 3*trials+2*64 {
+		t.Errorf("%.3f bytes an episode, and %d words of bits", perEpisode, cap(r.ended))
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,11 +11,19 @@ import (
 )
 
 // AddReceipts counts the receipts' episodes, each once, in the ledger of the tag's shard. It makes
-// a ledger only if there are receipts and all belong into it, or if opens is true.
-func (s *Ledgers) AddReceipts(tag protocol.RunTag, opens bool, receipts []score.Receipt) (protocol.ReceiptsAnswer,
-	error) {
+// a ledger only if there are receipts and all belong into it, or if opens is true. The tag's
+// credential has been admitted; plan is the fingerprint that this returned.
+func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
+	receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r := s.runs[tag.Run]
+	if plan != "" && (r == nil || r.fingerprint != plan) {
+		return protocol.ReceiptsAnswer{}, ErrNoPlan
+	}
+	if err := r.checkReceipts(tag.Shard, receipts); err != nil {
+		return protocol.ReceiptsAnswer{}, err
+	}
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil && len(receipts) == 0 && !opens {
@@ -25,25 +34,41 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, opens bool, receipts []score.
 	}
 	fresh := l == nil
 	if fresh {
-		l = s.newLedger(tag)
+		l = s.newLedger(tag, r)
 	}
 	if opens || len(receipts) > 0 {
 		if err := l.accept(tag); err != nil {
 			return protocol.ReceiptsAnswer{}, err
 		}
 	}
+	if fresh && !s.makeRoom(time.Now(), tag.Run) {
+		return protocol.ReceiptsAnswer{}, ErrFull
+	}
 	answer, err := l.addReceipts(receipts)
 	if fresh && err == nil {
-		if !s.makeRoom(time.Now()) {
-			return protocol.ReceiptsAnswer{}, ErrFull
-		}
-		s.byKey[key] = l
+		s.put(l)
 	}
 	if answer.Taken > 0 && s.byKey[key] == l {
 		s.counted += int64(answer.Taken)
 		s.unread[key] = struct{}{}
 	}
 	return answer, err
+}
+
+// checkReceipts returns an error unless all receipts are of a shard of the plan that exists.
+func (r *run) checkReceipts(shard int, receipts []score.Receipt) error {
+	if r == nil || r.plan == nil {
+		return nil
+	}
+	if shard >= r.plan.Shards() {
+		return fmt.Errorf("the run's plan has %d shards, and no shard %d", r.plan.Shards(), shard)
+	}
+	for _, receipt := range receipts {
+		if err := r.plan.Check(receipt.Planned, shard); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
@@ -55,23 +80,23 @@ func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAn
 			return protocol.ReceiptsAnswer{}, err
 		}
 	}
-	if len(l.ended)+len(receipts) > maxEnded {
+	if len(l.ended)+len(receipts) > maxEnded && l.run.plan == nil {
 		return protocol.ReceiptsAnswer{}, l.fullError()
 	}
 	var answer protocol.ReceiptsAnswer
 	for _, r := range receipts {
-		if _, counted := l.ended[r.Planned.Index]; counted {
+		if l.counts(r.Planned.Index) {
 			continue
 		}
-		if err := l.sums.Add(r.Planned, r.Episode); err != nil {
+		if err := l.add(r.Planned, r.Episode); err != nil {
 			return answer, err
 		}
 		l.sums.Opened++
-		l.ended[r.Planned.Index] = struct{}{}
 		answer.Taken++
 	}
-	for _, index := range slices.Sorted(maps.Keys(l.ended)) {
-		answer.Ended.Add(index)
+	answer.Ended, answer.Begun = l.listCounted(), max(0, l.sums.Opened-l.sums.Scored-l.sums.Failed)
+	for _, index := range slices.Sorted(maps.Keys(l.lost)) {
+		answer.Lost.Add(index)
 	}
 	return answer, nil
 }

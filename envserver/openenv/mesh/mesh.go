@@ -27,6 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
 )
@@ -88,6 +89,8 @@ type Host struct {
 	// Take begins a session with the episode of a client that a peer hands over, and returns its
 	// id.
 	Take func(ctx context.Context, client, checkpoint string) (id string, err error)
+	// GiveUp returns what this server knows of a shard that a peer plays from now on.
+	GiveUp func(ledger.Key, string) (ledger.ShardState, error)
 	// SendAway closes the socket of a session, whose client is to connect again.
 	SendAway func(ctx context.Context, session string) error
 	Metrics  prometheus.Registerer
@@ -257,7 +260,7 @@ func (m *Mesh) WithPeers(next http.Handler) http.Handler {
 		return next
 	}
 	handlers := map[string]http.HandlerFunc{capacityPath: m.serveCapacity, handOverPath: m.serveHandOver,
-		sendAwayPath: m.serveSendAway}
+		sendAwayPath: m.serveSendAway, shardPath: m.serveShard}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler := handlers[r.URL.Path]
 		switch {

@@ -178,7 +178,7 @@ func (p *Player) Restore(ctx context.Context, text string) Reply {
 	case p.RunsOnly:
 		return p.fail(notOfARun("params"))
 	case c.Tag != nil:
-		if recorder, err = p.recorderOf(*c.Tag); err != nil {
+		if recorder, err = p.recorderOf(*c.Tag, c.Options); err != nil {
 			return p.fail(tagError(err, "params"))
 		}
 	}

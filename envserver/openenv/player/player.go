@@ -33,6 +33,7 @@ type Factory struct {
 	// unjudged bounds the warnings about the judge, which fails for all sessions at once.
 	unjudged *rate.Sometimes
 	seal     cipher.AEAD // of checkpoints
+	receipts cipher.AEAD // of receipts whose scores are withheld
 }
 
 // Config has the dependencies that players share.
@@ -49,6 +50,8 @@ type Config struct {
 	Secrets *poolkey.Secrets
 	// RunsOnly refuses resets that are not of an evaluation run.
 	RunsOnly bool
+	// WithholdScores keeps the scores and verdicts of planned runs' episodes from their clients.
+	WithholdScores bool
 	// Unjudged is called after an episode that could not be graded.
 	Unjudged func()
 	Metrics  Metrics
@@ -75,6 +78,9 @@ func NewFactory(cfg Config) (*Factory, error) {
 	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{},
 		unjudged: &rate.Sometimes{First: 10, Interval: judgeWarnings}}
 	if f.seal, err = poolkey.NewCipher(cfg.Key, "checkpoints"); err != nil {
+		return nil, err
+	}
+	if f.receipts, err = poolkey.NewCipher(cfg.Key, "receipts"); err != nil {
 		return nil, err
 	}
 	for _, task := range cfg.Kind.Tasks() {
@@ -172,12 +178,13 @@ func (f *Factory) readOptions(data []byte, rule protocol.SeedRule, where string)
 	return o, r.Items
 }
 
-// recorderOf returns the recorder of a tag. Its error is meant for the client.
-func (f *Factory) recorderOf(tag protocol.RunTag) (ledger.Recorder, error) {
+// recorderOf returns the recorder of an episode with a tag. Its error is meant for the client.
+func (f *Factory) recorderOf(tag protocol.RunTag, o episode.Options) (ledger.Recorder, error) {
 	if tag.Rollout {
 		return f.Rollouts.Open(tag.Run)
 	}
-	return f.Ledgers.Open(tag)
+	return f.Ledgers.Open(tag, score.PlannedEpisode{Index: tag.Episode, Task: o.Task, Scenario: o.Scenario, Seed: o.Seed,
+		Pressure: o.Pressure})
 }
 
 // Reset begins an episode. It abandons a running one only if the options are valid. Where begins
@@ -199,7 +206,7 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 			}
 		}
 		var err error
-		if recorder, err = p.recorderOf(*o.Tag); err != nil {
+		if recorder, err = p.recorderOf(*o.Tag, o.Options); err != nil {
 			return p.fail(tagError(err, where))
 		}
 	}
@@ -226,7 +233,7 @@ func (f *Factory) idKey(tag *protocol.RunTag) string {
 	if tag == nil || tag.Rollout {
 		return f.Secrets.IDKey("")
 	}
-	return f.Secrets.IDKey(tag.Run)
+	return f.Secrets.IDKey(tag.Credential)
 }
 
 // notOfARun is the answer to a reset on a server that is played by runs only.
@@ -247,8 +254,14 @@ func noPenalty(where string) error {
 // tagError is the answer to a reset whose episode can't be recorded. A runner takes its shard to
 // another server if this one is full.
 func tagError(err error, where string) error {
-	if errors.Is(err, ledger.ErrFull) {
-		return protocol.Error{Code: protocol.CodeCapacity, Message: err.Error()}
+	for _, refusal := range []struct {
+		err  error
+		code string
+	}{{ledger.ErrFull, protocol.CodeCapacity}, {ledger.ErrEnded, protocol.CodeEnded},
+		{ledger.ErrNoPlan, protocol.CodeNoPlan}} {
+		if errors.Is(err, refusal.err) {
+			return protocol.Error{Code: refusal.code, Message: err.Error()}
+		}
 	}
 	item := protocol.NewErrorItem("value_error", nil, err.Error(), where, "run")
 	return &episode.ActionError{Items: []episode.ErrorItem{item}}
@@ -308,8 +321,9 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 	}
 	p.logAction(action)
 	p.count()
-	if result.Final != nil {
-		p.finish(result.Final)
+	if result.Final != nil && p.finish(result.Final) {
+		// The last observation may have the score in words, so the client gets the one before.
+		result.Observation, result.Reward = p.last.Observation, 0
 	}
 	p.last = result
 	return Reply{kind: p.Kind, result: result}
@@ -353,8 +367,9 @@ func (p *Player) logFailure(what string, err error) {
 	}
 }
 
-// finish records the end of an episode.
-func (p *Player) finish(f *episode.Final) {
+// finish records the end of an episode. It reports whether the score is withheld from the client:
+// that of an episode which was graded before, and with WithholdScores that of a planned run's.
+func (p *Player) finish(f *episode.Final) (withheld bool) {
 	p.playing, p.log = false, actionLog{}
 	f.Forked = p.forked
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
@@ -362,12 +377,27 @@ func (p *Player) finish(f *episode.Final) {
 		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause, "detail", f.Detail)
 		p.Unjudged()
 	}
-	if p.tag == nil || p.tag.Rollout {
+	if !p.ofPlan() {
 		f.Detail = "" // an agent or its trainer plays, and not the runner of a run
 	}
 	if p.recorder == nil {
-		return
+		return false
 	}
+	err := p.recordEnd(f)
+	withheld = f.Outcome != score.Errored && p.ofPlan() && (p.WithholdScores || errors.Is(err, ledger.ErrEnded))
+	if err != nil && !errors.Is(err, ledger.ErrEnded) {
+		p.Log.Error("Recording an episode failed", "run", p.tag.Run, "shard", p.tag.Shard, "error", err)
+	}
+	if withheld {
+		*f = episode.Final{Task: f.Task, Scenario: f.Scenario, Outcome: score.Withheld, Judge: f.Judge,
+			Forked: f.Forked, Receipt: score.SealReceipt(f.Receipt, p.receipts)}
+	}
+	p.setTag(nil, nil)
+	return withheld
+}
+
+// recordEnd counts the end of an episode, and adds its receipt.
+func (p *Player) recordEnd(f *episode.Final) error {
 	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
 	scenario := p.scenarios[f.Scenario]
 	receipt, err := p.recorder.Finish(p.planned, score.Episode{
@@ -377,10 +407,16 @@ func (p *Player) finish(f *episode.Final) {
 	if err == nil && receipt != nil {
 		f.Receipt, err = receipt.Sign(p.Key)
 	}
+	return err
+}
+
+// VerifyReceipt is score.VerifyReceipt for receipts of this pool, also sealed ones.
+func (f *Factory) VerifyReceipt(text string) (score.Receipt, error) {
+	text, err := score.OpenReceipt(text, f.receipts)
 	if err != nil {
-		p.Log.Error("Recording an episode failed", "run", p.tag.Run, "shard", p.tag.Shard, "error", err)
+		return score.Receipt{}, err
 	}
-	p.setTag(nil, nil)
+	return score.VerifyReceipt(text, f.Key.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // always is one
 }
 
 // Abandon ends the episode as errored after a panic, and makes a new environment.

@@ -17,6 +17,10 @@ const (
 	CodeCapacity    = "CAPACITY_REACHED"
 	CodeFactory     = "FACTORY_ERROR"
 	CodeSession     = "SESSION_ERROR"
+	// CodeEnded refuses an episode of a run that has ended, CodeNoPlan one of a run whose plan the
+	// server doesn't know.
+	CodeEnded  = "EPISODE_ENDED"
+	CodeNoPlan = "PLAN_UNKNOWN"
 )
 
 // Error is the data of an error message.

@@ -3,6 +3,11 @@
 package protocol
 
 import (
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/csenv/csenv/envserver/score"
@@ -36,6 +41,37 @@ const CredentialHeader = "X-Csenv-Run-Credential" //nolint:gosec // a name, not 
 type Receipts struct {
 	Receipts  []string `json:"receipts"`
 	PassScore *int64   `json:"pass_score,omitempty"`
+	// Plan is what PackPlan makes of the run's plan, which a server must know before it plays its
+	// episodes.
+	Plan []byte `json:"plan,omitempty"`
+}
+
+// MaxPlan bounds the JSON of a plan, in bytes: as much as a ConfigMap may contain.
+const MaxPlan = 1 << 20
+
+// PackPlan compresses the JSON of a plan.
+func PackPlan(text []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, fmt.Errorf("compressing the plan: %w", err)
+	}
+	return packed.Bytes(), nil
+}
+
+// UnpackPlan reads what PackPlan wrote, which is untrusted.
+func UnpackPlan(packed []byte) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), MaxPlan+1))
+	if err == nil && len(text) > MaxPlan {
+		err = fmt.Errorf("it has more than %d bytes", MaxPlan)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the plan: %w", err)
+	}
+	return text, nil
 }
 
 // ReceiptsAnswer is the answer to POST /ledger.
@@ -44,4 +80,10 @@ type ReceiptsAnswer struct {
 	Taken int `json:"taken"`
 	// Ended has all episodes of the ledger.
 	Ended score.IndexSet `json:"ended"`
+	// Begun is the number of episodes of the ledger that were begun and are not in its sums: they are
+	// being played, errored or abandoned.
+	Begun int64 `json:"begun,omitempty"`
+	// Lost has the episodes of the shard that have ended and are not in the ledger. They count only
+	// by their receipts.
+	Lost score.IndexSet `json:"lost,omitzero"`
 }

@@ -33,7 +33,8 @@ func EncodeJSON(out *bytes.Buffer, v any) error {
 
 // final is the metadata of the observation that ends an episode.
 type final struct {
-	// EpisodeScore and ScoreBreakdown are missing for an errored episode, which has no score.
+	// EpisodeScore and ScoreBreakdown are missing for an errored episode, which has no score, and
+	// for one whose score is withheld.
 	EpisodeScore   json.Number       `json:"episode_score,omitempty"`
 	ScoreBreakdown []points          `json:"score_breakdown,omitempty"`
 	Outcome        score.Outcome     `json:"outcome"`
@@ -64,6 +65,9 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 		return m
 	}
 	m.Verdicts, m.Receipt = f.Verdicts, f.Receipt
+	if f.Outcome == score.Withheld {
+		return m
+	}
 	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
 	for _, d := range f.Dimensions {
 		m.ScoreBreakdown = append(m.ScoreBreakdown, points{
@@ -108,7 +112,7 @@ func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 		return fmt.Errorf("encoding the observation: %w", err)
 	}
 	out.WriteString(`,"reward":`)
-	if r.Final != nil && r.Final.Outcome == score.Errored {
+	if r.Final != nil && (r.Final.Outcome == score.Errored || r.Final.Outcome == score.Withheld) {
 		out.WriteString("null") // 0 would be a score
 	} else {
 		out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))

@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard is
+// played on another server.
+type ShardState struct {
+	// Ended are the episodes that have ended, and Counted those in the ledger, which is nil without
+	// any.
+	Ended   score.IndexSet      `json:"ended,omitzero"`
+	Counted score.IndexSet      `json:"counted,omitzero"`
+	Ledger  *score.SignedLedger `json:"ledger,omitempty"`
+}
+
+// Has reports whether a shard's ledger is here, and no peer has taken it.
+func (s *Ledgers) Has(key Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[key]
+	return l != nil && !l.run.isMoved(key.Shard)
+}
+
+// GiveUp returns the state of a shard of the plan with a fingerprint, for a peer that plays the
+// shard from now on. Episodes that are being played here, and further ones, no longer count here.
+func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (ShardState, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var state ShardState
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || r.fingerprint != plan || key.Shard >= r.plan.Shards() {
+		return state, nil
+	}
+	for index := range r.plan.Indexes(key.Shard) {
+		if r.ended.has(index) {
+			state.Ended.Add(index)
+		}
+	}
+	r.moved[key.Shard] = struct{}{}
+	l := s.byKey[key]
+	if l == nil {
+		return state, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	signed, err := l.sums.Sign(private)
+	if err != nil {
+		return state, err
+	}
+	state.Counted, state.Ledger = l.listCounted(), &signed
+	s.read(key)
+	return state, nil
+}
+
+// TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
+// episodes of this server's replaces it, and one that has none of them is added. Episodes that ended
+// and are in neither are lost.
+func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKey) error {
+	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
+		return nil
+	}
+	delete(r.moved, key.Shard)
+	for _, state := range states {
+		if state.Ledger == nil {
+			continue
+		}
+		sums, err := state.Ledger.Verify(public)
+		if err != nil {
+			return fmt.Errorf("verifying a peer's ledger: %w", err)
+		}
+		l, err := s.open(protocol.RunTag{Run: key.Run, Shard: key.Shard, PassScore: sums.PassScore}, r)
+		if err != nil {
+			return err
+		}
+		if err := l.merge(sums, state.Counted); err != nil {
+			return err
+		}
+		if len(l.ended) > 0 || l.sums.Scored+l.sums.Failed > 0 {
+			s.unread[key] = struct{}{}
+		}
+	}
+	l := s.byKey[key]
+	for _, state := range states {
+		for index := range r.plan.Indexes(key.Shard) {
+			if !state.Ended.Contains(index) || r.ended.has(index) {
+				continue
+			}
+			r.ended.add(index)
+			if l != nil {
+				l.lost[index] = struct{}{}
+			}
+		}
+	}
+	return nil
+}
+
+// merge takes over a peer's sums of the counted episodes, unless these overlap with the ledger's
+// own without including them.
+func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = time.Now()
+	own := l.listCounted()
+	shared := int64(0)
+	for index := range own.All {
+		if counted.Contains(index) {
+			shared++
+		}
+	}
+	switch {
+	case sums.Run != l.key.Run || sums.Shard != l.key.Shard:
+		return score.ErrForeign
+	case shared == own.Len():
+		l.sums = *sums
+	case shared > 0:
+		return nil
+	default:
+		if err := l.sums.Merge(sums); err != nil {
+			return err
+		}
+	}
+	for index := range l.run.plan.Indexes(l.key.Shard) {
+		if counted.Contains(index) {
+			l.run.ended.add(index)
+			delete(l.lost, index)
+		}
+	}
+	return nil
+}

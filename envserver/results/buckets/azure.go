@@ -91,7 +91,7 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 		return container.NewClientWithNoCredential(at, nil)
 	}
 	if service.Protocol != "https" || service.StorageDomain != locateDomain() {
-		return nil, noIdentity(at, "AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN")
+		return nil, noIdentity(at)
 	}
 	identity, err := findAzureIdentity()
 	if err != nil {

@@ -112,7 +112,9 @@ func TestSecretsThatRunnersNeedAreNamed(t *testing.T) {
 		run  *v1alpha1.EvaluationRun
 		want string
 	}{
-		"some": {run, "; the runner needs the Secret models with the key key, and pool-tokens with the key key, and aws"},
+		"some": {run, "; the runner needs the Secret models with the key key " +
+			"(`kubectl create secret generic models -n default --from-literal=key=VALUE`), and pool-tokens with the key key " +
+			"(`kubectl create secret generic pool-tokens -n default --from-literal=key=VALUE`), and aws"},
 		"none": {runtest.NewRun(), "doesn't exist"},
 	} {
 		pod := runtest.RunnerWaits(runtest.RunnerPod(run, 0), "ContainerCreating")

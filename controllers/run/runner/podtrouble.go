@@ -54,7 +54,9 @@ func listSecrets(pod *corev1.Pod) string {
 		case v.Name == secretsVolume && v.Projected != nil:
 			for _, s := range v.Projected.Sources {
 				if s.Secret != nil && len(s.Secret.Items) == 1 && s.Secret.Items[0].Path != envvars.RunCredential {
-					needed = append(needed, fmt.Sprintf("%s with the key %s", s.Secret.Name, s.Secret.Items[0].Key))
+					key := s.Secret.Items[0].Key
+					needed = append(needed, fmt.Sprintf("%s with the key %s (%s)", s.Secret.Name, key,
+						pods.CreateCommand("secret", s.Secret.Name, pod.Namespace, key)))
 				}
 			}
 		case v.Name == storeVolume && v.Secret != nil:

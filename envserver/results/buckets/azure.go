@@ -15,7 +15,10 @@ import (
 	"gocloud.dev/blob/azureblob"
 )
 
-const azureDomain = "blob.core.windows.net"
+// locateDomain is the domain of the cloud: another one than the public cloud has a variable.
+func locateDomain() string {
+	return cmp.Or(firstVariable("AZURE_STORAGE_DOMAIN"), "blob.core.windows.net")
+}
 
 func openAzure(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	q, err := readParameters(u, "storage_account", "domain", "protocol", "localemu", "cdn")
@@ -49,7 +52,7 @@ func openAzure(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 // of an address, so that it is only sent to that of the variables.
 func locateAccount(q url.Values) (azureblob.ServiceURLOptions, error) {
 	ours := azureblob.ServiceURLOptions{AccountName: firstVariable("AZURE_STORAGE_ACCOUNT"),
-		StorageDomain: cmp.Or(firstVariable("AZURE_STORAGE_DOMAIN"), azureDomain), Protocol: "https"}
+		StorageDomain: locateDomain(), Protocol: "https"}
 	local, localErr := readBool(q, "localemu")
 	cdn, cdnErr := readBool(q, "cdn")
 	if err := errors.Join(localErr, cdnErr); err != nil {
@@ -87,8 +90,8 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 	if service.SASToken != "" {
 		return container.NewClientWithNoCredential(at, nil)
 	}
-	if service.Protocol != "https" || service.StorageDomain != azureDomain {
-		return nil, noIdentity(at, "AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN")
+	if service.Protocol != "https" || service.StorageDomain != locateDomain() {
+		return nil, noIdentity(at)
 	}
 	identity, err := findAzureIdentity()
 	if err != nil {

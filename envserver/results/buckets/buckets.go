@@ -94,7 +94,7 @@ func firstVariable(names ...string) string {
 
 // noIdentity is the error of a bucket at an address of its own without credentials of its own: the
 // identity of the pod or machine is for the cloud that gave it.
-func noIdentity(address, variables string) error {
-	return fmt.Errorf("there are no credentials for %s: set %s; the identity of a pod or machine is only sent to its "+
-		"cloud", address, variables)
+func noIdentity(address string) error {
+	return fmt.Errorf("could not find default credentials for %s, to which the identity of a pod or machine is "+
+		"not sent", address)
 }

@@ -96,7 +96,7 @@ func findAWSCredentials(cfg aws.Config, endpoint string, q url.Values) (aws.Cred
 		return credentials.NewStaticCredentialsProvider(id, secret, firstVariable("AWS_SESSION_TOKEN")), nil
 	}
 	if !belongsToAWS(endpoint) {
-		return nil, noIdentity(endpoint, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or anonymous=true in the URL")
+		return nil, noIdentity(endpoint)
 	}
 	provider, err := findAWSIdentity(cfg)
 	if err != nil {

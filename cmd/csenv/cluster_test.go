@@ -351,7 +351,7 @@ func compared(t *testing.T) {
 func editedScores(t *testing.T, c apiUser) {
 	t.Helper()
 	table := &corev1.ConfigMap{}
-	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "noop-run-scores"}, table); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "noop-run-scores"}, table); err != nil {
 		t.Fatal(err)
 	}
 	honest := table.Data[v1alpha1.ScoresKey]
@@ -364,7 +364,7 @@ func editedScores(t *testing.T, c apiUser) {
 			t.Fatalf("%s: nothing was changed in\n%s", name, honest)
 		}
 		table.Data[v1alpha1.ScoresKey] = text
-		if err := c.Client.Update(t.Context(), table); err != nil {
+		if err := c.Update(t.Context(), table); err != nil {
 			t.Fatal(err)
 		}
 		out := must(t, "leaderboard", "-o", "csv")
@@ -377,7 +377,7 @@ func editedScores(t *testing.T, c apiUser) {
 			t.Errorf("%s: compare has exit code %d: %s", name, code, errs)
 		}
 	}
-	if err := c.Client.Delete(t.Context(), table); err != nil {
+	if err := c.Delete(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
 	if out := must(t, "leaderboard", "-o", "csv"); !strings.Contains(out, "ConfigMap noop-run-scores was deleted") {

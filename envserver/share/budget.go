@@ -113,8 +113,8 @@ var (
 // read is something that is being read, and may be interrupted meanwhile.
 type read struct {
 	began     time.Time // later by the time of its waiting
+	waits     time.Time // since when it waits for a part, zero if it doesn't
 	parts     int64
-	waits     bool // for a part
 	interrupt func()
 }
 
@@ -163,9 +163,8 @@ func (b *Budget) grow(ctx context.Context, c *client, r *read, wait time.Duratio
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	began := time.Now()
-	b.change(func() { r.waits = true })
-	defer b.change(func() { r.waits, r.began = false, r.began.Add(time.Since(began)) })
+	b.change(func() { r.waits = time.Now() })
+	defer b.change(func() { r.waits, r.began = time.Time{}, r.began.Add(time.Since(r.waits)) })
 	go b.interruptOthers(waiting, c, r)
 	if err := b.acquire(waiting, c); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoPart, err)
@@ -220,21 +219,24 @@ func (c *client) held() (parts int64) {
 }
 
 // victim chooses among the client's other reads: the one that has taken longest, if it has taken as
-// long as the patience. If all wait, and greedy says that they may be interrupted, so that not all
-// wait for each other, it is the one that began last.
+// long as the patience. If all have waited as long for parts, and greedy says that they may be
+// interrupted, so that not all wait for each other, it is the one that began last.
 func (c *client) victim(except *read, patience time.Duration, greedy bool) (victim *read) {
+	var last *read
 	for r := range c.reading {
-		if r != except && !r.waits && time.Since(r.began) >= patience && (victim == nil || r.began.Before(victim.began)) {
-			victim = r
+		switch {
+		case r == except:
+		case r.waits.IsZero():
+			greedy = false
+			if time.Since(r.began) >= patience && (victim == nil || r.began.Before(victim.began)) {
+				victim = r
+			}
+		case r.parts > 0 && time.Since(r.waits) >= patience && (last == nil || r.began.After(last.began)):
+			last = r
 		}
 	}
-	if victim != nil || !greedy {
-		return victim
-	}
-	for r := range c.reading {
-		if r != except && r.waits && r.parts > 0 && (victim == nil || r.began.After(victim.began)) {
-			victim = r
-		}
+	if victim == nil && greedy {
+		return last
 	}
 	return victim
 }

@@ -155,6 +155,7 @@ func (c *connections) awaitBodies(next http.Handler) http.Handler {
 			complete()
 		} else {
 			c.moveTo(unfinished, conn)
+			r = r.WithContext(r.Context()) // net/http still finds the body that it has made
 			r.Body = &awaited{r.Body, complete}
 		}
 		next.ServeHTTP(w, r)

@@ -237,3 +237,25 @@ func TestTheTimeOfReadingEndsWithTheRequest(t *testing.T) {
 		server.Handler.ServeHTTP(&deadlines{ResponseWriter: httptest.NewRecorder()}, request)
 	}
 }
+
+// A client that waits for 100 Continue is answered without its body.
+func TestAnExpectedBodyIsNotAwaited(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	server.Config.ReadTimeout = time.Hour
+	BoundConnections(server.Config, 1)
+	server.Start()
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+	answer := make([]byte, len("HTTP/1.1 401"))
+	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 401" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}

@@ -32,9 +32,9 @@ func ClientIn(ctx context.Context) string {
 	return of.client
 }
 
-// OccupyProcessor waits until the client of the context may occupy a processor with reading a text of
-// that length, in bytes. It doesn't wait if the text is short or the context has no client. The error
-// is the context's.
+// OccupyProcessor waits until the client of the context may occupy a processor with reading a text
+// of that length, in bytes. It doesn't wait if the text is short or the context has no client. The
+// error is the context's.
 func OccupyProcessor(ctx context.Context, length int) (release func(), err error) {
 	of, ok := ctx.Value(contextKey{}).(occupant)
 	if !ok || length < longReading {

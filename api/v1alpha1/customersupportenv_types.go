@@ -279,12 +279,25 @@ type RunLimits struct {
 	// +optional
 	MaxEpisodeAttempts *int32 `json:"maxEpisodeAttempts,omitempty"`
 
-	// withholdScores ends the episodes of runs without score and verdicts, so that neither agents
-	// nor stored episodes have them. They are in the run's status and table of scores only. Episodes
-	// of trainers keep their scores. Defaults to false.
+	// scores says where the scores of planned runs are: Everywhere, also in the last observation of
+	// each episode, which has the verdicts too, and in stored episodes; or ResultsOnly, in the status
+	// and the table of scores of the run alone. Episodes of trainers keep theirs. Defaults to
+	// Everywhere.
+	// +kubebuilder:default=Everywhere
 	// +optional
-	WithholdScores bool `json:"withholdScores,omitempty"`
+	Scores ScoreDisclosure `json:"scores,omitempty"`
 }
+
+// ScoreDisclosure is where the scores of planned runs are.
+// +kubebuilder:validation:Enum=Everywhere;ResultsOnly
+type ScoreDisclosure string
+
+const (
+	// ScoresEverywhere tells them to whoever plays, at the end of each episode.
+	ScoresEverywhere ScoreDisclosure = "Everywhere"
+	// ScoresInResults tells them to the operator alone, which publishes them in the run.
+	ScoresInResults ScoreDisclosure = "ResultsOnly"
+)
 
 // AllowedNamespaces selects namespaces.
 // +kubebuilder:validation:XValidation:rule="self.from == 'Selector' ? has(self.selector) : !has(self.selector)",message="selector is required if from is Selector, and forbidden otherwise"

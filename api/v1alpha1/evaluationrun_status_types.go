@@ -268,13 +268,13 @@ type RunEpisodes struct {
 	// +required
 	Retried Count `json:"retried"`
 
-	// gradedAgain is the number of episodes that servers have graded beyond those in the figures, and
-	// unreported that of attempts that they have begun and no runner reports. A run with either was
-	// not played as it was planned: see the condition PlayedOnce.
+	// gradedAgain is the number of episodes that servers have graded beyond those in the figures. See
+	// the condition PlayedOnce.
 	// +optional
 	GradedAgain Count `json:"gradedAgain,omitempty"`
 
-	// unreported: see gradedAgain.
+	// unreported is the number of attempts that servers have begun and no runner reports. See the
+	// condition PlayedOnce.
 	// +optional
 	Unreported Count `json:"unreported,omitempty"`
 }

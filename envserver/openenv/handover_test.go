@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -161,5 +163,19 @@ func TestHandOverIgnoresClientsThatDoNotRead(t *testing.T) {
 	members[0].leave(t)
 	if a, b := members[0].sessions.active(), members[1].sessions.active(); a != hostile || b != others {
 		t.Errorf("the servers have %d and %d sessions, want %d and %d", a, b, hostile, others)
+	}
+}
+
+// The name of a client with a token arrives at a peer as it is, so that its share follows it.
+func TestClientsKeepTheirNamesOnPeers(t *testing.T) {
+	s := newTestServer(t, Config{Tokens: func() []string { return nil }})
+	for i := range 50 {
+		r := httptest.NewRequest(http.MethodGet, "/ws", http.NoBody)
+		r.Header.Set("Authorization", fmt.Sprintf("Bearer token-%d", i))
+		name := s.clientOf(r)
+		var there string
+		if text, err := json.Marshal(name); err != nil || json.Unmarshal(text, &there) != nil || there != name {
+			t.Fatalf("client %q is %q on a peer", name, there)
+		}
 	}
 }

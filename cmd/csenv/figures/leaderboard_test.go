@@ -143,3 +143,14 @@ func TestRunsOnABoard(t *testing.T) {
 		t.Errorf("the table is %+v", heading)
 	}
 }
+
+// A run whose episodes were graded again, or tried out, is named and not ranked.
+func TestRepeatedRunsAreNotRanked(t *testing.T) {
+	run := boardRun("team-x", "x", "bench/acme", officialKey, "1.0000")
+	run.Status.Conditions = append(run.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPlayedOnce,
+		Status: metav1.ConditionFalse, Message: "graded 1 episode more"})
+	boards, left := RankRuns(t.Context(), []*source.LoadedRun{run})
+	if len(boards) != 0 || len(left) != 1 || !strings.Contains(left[0].Reason, "graded 1 episode more") {
+		t.Errorf("boards %+v, left %+v", boards, left)
+	}
+}

@@ -184,7 +184,7 @@ func buildArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	if env.Spec.Access.Play == v1alpha1.RunsOnlyPlay {
 		args = append(args, "--runs-only")
 	}
-	if env.Spec.Runs.WithholdScores {
+	if env.Spec.Runs.Scores == v1alpha1.ScoresInResults {
 		args = append(args, "--withhold-scores")
 	}
 	if env.Spec.DrainPolicy == v1alpha1.HandOverSessions {

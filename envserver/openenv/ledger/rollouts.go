@@ -1,10 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +21,7 @@ import (
 const (
 	// maxTags bounds the tags of a server. A tag that is not collected is deleted for a new one,
 	// first those that no run ever requested: any client may invent tags, which must not evict
-	// collected ones.
+	// collected ones, unless a namespace has more of these than its share.
 	maxTags = 64
 	// maxUncollected bounds the uncollected episodes, about ten megabytes, and maxUncollectedOfTag
 	// those of one tag.
@@ -95,7 +99,7 @@ func (s *Rollouts) find(tag string) (*tagged, error) {
 	now := time.Now()
 	r := s.byTag[tag]
 	if r == nil {
-		if len(s.byTag) >= maxTags && !s.evict(now) {
+		if len(s.byTag) >= maxTags && !s.evict(now) && !s.evictShare(now, namespaceOf(tag)) {
 			return nil, fmt.Errorf("this server has the maximum of %d collected tags: tag episodes with fewer runs "+
 				"at a time", maxTags)
 		}
@@ -119,6 +123,37 @@ func (s *Rollouts) evict(now time.Time) bool {
 	}
 	s.forget(first)
 	return true
+}
+
+// evictShare deletes the collected tag that was used least recently of the namespace that has most,
+// for a new tag of another one, if the namespaces with collected tags and the new one then have at
+// least as many each. It reports false if there is none.
+func (s *Rollouts) evictShare(now time.Time, forNamespace string) bool {
+	tags := map[string][]string{forNamespace: nil}
+	for tag, r := range s.byTag {
+		if r.collected(now) {
+			tags[namespaceOf(tag)] = append(tags[namespaceOf(tag)], tag)
+		}
+	}
+	greedy := slices.MaxFunc(slices.Sorted(maps.Keys(tags)), func(a, b string) int {
+		return cmp.Compare(len(tags[a]), len(tags[b]))
+	})
+	if greedy == forNamespace || len(tags[greedy]) <= maxTags/len(tags) {
+		return false
+	}
+	s.forget(slices.MinFunc(tags[greedy], func(a, b string) int {
+		return s.byTag[a].touched.Compare(s.byTag[b].touched)
+	}))
+	return true
+}
+
+// namespaceOf is the namespace of the run that a tag names, "" for the pool's own.
+func namespaceOf(tag string) string {
+	namespace, _, named := strings.Cut(tag, "/")
+	if !named {
+		return ""
+	}
+	return namespace
 }
 
 // goesBefore orders tags for eviction: those that no run requested first, then by last use.

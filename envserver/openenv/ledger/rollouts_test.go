@@ -81,6 +81,40 @@ func TestTagsMakeRoom(t *testing.T) {
 	})
 }
 
+// One namespace can't keep the runs of another out by collecting all tags.
+func TestNamespacesShareTheTags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestRollouts()
+		collect := func(tag string) error {
+			if _, err := s.Open(tag); err != nil {
+				return err
+			}
+			s.ask(t, tag, "uid", 0)
+			elapse(time.Millisecond)
+			return nil
+		}
+		for i := range maxTags {
+			if err := collect(fmt.Sprintf("greedy/run-%d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if collect("greedy/another") == nil {
+			t.Error("a namespace evicts its own collected tags")
+		}
+		for i := range maxTags / 2 {
+			if err := collect(fmt.Sprintf("late/run-%d", i)); err != nil {
+				t.Fatalf("run %d of another namespace: %v", i, err)
+			}
+		}
+		if collect("late/another") == nil || s.byTag["greedy/run-63"] == nil || s.byTag["greedy/run-0"] != nil {
+			t.Error("the second namespace has more than its share, or the oldest tags are kept")
+		}
+		if err := collect("third/run"); err != nil || len(s.byTag) != maxTags {
+			t.Errorf("a third namespace: %v, %d tags", err, len(s.byTag))
+		}
+	})
+}
+
 // A tag whose run is suspended is evicted after all tags that no run has requested, even more
 // recent ones. The metrics count its dropped episodes, sealed or not.
 func TestTagsOfSilentRunsAreEvictedLast(t *testing.T) {

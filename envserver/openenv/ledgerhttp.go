@@ -71,14 +71,15 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint str
 	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
 		return err
 	}
+	asked := s.ledgers.Ask(key)
 	states := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
-	return s.ledgers.TakeOver(key, states, s.cfg.LedgerKey.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // is one
+	return s.ledgers.TakeOver(key, asked, states, s.cfg.LedgerKey.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // is one
 }
 
 // ledgerStatus is the status of a refused POST /ledger.
 func ledgerStatus(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrFull):
+	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, ledger.ErrGrading):
 		return http.StatusPreconditionFailed

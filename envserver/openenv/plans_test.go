@@ -316,3 +316,32 @@ func TestShardContinuesOnAPeer(t *testing.T) {
 		t.Errorf("the servers have graded %d episodes, want 2", graded)
 	}
 }
+
+// A server that knows the plan by another shard doesn't play a shard that a peer plays, neither at
+// once nor after receipts without the plan.
+func TestShardIsPlayedByOneServer(t *testing.T) {
+	config := Config{SharedKey: true, RunsOnly: true}
+	members := servePool(t, config, config)
+	first, second := members[0].url, members[1].url
+	r := newPlannedRun(t, first)
+	if _, ended := r.play(t, first, 0, 333_000); receiptIn(t, ended) == "" {
+		t.Fatal(ended)
+	}
+	if _, err := r.open(t, second, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if begun, _ := r.play(t, second, 0, 1_000_000); !strings.Contains(begun, "PLAN_UNKNOWN") {
+		t.Errorf("the second server plays the first one's shard: %s", begun)
+	}
+	unplanned := *r
+	unplanned.text = nil
+	if _, err := unplanned.open(t, second, 0, nil); err == nil {
+		t.Error("the second server opened the shard's ledger without asking the first")
+	}
+	if begun, _ := r.play(t, second, 0, 1_000_000); !strings.Contains(begun, "PLAN_UNKNOWN") {
+		t.Errorf("after a request without the plan, the second server plays the first one's shard: %s", begun)
+	}
+	if begun, ended := r.play(t, first, 1, 500_000); receiptIn(t, ended) == "" {
+		t.Errorf("the first server no longer plays its shard: %s %s", begun, ended)
+	}
+}

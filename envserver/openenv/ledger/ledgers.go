@@ -98,10 +98,12 @@ var (
 	// ErrEnded means that an episode has ended, here or on another server of the pool.
 	ErrEnded = errors.New("this episode of the run has ended before, and an episode is graded once: the ledger of " +
 		"its shard has its score")
-	// ErrNoPlan means that a server doesn't know the plan of a run, or that a peer has taken the
-	// shard's ledger.
+	// ErrNoPlan means that a server doesn't know the plan of a run, or that it has not taken the shard
+	// over, or that a peer has.
 	ErrNoPlan = errors.New("this server doesn't know the run's plan, or no longer has the shard's ledger: send the " +
 		"plan with POST /ledger first")
+	// ErrTaken means that a peer has asked for a shard while this server did.
+	ErrTaken = errors.New("another request or server of the pool has taken the shard meanwhile: send this one again")
 	// ErrFull means that the server has no room for another ledger, while others may have.
 	ErrFull = fmt.Errorf("this server has the maximum of %d ledgers, and runners have not fetched them: play the "+
 		"shard on another server, or give the pool more servers", maxLedgers)
@@ -140,11 +142,14 @@ func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*Shar
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[tag.Run]
-	if plan != "" && (r == nil || r.fingerprint != plan) || r != nil && r.isMoved(tag.Shard) {
+	if plan != "" && (r == nil || r.fingerprint != plan) {
 		return nil, ErrNoPlan
 	}
 	if err := r.admits(planned, tag.Shard); err != nil {
 		return nil, err
+	}
+	if !r.plays(tag.Shard) {
+		return nil, ErrNoPlan
 	}
 	l, err := s.open(tag, r)
 	if err == nil && l.isLost(planned.Index) {
@@ -373,7 +378,7 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 		s.errored++
 		return nil, nil
 	}
-	if l.counts(planned.Index) || l.isLost(planned.Index) || l.run.isMoved(l.key.Shard) {
+	if l.counts(planned.Index) || l.isLost(planned.Index) || !l.run.plays(l.key.Shard) {
 		s.unread[l.key] = struct{}{}
 		l.sums.Replayed++
 		s.replayed++

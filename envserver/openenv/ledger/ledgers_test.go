@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,5 +275,58 @@ func TestMemoryOfAPlannedEpisode(t *testing.T) {
 	t.Logf("%.3f bytes an episode", perEpisode)
 	if perEpisode > 1 || cap(r.ended)*64 > 3*trials+2*64 {
 		t.Errorf("%.3f bytes an episode, and %d words of bits", perEpisode, cap(r.ended))
+	}
+}
+
+// Two servers that ask each other for a shard at the same time don't both play it.
+func TestServersThatAskAtOnce(t *testing.T) {
+	text := bigPlan(t, "run", 2)
+	key, tag := Key{"run", 0}, protocol.RunTag{Run: "run", PassScore: 1}
+	public, _ := echo.LedgerKey().Public().(ed25519.PublicKey)
+	planned := score.PlannedEpisode{}
+	a, b := New(echo.Kind{}, nil, false), New(echo.Kind{}, nil, false)
+	for _, store := range []*Ledgers{a, b} {
+		if err := store.Plan("run", "", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := score.ParsePlan(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for planned = range plan.Shard(0) {
+		break
+	}
+	giveUp := func(store *Ledgers) []ShardState {
+		state, err := store.GiveUp(key, score.FingerprintOf(text), echo.LedgerKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []ShardState{state}
+	}
+	askedA := a.Ask(key)
+	toA := giveUp(b)
+	askedB := b.Ask(key)
+	toB := giveUp(a)
+	if err := a.TakeOver(key, askedA, toA, public); !errors.Is(err, ErrTaken) {
+		t.Errorf("the server whose peer asked last: %v", err)
+	}
+	if err := b.TakeOver(key, askedB, toB, public); err != nil {
+		t.Errorf("the server that asked last: %v", err)
+	}
+	if _, err := a.Open(tag, planned); !errors.Is(err, ErrNoPlan) {
+		t.Errorf("both play the shard: %v", err)
+	}
+	if _, err := b.Open(tag, planned); err != nil {
+		t.Errorf("none plays the shard: %v", err)
+	}
+	// Of two requests to one server, the one that asked last counts.
+	before, after := a.Ask(key), a.Ask(key)
+	toA = giveUp(b)
+	if err := a.TakeOver(key, before, toA, public); !errors.Is(err, ErrTaken) {
+		t.Errorf("the request that asked first: %v", err)
+	}
+	if err := a.TakeOver(key, after, toA, public); err != nil {
+		t.Errorf("the request that asked last: %v", err)
 	}
 }

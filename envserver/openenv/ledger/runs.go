@@ -29,8 +29,10 @@ type run struct {
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// moved are the shards whose ledger a peer has taken.
-	moved   map[int]struct{}
+	// holds are the shards of the plan that this server plays or asks its peers for, and asked is the
+	// number of the last asking.
+	holds   map[int]hold
+	asked   int64
 	ledgers int
 	touched time.Time
 
@@ -39,6 +41,13 @@ type run struct {
 	opened                  atomic.Int64
 	scored, failed, errored int64
 	sum                     int64
+}
+
+// hold is a shard that a server plays, or takes over once its peers have given it up. No other server
+// of the pool has one. asked numbers the asking of the peers.
+type hold struct {
+	asked int64
+	plays bool
 }
 
 // indexes has a bit for each episode of a plan.
@@ -88,7 +97,7 @@ func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 		return fmt.Errorf("%w: %w", ErrGrading, err)
 	}
 	return s.remember(runID, &run{plan: outline, fingerprint: got,
-		ended: make(indexes, outline.Episodes()/64+1), moved: map[int]struct{}{}})
+		ended: make(indexes, outline.Episodes()/64+1), holds: map[int]hold{}})
 }
 
 // remember adds a run with a plan, for which it forgets idle ones. It returns ErrFull without room.
@@ -149,10 +158,9 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 	return ended
 }
 
-func (r *run) isMoved(shard int) bool {
-	_, moved := r.moved[shard]
-	return moved
-}
+// plays reports whether the episodes of a shard are graded here: those of a planned run are graded
+// by the one server that has taken the shard over.
+func (r *run) plays(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
 
 // count counts an episode that this server has graded.
 func (r *run) count(e score.Episode) {

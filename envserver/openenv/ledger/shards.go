@@ -26,7 +26,20 @@ func (s *Ledgers) Has(key Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byKey[key]
-	return l != nil && !l.run.isMoved(key.Shard)
+	return l != nil && l.run.plays(key.Shard)
+}
+
+// Ask returns the number of an asking for a shard of a run, which TakeOver needs.
+func (s *Ledgers) Ask(key Key) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
+		return 0
+	}
+	r.asked++
+	r.holds[key.Shard] = hold{r.asked, r.plays(key.Shard)}
+	return r.asked
 }
 
 // GiveUp returns the state of a shard of the plan with a fingerprint, for a peer that plays the
@@ -44,7 +57,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 			state.Ended.Add(index)
 		}
 	}
-	r.moved[key.Shard] = struct{}{}
+	delete(r.holds, key.Shard)
 	l := s.byKey[key]
 	if l == nil {
 		return state, nil
@@ -62,8 +75,9 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 
 // TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
 // episodes of this server's replaces it, and one that has none of them is added. Episodes that ended
-// and are in neither are lost.
-func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKey) error {
+// and are in neither are lost. The states are what the peers have answered since Ask returned the
+// number asked. TakeOver returns ErrTaken if a peer or another request has asked for the shard since.
+func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed25519.PublicKey) error {
 	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +85,10 @@ func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKe
 	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
 		return nil
 	}
-	delete(r.moved, key.Shard)
+	if r.holds[key.Shard].asked != asked {
+		return ErrTaken
+	}
+	r.holds[key.Shard] = hold{asked, true}
 	for _, state := range states {
 		if state.Ledger == nil {
 			continue

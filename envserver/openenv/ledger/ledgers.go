@@ -176,6 +176,9 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 func (s *Ledgers) put(l *ShardLedger) {
 	if s.runs[l.key.Run] == nil {
 		s.runs[l.key.Run] = l.run
+		if l.run.plan != nil { // forgotten while the episode of a session was played
+			s.remembered += l.run.bytes()
+		}
 	}
 	l.run.ledgers++
 	s.byKey[l.key] = l

@@ -261,6 +261,39 @@ func TestRememberedRunsAreBounded(t *testing.T) {
 	})
 }
 
+// Runs that nobody has used for a day don't prevent new ones, although they still have ledgers.
+func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := New(echo.Kind{}, nil, false)
+		begin := func(run string) error {
+			text := bigPlan(t, run, 2)
+			if err := store.Plan(run, "", text); err != nil {
+				return err
+			}
+			key := Key{run, 0}
+			if err := store.TakeOver(key, store.Ask(key), nil, nil); err != nil {
+				return err
+			}
+			_, err := store.AddReceipts(protocol.RunTag{Run: run}, score.FingerprintOf(text), true, nil)
+			return err
+		}
+		if err := begin("first"); err != nil {
+			t.Fatal(err)
+		}
+		store.remembered = maxRemembered // as if it were a large one
+		if err := begin("second"); !errors.Is(err, ErrFull) {
+			t.Errorf("beyond the bound: %v", err)
+		}
+		elapse(runIdle)
+		if err := begin("second"); err != nil || store.remembered > maxRemembered {
+			t.Errorf("after a day: %v, %d bytes", err, store.remembered)
+		}
+		if store.runs["first"] != nil || store.byKey[Key{"first", 0}] != nil || store.Figures().Open != 1 {
+			t.Error("the run of yesterday is still there")
+		}
+	})
+}
+
 // A planned episode costs a server less than a byte, beyond the constant of its run.
 func TestMemoryOfAPlannedEpisode(t *testing.T) {
 	const trials = score.MaxTrials

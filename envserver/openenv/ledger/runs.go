@@ -111,19 +111,30 @@ func (s *Ledgers) remember(id string, r *run) error {
 	for s.remembered+r.bytes() > maxRemembered {
 		oldest := ""
 		for id, other := range s.runs {
-			if other.plan != nil && other.ledgers == 0 && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
+			if other.plan != nil && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
 				oldest = id
 			}
 		}
 		if oldest == "" || r.touched.Sub(s.runs[oldest].touched) < runIdle {
 			return ErrFull
 		}
-		s.remembered -= s.runs[oldest].bytes()
-		delete(s.runs, oldest)
+		s.forgetRun(oldest)
 	}
 	s.runs[id] = r
 	s.remembered += r.bytes()
 	return nil
+}
+
+// forgetRun deletes a run with a plan, and its ledgers.
+func (s *Ledgers) forgetRun(id string) {
+	r := s.runs[id]
+	for _, l := range s.byKey {
+		if l.run == r {
+			s.forget(l)
+		}
+	}
+	s.remembered -= r.bytes()
+	delete(s.runs, id)
 }
 
 // bytes is about how much memory a run with a plan takes.

@@ -262,6 +262,16 @@ func TestOldCredentialStillCounts(t *testing.T) {
 	if receiptIn(t, p.Ask(`{"type":"step","data":{"kind":"finish","score":900000}}`)) == "" {
 		t.Error("its episode doesn't count")
 	}
+	// The runners of its next attempt are of this release, and send the plan.
+	text, err := json.Marshal(planRun(t, 2).plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := shard3
+	planned.Plan = text
+	if answer, err := client.OpenLedger(t.Context(), url, planned, nil, o); err != nil || answer.Ended.String() != "0" {
+		t.Errorf("its next attempt finds %s, %v", answer.Ended, err)
+	}
 }
 
 // A shard that is played on another server of the pool continues there with the scores that the

@@ -113,8 +113,7 @@ var (
 		"name as run, without shard and episode")
 	// errOldCredential means that a credential names no plan, on a server that plays plans only.
 	errOldCredential = fmt.Errorf("%w: this one is of an earlier release and names no plan, with which nobody may "+
-		"play here (access.play of the pool is RunsOnly): resume the run, whose runners then get another one, or "+
-		"create it again", ErrCredential)
+		"play here (access.play of the pool is RunsOnly): create the run again", ErrCredential)
 )
 
 // Admit returns ErrCredential unless the credential is the run's, and else the fingerprint of the

@@ -87,14 +87,24 @@ func complaintOf(body []byte) *complaint {
 		c.read(string(body), 0)
 	}
 	if said := waits.FindStringSubmatch(string(body)); said != nil {
-		c.after = parseRetryAfter(said[1]+said[2], time.Time{})
+		c.after = parseRetryAfter(durationIn(said[1]), time.Time{})
 	}
 	return c
 }
 
-// waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5.
-var waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
-	`([0-9]+(?:\.[0-9]+)?)\s?(ms\b|s\b|m[0-9.]+s\b)?`)
+// waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5, "in 1h13m38s".
+// unitLetters shorten its units to those of a duration.
+var (
+	waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
+		`([0-9]+(?:\.[0-9]+)?(?:\s?(?:h(?:ours?)?|ms|milliseconds?|m(?:in(?:utes?)?)?|s(?:ec(?:onds?)?)?)[0-9.]*)*)`)
+	unitLetters = regexp.MustCompile(`(m)illi(s)econds?|(?:(h)our|(m)in(?:ute)?|(s)ec(?:ond)?)s?`)
+)
+
+// durationIn is a duration in words in the form of time.ParseDuration.
+func durationIn(words string) string {
+	text := strings.ToLower(strings.TrimRight(strings.ReplaceAll(words, " ", ""), "."))
+	return unitLetters.ReplaceAllString(text, "$1$2$3$4$5")
+}
 
 // maxDepth bounds the depth of what is read of an error.
 const maxDepth = 8

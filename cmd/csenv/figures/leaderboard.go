@@ -51,6 +51,7 @@ type Entry struct {
 	Scored      int64  `json:"scored"`
 	Total       int64  `json:"total"`
 	AgentDigest string `json:"agentDigest"`
+	Trouble
 
 	loaded *source.LoadedRun
 }
@@ -213,7 +214,7 @@ func newEntry(r *source.LoadedRun) Entry {
 	return Entry{
 		Run: r.Name, Agent: source.AgentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
-		AgentDigest: made.AgentDigest, loaded: r,
+		AgentDigest: made.AgentDigest, Trouble: TroubleOf(r.EvaluationRun), loaded: r,
 	}
 }
 
@@ -229,16 +230,16 @@ func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 // BoardResult presents boards in the formats of csenv leaderboard.
 func BoardResult(boards []Board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
-		"pass_rate", "scored", "total", "agent_digest"}}
+		"pass_rate", "scored", "total", "agent_digest", "no_action_percent", "not_judged", "provoking"}}
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
-		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
-			"pass rate", "scored"}
+		columns, cells := troubleColumns(view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
+		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}, columns...)
 		for _, e := range b.Entries {
-			s.Rows = append(s.Rows, []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+			s.Rows = append(s.Rows, append([]string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}, cells(e.Trouble)...))
 			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, e.NoAction, fmt.Sprint(e.NotJudged), fmt.Sprint(e.Provoking)})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 	}

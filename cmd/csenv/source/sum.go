@@ -24,8 +24,9 @@ type Counted struct {
 	// Counts is set if Planned and Episode count: as in the receipt or, if Claimed, as in the
 	// record itself.
 	Counts, Claimed bool
-	// Mute is set if no answer of the agent was an action.
+	// Mute is set if no answer of the agent was an action, and Counts has its answers.
 	Mute    bool
+	Counted score.Counts
 	Planned score.PlannedEpisode
 	Episode score.Episode
 	// Lost are the points that a counted episode lost.
@@ -59,6 +60,7 @@ func CountEpisode(e record.Episode, plan score.Plan, key ed25519.PublicKey) Coun
 
 // explain adds what the record says of the score that counts.
 func (c *Counted) explain(e record.Episode) {
+	c.Counted = rollout.CountAnswers(c.Episode.Outcome, e.Turns, e.Verdicts)
 	c.Mute, c.Lost = rollout.IsMute(c.Episode.Outcome, e.Turns), listLostPoints(e, c.Planned.Task, c.Episode.Dimensions)
 }
 
@@ -80,7 +82,8 @@ type Sum struct {
 	// Claimed counts the episodes that count without a receipt.
 	Claimed int
 	// Mute counts the episodes in which no answer of the agent was an action.
-	Mute int64
+	Mute   int64
+	Counts score.Counts
 	// Lost are the points that were lost, by reason.
 	Lost map[string]tally
 }
@@ -110,6 +113,7 @@ func (s *Sum) Add(c Counted) error {
 	if !c.Counts {
 		return nil
 	}
+	s.Counts.Add(c.Counted)
 	if c.Mute {
 		s.Mute++
 	}

@@ -99,9 +99,8 @@ const maxModel = 128
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if !endpoint.IsBase(c.BaseURL) {
-		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a "+
-			"password, a query but Azure's api-version, or a fragment, for example https://api.openai.com/v1"))
+	if err := endpoint.CheckBase(c.BaseURL); err != nil {
+		errs = append(errs, fmt.Errorf("the judge's base URL is no URL of an endpoint: %w", err))
 	}
 	if !plainName(c.Model) {
 		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+

@@ -1,12 +1,36 @@
 package rollout
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
+
+// CountAnswers counts the agent's answers in an episode with an outcome, and the replies that alone
+// made their judgement fail. An answer is no action if the environment refuses it; the last one that
+// it refuses ends the episode.
+func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage) score.Counts {
+	c := score.Counts{Answers: int64(len(turns))}
+	for _, t := range turns {
+		if t.Refused != "" {
+			c.NoAction++
+		}
+	}
+	if outcome == score.Failed && c.NoAction == episode.MaxInvalidActions-1 && turns[len(turns)-1].Refused == "" {
+		c.NoAction++
+	}
+	for _, data := range verdicts {
+		var v grader.Verdict
+		if json.Unmarshal(data, &v) == nil && v.Unread() {
+			c.Unread++
+		}
+	}
+	return c
+}
 
 // ClassMute names episodes in which no answer of the agent was an action. They are scored.
 const ClassMute = "no_action"

@@ -181,7 +181,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		s.noteMute(j, p)
+		s.noteAnswers(j, p)
 		s.record(j, p, "", took)
 		s.end(j, "", took)
 		return nil
@@ -233,10 +233,13 @@ func (s *shard) tryNow(ctx context.Context) error {
 	return err
 }
 
-// noteMute counts the episode if no answer in it was an action, and logs the first. The last one
-// ended the episode.
-func (s *shard) noteMute(j job, p played) {
+// noteAnswers counts the answers of an episode, and the episode if none of them was an action, and
+// then logs the first.
+func (s *shard) noteAnswers(j job, p played) {
 	turns := p.turns
+	s.mu.Lock()
+	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts))
+	s.mu.Unlock()
 	if !IsMute(p.end.Metadata.Outcome, turns) {
 		return
 	}

@@ -80,7 +80,7 @@ type optional[T any] struct {
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
 	if decodeJSON(data, &o.Value) != nil {
 		*o = optional[T]{}
-		return nil
+		return nil //nolint:nilerr // a value that can't be read is not given
 	}
 	o.Given = string(data) != "null"
 	return nil

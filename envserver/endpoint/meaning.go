@@ -82,7 +82,7 @@ var (
 func (c *Completions) isSlip(said string, written bool, r ChatRequest) bool {
 	used := r.used() & (Tools | Calls)
 	return written || slips.MatchString(said) || likely.MatchString(said) && c.refusals.proven(used) &&
-		!(used&Calls != 0 && ofHistory.MatchString(said))
+		(used&Calls == 0 || !ofHistory.MatchString(said))
 }
 
 func notThrottled(status int) bool { return status != http.StatusTooManyRequests }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -39,4 +40,21 @@ const ClassMute = "no_action"
 func IsMute(outcome score.Outcome, turns []record.Turn) bool {
 	return outcome == score.Failed && len(turns) == episode.MaxInvalidActions &&
 		!slices.ContainsFunc(turns[:len(turns)-1], func(t record.Turn) bool { return t.Refused == "" })
+}
+
+// noteAnswers counts the answers of an episode, and the episode if none of them was an action, and
+// then logs the first.
+func (s *shard) noteAnswers(j job, p played) {
+	turns := p.turns
+	s.mu.Lock()
+	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts))
+	s.mu.Unlock()
+	if !IsMute(p.end.Metadata.Outcome, turns) {
+		return
+	}
+	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
+		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
+	s.mu.Lock()
+	s.mute++
+	s.mu.Unlock()
 }

@@ -233,23 +233,6 @@ func (s *shard) tryNow(ctx context.Context) error {
 	return err
 }
 
-// noteAnswers counts the answers of an episode, and the episode if none of them was an action, and
-// then logs the first.
-func (s *shard) noteAnswers(j job, p played) {
-	turns := p.turns
-	s.mu.Lock()
-	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts))
-	s.mu.Unlock()
-	if !IsMute(p.end.Metadata.Outcome, turns) {
-		return
-	}
-	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
-		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
-	s.mu.Lock()
-	s.mute++
-	s.mu.Unlock()
-}
-
 // retry counts a further attempt at a job and returns it to the queue.
 func (s *shard) retry(j job, class string) {
 	s.mu.Lock()

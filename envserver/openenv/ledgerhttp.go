@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,8 +70,12 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint str
 	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
 		return err
 	}
-	states := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
-	return s.ledgers.TakeOver(key, states, s.cfg.LedgerKey.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // is one
+	plan := score.FingerprintOf(text)
+	own, err := s.ledgers.GiveUp(key, plan, s.cfg.LedgerKey) // a parcel of a peer that has ended
+	if err != nil {
+		return err
+	}
+	return s.ledgers.TakeOver(key, append(s.mesh.AskShard(ctx, key, plan), own), s.publicKey())
 }
 
 // ledgerStatus is the status of a refused POST /ledger.

@@ -219,6 +219,35 @@ func TestEpisodeIsGradedOnce(t *testing.T) {
 	}
 }
 
+// What has ended on a server that ends, as in a rolling update, is known to the next ones: a peer
+// that knows the run, and one that doesn't, pass it on, also to a server that has restarted.
+func TestEndedEpisodesSurviveTheirServers(t *testing.T) {
+	config := Config{SharedKey: true, RunsOnly: true}
+	for name, learns := range map[string]bool{"a peer that knows the run": true, "one that doesn't": false} {
+		members := servePool(t, config, config)
+		r := newPlannedRun(t, members[0].url)
+		if _, ended := r.play(t, members[0].url, 0, 333_000); receiptIn(t, ended) == "" {
+			t.Fatal(ended)
+		}
+		if learns {
+			if _, err := r.open(t, members[1].url, 1, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		members[0].Close()
+		members[0].kill()
+		if ended, err := r.open(t, members[1].url, 0, nil); err != nil || ended != "0" {
+			t.Errorf("%s: %q has ended, %v", name, ended, err)
+		}
+		if begun, _ := r.play(t, members[1].url, 0, 1_000_000); !strings.Contains(begun, "EPISODE_ENDED") {
+			t.Errorf("%s plays the episode again: %s", name, begun)
+		}
+		if _, ended := r.play(t, members[1].url, 1, 500_000); receiptIn(t, ended) == "" {
+			t.Errorf("%s doesn't play the others: %s", name, ended)
+		}
+	}
+}
+
 // With withheld scores, neither the agent nor whoever stores its episodes learns a score or a
 // verdict, and the sealed receipts still restore a ledger.
 func TestScoresAreWithheld(t *testing.T) {

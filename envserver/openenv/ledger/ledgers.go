@@ -49,6 +49,8 @@ type Ledgers struct {
 	// about their size in bytes.
 	runs       map[string]*run
 	remembered int64
+	// parcels are of shards whose plan is unknown here, for the peer that plays them next.
+	parcels map[Key]Parcel
 	// unread has the ledgers that changed since they were last fetched.
 	unread map[Key]struct{}
 	// drained is closed when unread becomes empty while WaitDrained waits.
@@ -79,6 +81,7 @@ func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
 		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{}, runs: map[string]*run{},
+		parcels: map[Key]Parcel{},
 	}
 }
 

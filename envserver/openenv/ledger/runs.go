@@ -138,7 +138,7 @@ func (r *run) admits(planned score.PlannedEpisode, shard int) error {
 // listEnded returns the ended episodes of a shard.
 func (r *run) listEnded(shard int) map[int64]struct{} {
 	ended := map[int64]struct{}{}
-	if r.plan == nil || !slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 }) {
+	if r.plan == nil || !r.hasEnded() {
 		return ended
 	}
 	for index := range r.plan.Indexes(shard) {
@@ -147,6 +147,11 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 		}
 	}
 	return ended
+}
+
+// hasEnded reports whether an episode has ended.
+func (r *run) hasEnded() bool {
+	return slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 })
 }
 
 func (r *run) isMoved(shard int) bool {

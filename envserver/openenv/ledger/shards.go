@@ -35,6 +35,10 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var state ShardState
+	if kept, found := s.parcels[key]; found && kept.Plan == plan {
+		delete(s.parcels, key)
+		return kept.State, nil
+	}
 	r := s.runs[key.Run]
 	if r == nil || r.plan == nil || r.fingerprint != plan || key.Shard >= r.plan.Shards() {
 		return state, nil
@@ -138,4 +142,66 @@ func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
 		}
 	}
 	return nil
+}
+
+// maxParcels bounds the parcels of a server.
+const maxParcels = 4096
+
+// Parcel is the state of a shard that a server gives away before it ends.
+type Parcel struct {
+	Run   string     `json:"run"`
+	Shard int        `json:"shard"`
+	Plan  string     `json:"plan"` // its fingerprint
+	State ShardState `json:"state"`
+}
+
+// GiveAway gives up all shards of planned runs in which an episode has ended.
+func (s *Ledgers) GiveAway(private ed25519.PrivateKey) (parcels []Parcel, err error) {
+	for key, plan := range s.listShards() {
+		state, err := s.GiveUp(key, plan, private)
+		if err != nil {
+			return parcels, err
+		}
+		if state.Ended.Len() > 0 {
+			parcels = append(parcels, Parcel{key.Run, key.Shard, plan, state})
+		}
+	}
+	return parcels, nil
+}
+
+// listShards returns the plans of all shards that aren't a peer's.
+func (s *Ledgers) listShards() map[Key]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shards := map[Key]string{}
+	for id, r := range s.runs {
+		if r.plan == nil || !r.hasEnded() {
+			continue
+		}
+		for shard := range r.plan.Shards() {
+			if !r.isMoved(shard) {
+				shards[Key{id, shard}] = r.fingerprint
+			}
+		}
+	}
+	for key, parcel := range s.parcels {
+		shards[key] = parcel.Plan
+	}
+	return shards
+}
+
+// Keep takes a parcel of a peer that ends.
+func (s *Ledgers) Keep(p Parcel, public ed25519.PublicKey) error {
+	key := Key{p.Run, p.Shard}
+	s.mu.Lock()
+	r := s.runs[p.Run]
+	known := r != nil && r.plan != nil && r.fingerprint == p.Plan
+	if !known && len(s.parcels) < maxParcels {
+		s.parcels[key] = p
+	}
+	s.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return s.TakeOver(key, []ShardState{p.State}, public)
 }

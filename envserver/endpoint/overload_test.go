@@ -56,7 +56,7 @@ func TestServerWithOneSlot(t *testing.T) {
 				})
 			}
 			episodes.Wait()
-			if failed > 0 || c.Lowered() < 1 || c.Lowered() > 6 {
+			if failed > 0 || c.Lowered() == 0 {
 				t.Errorf("%s: %d of 80 requests failed in %v, %d at a time", name, failed, time.Since(began), c.Lowered())
 			}
 			if lost := time.Since(began) - 80*work; lost > 80*work {

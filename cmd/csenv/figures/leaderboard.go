@@ -234,12 +234,14 @@ func BoardResult(boards []Board) view.Result {
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
 		columns, cells := troubleColumns(view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
-		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}, columns...)
+		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"},
+			columns...)
 		for _, e := range b.Entries {
 			s.Rows = append(s.Rows, append([]string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
 				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}, cells(e.Trouble)...))
 			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, e.NoAction, fmt.Sprint(e.NotJudged), fmt.Sprint(e.Provoking)})
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, e.NoAction,
+				fmt.Sprint(e.NotJudged), fmt.Sprint(e.Provoking)})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 	}

@@ -141,8 +141,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	Errors []ErrorCount `json:"errors,omitempty"`
 
-	// answers counts the agent's answers in scored and failed episodes. Unset before there are any, and
-	// for agents of type External.
+	// answers counts the agent's answers in scored and failed episodes. Unset before there are any,
+	// and for agents of type External.
 	// +optional
 	Answers *RunAnswers `json:"answers,omitempty"`
 
@@ -306,8 +306,9 @@ type RunReplies struct {
 	// +required
 	NotJudged Count `json:"notJudged"`
 
-	// provoking is the number of replies in scored and failed episodes that alone made their judgement
-	// fail, twice, while a harmless reply was judged. The rules graded them, with at most 0.15 points.
+	// provoking is the number of replies in scored and failed episodes that alone made their
+	// judgement fail, twice, while a harmless reply was judged. The rules graded them, with at most
+	// 0.15 points.
 	// +required
 	Provoking Count `json:"provoking"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Replies that were not judged and answers that were no action are in the status, which keeps them from
-// pass to pass, and in messages; few such answers are no word worth.
+// Replies that were not judged and answers that were no action are in the status, which keeps them
+// from pass to pass, and in messages; few such answers are no word worth.
 func TestAnswersInTheStatus(t *testing.T) {
 	for name, tc := range map[string]struct {
 		counts  score.Counts

@@ -86,7 +86,8 @@ const judgeClass = "judge_"
 
 // ReadCounts are the counts of a status, as WriteTotals writes them.
 func ReadCounts(status *v1alpha1.EvaluationRunStatus) score.Counts {
-	answers, replies := ptr.Deref(status.Answers, v1alpha1.RunAnswers{}), ptr.Deref(status.Replies, v1alpha1.RunReplies{})
+	answers := ptr.Deref(status.Answers, v1alpha1.RunAnswers{})
+	replies := ptr.Deref(status.Replies, v1alpha1.RunReplies{})
 	return score.Counts{Answers: answers.Total, NoAction: answers.NoAction, Unread: replies.Provoking}
 }
 

@@ -150,19 +150,20 @@ func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 		"read the model's calls, or cut its answers off (maxTokens).", mute, FormatCount(graded, "episode"))
 }
 
-// notableShare is the share of answers without an action, in percent, from which they are worth a word.
+// notableShare is the share of answers without an action, in percent, from which they are worth a
+// word.
 const notableShare = 5
 
-// DescribeAnswers says how many replies a model could not judge, and what share of the agent's answers
-// was no action; "" if that is nothing or little.
+// DescribeAnswers says how many replies a model could not judge, and what share of the agent's
+// answers was no action; "" if that is nothing or little.
 func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
 	var parts []string
 	if r := status.Replies; r != nil && r.NotJudged > 0 {
 		parts = append(parts, fmt.Sprintf("%s not judged (errored, without a score).", countReplies(r.NotJudged)))
 	}
 	if r := status.Replies; r != nil && r.Provoking > 0 {
-		parts = append(parts, fmt.Sprintf("%s judged as provoking the failure of the judge (graded by the rules, at most "+
-			"0.15).", countReplies(r.Provoking)))
+		parts = append(parts, fmt.Sprintf("%s judged as provoking the failure of the judge (graded by the rules, "+
+			"at most 0.15).", countReplies(r.Provoking)))
 	}
 	if a := status.Answers; a != nil && a.NoAction*100 >= notableShare*a.Total && a.NoAction > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d answers of the agent (%s %%) were no action.", a.NoAction, a.Total,

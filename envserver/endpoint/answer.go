@@ -40,8 +40,8 @@ type Usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// UnmarshalJSON reads the numbers as integers, also those that are written as 10.0 or "10". What isn't
-// a number is 0.
+// UnmarshalJSON reads the numbers as integers, also those that are written as 10.0 or "10". What
+// isn't a number is 0.
 func (u *Usage) UnmarshalJSON(data []byte) error {
 	var members map[string]any
 	if err := decodeJSON(data, &members); err != nil {
@@ -78,11 +78,11 @@ type optional[T any] struct {
 
 // UnmarshalJSON never fails. Numbers of any value are read as they are written.
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
-	if decodeJSON(data, &o.Value) != nil {
+	if decodeJSON(data, &o.Value) == nil {
+		o.Given = string(data) != "null"
+	} else {
 		*o = optional[T]{}
-		return nil //nolint:nilerr // a value that can't be read is not given
 	}
-	o.Given = string(data) != "null"
 	return nil
 }
 

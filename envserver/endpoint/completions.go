@@ -105,8 +105,8 @@ func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*
 	return answer, c.describe(e, r, words)
 }
 
-// doubt decides what follows from a complaint about a feature: the next request leaves it out, or is
-// sent again with it.
+// doubt decides what follows from a complaint about a feature: the next request leaves it out, or
+// is sent again with it.
 func (c *Completions) doubt(e *Error, r ChatRequest) {
 	believed, worked := c.refusals.complain(e.Lacks, r.Messages)
 	if !believed {
@@ -270,7 +270,8 @@ func (c *completion) failure(body []byte) *complaint {
 // ErrNoJSON means that something else than a model's endpoint answered.
 var ErrNoJSON = errors.New("the answer is no JSON of a completion")
 
-// notNumber finds the numbers of Python that JSON doesn't have, and texts, which may hold the words.
+// notNumber finds the numbers of Python that JSON doesn't have, and texts, which may hold the
+// words.
 var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b`)
 
 // withoutNaN replaces such numbers by null.
@@ -384,8 +385,8 @@ func mergeList(to, from []any) []any {
 	return to
 }
 
-// isNewCall reports whether a part begins another call than the one with the same index: some servers
-// give all calls one index, and others give every part of a call another id.
+// isNewCall reports whether a part begins another call than the one with the same index: some
+// servers give all calls one index, and others give every part of a call another id.
 func isNewCall(have, part map[string]any) bool {
 	id, _ := part["id"].(string)
 	function, _ := part["function"].(map[string]any)

@@ -74,18 +74,20 @@ var features = [...]struct {
 		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
 		`(support|value:?) ['"]system|developer instruction`)},
 	{Closed, regexp.MustCompile(`(?i)additional_?properties`)},
-	{JSONSchema, regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|\bschema\b|structured output|guided`)},
+	{JSONSchema, regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|\bschema\b|` +
+		`structured output|guided`)},
 	{JSONObject, regexp.MustCompile(`(?i)` + grammars + `|response_?format|json_?object|json mode`)},
 	{Strict, regexp.MustCompile(`(?i)` + grammars + `|\bstrict\b|schema for function|\btools\b|\bfunctions\b`)},
-	{Tools, regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|roles must alternate|tool_calls?`)},
+	{Tools, regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|` +
+		`roles must alternate|tool_calls?`)},
 }
 
 // refusing are the words of servers for what they don't know or support.
 const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|permitted|forbidden|not allowed|` +
 	`invalid|implemented|require|deprecated|enable)`
 
-// thoughtMembers are the names of the members that hold a model's thoughts, and grammars the words of
-// servers that can't generate by a schema: it may be that of a forced call, of a tool or of the
+// thoughtMembers are the names of the members that hold a model's thoughts, and grammars the words
+// of servers that can't generate by a schema: it may be that of a forced call, of a tool or of the
 // answer.
 const (
 	thoughtMembers = `\breasoning_(content|details)\b|['"\x60]reasoning['"\x60]|thinking_blocks|thought_?signature|` +

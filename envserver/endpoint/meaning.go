@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// What an answer means is decided here alone, for agents and judges. Classify decides for answers that
-// are errors, and decide for those that a model may have written. If neither recognises what it sees,
-// the answer is a failure of the endpoint that names it. What follows is in traits.
+// What an answer means is decided here alone, for agents and judges. Classify decides for answers
+// that are errors, and decide for those that a model may have written. If neither recognises what
+// it sees, the answer is a failure of the endpoint that names it. What follows is in traits.
 
 // endings say what reasons for the end of an answer mean, the first that matches. Slipped and cut
 // answers are the model's own.
@@ -72,13 +72,13 @@ var (
 		`\braw=|(model|generated).{0,40}(invalid|malformed|unparsable) (tool|function|json)|invalid json: eof`)
 	likely = regexp.MustCompile(`(?i)(parsing|parse|invalid|malformed) (the )?(model.s )?(tool[ _]call|function call|` +
 		`output)\b|failed to parse input`)
-	// ofHistory find what servers write of the arguments of a conversation's calls, which csenv sends
-	// as JSON.
+	// ofHistory find what servers write of the arguments of a conversation's calls, which csenv
+	// sends as JSON.
 	ofHistory = regexp.MustCompile(`(?i)arguments`)
 )
 
-// isSlip reports whether an error is about what the model wrote. Words that may be about the request
-// are, if the endpoint has answered one of the same form before.
+// isSlip reports whether an error is about what the model wrote. Words that may be about the
+// request are, if the endpoint has answered one of the same form before.
 func (c *Completions) isSlip(said string, written bool, r ChatRequest) bool {
 	used := r.used() & (Tools | Calls)
 	return written || slips.MatchString(said) || likely.MatchString(said) && c.refusals.proven(used) &&
@@ -102,8 +102,8 @@ func mayRefuseFeature(status int) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// classify decides what an error means: it changes the class of e, whose status is that of the answer
-// or of the error in it. A slip of the model is an answer.
+// classify decides what an error means: it changes the class of e, whose status is that of the
+// answer or of the error in it. A slip of the model is an answer.
 func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
 	text := strings.Join(said.codes, " ") + " " + said.text()
 	e.After = max(e.After, said.after)

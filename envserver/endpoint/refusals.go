@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// refusals are the features that an endpoint refuses, as far as its complaints are believed. What an
-// endpoint has refused stays left out of all requests, so one stray complaint isn't enough: it is
-// repeated with the feature. Once a feature has worked, a complaint is about that request, until a
-// second request is refused as often as the first. All requests of a process share it.
+// refusals are the features that an endpoint refuses, as far as its complaints are believed. What
+// an endpoint has refused stays left out of all requests, so one stray complaint isn't enough: it
+// is repeated with the feature. Once a feature has worked, a complaint is about that request, until
+// a second request is refused as often as the first. All requests of a process share it.
 type refusals struct {
 	mu sync.Mutex
 	// lacks are the features that are left out, worked those of requests that were answered, and
@@ -30,8 +30,8 @@ type leftOut struct{ since, requests int64 }
 const (
 	// confirmations is the number of complaints about a feature of which nothing is known yet.
 	confirmations = 2
-	// stubborn is that about a feature which has worked, from each of two requests: stray complaints
-	// of one server among several aren't that many in a row.
+	// stubborn is that about a feature which has worked, from each of two requests: stray
+	// complaints of one server among several aren't that many in a row.
 	stubborn = 4
 )
 
@@ -102,7 +102,8 @@ func (r *refusals) complain(f Feature, messages []ChatMessage) (believed, worked
 	return false, worked
 }
 
-// need takes features back that the endpoint misses, for good. It reports whether they were left out.
+// need takes features back that the endpoint misses, for good. It reports whether they were left
+// out.
 func (r *refusals) need(f Feature) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -144,7 +144,8 @@ func toolNamed(name string, offered []ChatTool) string {
 	var meant []string
 	for _, t := range offered {
 		at := len(short) - len(t.Function.Name)
-		if at >= 0 && strings.EqualFold(short[at:], t.Function.Name) && (at == 0 || separators.MatchString(short[:at])) {
+		if at >= 0 && strings.EqualFold(short[at:], t.Function.Name) &&
+			(at == 0 || separators.MatchString(short[:at])) {
 			meant = append(meant, t.Function.Name)
 		}
 	}

@@ -43,8 +43,8 @@ const (
 	startPatience = 2 * time.Minute
 )
 
-// AwaitStart tries an endpoint up to so many times, where a failure says nothing of its settings. One
-// that isn't ready, because it loads its model, is waited for.
+// AwaitStart tries an endpoint up to so many times, where a failure says nothing of its settings.
+// One that isn't ready, because it loads its model, is waited for.
 func AwaitStart(ctx context.Context, attempts int, wait func(context.Context, time.Duration) error,
 	try func() error) error {
 	waited := time.Duration(0)

@@ -202,8 +202,8 @@ func decodeJSON(data []byte, to any) error {
 // others hold secrets.
 var apiVersion = regexp.MustCompile(`\?api-version=[0-9A-Za-z.-]+$`)
 
-// CheckBase returns why a text can't be a service's BaseURL, and what to do; nil if it can. The error
-// quotes nothing of it, because it may hold a secret.
+// CheckBase returns why a text can't be a service's BaseURL, and what to do; nil if it can. The
+// error quotes nothing of it, because it may hold a secret.
 func CheckBase(text string) error {
 	text = apiVersion.ReplaceAllString(text, "")
 	u, err := url.Parse(text)

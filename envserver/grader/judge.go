@@ -177,8 +177,8 @@ type Gate struct {
 	Reason string `json:"reason"`
 }
 
-// Bounded is a judge whose judgements take at most a time: all those of a step do, so that no client
-// waits longer.
+// Bounded is a judge whose judgements take at most a time: all those of a step do, so that no
+// client waits longer.
 type Bounded interface {
 	// Timeout is that time, 0 for no bound.
 	Timeout() time.Duration

@@ -72,8 +72,8 @@ type Rehearsal struct {
 	Tokens score.Tokens
 }
 
-// LeftOut says what requests leave out because the endpoint refuses it, since when and of how many; ""
-// for nothing.
+// LeftOut says what requests leave out because the endpoint refuses it, since when and of how many;
+// "" for nothing.
 func (a *Agent) LeftOut() string {
 	if m, is := a.endpoint.(*model); is {
 		return m.completions.LeftOut()
@@ -81,8 +81,8 @@ func (a *Agent) LeftOut() string {
 	return ""
 }
 
-// Lowered is the number of requests in flight if the endpoint answers no more at a time than so many,
-// fewer than configured, and otherwise 0.
+// Lowered is the number of requests in flight if the endpoint answers no more at a time than so
+// many, fewer than configured, and otherwise 0.
 func (a *Agent) Lowered() int {
 	switch e := a.endpoint.(type) {
 	case *model:

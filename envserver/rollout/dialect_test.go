@@ -148,7 +148,8 @@ func judgedBy(t *testing.T, endpoint http.Handler) *llm.Judge {
 	return judge
 }
 
-// seeds is the number of mixed outages of a judge that are played; go test without -short plays twenty.
+// seeds is the number of mixed outages of a judge that are played; go test without -short plays
+// twenty.
 func seeds() int {
 	if testing.Short() {
 		return 2
@@ -156,7 +157,8 @@ func seeds() int {
 	return 20
 }
 
-// Where a quarter of the judge's answers fails, in every way, the scores are those of the judge alone.
+// Where a quarter of the judge's answers fails, in every way, the scores are those of the judge
+// alone.
 func TestJudgeFaultsCostNoScore(t *testing.T) {
 	sum := func(name string, endpoint http.Handler) int64 {
 		kind := ticketKind(t, judgedBy(t, endpoint))
@@ -183,8 +185,8 @@ func TestJudgeFaultsCostNoScore(t *testing.T) {
 	}
 }
 
-// A judge that refuses every request, for a reason that no reply can be, errors every episode; a reply
-// that alone makes its judgement fail is scored, and counted.
+// A judge that refuses every request, for a reason that no reply can be, errors every episode; a
+// reply that alone makes its judgement fail is scored, and counted.
 func TestUnjudgedReplies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status  int

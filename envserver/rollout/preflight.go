@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// ErrAgentRefused means that the agent's endpoint refuses every request. Further attempts fail until
-	// what endpoint.Error.Advice names is corrected.
+	// ErrAgentRefused means that the agent's endpoint refuses every request. Further attempts fail
+	// until what endpoint.Error.Advice names is corrected.
 	ErrAgentRefused = errors.New("the agent can't play")
 	// ErrAgentUnavailable means that the agent's endpoint didn't answer within agentPatience.
 	ErrAgentUnavailable = errors.New("the agent's endpoint can't be used")

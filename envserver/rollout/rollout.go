@@ -56,8 +56,8 @@ type Config struct {
 	// turn that has the environment, the task and the schema, as policy.Agent does. What it saw is
 	// in the summary.
 	Rehearse func(ctx context.Context, turn policy.Turn) (policy.Rehearsal, bool, error)
-	// LeftOut, unless nil, says what requests to the agent's endpoint have left out, as policy.Agent
-	// does. The summary has it as it is at the end.
+	// LeftOut, unless nil, says what requests to the agent's endpoint have left out, as
+	// policy.Agent does. The summary has it as it is at the end.
 	LeftOut func() string
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)

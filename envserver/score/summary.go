@@ -39,13 +39,14 @@ type Summary struct {
 	Mute   int64  `json:"mute,omitempty"`
 	Counts Counts `json:"counts,omitzero"`
 	Stored Stored `json:"stored,omitzero"`
-	// Endpoint is what the rehearsal with the agent's model saw, and what was left out of requests, at
-	// most MaxStoreError bytes. Shards other than the plan's first have it if something was left out.
+	// Endpoint is what the rehearsal with the agent's model saw, and what was left out of requests,
+	// at most MaxStoreError bytes. Shards other than the plan's first have it if something was left
+	// out.
 	Endpoint string `json:"endpoint,omitempty"`
 }
 
-// Counts are the answers of the agent in episodes with a score, those of them that were no action, and
-// the replies that alone made their judgement fail.
+// Counts are the answers of the agent in episodes with a score, those of them that were no action,
+// and the replies that alone made their judgement fail.
 type Counts struct {
 	Answers  int64 `json:"answers,omitempty"`
 	NoAction int64 `json:"noAction,omitempty"`

@@ -38,8 +38,8 @@ type traffic struct {
 	next   int64
 	// open are the times at which requests without an answer were sent, by endpoint and number.
 	open [peers]map[int64]time.Time
-	// lowered is the number of requests that the agent's endpoint answers at a time, if that is fewer
-	// than wanted, and otherwise 0; nil before the agent is made.
+	// lowered is the number of requests that the agent's endpoint answers at a time, if that is
+	// fewer than wanted, and otherwise 0; nil before the agent is made.
 	lowered func() int
 	// limited is set if the last answer of an agent's endpoint was a refusal for too many requests.
 	limited bool
@@ -167,8 +167,8 @@ func (t *traffic) pace() string {
 	return text
 }
 
-// slow is the age from which an open request is worth a word, and verySlow that from which the flag is
-// named that helps a small server.
+// slow is the age from which an open request is worth a word, and verySlow that from which the flag
+// is named that helps a small server.
 const (
 	slow     = 5 * time.Second
 	verySlow = 20 * time.Second
@@ -177,7 +177,8 @@ const (
 // concurrencyFlags bound the requests to an endpoint.
 var concurrencyFlags = [peers]string{"--concurrency", "--judge-max-concurrency"}
 
-// bound says that the agent's endpoint answers fewer requests at a time than wanted, "" if it doesn't.
+// bound says that the agent's endpoint answers fewer requests at a time than wanted, "" if it
+// doesn't.
 func (t *traffic) bound() string {
 	if t.lowered == nil {
 		return ""

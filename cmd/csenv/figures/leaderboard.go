@@ -287,7 +287,8 @@ func BoardResult(boards []Board, left []Unranked) view.Result {
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
 		columns, cells := troubleColumns(view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
-		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}, columns...)
+		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"},
+			columns...)
 		begun := slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Begun > 0 })
 		if begun {
 			s.Header = append(s.Header, "runs")

@@ -72,8 +72,8 @@ func (r figureRow) cells() []string {
 		r.P50, r.Max, r.PassRate, r.Offered}
 }
 
-// OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold, is partly stored, or if no
-// answer of its agent was an action.
+// OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold, is partly stored, or
+// if no answer of its agent was an action.
 func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
 	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||

@@ -137,7 +137,8 @@ func (k *kind) explainPattern(fault *field.Error) {
 	text, _ := fault.BadValue.(string)
 	if strings.HasSuffix(fault.Field, "baseURL") {
 		if err := endpoint.CheckBase(text); err != nil {
-			fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error() // the URL may hold a secret
+			// The URL may hold a secret.
+			fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error()
 			return
 		}
 	}

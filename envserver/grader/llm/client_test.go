@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// An outage is waited out by the judgements of a step, which is repeated; while it lasts, few requests
-// are sent.
+// An outage is waited out by the judgements of a step, which is repeated; while it lasts, few
+// requests are sent.
 func TestOutageIsWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, calls := time.Now(), 0

@@ -40,8 +40,8 @@ type Judge struct {
 	cache     *cache
 	flight    singleflight.Group
 	metrics   *metrics
-	// suspects are the cases whose judgement failed once while a harmless reply was judged, with the
-	// kind of the failure.
+	// suspects are the cases whose judgement failed once while a harmless reply was judged, with
+	// the kind of the failure.
 	suspects *lru.Cache[string, string]
 }
 
@@ -117,8 +117,8 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 	m.judgeSeconds.Observe(took.Seconds())
 }
 
-// failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for the
-// model, and otherwise the error with its cause.
+// failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for
+// the model, and otherwise the error with its cause.
 func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, provoked bool, err error) (
 	grader.Verdict, error) {
 	cause, standIn := causeOf(err), j.config.OnFailure == FailureIsOffline

@@ -261,9 +261,9 @@ func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, ca
 	}
 }
 
-// A reply that is shown twice to make judging fail alone is graded by the rules: bad replies can't be
-// left out. While everything fails, it is no score. A failure that takes all the time of a judgement
-// is shown in two.
+// A reply that is shown twice to make judging fail alone is graded by the rules: bad replies can't
+// be left out. While everything fails, it is no score. A failure that takes all the time of a
+// judgement is shown in two.
 func TestProvokedFailuresAreGraded(t *testing.T) {
 	const short = 300 * time.Millisecond
 	for name, tc := range map[string]struct {
@@ -332,8 +332,8 @@ func TestNoReplyCausesARefusal(t *testing.T) {
 	}
 }
 
-// One failure is no proof, nor are two of different kinds, nor two with a harmless reply that fails in
-// between.
+// One failure is no proof, nor are two of different kinds, nor two with a harmless reply that fails
+// in between.
 func TestOneFailureIsNoProof(t *testing.T) {
 	filter, poem := refuse(400, "content_filter"), says("I am a poet.")
 	for name, replies := range map[string][]func(http.ResponseWriter, call){

@@ -45,7 +45,9 @@ func (j *Judge) Try(ctx context.Context) error {
 func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error {
 	complaint := ""
 	for attempt := range semanticAttempts {
-		build := func(lacks endpoint.Feature) (prompt, error) { return j.write(q, canaryKey, attempt, complaint, lacks) }
+		build := func(lacks endpoint.Feature) (prompt, error) {
+			return j.write(q, canaryKey, attempt, complaint, lacks)
+		}
 		text, p, err := j.client.complete(ctx, build, usage)
 		if err != nil && !errors.Is(err, errNoVerdict) {
 			return fmt.Errorf("trying the judge: %w", err)

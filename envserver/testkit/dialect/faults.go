@@ -69,8 +69,8 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 	}
 }
 
-// Faulty answers a quarter of the requests with one of the faults. Which, follows from the seed, from the
-// request and from how often it was sent.
+// Faulty answers a quarter of the requests with one of the faults. Which, follows from the seed,
+// from the request and from how often it was sent.
 type Faulty struct {
 	plain http.Handler
 	seed  int

@@ -141,6 +141,15 @@ type EvaluationRunStatus struct {
 	// +optional
 	Errors []ErrorCount `json:"errors,omitempty"`
 
+	// answers counts the agent's answers in scored and failed episodes. Unset before there are any,
+	// and for agents of type External.
+	// +optional
+	Answers *RunAnswers `json:"answers,omitempty"`
+
+	// replies counts the replies that a model could not judge. Unset if there are none.
+	// +optional
+	Replies *RunReplies `json:"replies,omitempty"`
+
 	// baseline compares this run with spec.baselineRef, paired by scenario.
 	// +optional
 	Baseline *BaselineResult `json:"baseline,omitempty"`
@@ -277,6 +286,31 @@ type RunEpisodes struct {
 	// condition PlayedOnce.
 	// +optional
 	Unreported Count `json:"unreported,omitempty"`
+}
+
+// RunAnswers counts the answers of the agent.
+type RunAnswers struct {
+	// total is the number of answers.
+	// +required
+	Total Count `json:"total"`
+
+	// noAction is the number of those that the environment refused as no valid action.
+	// +required
+	NoAction Count `json:"noAction"`
+}
+
+// RunReplies counts the replies to customers that a model could not judge.
+type RunReplies struct {
+	// notJudged is the number of episodes that are errored because their reply could not be judged.
+	// They are in no figure.
+	// +required
+	NotJudged Count `json:"notJudged"`
+
+	// provoking is the number of replies in scored and failed episodes that alone made their
+	// judgement fail, twice, while a harmless reply was judged. The rules graded them, with at most
+	// 0.15 points.
+	// +required
+	Provoking Count `json:"provoking"`
 }
 
 // ErrorCount counts failed attempts of one class.

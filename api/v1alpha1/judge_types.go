@@ -68,9 +68,10 @@ type LLMJudgeSpec struct {
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// timeoutSeconds limits the judging of one reply, including retries, in seconds, from 1 to 600.
-	// Defaults to 60.
-	// +kubebuilder:default=60
+	// timeoutSeconds limits the judging in one step of an episode, with all that is repeated, in
+	// seconds, from 1 to 600. The stock clients of OpenEnv wait 60 seconds for a step (their
+	// message_timeout_s): with more, raise that too. Defaults to 45.
+	// +kubebuilder:default=45
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=600
 	// +optional

@@ -74,7 +74,7 @@ func TestEvalBudget(t *testing.T) {
 	if code != 0 || !strings.Contains(errs, "reused from") || !strings.Contains(out, "40 of 40") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(out), " "), "requests leave out: seed.") {
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "Requests leave out: seed (of") {
 		t.Errorf("the run doesn't say what its endpoint refuses: %s", out)
 	}
 	if out := must(t, "results", "bmax-cost", "--results", folder, "-o", "json"); !strings.Contains(out,

@@ -2,6 +2,9 @@ package evaluation
 
 import (
 	"fmt"
+	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -43,6 +46,13 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 		status.Errors = append(status.Errors, v1alpha1.ErrorCount{Class: e.Class, Retried: e.Retried,
 			Errored: e.Errored})
 	}
+	status.Answers, status.Replies = nil, nil
+	if f.Counts.Answers > 0 {
+		status.Answers = &v1alpha1.RunAnswers{Total: f.Counts.Answers, NoAction: f.Counts.NoAction}
+	}
+	if unjudged := countUnjudged(f.Errors); unjudged+f.Counts.Unread > 0 {
+		status.Replies = &v1alpha1.RunReplies{NotJudged: unjudged, Provoking: f.Counts.Unread}
+	}
 	if f.Tokens != (score.Tokens{}) {
 		status.Tokens = &v1alpha1.Tokens{Prompt: f.Tokens.Prompt, Completion: f.Tokens.Completion}
 	}
@@ -59,6 +69,26 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
 	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)
+}
+
+// countUnjudged counts the episodes that errored because a reply could not be judged.
+func countUnjudged(errors []score.ErrorFigures) (n int64) {
+	for _, e := range errors {
+		if strings.HasPrefix(e.Class, judgeClass) {
+			n += e.Errored
+		}
+	}
+	return n
+}
+
+// judgeClass begins the classes of the judge's failures.
+const judgeClass = "judge_"
+
+// ReadCounts are the counts of a status, as WriteTotals writes them.
+func ReadCounts(status *v1alpha1.EvaluationRunStatus) score.Counts {
+	answers := ptr.Deref(status.Answers, v1alpha1.RunAnswers{})
+	replies := ptr.Deref(status.Replies, v1alpha1.RunReplies{})
+	return score.Counts{Answers: answers.Total, NoAction: answers.NoAction, Unread: replies.Provoking}
 }
 
 // formatSeconds writes milliseconds as seconds.

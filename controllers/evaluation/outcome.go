@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,6 +91,9 @@ func DecideOutcome(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunSta
 		return Outcome{}, false
 	}
 	message := completedMessage(c.Why, status) + muteMessage(c.Mute, status)
+	if trouble := DescribeAnswers(status); trouble != "" {
+		message += " " + trouble
+	}
 	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), message}, true
 }
 
@@ -144,6 +148,49 @@ func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 	}
 	return fmt.Sprintf(" No answer was an action in %d of %s: look at one with csenv transcript. The endpoint may not "+
 		"read the model's calls, or cut its answers off (maxTokens).", mute, FormatCount(graded, "episode"))
+}
+
+// notableShare is the share of answers without an action, in percent, from which they are worth a
+// word.
+const notableShare = 5
+
+// DescribeAnswers says how many replies a model could not judge, and what share of the agent's
+// answers was no action; "" if that is nothing or little.
+func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
+	var parts []string
+	if r := status.Replies; r != nil && r.NotJudged > 0 {
+		parts = append(parts, fmt.Sprintf("%s not judged (errored, without a score).", countReplies(r.NotJudged)))
+	}
+	if r := status.Replies; r != nil && r.Provoking > 0 {
+		parts = append(parts, fmt.Sprintf("%s judged as provoking the failure of the judge (graded by the rules, "+
+			"at most 0.15).", countReplies(r.Provoking)))
+	}
+	if a := status.Answers; a != nil && a.NoAction*100 >= notableShare*a.Total && a.NoAction > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d answers of the agent (%s %%) were no action.", a.NoAction, a.Total,
+			NoActionPercent(a)))
+	}
+	return strings.Join(parts, " ")
+}
+
+func countReplies(n int64) string {
+	if n == 1 {
+		return "1 reply was"
+	}
+	return fmt.Sprintf("%d replies were", n)
+}
+
+// NoActionPercent is the share of answers that were no action, in percent, "" without answers.
+func NoActionPercent(a *v1alpha1.RunAnswers) string {
+	if a == nil || a.Total == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*float64(a.NoAction)/float64(a.Total), 'f', 1, 64)
+}
+
+// NothingPlayed reports whether no answer of the agent was an action.
+func NothingPlayed(status v1alpha1.EvaluationRunStatus) bool {
+	a := status.Answers
+	return a != nil && a.Total > 0 && a.NoAction == a.Total
 }
 
 // byClass lists the classes of errors of which there are any, with their numbers.

@@ -3,7 +3,9 @@ package endpoint
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -24,8 +26,9 @@ type Answer struct {
 	// PromptTokenIDs and TokenIDs are vLLM's lists of token ids.
 	PromptTokenIDs, TokenIDs []int32
 	LogProbs                 LogProbs
-	// thought means that the model wrote something, if only thoughts.
-	thought bool
+	// thought means that the model wrote something, if only thoughts, and counted that the endpoint
+	// has given the usage.
+	thought, counted bool
 }
 
 // Usage are the tokens that an answer cost, as the endpoint counts them.
@@ -37,6 +40,28 @@ type Usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
+// UnmarshalJSON reads the numbers as integers, also those that are written as 10.0 or "10". What
+// isn't a number is 0.
+func (u *Usage) UnmarshalJSON(data []byte) error {
+	var members map[string]any
+	if err := decodeJSON(data, &members); err != nil {
+		return err
+	}
+	details, _ := members["prompt_tokens_details"].(map[string]any)
+	*u = Usage{PromptTokens: countOf(members["prompt_tokens"]), CompletionTokens: countOf(members["completion_tokens"])}
+	u.PromptDetails.Cached = countOf(details["cached_tokens"])
+	return nil
+}
+
+// countOf is a number of tokens.
+func countOf(value any) int64 {
+	n, err := strconv.ParseFloat(fmt.Sprint(value), 64)
+	if err != nil || !(n > 0 && n < 1<<53) {
+		return 0
+	}
+	return int64(n)
+}
+
 // LogProbs has the tokens of an answer with their natural log-probabilities.
 type LogProbs struct {
 	Content []struct {
@@ -46,11 +71,16 @@ type LogProbs struct {
 }
 
 // optional is a part of an answer that is left out if the endpoint gives it another form.
-type optional[T any] struct{ Value T }
+type optional[T any] struct {
+	Value T
+	Given bool
+}
 
 // UnmarshalJSON never fails. Numbers of any value are read as they are written.
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
-	if decodeJSON(data, &o.Value) != nil {
+	if decodeJSON(data, &o.Value) == nil {
+		o.Given = string(data) != "null"
+	} else {
 		*o = optional[T]{}
 	}
 	return nil
@@ -88,7 +118,8 @@ func (c *completion) best() choice {
 
 // newAnswer reads what the model wrote. The error names a part that can't be read.
 func newAnswer(c *completion, offered []ChatTool) (*Answer, error) {
-	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value, PromptTokenIDs: c.PromptTokenIDs.Value}
+	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value, counted: c.Usage.Given,
+		PromptTokenIDs: c.PromptTokenIDs.Value}
 	if len(c.Choices.Value) == 0 {
 		return a, errNoChoices
 	}
@@ -113,7 +144,7 @@ func newAnswer(c *completion, offered []ChatTool) (*Answer, error) {
 	a.thought = a.thought || a.Text != ""
 	a.Text = withoutThoughts(a.Text)
 	if len(a.Calls) == 0 {
-		a.Calls = callsIn(a.Text, offered)
+		a.Calls = CallsIn(a.Text, offered)
 	}
 	for i := range a.Calls {
 		a.Calls[i].Function.Name = toolNamed(a.Calls[i].Function.Name, offered)
@@ -254,7 +285,7 @@ func callOf(call map[string]any) (ChatCall, bool) {
 }
 
 // argumentsOf are arguments as text. A text in which the JSON is quoted once more is unquoted, and
-// the model's control tokens after it are cut off.
+// the model's control tokens and the same arguments after it are cut off.
 func argumentsOf(value any) (string, bool) {
 	switch v := value.(type) {
 	case nil:
@@ -264,7 +295,10 @@ func argumentsOf(value any) (string, bool) {
 		if decodeJSON([]byte(v), &inner) == nil {
 			return inner, true
 		}
-		if _, n := objectAt(v); strings.HasPrefix(strings.TrimSpace(v[n:]), "<") {
+		first, n := objectAt(v)
+		rest := strings.TrimSpace(v[n:])
+		if again, length := objectAt(rest); n > 0 && (strings.HasPrefix(rest, "<") ||
+			length == len(rest) && length > 0 && reflect.DeepEqual(first, again)) {
 			return v[:n], true
 		}
 		return strings.TrimPrefix(v, "null"), true

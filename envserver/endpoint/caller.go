@@ -15,8 +15,10 @@ import (
 type Config struct {
 	// MaxConcurrency bounds the requests that run at a time, MaxQueue those that wait.
 	MaxConcurrency, MaxQueue int
-	// Attempts is the maximum number of times a request is sent.
+	// Attempts is the maximum number of times a request is sent, and Refusals means that it is also
+	// repeated after a failure that may depend on it.
 	Attempts int
+	Refusals bool
 	// FirstBackoff is the longest wait before the second attempt. It doubles up to MaxBackoff.
 	FirstBackoff, MaxBackoff time.Duration
 	// MaxRetryAfter is the longest wait between two attempts that an endpoint may request. 0 is no
@@ -95,7 +97,7 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 			return errors.Join(ctx.Err(), err)
 		}
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !e.Anew && !e.Class.Again() {
+		if !ok || !e.Anew && !e.Class.Again() && !c.config.Refusals {
 			return err
 		}
 		if !e.Anew {
@@ -130,13 +132,18 @@ func (c *Caller) attempt(ctx context.Context, send func(context.Context) error) 
 	if err != nil {
 		return err
 	}
-	ended := Unsent
+	ended := unsent
 	defer func() { c.limiter.release(cuts, ended) }()
 	if err := c.keepPace(ctx); err != nil {
 		return err
 	}
 	err = send(ctx)
-	ended = ClassOf(err)
+	switch class := ClassOf(err); {
+	case overload(err), class == Abandoned && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		ended = overloaded
+	case class == Completed || class == Unparsable:
+		ended = answered
+	}
 	if e, ok := errors.AsType[*Error](err); ok && c.config.PauseAll && e.Class == Throttled {
 		c.pauseAll(e.After)
 	}
@@ -180,9 +187,13 @@ func (c *Caller) keepPace(ctx context.Context) error {
 // Load returns the requests in flight, those that wait, and the bound of those in flight.
 func (c *Caller) Load() (inFlight, waiting, limit int) { return c.limiter.load() }
 
-// load returns the requests in flight, those that wait, and the bound.
-func (l *limiter) load() (inFlight, waiting, limit int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.inFlight, len(l.queue), max(int(l.limit), 1)
+// Lowered is the bound of the requests in flight if the endpoint answers no more than so many, and
+// otherwise 0.
+func (c *Caller) Lowered() int {
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	if c.limiter.cuts == 0 || int(c.limiter.limit) >= c.limiter.most {
+		return 0
+	}
+	return c.limiter.bound()
 }

@@ -21,6 +21,8 @@ type ChatRequest struct {
 	ResponseFormat      *ResponseFormat `json:"response_format,omitempty"`
 	// Extra are further members. They replace those of the same names.
 	Extra map[string]json.RawMessage `json:"-"`
+	// open leaves additionalProperties out of all schemas.
+	open bool
 }
 
 // ChatMessage is a message of a request.
@@ -105,12 +107,21 @@ func (r *ChatRequest) encode() ([]byte, error) {
 		*ChatRequest
 		Messages []any `json:"messages"`
 	}{r, messages})
-	if err != nil || len(r.Extra) == 0 {
+	if err != nil || len(r.Extra) == 0 && !r.open {
 		return body, err
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
 		return nil, err
+	}
+	for _, name := range []string{"tools", "response_format"} {
+		var schemas any
+		if r.open && json.Unmarshal(members[name], &schemas) == nil {
+			openSchemas(schemas)
+			if members[name], err = json.Marshal(schemas); err != nil {
+				return nil, err
+			}
+		}
 	}
 	maps.Copy(members, r.Extra)
 	return json.Marshal(members)

@@ -15,9 +15,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // Class is how a request ended.
@@ -47,23 +50,41 @@ const (
 	Unsent
 )
 
-// String is the class as metrics name it.
-func (c Class) String() string {
-	return [...]string{"completed", "throttled", "server_error", "transport", "timeout", "unclear", "unparsable",
-		"too_long", "filtered", "unauthorised", "rejected", "abandoned", "stopped"}[c]
+// traits say what follows from each class, for agents and judges alike.
+var traits = [...]struct {
+	// name is that of metrics.
+	name string
+	// again means that the same request may succeed another time.
+	again bool
+	// agent and judge are the classes of the errors of episodes.
+	agent, judge string
+}{
+	Completed:    {name: "completed"},
+	Throttled:    {"throttled", true, score.ClassAgentRateLimited, score.ClassJudgeUnavailable},
+	ServerError:  {"server_error", true, score.ClassAgentUnavailable, score.ClassJudgeUnavailable},
+	Broken:       {"transport", true, score.ClassAgentUnavailable, score.ClassJudgeUnavailable},
+	TimedOut:     {"timeout", true, score.ClassAgentTimeout, score.ClassJudgeTimeout},
+	Unclear:      {"unclear", true, score.ClassAgentError, score.ClassJudgeUnavailable},
+	Unparsable:   {"unparsable", false, score.ClassAgentError, score.ClassJudgeUnparsable},
+	TooLong:      {"too_long", false, score.ClassAgentContext, score.ClassJudgeFailed},
+	Filtered:     {"filtered", false, score.ClassAgentError, score.ClassJudgeFailed},
+	Unauthorised: {"unauthorised", false, score.ClassAgentError, score.ClassJudgeFailed},
+	Rejected:     {"rejected", false, score.ClassAgentError, score.ClassJudgeFailed},
+	Abandoned:    {"abandoned", false, score.ClassAgentUnavailable, score.ClassJudgeTimeout},
+	Unsent:       {"stopped", false, score.ClassAgentUnavailable, score.ClassJudgeUnavailable},
 }
+
+// String is the class as metrics name it.
+func (c Class) String() string { return traits[c].name }
 
 // Again reports whether the same request may succeed another time.
-func (c Class) Again() bool {
-	return c == Throttled || c == ServerError || c == Broken || c == TimedOut || c == Unclear
-}
+func (c Class) Again() bool { return traits[c].again }
 
-// Outage reports whether the class is a symptom of the endpoint's health. Classes that depend on
-// the content of a request are not: the author of its texts could otherwise block the service for
-// all.
-func (c Class) Outage() bool {
-	return c == ServerError || c == Broken || c == TimedOut || c == Unauthorised
-}
+// OfAgent is the class of the error of an episode whose agent's request ended so.
+func (c Class) OfAgent() string { return traits[c].agent }
+
+// OfJudge is the class of the error of an episode whose judge's request ended so.
+func (c Class) OfJudge() string { return traits[c].judge }
 
 // Error is a request that didn't complete.
 type Error struct {
@@ -115,6 +136,59 @@ func (e *Error) Permanent() bool {
 	return untrusted || e.Class == Unauthorised || e.Class == Rejected || e.Class == Unparsable || e.Class == Unclear
 }
 
+// Advice is what to do about the failure.
+func (e *Error) Advice() string {
+	words := e.Words + " " + fmt.Sprint(e.Err)
+	switch {
+	case e.Status == http.StatusPaymentRequired || strings.Contains(words, "insufficient_"):
+		return "pay for the account; then the same command goes on"
+	case e.Class == Unauthorised:
+		return "set the right key"
+	case e.Status == http.StatusForbidden:
+		return "check that the key may use this model"
+	case e.Status == http.StatusNotFound, errors.Is(e.Err, ErrNoJSON), e.Status == http.StatusMethodNotAllowed:
+		return "check the model's name, and that the URL ends with its version, such as /v1"
+	case e.Status >= 300 && e.Status < 400:
+		return "use the URL that it redirects to: a key isn't sent elsewhere"
+	case e.Class == Filtered:
+		return "the provider's filter refuses csenv's texts: change its settings"
+	case e.Class == TooLong:
+		return "use a model or a server with a longer context"
+	case e.Class == Throttled:
+		return "lower requestsPerMinute or the concurrency"
+	case e.Class == TimedOut:
+		return "lower the concurrency (--concurrency), or raise timeoutSeconds"
+	case e.Class == ServerError && !versioned.MatchString(e.URL):
+		return "check that the URL ends with its version, such as /v1, and look at the endpoint's log"
+	case e.Class == Unclear || e.Class == Unparsable:
+		return "it answers, but with nothing that csenv can read: look at the endpoint's log"
+	case e.Class.Again():
+		return "check that the endpoint runs and that its URL is right"
+	}
+	return "it refuses csenv's requests, for the reason that it names"
+}
+
+// versioned finds the version of an API in a URL.
+var versioned = regexp.MustCompile(`/v\d`)
+
+// OfAccount reports whether the failure says something of the key, the account, the address or the
+// model's name. What a request says can't cause it.
+func (e *Error) OfAccount() bool {
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusProxyAuthRequired, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Class == Unauthorised || e.Class == Throttled || e.Status >= 300 && e.Status < 400
+}
+
+// overload reports whether an error may mean that the endpoint has too many requests.
+func overload(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Class == Throttled || e.Class == TimedOut || e.Status == http.StatusServiceUnavailable ||
+		e.Status == statusOverloaded)
+}
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -161,6 +235,7 @@ func isBroken(err error) bool {
 const (
 	statusFull         = 498 // Groq: no capacity
 	statusClientClosed = 499 // nginx: the connection between two of the gateway's parts ended
+	statusOverloaded   = 529 // Anthropic: too many requests of all its clients
 )
 
 func statusClass(status int) Class {

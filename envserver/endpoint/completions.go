@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,9 +48,11 @@ func (s Service) Authorise(request *http.Request) {
 // Completions requests chat completions from an OpenAI-compatible endpoint. It sends each request
 // once; a Caller repeats it.
 type Completions struct {
-	service Service
-	url     string
-	lacks   atomic.Uint32
+	service  Service
+	url      string
+	refusals refusals
+	// counts means that the endpoint has counted tokens.
+	counts atomic.Bool
 }
 
 // NewCompletions makes the client.
@@ -61,14 +65,12 @@ func NewCompletions(s Service) *Completions {
 	return &Completions{service: s, url: url}
 }
 
-// Lacks are the features that the endpoint has refused so far.
-func (c *Completions) Lacks() Feature { return Feature(c.lacks.Load()) }
-
 // Send makes one request, without what the endpoint lacks as far as the caller knew when it wrote
 // the request. The answer is never nil: that of a failure has the tokens that it cost. The error is
 // an *Error.
 func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*Answer, error) {
 	r = r.without(lacks)
+	c.refusals.begin(lacks)
 	limited, cancel := context.WithTimeout(ctx, c.service.Timeout)
 	defer cancel()
 	response, err := c.post(limited, r)
@@ -84,13 +86,35 @@ func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*
 	if answer == nil {
 		answer = &Answer{}
 	}
+	if answer.Usage.CompletionTokens > 0 {
+		c.counts.Store(true)
+	}
 	if e == nil {
+		if answer.Slip == "" {
+			c.refusals.answered(r.used())
+		}
 		return answer, nil
 	}
 	if e.Lacks != 0 {
-		c.lacks.Or(uint32(e.Lacks))
+		c.doubt(e, r)
 	}
-	return answer, c.describe(e, r, cmp.Or(complaintOf(body).text(), string(body)))
+	words := cmp.Or(complaintOf(body).text(), string(body))
+	if location := response.Header.Get("Location"); location != "" {
+		words = "it redirects to " + WithoutSecrets(location)
+	}
+	return answer, c.describe(e, r, words)
+}
+
+// doubt decides what follows from a complaint about a feature: the next request leaves it out, or
+// is sent again with it.
+func (c *Completions) doubt(e *Error, r ChatRequest) {
+	believed, worked := c.refusals.complain(e.Lacks, r.Messages)
+	if !believed {
+		e.Lacks = 0
+	}
+	if e.Anew = believed || !worked; !e.Anew {
+		e.Class = Unclear
+	}
 }
 
 // describe adds to an error what it is about.
@@ -130,7 +154,7 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 	used := r.used() &^ c.service.Fixed
 	if response.StatusCode >= http.StatusMultipleChoices {
 		e := NewError(ctx, errError, response, c.service.Now())
-		if slip := classifyError(e, complaintOf(body), used); slip != nil {
+		if slip := c.classify(e, complaintOf(body), r, used); slip != nil {
 			return slip, nil
 		}
 		return nil, e
@@ -141,7 +165,14 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 		return nil, &Error{Class: Broken, Err: err}
 	}
 	if err != nil {
-		return nil, &Error{Class: Unclear, Err: fmt.Errorf("%w: %w", ErrNoJSON, err)}
+		e := &Error{Class: Unclear, Err: fmt.Errorf("%w: %w", ErrNoJSON, err)}
+		if encoding := response.Header.Get("Content-Encoding"); encoding != "" {
+			e.Err = fmt.Errorf("%w: it has the encoding %.40q, which wasn't asked for", ErrNoJSON, encoding)
+		}
+		if response.StatusCode != http.StatusOK {
+			e.Status = response.StatusCode
+		}
+		return nil, e
 	}
 	answer, odd := newAnswer(&read, r.Tools)
 	if said := read.failure(body); said != nil {
@@ -149,18 +180,18 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 		if e.Status = said.status; e.Status != 0 {
 			e.Class = statusClass(e.Status)
 		}
-		if slip := classifyError(e, said, used); slip != nil {
+		if slip := c.classify(e, said, r, used); slip != nil {
 			slip.Usage = answer.Usage
 			return slip, nil
 		}
 		return answer, e
 	}
-	return answer, answer.decide(odd)
+	return answer, answer.decide(odd, c.counts.Load())
 }
 
 // decide reports whether the model has answered: its error is that of the endpoint. Odd is a part
-// of the answer that couldn't be read.
-func (a *Answer) decide(odd error) *Error {
+// of the answer that couldn't be read, and counts means that the endpoint counts tokens.
+func (a *Answer) decide(odd error, counts bool) *Error {
 	reason := strings.ToLower(a.FinishReason)
 	known := false
 	for _, ending := range endings {
@@ -194,6 +225,8 @@ func (a *Answer) decide(odd error) *Error {
 	case says:
 		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no call",
 			a.FinishReason)}
+	case a.Usage == Usage{} && a.counted && counts:
+		return &Error{Class: Unclear, Err: errUncounted}
 	case text != "", a.thought, a.Usage.CompletionTokens > 0: // what the model wrote, if only thoughts
 	default:
 		return &Error{Class: Unclear, Err: errEmpty}
@@ -237,13 +270,32 @@ func (c *completion) failure(body []byte) *complaint {
 // ErrNoJSON means that something else than a model's endpoint answered.
 var ErrNoJSON = errors.New("the answer is no JSON of a completion")
 
+// notNumber finds the numbers of Python that JSON doesn't have, and texts, which may hold the
+// words.
+var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b`)
+
+// withoutNaN replaces such numbers by null.
+func withoutNaN(body []byte) []byte {
+	return notNumber.ReplaceAllFunc(body, func(found []byte) []byte {
+		if found[0] == '"' {
+			return found
+		}
+		return []byte("null")
+	})
+}
+
 var errEnded = errors.New("the stream of the answer ended early")
 
 // parseCompletion reads a completion, or joins the events of one that was streamed without being
 // asked.
 func parseCompletion(body []byte, to *completion) error {
 	if len(body) == 0 || strings.IndexByte("{[\"<", body[0]) >= 0 {
-		return json.Unmarshal(bytes.TrimSuffix(body, []byte("data: [DONE]")), to)
+		body = bytes.TrimSuffix(body, []byte("data: [DONE]"))
+		err := json.Unmarshal(body, to)
+		if err != nil && notNumber.Match(body) {
+			err = json.Unmarshal(withoutNaN(body), to)
+		}
+		return err
 	}
 	message, ended, events := map[string]any{}, false, 0
 	for line := range strings.Lines(string(body)) {
@@ -314,14 +366,14 @@ func mergeDelta(to, from map[string]any) {
 	}
 }
 
-// mergeList adds parts to the elements with the same index.
+// mergeList adds parts to the last elements with the same index.
 func mergeList(to, from []any) []any {
 	for _, value := range from {
 		part, _ := value.(map[string]any)
 		found := false
-		for _, each := range to {
+		for _, each := range slices.Backward(to) {
 			have, ok := each.(map[string]any)
-			if found = ok && part["index"] != nil && have["index"] == part["index"]; found {
+			if found = ok && part["index"] != nil && have["index"] == part["index"] && !isNewCall(have, part); found {
 				mergeDelta(have, part)
 				break
 			}
@@ -331,4 +383,13 @@ func mergeList(to, from []any) []any {
 		}
 	}
 	return to
+}
+
+// isNewCall reports whether a part begins another call than the one with the same index: some
+// servers give all calls one index, and others give every part of a call another id.
+func isNewCall(have, part map[string]any) bool {
+	id, _ := part["id"].(string)
+	function, _ := part["function"].(map[string]any)
+	name, _ := function["name"].(string)
+	return id != "" && name != "" && have["id"] != nil && have["id"] != id
 }

@@ -26,6 +26,10 @@ const (
 	System
 	// Members are those of the model's own messages that aren't in the protocol.
 	Members
+	// Closed are schemas of objects that forbid other members (additionalProperties).
+	Closed
+	// Calls are the calls of earlier turns. They can't be left out.
+	Calls
 )
 
 // featureNames are the features as messages name them: by the member of the request, or in words.
@@ -37,6 +41,7 @@ var featureNames = [...]struct {
 	{OneCall, "parallel_tool_calls"}, {JSONSchema, "response_format json_schema"},
 	{JSONObject, "response_format json_object"}, {Seed, "seed"}, {Temperature, "temperature"}, {TopP, "top_p"},
 	{MaxTokens, "max_tokens"}, {System, "role system"}, {Members, "members of the model's messages"},
+	{Closed, "additionalProperties"},
 }
 
 // Names are the names of the features in the set.
@@ -57,9 +62,8 @@ var features = [...]struct {
 	feature Feature
 	names   *regexp.Regexp
 }{
-	{Members, regexp.MustCompile(`(?is)\bmessages?\b.*` + refusing +
-		`|\breasoning(_content|_details)?\b|thinking_blocks`)},
-	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice`)},
+	{Members, regexp.MustCompile(`(?is)\bmessages?['"]?[.\[]['"]?\d+.*` + refusing + `|` + thoughtMembers)},
+	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice|` + grammars)},
 	{OneCall, regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`)},
 	{Seed, regexp.MustCompile(`(?i)\bseed\b`)},
 	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
@@ -69,19 +73,32 @@ var features = [...]struct {
 	{System, regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
 		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
 		`(support|value:?) ['"]system|developer instruction`)},
-	{JSONSchema, regexp.MustCompile(`(?i)json_?schema|response_?format|\bschema\b|structured output|guided`)},
-	{JSONObject, regexp.MustCompile(`(?i)response_?format|json_?object|json mode`)},
-	{Strict, regexp.MustCompile(`(?i)\bstrict\b|schema for function|\btools\b|\bfunctions\b|additionalProperties`)},
-	{Tools, regexp.MustCompile(`(?i)\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|roles must alternate|tool_calls?`)},
+	{Closed, regexp.MustCompile(`(?i)additional_?properties`)},
+	{JSONSchema, regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|\bschema\b|` +
+		`structured output|guided`)},
+	{JSONObject, regexp.MustCompile(`(?i)` + grammars + `|response_?format|json_?object|json mode`)},
+	{Strict, regexp.MustCompile(`(?i)` + grammars + `|\bstrict\b|schema for function|\btools\b|\bfunctions\b`)},
+	{Tools, regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|` +
+		`roles must alternate|tool_calls?`)},
 }
 
 // refusing are the words of servers for what they don't know or support.
 const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|permitted|forbidden|not allowed|` +
 	`invalid|implemented|require|deprecated|enable)`
 
+// thoughtMembers are the names of the members that hold a model's thoughts, and grammars the words
+// of servers that can't generate by a schema: it may be that of a forced call, of a tool or of the
+// answer.
+const (
+	thoughtMembers = `\breasoning_(content|details)\b|['"\x60]reasoning['"\x60]|thinking_blocks|thought_?signature|` +
+		`extra_content`
+	grammars = `\bgrammar\b|schema conversion|initialize samplers`
+)
+
 var (
 	refuses = regexp.MustCompile(`(?i)` + refusing)
-	lacks   = regexp.MustCompile(`(?i)passed back|must be (provided|included)|is missing`)
+	lacks   = regexp.MustCompile(`(?i)passed back|must be (provided|included)|is missing|missing an?\b`)
+	thought = regexp.MustCompile(`(?i)` + thoughtMembers)
 )
 
 // used are the features that the request uses.
@@ -92,6 +109,8 @@ func (r *ChatRequest) used() Feature {
 		Tools: r.Tools != nil, Strict: slices.ContainsFunc(r.Tools, func(t ChatTool) bool { return t.Function.Strict }),
 		ToolChoice: r.ToolChoice != "", OneCall: r.ParallelToolCalls != nil, JSONObject: r.ResponseFormat != nil,
 		JSONSchema: r.ResponseFormat != nil && r.ResponseFormat.JSONSchema != nil,
+		Closed:     !r.open && (r.Tools != nil || r.ResponseFormat != nil && r.ResponseFormat.JSONSchema != nil),
+		Calls:      slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.ToolCalls != nil }),
 		System:     slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Role == RoleSystem }),
 		Members:    slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Received != nil }),
 	} {
@@ -134,7 +153,28 @@ func (r ChatRequest) without(f Feature) ChatRequest {
 	if f&Members != 0 {
 		r.Messages = withoutReceived(r.Messages)
 	}
+	if r.open = f&Closed != 0; r.open { // strict schemas must be closed
+		r.Tools = slices.Clone(r.Tools)
+		for i := range r.Tools {
+			r.Tools[i].Function.Strict = false
+		}
+	}
 	return r
+}
+
+// openSchemas removes additionalProperties from schemas, at every depth.
+func openSchemas(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		delete(v, "additionalProperties")
+		for _, each := range v {
+			openSchemas(each)
+		}
+	case []any:
+		for _, each := range v {
+			openSchemas(each)
+		}
+	}
 }
 
 // withoutReceived returns the messages without what they have beside the protocol's members.

@@ -12,24 +12,40 @@ import (
 // ErrQueueFull means that the maximum number of requests is waiting.
 var ErrQueueFull = errors.New("too many requests are waiting for the endpoint")
 
-// limiter bounds the requests in flight to the endpoint, for all sessions of a process. The bound
-// rises by one for each bound's worth of requests that succeed, up to most, and is halved when the
-// endpoint reports too many requests. The request with the earliest deadline goes first.
+// limiter bounds the requests in flight to the endpoint, for all sessions of a process. As in TCP,
+// the bound starts low and rises by one for each request that succeeds, up to a threshold, and from
+// there by one for each bound's worth of requests, up to most. It is halved, and is the next
+// threshold, when the endpoint reports too many requests or answers one too late. Repeated halvings
+// without success in between leave the threshold, so that the end of an outage is noticed soon. The
+// request with the earliest deadline goes first.
 type limiter struct {
 	most, maxQueue int
 
-	mu       sync.Mutex
-	limit    float64
-	inFlight int
-	queue    []*waiter // by deadline
+	mu               sync.Mutex
+	limit, threshold float64
+	inFlight         int
+	queue            []*waiter // by deadline
 	// cuts counts how often the bound was halved. A request that began before the last cut is no
-	// reason for another one.
-	cuts int
+	// reason for another one. Failing means that nothing has succeeded since.
+	cuts    int
+	failing bool
 }
 
+// startLimit is the number of requests that are sent before the first is answered.
+const startLimit = 4
+
 func newLimiter(most, maxQueue int) *limiter {
-	return &limiter{most: most, maxQueue: maxQueue, limit: float64(most)}
+	return &limiter{most: most, maxQueue: maxQueue, limit: float64(min(most, startLimit)), threshold: float64(most)}
 }
+
+// ending is how a request ended, as far as it matters to the bound.
+type ending uint8
+
+const (
+	unsent ending = iota // or ended in another way
+	answered
+	overloaded
+)
 
 // waiter is a request that waits for its turn.
 type waiter struct {
@@ -75,7 +91,7 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 // isEarlier reports whether deadline a is the earlier one. The zero time is no deadline.
 func isEarlier(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
 
-func (l *limiter) free() bool { return l.inFlight < max(int(l.limit), 1) }
+func (l *limiter) free() bool { return l.inFlight < l.bound() }
 
 // admit begins waiting requests while the bound allows it.
 func (l *limiter) admit() {
@@ -86,17 +102,35 @@ func (l *limiter) admit() {
 	}
 }
 
-// release ends a request with its class. The number of cuts is that of acquire.
-func (l *limiter) release(cuts int, c Class) {
+// release ends a request. The number of cuts is that of acquire.
+func (l *limiter) release(cuts int, how ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight--
 	switch {
-	case c == Throttled && cuts == l.cuts:
+	case how == overloaded && cuts == l.cuts:
 		l.limit = max(l.limit/2, 1)
+		if !l.failing {
+			l.threshold = l.limit
+		}
 		l.cuts++
-	case c == Completed || c == Unparsable:
+		l.failing = true
+	case how == answered && l.limit < l.threshold:
+		l.failing = false
+		l.limit = min(l.limit+1, float64(l.most))
+	case how == answered:
+		l.failing = false
 		l.limit = min(l.limit+1/l.limit, float64(l.most))
 	}
 	l.admit()
+}
+
+// bound is the number of requests that may be in flight.
+func (l *limiter) bound() int { return max(int(l.limit), 1) }
+
+// load returns the requests in flight, those that wait, and the bound.
+func (l *limiter) load() (inFlight, waiting, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight, len(l.queue), l.bound()
 }

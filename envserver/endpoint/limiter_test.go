@@ -33,11 +33,11 @@ func TestEarliestDeadlineFirst(t *testing.T) {
 					t.Error(err)
 				}
 				order <- left
-				l.release(round, Completed)
+				l.release(round, answered)
 			}()
 			synctest.Wait()
 		}
-		l.release(round, Completed)
+		l.release(round, answered)
 		synctest.Wait()
 		if diff := cmp.Diff([]time.Duration{10, 20, 30, 0}, []time.Duration{<-order, <-order, <-order,
 			<-order}); diff != "" {
@@ -64,60 +64,77 @@ func TestLimiterBoundsItsQueue(t *testing.T) {
 		if _, waiting, _ := l.load(); waiting != 0 {
 			t.Errorf("%d wait", waiting)
 		}
-		l.release(round, ServerError)
+		l.release(round, unsent)
 		if _, err := l.acquire(t.Context()); err != nil {
 			t.Errorf("a free limiter: %v", err)
 		}
 	})
 }
 
-// A burst of refusals counts as one sign of overload. Success raises the bound by one for each
-// round of requests.
+// bounded is a limiter whose bound can be watched.
+type bounded struct {
+	*limiter
+	t *testing.T
+}
+
+func (b bounded) acquire(n int) (rounds []int) {
+	b.t.Helper()
+	for range n {
+		round, err := b.limiter.acquire(b.t.Context())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		rounds = append(rounds, round)
+	}
+	return rounds
+}
+
+func (b bounded) end(rounds []int, how ending) {
+	for _, round := range rounds {
+		b.release(round, how)
+	}
+}
+
+func (b bounded) want(what string, low, high int) {
+	b.t.Helper()
+	if got := b.bound(); got < low || got > high {
+		b.t.Errorf("%s: %d, want %d to %d", what, got, low, high)
+	}
+}
+
+// The bound starts low and doubles with each round. A burst of requests that come too late or are
+// refused counts as one sign of overload. Success then raises the bound by one for each round.
 func TestLimiterFollowsTheEndpoint(t *testing.T) {
-	l := newLimiter(64, 1)
-	acquire := func(n int) (rounds []int) {
-		for range n {
-			round, err := l.acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			rounds = append(rounds, round)
-		}
-		return rounds
+	l := bounded{newLimiter(64, 1), t}
+	l.want("at first", startLimit, startLimit)
+	for l.bound() < 64 {
+		l.end(l.acquire(l.bound()), answered)
 	}
-	limit := func() int { _, _, limit := l.load(); return limit }
-	release := func(rounds []int, c Class) {
-		for _, round := range rounds {
-			l.release(round, c)
-		}
-	}
-	release(acquire(64), Throttled)
-	if limit() != 32 {
-		t.Errorf("after a burst of refusals: %d, want 32", limit())
-	}
-	release(acquire(1), ServerError)
-	release(acquire(1), Throttled)
-	if limit() != 16 {
-		t.Errorf("after another one: %d, want 16", limit())
-	}
+	l.end(l.acquire(64), overloaded)
+	l.want("after a burst of refusals", 32, 32)
+	l.end(l.acquire(1), unsent)
+	l.end(l.acquire(1), answered)
+	l.end(l.acquire(1), overloaded)
+	l.want("after another one", 16, 16)
 	for range 17 {
-		release(acquire(16), Completed)
+		l.end(l.acquire(16), answered)
 	}
-	if got := limit(); got < 28 || got > 33 {
-		t.Errorf("after 17 good rounds: %d, want about 30", got)
-	}
+	l.want("after 17 good rounds", 28, 33)
 	for range 20 {
-		release(acquire(1), Throttled)
+		l.end(l.acquire(1), overloaded)
 	}
-	if limit() != 1 {
-		t.Errorf("at the worst: %d, want 1", limit())
+	l.want("at the worst", 1, 1)
+	l.end(l.acquire(1), answered)
+	l.end(l.acquire(2), answered)
+	l.want("soon after an outage", 4, 4)
+	for range 40 {
+		l.end(l.acquire(1), answered)
 	}
+	l.want("at its threshold", 14, 17)
 	for range 5000 {
-		release(acquire(1), Completed)
+		l.end(l.acquire(1), answered)
 	}
-	if limit() != 64 {
-		t.Errorf("at the best: %d, want 64", limit())
-	}
+	l.want("at the best", 64, 64)
 }
 
 // No turn is lost or created, in any order of cancellations.
@@ -139,7 +156,7 @@ func TestLimiterLosesNoTurn(t *testing.T) {
 						t.Errorf("%d in flight, at most %d wanted", inFlight, most)
 					}
 					<-time.After(time.Duration(i%7) * time.Second)
-					l.release(round, Class(i%3))
+					l.release(round, ending(i%3))
 				}()
 			}
 			<-time.After(time.Hour)

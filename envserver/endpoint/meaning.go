@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// What an answer means is decided here alone. Failed decides for answers that are errors, and
-// decide for those that a model may have written. If neither recognises what it sees, the answer is
-// a failure of the endpoint that names it.
+// What an answer means is decided here alone, for agents and judges. Classify decides for answers
+// that are errors, and decide for those that a model may have written. If neither recognises what
+// it sees, the answer is a failure of the endpoint that names it. What follows is in traits.
 
 // endings say what reasons for the end of an answer mean, the first that matches. Slipped and cut
 // answers are the model's own.
@@ -44,6 +44,9 @@ type meaning struct {
 var (
 	ofRequests = []meaning{
 		{Rejected, regexp.MustCompile(`(?i)insufficient_(quota|balance)`), func(int) bool { return true }},
+		{Throttled, regexp.MustCompile(`(?i)throttl|too many requests|please wait`), func(status int) bool {
+			return status != http.StatusUnauthorized && status != http.StatusRequestEntityTooLarge
+		}},
 		{TooLong, regexp.MustCompile(`(?i)context[_ ](length|window|size|limit)|context_size|request too large|` +
 			`(prompt|input|request|conversation|messages?) (is|are|was) too (long|large)|reduce the length|` +
 			`maximum (prompt|input|model) length|too many (input )?tokens|token count.{0,80}exceed|` +
@@ -54,7 +57,7 @@ var (
 			`moderation|flagged|guardrail|data_inspection_failed`), isUndecided},
 	}
 	ofServices = []meaning{
-		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|too many requests|throttl|resource_exhausted`), isUndecided},
+		{Throttled, regexp.MustCompile(`(?i)rate[_ ]?limit|resource_exhausted`), isUndecided},
 		{ServerError, regexp.MustCompile(`(?i)overloaded|temporarily|unavailable|(again|retry) (later|in \d)|` +
 			`timed? ?out|server[_ ]error|upstream|no (healthy|available)|internal error|` +
 			`(is|still) loading`), isUndecided},
@@ -62,12 +65,25 @@ var (
 )
 
 // slips find the errors that quote what the model wrote: it is no call or no JSON of the request's
-// schema.
-var slips = regexp.MustCompile(`(?i)tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|` +
-	`failed to call a function|failed to generate json|tool call validation failed|attempted to call tool|` +
-	`(parsing|parse|invalid|malformed) (the )?(model.s )?(tool[ _]call|function call|output)|` +
-	`failed to parse (input|tool)|` +
-	`(model|generated).{0,40}(invalid|malformed|unparsable) (tool|function|json)|invalid json: eof`)
+// schema. Likely ones may also be about the request.
+var (
+	slips = regexp.MustCompile(`(?i)tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|` +
+		`failed to call a function|failed to generate json|tool call validation failed|attempted to call tool|` +
+		`\braw=|(model|generated).{0,40}(invalid|malformed|unparsable) (tool|function|json)|invalid json: eof`)
+	likely = regexp.MustCompile(`(?i)(parsing|parse|invalid|malformed) (the )?(model.s )?(tool[ _]call|function call|` +
+		`output)\b|failed to parse input`)
+	// ofHistory find what servers write of the arguments of a conversation's calls, which csenv
+	// sends as JSON.
+	ofHistory = regexp.MustCompile(`(?i)arguments`)
+)
+
+// isSlip reports whether an error is about what the model wrote. Words that may be about the
+// request are, if the endpoint has answered one of the same form before.
+func (c *Completions) isSlip(said string, written bool, r ChatRequest) bool {
+	used := r.used() & (Tools | Calls)
+	return written || slips.MatchString(said) || likely.MatchString(said) && c.refusals.proven(used) &&
+		(used&Calls == 0 || !ofHistory.MatchString(said))
+}
 
 func notThrottled(status int) bool { return status != http.StatusTooManyRequests }
 
@@ -86,44 +102,60 @@ func mayRefuseFeature(status int) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// classifyError decides what an error means: it changes the class of e, whose status is that of the
+// classify decides what an error means: it changes the class of e, whose status is that of the
 // answer or of the error in it. A slip of the model is an answer.
-func classifyError(e *Error, c *complaint, used Feature) *Answer {
-	said := strings.Join(c.codes, " ") + " " + c.text()
-	e.After = max(e.After, c.after)
-	if e.Status != http.StatusUnauthorized && notThrottled(e.Status) && slips.MatchString(said) {
-		return &Answer{Text: c.written, Slip: c.text()}
+func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
+	text := strings.Join(said.codes, " ") + " " + said.text()
+	e.After = max(e.After, said.after)
+	if e.Status != http.StatusUnauthorized && notThrottled(e.Status) && c.isSlip(text, said.written != "", r) {
+		return &Answer{Text: said.written, Slip: said.text()}
 	}
-	switch class := classBy(ofRequests, said, e.Status); {
+	switch class := classBy(ofRequests, text, e.Status); {
 	case class != Completed:
 		e.Class = class
 		return nil
+	case likely.MatchString(text):
+		e.Class = Unclear
+		return nil
 	case mayRefuseFeature(e.Status):
-		if e.Lacks = findRefusedFeature(c, used, e.Status); e.Lacks != 0 {
-			e.Class, e.Anew = Rejected, true
+		if needed := said.needs(); needed != 0 && c.refusals.need(needed) {
+			e.Class, e.Anew = Unclear, true
+			return nil
+		}
+		if e.Lacks = findRefusedFeature(said, used, e.Status, r.Model); e.Lacks != 0 {
+			e.Class = Rejected
 			return nil
 		}
 	case e.Status == http.StatusRequestEntityTooLarge:
 		e.Class = TooLong
 	}
-	e.Class = cmp.Or(classBy(ofServices, said, e.Status), e.Class)
+	e.Class = cmp.Or(classBy(ofServices, text, e.Status), e.Class)
 	return nil
+}
+
+// needs are the features without which the endpoint can't go on: the thoughts of the model.
+func (c *complaint) needs() Feature {
+	if lacks.MatchString(c.text()) && thought.MatchString(c.text()) {
+		return Members
+	}
+	return 0
 }
 
 // findRefusedFeature is the feature of a request that a complaint refuses, 0 if it names none. The
 // names of members count before the text.
-func findRefusedFeature(c *complaint, used Feature, status int) Feature {
-	if status >= 500 && !refuses.MatchString(c.text()) {
+func findRefusedFeature(c *complaint, used Feature, status int, model string) Feature {
+	text := withoutQuotes(c.text(), model)
+	if status >= 500 && !refuses.MatchString(text) {
 		return 0 // a failure's text may name anything
 	}
-	if lacks.MatchString(c.text()) {
+	if lacks.MatchString(text) {
 		used &^= Members // the endpoint wants more of them, not fewer
 	}
 	named := strings.Join(c.named, " ")
-	if refuses.MatchString(c.text()) {
+	if refuses.MatchString(text) {
 		named += " isn't supported"
 	}
-	for _, said := range []string{named, c.text()} {
+	for _, said := range []string{named, text} {
 		for _, f := range features {
 			if used&f.feature != 0 && f.names.MatchString(said) {
 				return f.feature
@@ -131,6 +163,48 @@ func findRefusedFeature(c *complaint, used Feature, status int) Feature {
 		}
 	}
 	return 0
+}
+
+var (
+	// quotedMessage finds what an error says that another one quotes, also as Python writes it, and
+	// quotedObject an object, innermost first.
+	quotedMessage = regexp.MustCompile(`['"](?:message|msg|detail|error|param|loc)['"]: ?` +
+		`(?:'([^']*)'|"([^"]*)"|[(\[]([^)\]]*)[)\]])`)
+	quotedObject = regexp.MustCompile(`\{[^{}]*\}`)
+	// quotedInput finds what validators quote of a request or of an answer.
+	quotedInput = regexp.MustCompile(`(?s)\b(?:\w+\[)?function-wrap\[.*?\]\]?|\[type=[^\]]*\]?|\binput(_value)?=.*`)
+	// token finds what may be the name of a model.
+	token = regexp.MustCompile(`[\w.:@/-]+`)
+)
+
+// isModelName reports whether a word can only be the name of a model or a URL: it has a provider or
+// several parts, and a number.
+func isModelName(word string) bool {
+	at := strings.IndexByte(word, '/')
+	return at > 0 && strings.ContainsAny(word, "0123456789.-:") ||
+		at < 0 && strings.Count(word, "-") >= 2 && strings.ContainsAny(word, "0123456789")
+}
+
+// withoutQuotes is what an error says, without the names of models and without what it quotes of a
+// request: those may contain any word. The messages of errors that it quotes stay.
+func withoutQuotes(text, model string) string {
+	var quoted []string
+	for _, found := range quotedMessage.FindAllStringSubmatch(text, -1) {
+		quoted = append(quoted, found[1]+found[2]+found[3])
+	}
+	for quotedObject.MatchString(text) {
+		text = quotedObject.ReplaceAllString(text, " ")
+	}
+	if from := strings.IndexByte(text, '{'); from >= 0 {
+		text = text[:from] // an object that was cut off
+	}
+	text = quotedInput.ReplaceAllString(strings.Join(append([]string{text}, quoted...), " "), " ")
+	return token.ReplaceAllStringFunc(text, func(word string) string {
+		if word == model || isModelName(word) {
+			return " "
+		}
+		return word
+	})
 }
 
 func classBy(meanings []meaning, said string, status int) Class {
@@ -149,4 +223,7 @@ var (
 	errError     = errors.New("the answer holds an error")
 )
 
-var errEmpty = errors.New("the answer is empty, and no tokens were counted")
+var (
+	errEmpty     = errors.New("the answer is empty, and no tokens were counted")
+	errUncounted = errors.New("the answer is no action, and no tokens were counted for it as for others")
+)

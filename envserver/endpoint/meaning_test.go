@@ -3,6 +3,7 @@ package endpoint
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -124,12 +125,52 @@ func TestErrors(t *testing.T) {
 		"members that lack": {status: 400, body: "{\"message\": \"`reasoning_content` must be passed back\"}",
 			class: Rejected,
 			lacks: 0},
-		"an unknown ending": {status: 200, body: chosen(`{"content": "I would."}`, "sunset"), class: Unclear},
-		"a lost call":       {status: 200, body: chosen(`{"content": "I call."}`, "tool_calls"), class: Unclear},
-		"calls of no form":  {status: 200, body: chosen(`{"tool_calls": [7]}`, "stop"), class: Unclear},
-		"a part of no form": {status: 200, body: chosen(`{"content": [{"type": "hologram"}]}`, "stop"), class: Unclear},
-		"nothing":           {status: 200, body: chosen(`{"content": null}`, "stop"), class: Unclear},
-		"an engine's end":   {status: 200, body: chosen(`{"content": "{}"}`, "abort"), class: ServerError},
+		"a pause in hours": {status: 429, body: `{"error": {"message": "Please try again in 1h13m38s."}}`,
+			class: Throttled, after: 73*time.Minute + 38*time.Second},
+		"a pause in long words": {status: 429, body: `try again in 2 minutes`, class: Throttled, after: 2 * time.Minute},
+		"Bedrock's throttling": {status: 500, body: `{"detail": "An error occurred (ThrottlingException): Too many tokens, ` +
+			`please wait before trying again."}`, class: Throttled},
+		"Bedrock's throttling in 200": {status: 200, body: `{"error": {"message": "Too many tokens, please wait"}}`,
+			class: Throttled},
+		"Groq's size": {status: 413, body: `{"error": {"code": "rate_limit_exceeded", "message": "Request too large ` +
+			`for model on tokens per minute (TPM)"}}`, class: TooLong},
+		"a grammar": {status: 400, body: `{"error": {"message": "Failed to initialize samplers: failed to parse grammar"}}`,
+			lacks: ToolChoice},
+		"a schema for llama.cpp": {status: 400, body: `{"error": {"message": "JSON schema conversion failed: x"}}`,
+			lacks: ToolChoice},
+		"an open schema": {status: 400, body: `[{"error": {"code": 400, "message": "Invalid JSON payload received. Unknown ` +
+			`name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters': Cannot find field."}}]`,
+			lacks: Closed},
+		"the model's name": {status: 404, body: `{"error": {"message": "No endpoints found for ` +
+			`groq/llama-3-groq-70b-tool-use"}}`, class: Rejected},
+		"another model's name": {status: 400, body: `{"error": {"message": "unknown model llama-3-70b-tool-function"}}`,
+			class: Rejected},
+		"a model without tools": {status: 400, body: `{"error": "registry.ollama.ai/library/gemma:2b does not support ` +
+			`tools"}`, lacks: Strict},
+		"a validator of answers": {status: 400, body: `{"error": {"message": "1 validation error for list[function-wrap` +
+			`[__log_extra_fields__()]]\n  Invalid JSON: expected value [type=json_invalid, input_value='{\"tool\"']"}}`,
+			class: Rejected},
+		"TGI's slip": {status: 422, body: `{"error": "Tool error: EOF while parsing an object at line 1 column 512", ` +
+			`"error_type": "tool_error"}`, lacks: Tools},
+		"a quoted request": {status: 500, body: `{"error": "invalid request {'model': 'm', 'tools': [{'seed': 1}], ` +
+			`'messages': []} at the upstream"}`, class: ServerError},
+		"a quoted error": {status: 500, body: `{"error": {"message": "Error code: 500 - {'error': {'message': 'Internal ` +
+			`server error', 'type': 'invalid_request_error'}}"}}`, class: ServerError},
+		"a quoted refusal": {status: 500, body: `{"error": {"message": "Error code: 400 - {'error': {'message': ` +
+			`'Unsupported parameter: seed', 'type': 'invalid_request_error'}}"}}`, lacks: Seed},
+		"members by their path": {status: 400, body: `{"error": {"message": "'messages.2': property 'x' is unsupported"}}`,
+			lacks: Members},
+		"tools of no form": {status: 500, body: `{"error": {"message": "Failed to parse tools: missing field"}}`,
+			class: ServerError},
+		"arguments of the history": {status: 500, body: `{"error": {"code": 500, "message": "Failed to parse tool call ` +
+			`arguments as JSON: syntax error"}}`, class: Unclear},
+		"accepted, without a body": {status: 202, class: Unclear},
+		"an unknown ending":        {status: 200, body: chosen(`{"content": "I would."}`, "sunset"), class: Unclear},
+		"a lost call":              {status: 200, body: chosen(`{"content": "I call."}`, "tool_calls"), class: Unclear},
+		"calls of no form":         {status: 200, body: chosen(`{"tool_calls": [7]}`, "stop"), class: Unclear},
+		"a part of no form":        {status: 200, body: chosen(`{"content": [{"type": "hologram"}]}`, "stop"), class: Unclear},
+		"nothing":                  {status: 200, body: chosen(`{"content": null}`, "stop"), class: Unclear},
+		"an engine's end":          {status: 200, body: chosen(`{"content": "{}"}`, "abort"), class: ServerError},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +179,12 @@ func TestErrors(t *testing.T) {
 				tc.class = Rejected
 			}
 			_, err := c.Send(t.Context(), asked(), 0)
+			if tc.lacks != 0 { // a complaint counts when it is repeated
+				if e, ok := errors.AsType[*Error](err); !ok || !e.Anew || c.Lacks() != 0 {
+					t.Errorf("the first complaint: %+v, lacks %b", err, c.Lacks())
+				}
+				_, err = c.Send(t.Context(), asked(), 0)
+			}
 			e, ok := errors.AsType[*Error](err)
 			if !ok || e.Class != tc.class || e.Lacks != tc.lacks || e.After != tc.after || c.Lacks() != tc.lacks ||
 				e.Anew != (tc.lacks != 0) {
@@ -150,6 +197,18 @@ func TestErrors(t *testing.T) {
 // chosen is the body of an answer.
 func chosen(message, reason string) string {
 	return `{"choices": [{"message": ` + message + `, "finish_reason": "` + reason + `"}]}`
+}
+
+// streamed is a stream of calls that all have the index 0, and other ids in each of their parts.
+func streamed(ids ...string) string {
+	var out strings.Builder
+	for _, id := range ids {
+		for i, part := range []string{`"name": "classify", "arguments": "{"`, `"arguments": "\"n\":1}"`} {
+			fmt.Fprintf(&out, `data: {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "%s%s", "function": {%s}}]}}]}`+
+				"\n\n", id, strings.Repeat("x", i), part)
+		}
+	}
+	return out.String() + `data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}` + "\n\ndata: [DONE]\n\n"
 }
 
 // What a model wrote is read in every form.
@@ -181,6 +240,26 @@ func TestAnswers(t *testing.T) {
 		"a malformed call": {chosen(`{"content": null}`, "function_call_filter: MALFORMED_FUNCTION_CALL"),
 			Answer{Slip: "the answer ended with finish_reason function_call_filter: MALFORMED_FUNCTION_CALL",
 				FinishReason: "function_call_filter: MALFORMED_FUNCTION_CALL"}},
+		"not a number": {`{"logprobs": [NaN, -Infinity, "NaN \" NaN"], ` + chosen(`{"content": "Hello"}`, "stop")[1:],
+			Answer{Text: "Hello", FinishReason: "stop"}},
+		"a prefix": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "proxy_classify", "arguments": "{\"n\":1}"}}]}`,
+			"stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"a server's prefix": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "mcp__desk__Classify", "arguments": `+
+			`"{\"n\":1}"}}]}`, "stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"another name": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "reclassify", "arguments": "{\"n\":1}"}}]}`,
+			"stop"), Answer{Calls: []ChatCall{{ID: "c", Type: "function", Function: CallFunction{"reclassify", `{"n":1}`}}},
+			FinishReason: "stop"}},
+		"arguments twice": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
+			`"{\"n\":1}{\"n\":1}"}}]}`, "stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"other arguments after it": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
+			`"{\"n\":1}{\"n\":2}"}}]}`, "stop"), Answer{Calls: []ChatCall{{ID: "c", Type: "function",
+			Function: CallFunction{"classify", `{"n":1}{"n":2}`}}}, FinishReason: "stop"}},
+		"numbers as text": {`{"usage": {"prompt_tokens": "12", "completion_tokens": 5.0, "prompt_tokens_details": []}, ` +
+			chosen(`{"content": "Hello"}`, "stop")[1:], Answer{Text: "Hello", FinishReason: "stop",
+			Usage: Usage{PromptTokens: 12, CompletionTokens: 5}}},
+		"a stream of calls with one index": {streamed("a", "b"), Answer{Calls: []ChatCall{
+			{ID: "a", Type: "function", Function: CallFunction{"classify", `{"n":1}`}},
+			{ID: "b", Type: "function", Function: CallFunction{"classify", `{"n":1}`}}}, FinishReason: "stop"}},
 		"a call": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
 			`"{\"n\":1}"}}]}`, "stop"),
 			Answer{Calls: call, FinishReason: "stop"}},
@@ -216,7 +295,7 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Received, got.thought = nil, false
+			got.Received, got.thought, got.counted = nil, false, false
 			if diff := cmp.Diff(tc.want, *got, cmp.AllowUnexported(Answer{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -230,11 +309,13 @@ func TestSlips(t *testing.T) {
 		400: `{"error": {"code": "tool_use_failed", "message": "Failed to call a function.", "failed_generation": "<x>"}}`,
 		422: `{"error": {"message": "tool call validation failed: parameters for tool classify did not match schema"}}`,
 		500: `{"error": {"message": "error parsing tool call: raw='{', err=unexpected end of JSON input"}}`,
-		501: `{"error": {"code": 500, "message": "Failed to parse tool call arguments as JSON: syntax error"}}`,
+		501: `{"error": {"code": 500, "message": "Failed to parse input at pos 12: <tool_call>"}}`,
 		200: `{"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": ` +
 			`"{\"error\":{\"code\":\"tool_use_failed\",\"message\":\"x\"}}"}}}`,
 	} {
 		c, _ := at(t, status, body)
+		request := asked()
+		c.refusals.answered(request.used())
 		got, err := c.Send(t.Context(), asked(), 0)
 		if err != nil || got.Slip == "" || c.Lacks() != 0 || status == 400 && got.Text != "<x>" {
 			t.Errorf("%d: %+v, %v", status, got, err)
@@ -292,5 +373,96 @@ func TestKeysAndURLs(t *testing.T) {
 func TestShortKeysAreNoSecrets(t *testing.T) {
 	if got := ErrorWords([]byte("ollama is out of memory"), "ollama"); got != "ollama is out of memory" {
 		t.Error(got)
+	}
+}
+
+// What has worked stays: one complaint, of one request however often, is about that request. Two
+// requests that are refused again and again show that the endpoint has changed.
+func TestWhatWorkedStays(t *testing.T) {
+	var r refusals
+	first, second := []ChatMessage{NewMessage(RoleUser, "1")}, []ChatMessage{NewMessage(RoleUser, "2")}
+	complain := func(messages []ChatMessage, n int) (believed bool) {
+		for range n {
+			believed, _ = r.complain(Tools, messages)
+		}
+		return believed
+	}
+	r.answered(Tools)
+	if complain(first, 100) || complain(second, stubborn-1) {
+		t.Error("believed one request")
+	}
+	r.answered(Tools | Seed)
+	if complain(second, stubborn) || complain(first, stubborn-1) {
+		t.Error("believed complaints from before the feature worked again")
+	}
+	if !complain(first, 1) || r.lacks != Tools {
+		t.Error("two requests were not believed")
+	}
+	if r.need(Tools); complain(first, 100) || r.lacks != 0 {
+		t.Error("left out again what the endpoint misses")
+	}
+}
+
+// Members that the endpoint's thoughts need come back when they were left out.
+func TestThoughtsComeBack(t *testing.T) {
+	c, got := at(t, 400, `{"error": {"message": "The `+"`reasoning_content`"+` in the thinking mode must be passed back"}}`)
+	c.refusals.lacks = Members
+	_, err := c.Send(t.Context(), asked(), Members)
+	if e, ok := errors.AsType[*Error](err); !ok || !e.Anew || c.Lacks() != 0 {
+		t.Errorf("%+v, lacks %b", err, c.Lacks())
+	}
+	_, err = c.Send(t.Context(), asked(), 0)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Anew || len(*got) != 2 {
+		t.Errorf("%+v", err)
+	}
+}
+
+// What is left out is said with since when and how often.
+func TestLeftOut(t *testing.T) {
+	c, _ := at(t, 400, `{"error": {"message": "seed is not supported"}}`)
+	for range 2 {
+		_, _ = c.Send(t.Context(), asked(), c.Lacks())
+	}
+	c.refusals.answered(Tools)
+	for i := range 2 * stubborn {
+		_, _ = c.refusals.complain(Tools, []ChatMessage{NewMessage(RoleUser, fmt.Sprint(i%2))})
+	}
+	for range 3 {
+		_, _ = c.Send(t.Context(), asked(), c.Lacks())
+	}
+	if got := c.LeftOut(); got != "tools (since request 3, of 3), seed (of 3 requests)" {
+		t.Error(got)
+	}
+}
+
+// Schemas that may not forbid other members are sent without that, at every depth, and not strict.
+func TestOpenSchemas(t *testing.T) {
+	c, got := at(t, 400, "")
+	r := asked()
+	r.Tools[0].Function.Parameters = map[string]any{"additionalProperties": false, "properties": map[string]any{
+		"n": map[string]any{"type": "object", "additionalProperties": false}}}
+	if _, err := c.Send(t.Context(), r, Closed); err == nil {
+		t.Error("no error")
+	}
+	data, err := json.Marshal((*got)[0])
+	if err != nil || strings.Contains(string(data), "additionalProperties") || strings.Contains(string(data), `"strict":true,"n`) {
+		t.Errorf("%s, %v", data, err)
+	}
+	if !r.Tools[0].Function.Strict || r.Tools[0].Function.Parameters["additionalProperties"] != false {
+		t.Error("the caller's request was changed")
+	}
+}
+
+// A text that isn't an action, of an endpoint that counts tokens and counted none for it, is the
+// endpoint's own.
+func TestUncountedText(t *testing.T) {
+	c, _ := at(t, 200, `{"usage": {"prompt_tokens": 0, "completion_tokens": 0}, `+
+		chosen(`{"content": "[Gateway] Upstream returned an empty response."}`, "stop")[1:])
+	if _, err := c.Send(t.Context(), asked(), 0); err != nil {
+		t.Errorf("an endpoint that never counts: %v", err)
+	}
+	c.counts.Store(true)
+	if _, err := c.Send(t.Context(), asked(), 0); ClassOf(err) != Unclear {
+		t.Errorf("an endpoint that counts: %v", err)
 	}
 }

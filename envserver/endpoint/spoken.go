@@ -29,10 +29,10 @@ var spokenParameter = regexp.MustCompile(`(?s)<(?:parameter(?:=| name=")|arg_key
 // callEnd finds the end of a call.
 var callEnd = regexp.MustCompile(`</function>|</tool_call>`)
 
-// callsIn reads calls of the offered tools that a server left in the text: objects with a tool's
+// CallsIn reads calls of the offered tools that a server left in the text: objects with a tool's
 // name and arguments, and arguments after the name of a tool and one of the marks. The text says so
 // plainly; nothing else is taken for a call.
-func callsIn(text string, offered []ChatTool) []ChatCall {
+func CallsIn(text string, offered []ChatTool) []ChatCall {
 	var out []ChatCall
 	if len(offered) == 0 {
 		return nil
@@ -129,8 +129,9 @@ func isOffered(name string, offered []ChatTool) bool {
 // namespaces are what some models put before a tool's name.
 var namespaces = regexp.MustCompile(`^(functions|tools?|default_api|api)[.:]`)
 
-// toolNamed is the offered tool that a name means: a name may have a namespace before it, and the
-// model's control tokens after it.
+// toolNamed is the offered tool that a name means: a name may have a namespace or another prefix
+// before it, and the model's control tokens after it, and be written in another case. It means the
+// only tool that it matches so.
 func toolNamed(name string, offered []ChatTool) string {
 	if isOffered(name, offered) {
 		return name
@@ -140,5 +141,19 @@ func toolNamed(name string, offered []ChatTool) string {
 	if short = strings.TrimSpace(short); isOffered(short, offered) {
 		return short
 	}
+	var meant []string
+	for _, t := range offered {
+		at := len(short) - len(t.Function.Name)
+		if at >= 0 && strings.EqualFold(short[at:], t.Function.Name) &&
+			(at == 0 || separators.MatchString(short[:at])) {
+			meant = append(meant, t.Function.Name)
+		}
+	}
+	if len(meant) == 1 {
+		return meant[0]
+	}
 	return name
 }
+
+// separators find the end of a prefix.
+var separators = regexp.MustCompile(`[_.:/-]$`)

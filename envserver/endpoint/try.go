@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"time"
 )
 
 // trialTokens bounds the answer to a trial, where the endpoint accepts a bound.
@@ -32,6 +34,37 @@ func (c *Completions) Try(ctx context.Context, model string, extra map[string]js
 	}
 	return err
 }
+
+// The waits between trials, and their sum for an endpoint that isn't ready.
+const (
+	firstTrialWait, maxTrialWait = time.Second, 10 * time.Second
+	// longestAsked bounds the pause that an endpoint may ask for.
+	longestAsked  = 90 * time.Second
+	startPatience = 2 * time.Minute
+)
+
+// AwaitStart tries an endpoint up to so many times, where a failure says nothing of its settings.
+// One that isn't ready, because it loads its model, is waited for.
+func AwaitStart(ctx context.Context, attempts int, wait func(context.Context, time.Duration) error,
+	try func() error) error {
+	waited := time.Duration(0)
+	for attempt := 1; ; attempt++ {
+		err := try()
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Class != ServerError && e.Class != Throttled && e.Class != Unclear {
+			return err
+		}
+		pause := max(min(firstTrialWait<<(attempt-1), maxTrialWait), min(e.After, longestAsked))
+		ready := e.Status != http.StatusServiceUnavailable && !loading.MatchString(e.Words)
+		if ready && attempt >= attempts || waited+pause > startPatience || wait(ctx, pause) != nil {
+			return err
+		}
+		waited += pause
+	}
+}
+
+// loading finds the words of servers that load their model.
+var loading = regexp.MustCompile(`(?i)\bloading\b`)
 
 // TryURL learns whether something answers at the service's BaseURL and accepts its key. The request
 // is a GET: only an answer that refuses the key counts as a failure, because nothing is known of

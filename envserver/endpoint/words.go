@@ -87,14 +87,24 @@ func complaintOf(body []byte) *complaint {
 		c.read(string(body), 0)
 	}
 	if said := waits.FindStringSubmatch(string(body)); said != nil {
-		c.after = parseRetryAfter(said[1]+said[2], time.Time{})
+		c.after = parseRetryAfter(durationIn(said[1]), time.Time{})
 	}
 	return c
 }
 
-// waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5.
-var waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
-	`([0-9]+(?:\.[0-9]+)?)\s?(ms\b|s\b|m[0-9.]+s\b)?`)
+// waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5, "in 1h13m38s".
+// unitLetters shorten its units to those of a duration.
+var (
+	waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
+		`([0-9]+(?:\.[0-9]+)?(?:\s?(?:h(?:ours?)?|ms|milliseconds?|m(?:in(?:utes?)?)?|s(?:ec(?:onds?)?)?)[0-9.]*)*)`)
+	unitLetters = regexp.MustCompile(`(m)illi(s)econds?|(?:(h)our|(m)in(?:ute)?|(s)ec(?:ond)?)s?`)
+)
+
+// durationIn is a duration in words in the form of time.ParseDuration.
+func durationIn(words string) string {
+	text := strings.ToLower(strings.TrimRight(strings.ReplaceAll(words, " ", ""), "."))
+	return unitLetters.ReplaceAllString(text, "$1$2$3$4$5")
+}
 
 // maxDepth bounds the depth of what is read of an error.
 const maxDepth = 8
@@ -192,13 +202,31 @@ func decodeJSON(data []byte, to any) error {
 // others hold secrets.
 var apiVersion = regexp.MustCompile(`\?api-version=[0-9A-Za-z.-]+$`)
 
-// IsBase reports whether a text can be a service's BaseURL.
-func IsBase(text string) bool {
+// CheckBase returns why a text can't be a service's BaseURL, and what to do; nil if it can. The
+// error quotes nothing of it, because it may hold a secret.
+func CheckBase(text string) error {
 	text = apiVersion.ReplaceAllString(text, "")
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
-		!strings.ContainsAny(text, "?# \t\r\n")
+	switch {
+	case text == "":
+		return errors.New("it is empty: give the URL of the endpoint up to its version, such as " + exampleBase)
+	case strings.ContainsAny(text, " \t\r\n"):
+		return errors.New("it has a blank: remove that")
+	case !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://"):
+		return errors.New("it has no scheme: begin it with http:// or https://")
+	case err != nil, u.Host == "":
+		return errors.New("it has no host: write it like " + exampleBase)
+	case u.User != nil:
+		return errors.New("it has a user or a password: leave them out, the key is set apart from it")
+	case strings.Contains(text, "?"):
+		return errors.New("it has a query: leave that out; only Azure's ?api-version= may stay")
+	case strings.Contains(text, "#"):
+		return errors.New("it has a fragment: leave # and what follows out")
+	}
+	return nil
 }
+
+const exampleBase = "https://api.openai.com/v1"
 
 // WithoutSecrets returns a URL without its user, password, query and fragment, or "" for an invalid
 // one.

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -173,6 +175,21 @@ type Gate struct {
 	ID     string `json:"id"`
 	Cap    int64  `json:"cap"`
 	Reason string `json:"reason"`
+}
+
+// Bounded is a judge whose judgements take at most a time: all those of a step do, so that no
+// client waits longer.
+type Bounded interface {
+	// Timeout is that time, 0 for no bound.
+	Timeout() time.Duration
+}
+
+// GateUnread is the id of the gate on a reply that alone makes its judgement by a model fail.
+const GateUnread = "unread"
+
+// Unread reports whether the reply alone made its judgement by a model fail.
+func (v Verdict) Unread() bool {
+	return slices.ContainsFunc(v.Gates, func(g Gate) bool { return g.ID == GateUnread })
 }
 
 // Scored reports whether the verdict's points count.

@@ -39,6 +39,7 @@ func (s *Server) Drain(ctx context.Context) error {
 }
 
 // Close ends every session with close code 1001 and waits a few seconds for the sockets to close.
+// It gives a peer what has ended of the runs' shards, so that no episode is graded again.
 func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
@@ -46,6 +47,11 @@ func (s *Server) Close() {
 		closing.Go(func() { session.end(endDrained, "the server is shutting down") })
 	}
 	closing.Wait()
+	parcels, err := s.ledgers.GiveAway(s.cfg.LedgerKey)
+	if err != nil {
+		s.log.Error("The ledgers of shards can't be given to a peer", "error", err)
+	}
+	s.mesh.GiveParcels(context.Background(), parcels)
 	s.closing.Lock()
 	s.closed = true
 	s.closing.Unlock()

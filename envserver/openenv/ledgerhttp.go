@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,9 +70,11 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint str
 	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
 		return err
 	}
-	asked := s.ledgers.Ask(key)
-	states := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
-	return s.ledgers.TakeOver(key, asked, states, s.cfg.LedgerKey.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // is one
+	asked, err := s.ledgers.Ask(key, s.publicKey())
+	if err != nil {
+		return err
+	}
+	return s.ledgers.TakeOver(key, asked, s.mesh.AskShard(ctx, key, score.FingerprintOf(text)), s.publicKey())
 }
 
 // ledgerStatus is the status of a refused POST /ledger.

@@ -96,8 +96,8 @@ func (r *plannedRun) play(tb testing.TB, url string, i int, micro int64) (begun,
 	return begun, p.Ask(fmt.Sprintf(`{"type":"step","data":{"kind":"finish","score":%d}}`, micro))
 }
 
-// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or shard,
-// on a server that is played by runs only. Nobody can practise on a scenario with it.
+// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or
+// shard, on a server that is played by runs only. Nobody can practise on a scenario with it.
 func TestCredentialIsThePlans(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true, RunsOnly: true})
 	r := newPlannedRun(t, url)
@@ -171,8 +171,8 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	}
 }
 
-// An episode is graded once: neither a second play, nor one that was begun at the same time, nor the
-// eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
+// An episode is graded once: neither a second play, nor one that was begun at the same time, nor
+// the eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
 func TestEpisodeIsGradedOnce(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true})
 	r := newPlannedRun(t, url)
@@ -216,6 +216,35 @@ func TestEpisodeIsGradedOnce(t *testing.T) {
 		return r.Run == "uid" && r.Opened == 2 && r.Scored == 1 && r.ScoreSum == 333_000
 	}) {
 		t.Errorf("no report says that the episode was graded once")
+	}
+}
+
+// What has ended on a server that ends, as in a rolling update, is known to the next ones: a peer
+// that knows the run, and one that doesn't, pass it on, also to a server that has restarted.
+func TestEndedEpisodesSurviveTheirServers(t *testing.T) {
+	config := Config{SharedKey: true, RunsOnly: true}
+	for name, learns := range map[string]bool{"a peer that knows the run": true, "one that doesn't": false} {
+		members := servePool(t, config, config)
+		r := newPlannedRun(t, members[0].url)
+		if _, ended := r.play(t, members[0].url, 0, 333_000); receiptIn(t, ended) == "" {
+			t.Fatal(ended)
+		}
+		if learns {
+			if _, err := r.open(t, members[1].url, 1, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		members[0].Close()
+		members[0].kill()
+		if ended, err := r.open(t, members[1].url, 0, nil); err != nil || ended != "0" {
+			t.Errorf("%s: %q has ended, %v", name, ended, err)
+		}
+		if begun, _ := r.play(t, members[1].url, 0, 1_000_000); !strings.Contains(begun, "EPISODE_ENDED") {
+			t.Errorf("%s plays the episode again: %s", name, begun)
+		}
+		if _, ended := r.play(t, members[1].url, 1, 500_000); receiptIn(t, ended) == "" {
+			t.Errorf("%s doesn't play the others: %s", name, ended)
+		}
 	}
 }
 
@@ -275,8 +304,8 @@ func TestOldCredentialStillCounts(t *testing.T) {
 }
 
 // A shard that is played on another server of the pool continues there with the scores that the
-// first one gave, without receipts, and the first server then grades none of its episodes. No server
-// of the pool plays an episode that has ended on another one.
+// first one gave, without receipts, and the first server then grades none of its episodes. No
+// server of the pool plays an episode that has ended on another one.
 func TestShardContinuesOnAPeer(t *testing.T) {
 	config := Config{SharedKey: true, RunsOnly: true}
 	members := servePool(t, config, config, config)

@@ -226,6 +226,7 @@ func New(cfg Config) (*Server, error) {
 		GiveUp: func(key ledger.Key, plan string) (ledger.ShardState, error) {
 			return s.ledgers.GiveUp(key, plan, cfg.LedgerKey)
 		},
+		Keep:    func(p ledger.Parcel) error { return s.ledgers.Keep(p, s.publicKey()) },
 		Metrics: s.metrics.registry, Log: s.log,
 	}); err != nil {
 		s.stop()
@@ -238,6 +239,10 @@ func New(cfg Config) (*Server, error) {
 		s.distrustJudge()
 	}
 	return s, nil
+}
+
+func (s *Server) publicKey() ed25519.PublicKey {
+	return s.cfg.LedgerKey.Public().(ed25519.PublicKey) //nolint:forcetypeassert // always is one
 }
 
 // listenMemory serves the handler within the process until the server is closed.

@@ -63,13 +63,34 @@ func (a *Agent) Try(ctx context.Context) error {
 
 // Rehearsal is what was seen of a model in two turns of a made-up episode.
 type Rehearsal struct {
-	// LeftOut are the parts of requests that the endpoint refuses.
-	LeftOut []string
 	// Actions is the number of the two answers that were actions.
 	Actions int
 	// Calls means that the actions were calls of tools, not text.
-	Calls  bool
+	Calls bool
+	// Why is why the first answer without an action was none, "" if both were.
+	Why    string
 	Tokens score.Tokens
+}
+
+// LeftOut says what requests leave out because the endpoint refuses it, since when and of how many;
+// "" for nothing.
+func (a *Agent) LeftOut() string {
+	if m, is := a.endpoint.(*model); is {
+		return m.completions.LeftOut()
+	}
+	return ""
+}
+
+// Lowered is the number of requests in flight if the endpoint answers no more at a time than so
+// many, fewer than configured, and otherwise 0.
+func (a *Agent) Lowered() int {
+	switch e := a.endpoint.(type) {
+	case *model:
+		return e.caller.Lowered()
+	case *remote:
+		return e.caller.Lowered()
+	}
+	return 0
 }
 
 // Rehearse plays two turns of a made-up episode as a run does: with the same instructions, tools or

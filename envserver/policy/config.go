@@ -209,9 +209,11 @@ const (
 
 func (c *OpenAIConfig) validate() error {
 	errs := []error{validTimeout(c.TimeoutSeconds)}
-	if !endpoint.IsBase(c.BaseURL) || len(c.BaseURL) > maxURL {
-		errs = append(errs, fmt.Errorf("the agent's baseURL must be http(s)://host[:port]/path of at most %d "+
-			"characters, without a user, a password, a query but Azure's api-version, or a fragment", maxURL))
+	if err := endpoint.CheckBase(c.BaseURL); err != nil {
+		errs = append(errs, fmt.Errorf("the agent's baseURL is no URL of an endpoint: %w", err))
+	}
+	if len(c.BaseURL) > maxURL {
+		errs = append(errs, fmt.Errorf("the agent's baseURL has %d characters: it can have %d", len(c.BaseURL), maxURL))
 	}
 	if c.Model == "" || len(c.Model) > maxModel ||
 		strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -34,7 +34,7 @@ func TestParseConfig(t *testing.T) {
 		"spaces": {`{"type":"OpenAI","openAI":{"baseURL":"http://a/v1","model":"a b"}}`,
 			"the agent's model is"},
 		"query": {`{"type":"OpenAI","openAI":{"baseURL":"http://a/v1?key=secret","model":"a"}}`,
-			"the agent's baseURL must be"},
+			"the agent's baseURL is no URL of an endpoint"},
 		"password": {`{"type":"HTTP","http":{"url":"http://me:secret@a/"}}`, "the agent's url must be"},
 		"scheme":   {`{"type":"HTTP","http":{"url":"ftp://secret/"}}`, "the agent's url must be"},
 		"mode": {`{"type":"OpenAI","openAI":{"baseURL":"http://a","model":"a","mode":"Prose"}}`,

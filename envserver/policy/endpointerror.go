@@ -98,17 +98,6 @@ func classifyError(ctx context.Context, err error) error {
 	if !ok {
 		return failed
 	}
-	failed.After = e.After
-	switch e.Class {
-	case endpoint.Throttled:
-		failed.Class = score.ClassAgentRateLimited
-	case endpoint.TimedOut:
-		failed.Class = score.ClassAgentTimeout
-	case endpoint.ServerError, endpoint.Broken:
-	case endpoint.TooLong:
-		failed.Class = score.ClassAgentContext
-	default:
-		failed.Class = score.ClassAgentError
-	}
+	failed.After, failed.Class = e.After, e.Class.OfAgent()
 	return failed
 }

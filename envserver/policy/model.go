@@ -54,19 +54,14 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 	}, nil
 }
 
+// trials is how often an endpoint is tried.
+const trials = 3
+
 // try tries the endpoint, and again where an answer says nothing of the endpoint's settings.
 func (m *model) try(ctx context.Context) error {
-	for attempt := 1; ; attempt++ {
-		err := m.completions.Try(ctx, m.config.Model, m.extra)
-		e, ok := errors.AsType[*endpoint.Error](err)
-		if !ok || attempt == 3 || e.Class != endpoint.ServerError && e.Class != endpoint.Throttled &&
-			e.Class != endpoint.Unclear {
-			return err
-		}
-		if err := m.wait(ctx, max(firstBackoff, min(e.After, patience))); err != nil {
-			return e
-		}
-	}
+	return endpoint.AwaitStart(ctx, trials, m.wait, func() error {
+		return m.completions.Try(ctx, m.config.Model, m.extra)
+	})
 }
 
 type modelPlayer struct {
@@ -227,15 +222,34 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 		action, turn.note = noAction(cmp.Or(said, answer.Slip)), "That was no action: "+clipText(answer.Slip, 500)
 	case len(answer.Calls) > 0:
 		action = p.readCalls(answer, &turn)
-	case action == nil:
+	case action != nil:
+	case answer.Cut:
+		action, turn.note = noAction(cutOff+said), noteCut
+	default:
 		action, turn.note = noAction(said), noteNoAction
-		if answer.Cut {
-			action, turn.note = noAction(cutOff+said), noteCut
+		if member := p.actionIn(answer.Received); member != "" && strings.TrimSpace(said) == "" {
+			turn.note = fmt.Sprintf(elsewhere, member)
+			action = noAction(turn.note)
 		}
 	}
 	turn.settle(answer)
 	p.talk.turns = append(p.talk.turns, turn)
 	return action
+}
+
+// elsewhere is the comment on an answer whose action is where thoughts are.
+const elsewhere = "The answer is empty, and its member %s holds an action: switch the server's parser of thoughts off."
+
+// actionIn is the member of a message in which exactly one action is, "" for none.
+func (p *modelPlayer) actionIn(message map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(message)) {
+		text, _ := message[name].(string)
+		if calls := endpoint.CallsIn(text, chatTools(p.offered, false)); name != "content" && text != "" &&
+			(len(calls) == 1 || p.isAction(objectIn(text))) {
+			return name
+		}
+	}
+	return ""
 }
 
 // settle keeps of the message as it came what the conversation doesn't have: members of the first

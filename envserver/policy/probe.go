@@ -41,29 +41,40 @@ const (
 
 // Probe finds out what a model's endpoint can do: by a rehearsal in the agent's own mode, the first
 // request in mode JSON and once more with the same seed, a request for log-probabilities, and the
-// list of models. The error is that of the rehearsal. It returns nil for an agent that is no model.
-func (a *Agent) Probe(ctx context.Context, turn Turn) ([]Ability, error) {
+// list of models. Found is called with each ability as soon as it is known: a slow model takes
+// minutes for all. The error is that of the rehearsal. An agent that is no model has none.
+func (a *Agent) Probe(ctx context.Context, turn Turn, found func(Ability)) error {
 	m, is := a.endpoint.(*model)
 	if !is {
-		return nil, nil
+		return nil
 	}
 	own, err := m.rehearse(ctx, turn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	turn.Observation = rehearsed[0]
-	out := append([]Ability{{AbilityTurns, Yes, fmt.Sprintf("%d of 2 answers were actions", own.Actions)}},
-		m.toolAbilities(own)...)
-	out = append(out, m.probeJSON(ctx, turn), m.probeSeed(ctx, turn), m.probeLogProbs(ctx), Ability{AbilityUsage,
-		formatYesNo(
-			own.Tokens.Prompt > 0,
-		), fmt.Sprintf("%d tokens in two turns", own.Tokens.Prompt+own.Tokens.Completion)})
+	turns := Ability{AbilityTurns, formatYesNo(own.Actions == 2),
+		fmt.Sprintf("%d of 2 answers were actions", own.Actions)}
+	if own.Why != "" {
+		turns.Found += ", but " + own.Why
+	}
+	found(turns)
+	for _, ability := range m.toolAbilities(own) {
+		found(ability)
+	}
+	found(Ability{AbilityUsage, formatYesNo(own.Tokens.Prompt > 0),
+		fmt.Sprintf("%d tokens in two turns", own.Tokens.Prompt+own.Tokens.Completion)})
+	found(m.probeJSON(ctx, turn))
+	found(m.probeSeed(ctx, turn))
+	found(m.probeLogProbs(ctx))
 	length := Ability{AbilityContext, Unknown, "GET /models doesn't say"}
 	if n := m.completions.ContextLength(ctx, m.config.Model); n > 0 {
 		length.State, length.Found = Yes, fmt.Sprintf("%d tokens", n)
 	}
+	found(length)
 	left := strings.Join(m.completions.Lacks().Names(), ", ")
-	return append(out, length, Ability{AbilityLeftOut, formatYesNo(left != ""), cmp.Or(left, "nothing")}), nil
+	found(Ability{AbilityLeftOut, formatYesNo(left != ""), cmp.Or(left, "nothing")})
+	return nil
 }
 
 func formatYesNo(is bool) string {
@@ -83,7 +94,7 @@ func (m *model) toolAbilities(own Rehearsal) []Ability {
 	case lacks&endpoint.Tools != 0:
 		tools.Found = "refused: the run is played in mode JSON"
 	case !own.Calls:
-		tools.Found = "accepted, but the model didn't call them"
+		tools.Found = "accepted, but no answer was a call of one"
 	}
 	out := []Ability{tools}
 	for _, f := range []struct {

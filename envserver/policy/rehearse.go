@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // The observations of a rehearsal. They have no member of an environment's, so that a model doesn't
@@ -28,34 +30,52 @@ func (m *model) rehearse(ctx context.Context, turn Turn) (Rehearsal, error) {
 		}
 		if p.isAction(action) {
 			r.Actions++
+			r.Calls = r.Calls || p.talk.turns[i].call != nil
+		} else if r.Why == "" {
+			r.Why = fmt.Sprintf("%q", clipText(typeOf(action), maxWhy))
 		}
-		r.Calls = r.Calls || p.talk.turns[i].call != nil
 	}
-	r.LeftOut = m.completions.Lacks().Names()
 	return r, nil
 }
 
 // isAction reports whether the type of what the model answered is one of the environment's.
 func (p *modelPlayer) isAction(answer json.RawMessage) bool {
+	named := typeOf(answer)
+	return slices.ContainsFunc(p.tools, func(t tool) bool { return t.Name == named })
+}
+
+// typeOf is the type of an action, or the text of what is none.
+func typeOf(action json.RawMessage) string {
 	var named struct {
 		Type string `json:"action_type"`
 	}
-	return json.Unmarshal(answer, &named) == nil &&
-		slices.ContainsFunc(p.tools, func(t tool) bool { return t.Name == named.Type })
+	if json.Unmarshal(action, &named) != nil {
+		return ""
+	}
+	return named.Type
 }
+
+// maxWhy bounds, in bytes, why an answer was no action.
+const maxWhy = 100
 
 // String is a sentence or two.
 func (r Rehearsal) String() string {
-	how := "no action in two answers"
+	how := "no action in two turns"
 	switch {
 	case r.Calls:
 		how = "actions as calls of tools"
 	case r.Actions > 0:
 		how = "actions as JSON text"
 	}
+	if r.Actions == 1 {
+		how += " in one of two turns"
+	}
 	text := fmt.Sprintf("The endpoint answers with %s.", how)
-	if len(r.LeftOut) > 0 {
-		text += fmt.Sprintf(" It refuses, and requests leave out: %s.", strings.Join(r.LeftOut, ", "))
+	if r.Why != "" {
+		text = strings.TrimSuffix(text, ".") + ", but with " + r.Why + "."
+	}
+	if r.Tokens == (score.Tokens{}) {
+		text += " It counts no tokens, so no budget ends the run."
 	}
 	return text
 }

@@ -64,31 +64,50 @@ func TestRehearse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		speak dialect
 		want  string // "" for an error that is permanent
+		left  string
 	}{
 		"calls": {func(string) (int, string) { return 200, calls },
-			"The endpoint answers with actions as calls of tools."},
+			"The endpoint answers with actions as calls of tools.", ""},
 		"no seed": {func(body string) (int, string) {
 			if strings.Contains(body, `"seed"`) {
 				return 400, refuses("seed")
 			}
 			return 200, calls
-		}, "The endpoint answers with actions as calls of tools. It refuses, and requests leave out: seed."},
+		}, "The endpoint answers with actions as calls of tools.", "seed (of 2 requests)"},
 		"no tools": {func(body string) (int, string) {
 			if strings.Contains(body, `"tools"`) {
 				return 400, refuses("tools")
 			}
 			return 200, writes
-		}, "The endpoint answers with actions as JSON text. It refuses, and requests leave out: tools, strict schemas " +
-			"of tools."},
+		}, "The endpoint answers with actions as JSON text. It counts no tokens, so no budget ends the run.",
+			"tools (of 2 requests), strict schemas of tools (of 4 requests)"},
 		"chat": {func(string) (int, string) { return 200, chats },
-			"The endpoint answers with no action in two answers."},
+			`The endpoint answers with no action in two turns, but with "How can I help?". It counts no tokens, so no ` +
+				`budget ends the run.`, ""},
+		"a stray refusal": {func() dialect {
+			n := 0
+			return func(string) (int, string) {
+				if n++; n == 1 {
+					return 404, `{"error": {"message": "No endpoints found that support tool use"}}`
+				}
+				return 200, calls
+			}
+		}(), "The endpoint answers with actions as calls of tools.", ""},
+		"a name that nobody offered": {func(string) (int, string) {
+			return 200, strings.ReplaceAll(calls, "classify", "dance")
+		}, `The endpoint answers with no action in two turns, but with "dance".`, ""},
+		"an action in the thoughts": {func(string) (int, string) {
+			return 200, `{"choices": [{"message": {"content": null, "reasoning_content": "{\"action_type\": \"classify\"}"}}],
+				"usage": {"completion_tokens": 9}}`
+		}, `The endpoint answers with no action in two turns, but with "The answer is empty, and its member ` +
+			`reasoning_content holds an action: switch the server's parser of […]".`, ""},
 		// As Gemini 3 did where the signature of its thoughts was not sent back.
 		"the second turn is refused": {func(body string) (int, string) {
 			if strings.Contains(body, `"role":"tool"`) {
 				return 403, `{"error": {"message": "the call lacks its signature"}}`
 			}
 			return 200, calls
-		}, ""},
+		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			agent, turn := rehearsing(t, policy.ModeTools, tc.speak)
@@ -97,8 +116,8 @@ func TestRehearse(t *testing.T) {
 			if tc.want == "" && (!ok || !refused.Permanent()) || tc.want != "" && (err != nil || seen.String() != tc.want) {
 				t.Errorf("seen %q, want %q: %v", seen, tc.want, err)
 			}
-			if !is {
-				t.Error("the agent is no model")
+			if !is || agent.LeftOut() != tc.left {
+				t.Errorf("a model: %v, left out %q, want %q", is, agent.LeftOut(), tc.left)
 			}
 		})
 	}
@@ -147,14 +166,16 @@ func TestProbe(t *testing.T) {
 			policy.AbilityJSON: "yes", policy.AbilitySeed: "yes", policy.AbilityLogProbs: "yes", policy.AbilityUsage: "yes",
 			policy.AbilityContext: "yes", policy.AbilityLeftOut: "no"}},
 		"poor": {poor, map[string]string{
-			policy.AbilityTurns: "yes", policy.AbilityTools: "no", policy.AbilityStrict: "no", policy.AbilityForced: "no",
+			policy.AbilityTurns: "no", policy.AbilityTools: "no", policy.AbilityStrict: "no", policy.AbilityForced: "no",
 			policy.AbilityJSON: "no", policy.AbilitySeed: "no", policy.AbilityLogProbs: "no", policy.AbilityUsage: "no",
 			policy.AbilityContext: "yes", policy.AbilityLeftOut: "yes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			agent, turn := rehearsing(t, policy.ModeTools, tc.speak)
-			abilities, err := agent.Probe(t.Context(), turn)
-			if err != nil {
+			var abilities []policy.Ability
+			if err := agent.Probe(t.Context(), turn, func(a policy.Ability) {
+				abilities = append(abilities, a)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, states(abilities)); diff != "" {

@@ -1,10 +1,13 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
@@ -94,7 +98,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Where a fifth of the answers is a failure of the endpoint, the scores are those of the model
+// Where a quarter of the answers is a failure of the endpoint, the scores are those of the model
 // alone.
 func TestFaultsCostNoScore(t *testing.T) {
 	kind := ticketKind(t, offline.New())
@@ -107,7 +111,7 @@ func TestFaultsCostNoScore(t *testing.T) {
 			t.Fatal(err)
 		}
 		endpoint.Fault = func(err error) { t.Error(err) }
-		f := dialect.NewFaulty(endpoint)
+		f := dialect.NewFaulty(endpoint, 0)
 		cfg := config(t, p, policy.Noop, pod)
 		cfg.Plan.Run = fmt.Sprint("run-faulty-", faulty)
 		if cfg.Policy = agentAt(t, endpoint, 4, policy.ModeTools); faulty {
@@ -124,5 +128,96 @@ func TestFaultsCostNoScore(t *testing.T) {
 	}
 	if sums[0] != sums[1] || sums[0] == 0 {
 		t.Errorf("the sum is %s, and %s with faults", score.FormatDecimal(sums[0]), score.FormatDecimal(sums[1]))
+	}
+}
+
+// judgedBy is a judge at an endpoint, which doesn't wait.
+func judgedBy(t *testing.T, endpoint http.Handler) *llm.Judge {
+	t.Helper()
+	server := httptest.NewServer(endpoint)
+	t.Cleanup(server.Close)
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	judge, err := llm.New(llm.Config{BaseURL: "http://judge.test/v1", Model: "m", Votes: 1, CacheMode: llm.CacheOff,
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}, Random: func() float64 { return 0 },
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge
+}
+
+// seeds is the number of mixed outages of a judge that are played; go test without -short plays
+// twenty.
+func seeds() int {
+	if testing.Short() {
+		return 2
+	}
+	return 20
+}
+
+// Where a quarter of the judge's answers fails, in every way, the scores are those of the judge
+// alone.
+func TestJudgeFaultsCostNoScore(t *testing.T) {
+	sum := func(name string, endpoint http.Handler) int64 {
+		kind := ticketKind(t, judgedBy(t, endpoint))
+		_, pod := serve(t, kind, 0)
+		p := only(t, kind, "ticket-resolve", 40, 1)
+		cfg := config(t, p, policy.Oracle, pod)
+		cfg.Plan.Run = name
+		ledger, summary := run(t, cfg)
+		if ledger.Scored != p.Episodes() || len(summary.Errored) > 0 || summary.Counts.Unread > 0 {
+			t.Errorf("%s: %d scored of %d, errored %+v, counts %+v", name, ledger.Scored, p.Episodes(), summary.Errored,
+				summary.Counts)
+		}
+		return ledger.Tasks[0].Sum
+	}
+	clean := sum("run-clean", dialect.NewJudge())
+	for seed := range seeds() {
+		f := dialect.NewFaulty(dialect.NewJudge(), seed)
+		if got := sum(fmt.Sprint("run-", seed), f); got != clean || clean == 0 {
+			t.Errorf("the sum is %s, and %s with faults of seed %d", score.FormatDecimal(clean), score.FormatDecimal(got), seed)
+		}
+		if f.Kinds() < 5 {
+			t.Errorf("seed %d: %d kinds of faults", seed, f.Kinds())
+		}
+	}
+}
+
+// A judge that refuses every request, for a reason that no reply can be, errors every episode; a
+// reply that alone makes its judgement fail is scored, and counted.
+func TestUnjudgedReplies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status  int
+		body    string
+		provoke bool
+	}{
+		"404":                    {404, `{"error": {"message": "no such model"}}`, true},
+		"a filter of everything": {400, `{"error": {"code": "content_filter", "message": "filtered"}}`, false},
+		"a filter of replies":    {400, `{"error": {"code": "content_filter", "message": "filtered"}}`, true},
+	} {
+		plain := dialect.NewJudge()
+		kind := ticketKind(t, judgedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			data, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			if tc.provoke && strings.Contains(string(data), "Thank^you^for^your^message.") {
+				r.Body = io.NopCloser(bytes.NewReader(data))
+				plain.ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, tc.body, tc.status)
+		})))
+		_, pod := serve(t, kind, 0)
+		p := only(t, kind, "ticket-resolve", 2, 1)
+		cfg := config(t, p, policy.Oracle, pod)
+		cfg.EpisodeAttempts = 1
+		ledger, summary := run(t, cfg)
+		if want := name == "a filter of replies"; want != (ledger.Scored == 2 && summary.Counts.Unread == 2) ||
+			want == (summary.ErroredEpisodes() == 2) {
+			t.Errorf("%s: %d scored, errored %+v, counts %+v", name, ledger.Scored, summary.Errored, summary.Counts)
+		}
 	}
 }

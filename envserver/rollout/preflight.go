@@ -6,9 +6,9 @@ import (
 )
 
 var (
-	// ErrAgentRefused means that the agent's endpoint refuses every request: its key, its model's
-	// name or its address is wrong. Further attempts fail until that is corrected.
-	ErrAgentRefused = errors.New("the agent can't play: correct its address, its model's name or its key")
+	// ErrAgentRefused means that the agent's endpoint refuses every request. Further attempts fail
+	// until what endpoint.Error.Advice names is corrected.
+	ErrAgentRefused = errors.New("the agent can't play")
 	// ErrAgentUnavailable means that the agent's endpoint didn't answer within agentPatience.
 	ErrAgentUnavailable = errors.New("the agent's endpoint can't be used")
 )

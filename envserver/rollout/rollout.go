@@ -22,6 +22,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,9 @@ type Config struct {
 	// turn that has the environment, the task and the schema, as policy.Agent does. What it saw is
 	// in the summary.
 	Rehearse func(ctx context.Context, turn policy.Turn) (policy.Rehearsal, bool, error)
+	// LeftOut, unless nil, says what requests to the agent's endpoint have left out, as
+	// policy.Agent does. The summary has it as it is at the end.
+	LeftOut func() string
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)
 	// Token is the pool's bearer token, "" for none.
@@ -169,7 +173,7 @@ func (c *Config) tryOnce(ctx context.Context, try func(context.Context) error) e
 		case !permanent:
 			return err
 		case refused:
-			return fmt.Errorf("%w: %w", ErrAgentRefused, err)
+			return fmt.Errorf("%w: %s: %w", ErrAgentRefused, e.Advice(), err)
 		}
 		if err := c.Clock.Sleep(ctx, confirmAfter); err != nil {
 			return err
@@ -248,6 +252,7 @@ type shard struct {
 	retriedBy map[string]int64
 	tokens    score.Tokens
 	mute      int64
+	counts    score.Counts
 	seen      string // by the rehearsal
 	reported  time.Time
 }
@@ -438,8 +443,13 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	if err != nil {
 		return score.Summary{}, err
 	}
-	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun, RetriedBy: s.retriedBy, Durations: s.durations,
-		Tokens: s.tokens, Mute: s.mute, Endpoint: s.seen}
+	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun, RetriedBy: s.retriedBy,
+		Durations: s.durations, Tokens: s.tokens, Mute: s.mute, Counts: s.counts, Endpoint: s.seen}
+	if s.LeftOut != nil {
+		if left := s.LeftOut(); left != "" {
+			summary.Endpoint = strings.TrimSpace(s.seen + " Requests leave out: " + left + ".")
+		}
+	}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}

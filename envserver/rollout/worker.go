@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -181,7 +180,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		s.noteMute(j, p)
+		s.noteAnswers(j, p)
 		s.record(j, p, "", took)
 		s.end(j, "", took)
 		return nil
@@ -231,20 +230,6 @@ func (s *shard) tryNow(ctx context.Context) error {
 	err := s.tryOnce(ctx, s.Try)
 	s.tried = s.Clock.Now()
 	return err
-}
-
-// noteMute counts the episode if no answer in it was an action, and logs the first. The last one
-// ended the episode.
-func (s *shard) noteMute(j job, p played) {
-	turns := p.turns
-	if !IsMute(p.end.Metadata.Outcome, turns) {
-		return
-	}
-	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
-		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
-	s.mu.Lock()
-	s.mute++
-	s.mu.Unlock()
 }
 
 // retry counts a further attempt at a job and returns it to the queue.
@@ -482,37 +467,6 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	}
 	p.end = seen
 	return nil
-}
-
-// forfeit ends the episode of an agent that has acted and then refuses to go on, as if it answered
-// with what is no action: it may not take its moves back. It returns the agent's error if the agent
-// hasn't acted, or if it or its endpoint failed in another way, which a trial shows.
-func (w *worker) forfeit(ctx context.Context, refused error, p *played) error {
-	failed, ok := errors.AsType[*failure](refused)
-	acted := slices.ContainsFunc(p.turns, func(t record.Turn) bool { return t.Refused == "" })
-	if !ok || failed.class != score.ClassAgentError || !acted {
-		return refused
-	}
-	if err := w.shard.tryNow(ctx); errors.Is(err, ErrAgentRefused) || ctx.Err() != nil {
-		return err
-	} else if err != nil {
-		return refused
-	}
-	w.shard.Log.Warn("The agent refused to go on, which ends the episode as failed", "error", failed.err)
-	noAction := json.RawMessage(`{"agent_error":true}`)
-	for range episode.MaxInvalidActions {
-		seen, err := w.client.Step(ctx, noAction)
-		turn := record.Turn{Action: noAction, Reward: seen.Reward, Refused: readRefusal(err)}
-		if err != nil && turn.Refused == "" {
-			return w.fail(err)
-		}
-		p.turns = append(p.turns, turn)
-		if seen.Done {
-			p.end = seen
-			return nil
-		}
-	}
-	return refused
 }
 
 // turn lets the agent act, and sends its action. Without an action, the error is why.

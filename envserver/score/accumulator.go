@@ -21,6 +21,9 @@ type Accumulator struct {
 	// Errored, Retried, Mute, Tokens and Stored are reported by runners.
 	Errored, Retried, Mute int64
 	Tokens                 Tokens
+	// Counts are reported by runners too. They are in a run's status, and not in the text, so that
+	// earlier releases read that.
+	Counts Counts
 	// Stored counts the episodes in the result store, errored ones too.
 	Stored       int64
 	storeError   storeError
@@ -85,6 +88,7 @@ func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 	a.Errored += s.ErroredEpisodes()
 	a.Retried += s.Retried
 	a.Mute += s.Mute
+	a.Counts.Add(s.Counts)
 	a.Tokens.Add(s.Tokens)
 	a.Stored += s.Stored.Episodes
 	a.storeError.merge(storeError{int64(l.Shard), s.Stored.Error})

@@ -29,6 +29,7 @@ type Figures struct {
 	// Errors are ordered by class.
 	Errors []ErrorFigures
 	Tokens Tokens
+	Counts Counts
 	// Stored has the error of the first shard with one.
 	Stored Stored
 	// EpisodeP50 and EpisodeP99 are durations in milliseconds as reported by runners, 0 without
@@ -76,7 +77,7 @@ func (a *Accumulator) Figures() Figures {
 		EpisodeP50: a.durations.Quantile(0.5), EpisodeP99: a.durations.Quantile(0.99),
 		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties),
 		Languages: groupFigures(a.languages),
-		Tokens:    a.Tokens, Stored: Stored{Episodes: a.Stored, Error: a.storeError.text},
+		Tokens:    a.Tokens, Counts: a.Counts, Stored: Stored{Episodes: a.Stored, Error: a.storeError.text},
 	}
 	for _, c := range a.classes {
 		f.Errors = append(f.Errors, ErrorFigures{Class: c.Name, Retried: c.Sums.retried, Errored: c.Sums.errored})

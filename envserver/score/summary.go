@@ -37,10 +37,27 @@ type Summary struct {
 	Tokens Tokens `json:"tokens,omitzero"`
 	// Mute counts the episodes with a score in which no answer of the agent was an action.
 	Mute   int64  `json:"mute,omitempty"`
+	Counts Counts `json:"counts,omitzero"`
 	Stored Stored `json:"stored,omitzero"`
-	// Endpoint is what the rehearsal with the agent's model saw, at most MaxStoreError bytes. Only
-	// the plan's first shard has it.
+	// Endpoint is what the rehearsal with the agent's model saw, and what was left out of requests,
+	// at most MaxStoreError bytes. Shards other than the plan's first have it if something was left
+	// out.
 	Endpoint string `json:"endpoint,omitempty"`
+}
+
+// Counts are the answers of the agent in episodes with a score, those of them that were no action,
+// and the replies that alone made their judgement fail.
+type Counts struct {
+	Answers  int64 `json:"answers,omitempty"`
+	NoAction int64 `json:"noAction,omitempty"`
+	Unread   int64 `json:"unread,omitempty"`
+}
+
+// Add adds other counts.
+func (c *Counts) Add(o Counts) {
+	c.Answers += o.Answers
+	c.NoAction += o.NoAction
+	c.Unread += o.Unread
 }
 
 // Tokens counts a model's input and output, as reported by its endpoint.
@@ -243,6 +260,10 @@ func (s Summary) validate() error {
 	}
 	if s.Mute < 0 || s.Mute > maxCount {
 		return fmt.Errorf("%d episodes without an action", s.Mute)
+	}
+	if c := s.Counts; c.NoAction < 0 || c.NoAction > c.Answers || c.Answers > maxTokens || c.Unread < 0 ||
+		c.Unread > maxCount {
+		return fmt.Errorf("impossible counts %+v", c)
 	}
 	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {
 		if n < 0 || n > maxTokens {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -203,6 +204,14 @@ type recallingJudge struct {
 }
 
 func (j recallingJudge) Name() string { return j.judge.Name() }
+
+// Timeout is that of the judge, 0 for none.
+func (j recallingJudge) Timeout() time.Duration {
+	if bounded, ok := j.judge.(grader.Bounded); ok {
+		return bounded.Timeout()
+	}
+	return 0
+}
 
 func (j recallingJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	if v, ok := j.byCase[c.Digest()]; ok {

@@ -116,9 +116,15 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	return grader.GradeTicket(&t.ticket.Served, rubric, t.decisions(), verdict)
 }
 
-// judge calls the judge for the replies of every closed ticket without a verdict. A verdict without
-// a score is a failure of the judge.
+// judge calls the judge for the replies of every closed ticket without a verdict, all within the
+// time of one judgement. A verdict without a score is a failure of the judge.
 func (s *state) judge(ctx context.Context, judge grader.Judge) error {
+	limited := ctx
+	if b, ok := judge.(grader.Bounded); ok && b.Timeout() > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, b.Timeout())
+		defer cancel()
+	}
 	for i := range s.tickets {
 		t := &s.tickets[i]
 		if !s.task.Replies || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
@@ -127,7 +133,7 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 		judged, err := t.judged()
 		var verdict grader.Verdict
 		if err == nil {
-			verdict, err = judge.Judge(ctx, judged)
+			verdict, err = judge.Judge(limited, judged)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -22,7 +22,11 @@ MAX_FOLLOWS, FOLLOW_PAUSE_S = 20, 0.25
 
 
 class MovingClient(EnvClient[ActT, ObsT, StateT]):
-    """A client that connects again where its session continues, and sends an unanswered message again."""
+    """A client that connects again where its session continues, and sends an unanswered message again.
+
+    If an answer doesn't come within message_timeout_s, it closes its socket: a late answer would be taken for that of the next message.
+    The session is lost with it, and the next reset begins another one.
+    """
 
     async def _ensure_connected(self) -> None:
         session = _moved_to(self._ws)
@@ -56,7 +60,16 @@ class MovingClient(EnvClient[ActT, ObsT, StateT]):
             except ConnectionClosed:
                 if _moved_to(self._ws) is None:
                     raise
+            except (TimeoutError, asyncio.TimeoutError, asyncio.CancelledError):
+                self._abandon()
+                raise
         return await super()._send_and_receive(message)
+
+    def _abandon(self) -> None:
+        """Closes the socket at once, without the handshake of a close, which the server may be too busy to answer."""
+        ws, self._ws = self._ws, None
+        if ws is not None:
+            ws.transport.abort()
 
 
 def _moved_to(ws: Any) -> str | None:

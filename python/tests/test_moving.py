@@ -55,3 +55,29 @@ def test_client_follows(reasons, paths):
 
 def test_tool_client_follows():
     assert issubclass(type(ToolClient("http://127.0.0.1:1", tools=[])._client), type(CustomerSupportEnv(base_url="http://x")).__mro__[1])
+
+
+def test_a_late_answer_is_not_taken_for_the_next_one():
+    """A client that waits no longer closes its socket, and the next reset begins another session."""
+    sessions = []
+
+    async def connected(socket):
+        sessions.append(socket)
+        place = len(sessions)
+        async for message in socket:
+            if json.loads(message)["type"] == "step":
+                await asyncio.sleep(1)
+            answer = json.loads(json.dumps(OBSERVATION))
+            answer["data"]["observation"]["subject"] = f"session {place}"
+            await socket.send(json.dumps(answer))
+
+    async def run():
+        async with serve(connected, "127.0.0.1", 0) as server:
+            async with CustomerSupportEnv(base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", message_timeout_s=0.3) as env:
+                await env.reset(seed=7)
+                with pytest.raises((TimeoutError, asyncio.TimeoutError)):
+                    await env.step(CustomerSupportAction.search("refund"))
+                await asyncio.sleep(1)
+                return (await env.reset(seed=8)).observation.subject
+
+    assert asyncio.run(run()) == "session 2"

@@ -3,10 +3,12 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -45,9 +47,15 @@ func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 	if m.agent.Model != "" {
 		view.WriteParagraph(progress, "", fmt.Sprintf("trying model %s at %s with about eight requests", m.agent.Model,
 			m.agent.BaseURL))
-		if err := c.tryAgent(ctx, m); err != nil {
+		began := time.Now()
+		waiting, stop := context.WithCancel(ctx)
+		go view.CallEvery(waiting, view.LineInterval, func() {
+			fmt.Fprintf(progress, "still waiting for the model, %s\n", time.Since(began).Round(time.Second))
+		})
+		if err := c.tryAgent(ctx, m, progress); err != nil {
 			c.add("model", "model "+m.agent.Model, newBad(err.Error(), adviceFor(err, envvars.AgentKey)))
 		}
+		stop()
 	}
 	if m.judge.Model != "" {
 		view.WriteParagraph(progress, "", fmt.Sprintf("asking judge %s at %s", m.judge.Model, m.judge.BaseURL))
@@ -55,8 +63,8 @@ func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 	}
 }
 
-// tryAgent probes the agent's model and adds what it can do.
-func (c *checkup) tryAgent(ctx context.Context, m *models) error {
+// tryAgent probes the agent's model, adds what it can do, and shows that as it comes.
+func (c *checkup) tryAgent(ctx context.Context, m *models, progress io.Writer) error {
 	config := m.agent
 	switch strings.ToLower(m.mode) {
 	case "tools":
@@ -87,17 +95,22 @@ func (c *checkup) tryAgent(ctx context.Context, m *models) error {
 	if err := agent.Try(ctx); err != nil {
 		return err
 	}
-	abilities, err := agent.Probe(ctx, policy.Turn{Environment: kind.Name(), Task: m.task,
-		Schema: kind.Schemas().Action, Planned: score.PlannedEpisode{Task: m.task, Scenario: "trial"}})
-	if err != nil {
-		return err
-	}
-	for _, a := range abilities {
+	turn := policy.Turn{Environment: kind.Name(), Task: m.task, Schema: kind.Schemas().Action,
+		Planned: score.PlannedEpisode{Task: m.task, Scenario: "trial"}}
+	err = agent.Probe(ctx, turn, func(a policy.Ability) {
 		f := newOK(cmp.Or(a.Found, a.State))
-		if a.State != policy.Yes && a.Name != policy.AbilityLeftOut {
+		switch {
+		case a.State == policy.Yes || a.Name == policy.AbilityLeftOut:
+		case a.Name == policy.AbilityTurns:
+			f = newBad(a.Found, adviceOn[a.Name])
+		default:
 			f = newNote(a.Found, adviceOn[a.Name])
 		}
 		c.add("model", a.Name, f)
+		view.WriteParagraph(progress, "", fmt.Sprintf("%s: %s", a.Name, f.Found))
+	})
+	if err != nil {
+		return err
 	}
 	c.add("model", "cost of a run", newOK(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
 		"requests and tokens", m.task, config.Model)))
@@ -106,6 +119,8 @@ func (c *checkup) tryAgent(ctx context.Context, m *models) error {
 
 // adviceOn says what follows from an ability that an endpoint doesn't have, where something does.
 var adviceOn = map[string]string{
+	policy.AbilityTurns: "a run would score such answers as the agent's failures: switch the server's parser of tool " +
+		"calls on and that of thoughts off, or play with --mode json",
 	policy.AbilityTools:   "play with --mode json, or switch the server's parser of tool calls on",
 	policy.AbilitySeed:    "use --temperature 0 and more --trials: runs can't be repeated exactly",
 	policy.AbilityUsage:   "tokens and cost of runs stay unknown",
@@ -113,18 +128,16 @@ var adviceOn = map[string]string{
 	policy.AbilityContext: "set maxConversationBytes if episodes fail with agent_context",
 }
 
-// adviceFor is what to do about an endpoint that can't be used.
+// adviceFor is what to do about an endpoint that can't be used. Its key is in a variable.
 func adviceFor(err error, key string) string {
-	class := endpoint.ClassOf(err)
+	e, ok := errors.AsType[*endpoint.Error](err)
 	switch {
-	case class == endpoint.Unauthorised:
+	case !ok:
+		return ""
+	case e.Class == endpoint.Unauthorised:
 		return "set the endpoint's key in $" + key
-	case class == endpoint.Rejected || class == endpoint.Unparsable || class == endpoint.Unclear:
-		return "check the model's name, and that the URL ends with its version, such as /v1"
-	case class.Outage():
-		return "check that the endpoint runs and that its URL is right"
 	}
-	return ""
+	return e.Advice()
 }
 
 // tryJudge asks the judge's model one question.
@@ -145,8 +158,8 @@ func (m *models) tryJudge(ctx context.Context) finding {
 		return newBad(err.Error(), adviceFor(err, envvars.JudgeKey))
 	}
 	found := "it judges a reply in the form of a run's questions"
-	if left := model.LeftOut(); len(left) > 0 {
-		found += "; left out of requests, because they are refused: " + strings.Join(left, ", ")
+	if left := model.LeftOut(); left != "" {
+		found += "; left out of requests, because it is refused: " + left
 	}
 	return newOK(found)
 }

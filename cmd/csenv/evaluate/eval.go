@@ -26,6 +26,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
@@ -131,6 +132,9 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if bound := e.traffic.bound(); bound != "" {
+		view.WriteParagraph(errs, "", bound)
+	}
 	failures.print(errs, run.Status.Episodes.Scored+run.Status.Episodes.Failed)
 	if resumed > 0 {
 		view.WriteParagraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
@@ -229,7 +233,7 @@ func (e *evalCommand) newFollowing(errs io.Writer, run *v1alpha1.EvaluationRun, 
 	o.Record = e.traffic.count
 	o.Progress = func(p local.Progress) {
 		shown := view.Progress{Ended: p.Ended, Total: p.Total, Errored: p.Errored, Resumed: p.Resumed,
-			Notes: []string{e.traffic.pace()}}
+			Notes: []string{e.traffic.pace(), e.traffic.bound()}}
 		if p.Scored > 0 {
 			shown.Score = score.FormatDecimal(p.Scores / p.Scored)
 		}
@@ -249,7 +253,7 @@ func (e *evalCommand) newFollowing(errs io.Writer, run *v1alpha1.EvaluationRun, 
 		if shown.Total == 0 {
 			shown.Total = view.UnknownTotal
 		}
-		shown.Notes = []string{e.traffic.pace(), waits}
+		shown.Notes = []string{e.traffic.pace(), e.traffic.bound(), waits}
 		f.meter.Remind(shown)
 	})
 	return f
@@ -420,10 +424,18 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	}
 	if model, ok := replies.(interface{ Try(context.Context) error }); ok {
 		if err := model.Try(cmd.Context()); err != nil {
-			return nil, fmt.Errorf("nothing was played: %w", err)
+			return nil, fmt.Errorf("nothing was played: %w%s", err, adviceOn(err))
 		}
 	}
 	return replies, nil
+}
+
+// adviceOn is what to do about an endpoint's error, after a semicolon.
+func adviceOn(err error) string {
+	if e, ok := errors.AsType[*endpoint.Error](err); ok {
+		return "; " + e.Advice()
+	}
+	return ""
 }
 
 // setAgent builds the agent and tries its endpoint. That of a dry run knows the right answers.
@@ -457,8 +469,9 @@ func (e *evalCommand) setAgent(ctx context.Context, run *v1alpha1.EvaluationRun,
 		}
 	}
 	if err := agent.Try(ctx); err != nil {
-		return fmt.Errorf("nothing was played, because the agent can't act: %w", err)
+		return fmt.Errorf("nothing was played, because the agent can't act: %w%s", err, adviceOn(err))
 	}
-	o.Agent, o.Rehearse, o.ActTimeout = agent.Play, agent.Rehearse, config.ActTimeout(setting)
+	o.Agent, o.Rehearse, o.LeftOut = agent.Play, agent.Rehearse, agent.LeftOut
+	o.ActTimeout, e.traffic.lowered = config.ActTimeout(setting), agent.Lowered
 	return nil
 }

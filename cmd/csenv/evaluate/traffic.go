@@ -38,6 +38,9 @@ type traffic struct {
 	next   int64
 	// open are the times at which requests without an answer were sent, by endpoint and number.
 	open [peers]map[int64]time.Time
+	// lowered is the number of requests that the agent's endpoint answers at a time, if that is
+	// fewer than wanted, and otherwise 0; nil before the agent is made.
+	lowered func() int
 	// limited is set if the last answer of an agent's endpoint was a refusal for too many requests.
 	limited bool
 	// pauses are the ends of the pauses before requests to the agent's endpoint.
@@ -164,8 +167,28 @@ func (t *traffic) pace() string {
 	return text
 }
 
-// slow is the age from which an open request is worth a word.
-const slow = 5 * time.Second
+// slow is the age from which an open request is worth a word, and verySlow that from which the flag
+// is named that helps a small server.
+const (
+	slow     = 5 * time.Second
+	verySlow = 20 * time.Second
+)
+
+// concurrencyFlags bound the requests to an endpoint.
+var concurrencyFlags = [peers]string{"--concurrency", "--judge-max-concurrency"}
+
+// bound says that the agent's endpoint answers fewer requests at a time than wanted, "" if it
+// doesn't.
+func (t *traffic) bound() string {
+	if t.lowered == nil {
+		return ""
+	}
+	n := t.lowered()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s at a time: the endpoint answers no more (--concurrency)", view.FormatCount(n, "request"))
+}
 
 // waits says what an evaluation waits for and since when, "" for nothing.
 func (t *traffic) waits() string {
@@ -181,8 +204,12 @@ func (t *traffic) waits() string {
 			}
 		}
 		if age := now.Sub(oldest); age >= slow {
-			parts = append(parts, fmt.Sprintf("%s (%s without an answer, the oldest for %s)", to,
-				view.FormatCount(len(t.open[to]), "request"), age.Round(time.Second)))
+			part := fmt.Sprintf("%s (%s without an answer, the oldest for %s)", to,
+				view.FormatCount(len(t.open[to]), "request"), age.Round(time.Second))
+			if flag := concurrencyFlags[to]; age >= verySlow && len(t.open[to]) > 1 {
+				part += fmt.Sprintf("; if it answers one at a time, set %s 1", flag)
+			}
+			parts = append(parts, part)
 		}
 	}
 	until := now

@@ -56,6 +56,7 @@ type Entry struct {
 	// that it has ever begun on the pool: the others were deleted. Begun is 0 if it isn't known.
 	Runs  int64 `json:"runs,omitempty"`
 	Begun int64 `json:"begun,omitempty"`
+	Trouble
 
 	loaded *source.LoadedRun
 }
@@ -263,7 +264,7 @@ func newEntry(r *source.LoadedRun) Entry {
 	return Entry{
 		Run: r.Name, Agent: source.AgentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
-		AgentDigest: made.AgentDigest, loaded: r,
+		AgentDigest: made.AgentDigest, Trouble: TroubleOf(r.EvaluationRun), loaded: r,
 	}
 }
 
@@ -281,24 +282,27 @@ func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 // place.
 func BoardResult(boards []Board, left []Unranked) view.Result {
 	r := view.Result{Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
-		"pass_rate", "scored", "total", "agent_digest", "runs", "begun", "reason"}}
+		"pass_rate", "scored", "total", "agent_digest", "no_action_percent", "not_judged", "provoking", "runs", "begun",
+		"reason"}}
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
-		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "",
-			"pass rate", "scored"}
+		columns, cells := troubleColumns(view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
+		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"},
+			columns...)
 		begun := slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Begun > 0 })
 		if begun {
 			s.Header = append(s.Header, "runs")
 		}
 		for _, e := range b.Entries {
-			row := []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}
+			row := append([]string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}, cells(e.Trouble)...)
 			if begun {
 				row = append(row, e.RunsText())
 			}
 			s.Rows = append(s.Rows, row)
 			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""})
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, e.NoAction, fmt.Sprint(e.NotJudged),
+				fmt.Sprint(e.Provoking), fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 	}
@@ -306,7 +310,8 @@ func BoardResult(boards []Board, left []Unranked) view.Result {
 		s := view.Section{Heading: "Not ranked", Header: []string{"run", "agent", "reason"}}
 		for _, u := range left {
 			s.Rows = append(s.Rows, []string{u.Run, u.Agent, u.Reason})
-			r.Rows = append(r.Rows, []string{notRanked, "", u.Run, u.Agent, "", "", "", "", "", "", "", "", "", u.Reason})
+			r.Rows = append(r.Rows, []string{notRanked, "", u.Run, u.Agent, "", "", "", "", "", "", "", "", "", "",
+				"", "", u.Reason})
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 		boards = append(slices.Clone(boards), Board{Basis: notRanked, Entries: []Entry{}, Unranked: left})

@@ -72,12 +72,14 @@ func (r figureRow) cells() []string {
 		r.P50, r.Max, r.PassRate, r.Offered}
 }
 
-// OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold or is partly stored.
+// OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold, is partly stored, or
+// if no answer of its agent was an action.
 func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
 	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) ||
-		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) {
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) ||
+		evaluation.NothingPlayed(run.Status) {
 		return cli.ErrOutcome
 	}
 	return nil
@@ -111,6 +113,9 @@ func summarizeRun(run *v1alpha1.EvaluationRun) string {
 				fmt.Fprintf(&b, ", %d %s", part.n, part.what)
 			}
 		}
+	}
+	if trouble := evaluation.DescribeAnswers(run.Status); trouble != "" {
+		fmt.Fprintf(&b, ". %s", strings.TrimSuffix(trouble, "."))
 	}
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
 		fmt.Fprintf(&b, ", %s", end.Sub(start.Time))

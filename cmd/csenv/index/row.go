@@ -38,6 +38,7 @@ type entry struct {
 	trial, turns, attempts       int64
 	duration                     int64
 	tokens                       score.Tokens
+	counts                       score.Counts
 	task, scenario, outcome      uint32
 	class                        uint32
 	countedTask, countedScenario uint32
@@ -97,6 +98,7 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 		return nil
 	}
 	p.signed(int64(c.Planned.Trial), c.Planned.Seed, c.Episode.Score)
+	p.signed(c.Counted.Answers, c.Counted.NoAction, c.Counted.Unread)
 	p.texts(c.Planned.Task, c.Planned.Scenario, string(c.Episode.Outcome), c.Episode.Category, c.Episode.Difficulty,
 		c.Episode.Language)
 	p.unsigned(uint64(len(c.Episode.Dimensions)))
@@ -189,6 +191,7 @@ func (u *unpacker) next() (*entry, error) {
 	u.texts(&e.task, &e.scenario, &e.outcome, &e.class)
 	if e.flags&isCounted != 0 {
 		u.signed(&e.countedTrial, &e.countedSeed, &e.score)
+		u.signed(&e.counts.Answers, &e.counts.NoAction, &e.counts.Unread)
 		u.texts(&e.countedTask, &e.countedScenario, &e.countedOutcome, &e.category, &e.difficulty, &e.tongue)
 		for n := u.unsigned(); n > 0 && !u.bad; n-- {
 			var d dimension
@@ -246,7 +249,7 @@ func (u *unpacker) counted() source.Counted {
 	e := &u.entry
 	c := source.Counted{Index: e.index, Attempts: int(e.attempts), DurationMS: e.duration, Tokens: e.tokens,
 		Errored: e.flags&isErrored != 0, Counts: e.flags&isCounted != 0, Claimed: e.flags&isClaimed != 0,
-		Mute: e.flags&isMute != 0}
+		Mute: e.flags&isMute != 0, Counted: e.counts}
 	if c.Errored {
 		c.Class = u.names[e.class]
 	}

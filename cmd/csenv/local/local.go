@@ -57,6 +57,9 @@ type Options struct {
 	ActTimeout time.Duration
 	// Rehearse, if set, plays a made-up episode before the first one, as policy.Agent does.
 	Rehearse func(ctx context.Context, turn policy.Turn) (policy.Rehearsal, bool, error)
+	// LeftOut, if set, says what requests to the agent's endpoint have left out, as policy.Agent
+	// does.
+	LeftOut func() string
 	// LedgerKey signs, nil for a key of this call alone.
 	LedgerKey ed25519.PrivateKey
 	Version   string
@@ -305,7 +308,8 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
 		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
-		ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
+		ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
+		Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
 	})
 	summary.Stored = kept.close(ctx)
 	g.keep(summary.Stored)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/config/crd"
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -117,6 +118,7 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	}
 	var faults []error
 	for _, fault := range found {
+		k.explainPattern(fault)
 		fault.Detail += suggestFix(fault)
 		if fault.Field == "<nil>" { // a rule of the whole object
 			faults = append(faults, fmt.Errorf("%s: %s", k.label(object), fault.Detail))
@@ -125,6 +127,24 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 		faults = append(faults, fmt.Errorf("%s: %w", k.label(object), fault))
 	}
 	return faults
+}
+
+// explainPattern says in words what a field that doesn't match a pattern must be.
+func (k *kind) explainPattern(fault *field.Error) {
+	if !strings.Contains(fault.Detail, "should match '") {
+		return
+	}
+	text, _ := fault.BadValue.(string)
+	if strings.HasSuffix(fault.Field, "baseURL") {
+		if err := endpoint.CheckBase(text); err != nil {
+			// The URL may hold a secret.
+			fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error()
+			return
+		}
+	}
+	if at := k.at(fault.Field); at != nil && at.Description != "" {
+		fault.Detail = strings.Join(strings.Fields(at.Description), " ")
+	}
 }
 
 // taskPath is the path of a task.
@@ -223,8 +243,17 @@ var indexPattern = regexp.MustCompile(`\[[0-9]+\]`)
 
 // properties returns the field names of the schema at a path such as spec.tasks[0].
 func (k *kind) properties(at string) []string {
+	s := k.at(at)
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.Properties))
+}
+
+// at returns the schema at a path such as spec.tasks[0], nil if there is none.
+func (k *kind) at(path string) *schema.Structural {
 	s := k.schema
-	for _, step := range strings.FieldsFunc(at, func(r rune) bool { return r == '.' }) {
+	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' }) {
 		name, index := indexPattern.ReplaceAllString(step, ""), indexPattern.FindString(step)
 		child, ok := s.Properties[name]
 		if !ok {
@@ -238,5 +267,5 @@ func (k *kind) properties(at string) []string {
 			return nil
 		}
 	}
-	return slices.Sorted(maps.Keys(s.Properties))
+	return s
 }

@@ -256,7 +256,8 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 
 // conclude writes the figures into the run's status.
 func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
-	summary := score.Summary{Retried: s.Retried, Tokens: s.Tokens, Durations: s.Durations, Mute: s.Mute}
+	summary := score.Summary{Retried: s.Retried, Tokens: s.Tokens, Durations: s.Durations, Mute: s.Mute,
+		Counts: s.Counts}
 	for _, class := range view.SortedKeys(s.Errored) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.Errored[class]})
 	}

@@ -26,8 +26,9 @@ type Counted struct {
 	// Claimed is set if the record has a score and no valid receipt. Nobody vouches for it, so it is
 	// in no figure.
 	Claimed bool
-	// Mute is set if no answer of the agent was an action.
+	// Mute is set if no answer of the agent was an action, and Counted has its answers.
 	Mute    bool
+	Counted score.Counts
 	Planned score.PlannedEpisode
 	Episode score.Episode
 	// Lost are the points that a counted episode lost.
@@ -65,6 +66,7 @@ func (c *Checker) Count(e record.Episode) Counted {
 		if err == nil && r.Planned.Index == e.Index {
 			if counted.Planned, err = c.index.Accepts(r); err == nil {
 				counted.Counts, counted.Episode = true, r.Episode
+				counted.Counted = rollout.CountAnswers(r.Episode.Outcome, e.Turns, e.Verdicts)
 				counted.Mute = rollout.IsMute(r.Episode.Outcome, e.Turns)
 				counted.Lost = listLostPoints(e, r.Planned.Task, r.Episode.Dimensions)
 				return counted
@@ -87,7 +89,8 @@ type Sum struct {
 	// Claimed counts the episodes that have a score and no valid receipt. They are in no figure.
 	Claimed int
 	// Mute counts the episodes in which no answer of the agent was an action.
-	Mute int64
+	Mute   int64
+	Counts score.Counts
 	// Lost are the points that were lost, by reason.
 	Lost map[string]tally
 }
@@ -118,6 +121,7 @@ func (s *Sum) Add(c Counted) error {
 	if !c.Counts {
 		return nil
 	}
+	s.Counts.Add(c.Counted)
 	if c.Mute {
 		s.Mute++
 	}

@@ -220,7 +220,7 @@ func configureAgent(cfg *rollout.Config, o options, key string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Policy, cfg.Try, cfg.Rehearse = made.Play, made.Try, made.Rehearse
+	cfg.Policy, cfg.Try, cfg.Rehearse, cfg.LeftOut = made.Play, made.Try, made.Rehearse, made.LeftOut
 	return nil
 }
 

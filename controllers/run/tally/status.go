@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -51,6 +52,8 @@ func EncodeLedger(sums *score.Ledger) (string, error) {
 // ReadCounted reads the sums and the counted shards from the status.
 func ReadCounted(run *v1alpha1.EvaluationRun) (score.Accumulator, score.IndexSet, error) {
 	shards := ptr.Deref(run.Status.Shards, v1alpha1.Shards{})
-	return ParseCounted(v1alpha1.CountedShards{CompletedIndexes: shards.CompletedIndexes,
+	sums, done, err := ParseCounted(v1alpha1.CountedShards{CompletedIndexes: shards.CompletedIndexes,
 		Accumulator: shards.Accumulator})
+	sums.Counts = evaluation.ReadCounts(&run.Status)
+	return sums, done, err
 }

@@ -51,8 +51,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.Model, "judge-model", m.Model, "name of the judge's model at its endpoint; use a dated version")
 	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile,
 		"`file` with the key of the judge's endpoint; the variable "+envvars.JudgeKey+" can have the key instead")
-	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "maximum time for a judgement, including waiting, retries "+
-		"and votes")
+	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "maximum time for the judging in a step, with all that is "+
+		"repeated; stock clients wait 60s for a step, their message_timeout_s")
 	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency,
 		"maximum number of concurrent requests to the judge's endpoint, in all sessions together; lowered while the "+
 			"endpoint answers that there are too many")

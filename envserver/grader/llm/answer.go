@@ -80,13 +80,20 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 
 func removeDatamark(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
 
-// extractObject returns the JSON object of a text: the last fenced block, or all of it.
+// extractObject returns the JSON object of a text: all of it, the last fenced block, or what is
+// between other words.
 func extractObject(content string) string {
 	const fence = "```"
 	content = strings.TrimSpace(content)
 	end := strings.LastIndex(content, fence)
 	start := strings.LastIndex(content[:max(end, 0)], fence)
-	if strings.HasPrefix(content, "{") || start < 0 {
+	from, to := strings.IndexByte(content, '{'), strings.LastIndexByte(content, '}')
+	switch {
+	case from == 0:
+		return content
+	case start < 0 && from > 0 && to > from:
+		return content[from : to+1]
+	case start < 0:
 		return content
 	}
 	return strings.TrimPrefix(strings.TrimSpace(content[start+len(fence):end]), "json")

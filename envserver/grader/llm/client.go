@@ -5,70 +5,47 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 )
 
 const (
-	maxAttempts = 4 // the number of attempts before the endpoint counts as unavailable
+	maxAttempts = 4 // the number of times that a request is sent before its failure is looked into
 	// firstBackoff is the maximum wait before the second attempt. It doubles up to maxBackoff.
 	firstBackoff, maxBackoff = 500 * time.Millisecond, 8 * time.Second
 	maxBody                  = 1 << 20 // bounds an endpoint's response, in bytes
-	// minRequests is the number of requests before the breaker may open, breakerWindow the period
-	// that it observes, and breakerPause the time that it stays open.
-	minRequests                 = 20
-	breakerWindow, breakerPause = time.Minute, 15 * time.Second
 )
 
-// client sends prompts to an endpoint, through the breaker and with retries.
+// client sends prompts to an endpoint, with retries.
 type client struct {
 	config      *Config
 	completions *endpoint.Completions
 	caller      *endpoint.Caller
-	breaker     *gobreaker.CircuitBreaker[*endpoint.Answer]
 	metrics     *metrics
-	// last is the latest failure that the breaker counts.
-	last atomic.Pointer[endpoint.Error]
 }
 
 func newClient(c *Config, m *metrics) *client {
 	return &client{
 		config: c, metrics: m,
 		completions: endpoint.NewCompletions(endpoint.Service{BaseURL: c.BaseURL, Key: c.APIKey,
-			Timeout: c.Timeout / 2, MaxBody: maxBody, HTTPClient: c.HTTPClient, Now: c.Now}),
+			Timeout: c.round(), MaxBody: maxBody, HTTPClient: c.HTTPClient, Now: c.Now}),
 		caller: endpoint.NewCaller(endpoint.Config{MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue,
-			Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
+			Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff, Refusals: true,
 			Now: c.Now, Random: c.Random, Wait: c.Wait}),
-		breaker: gobreaker.NewCircuitBreaker[*endpoint.Answer](gobreaker.Settings{
-			Interval: breakerWindow, BucketPeriod: breakerWindow / 6, Timeout: breakerPause,
-			ReadyToTrip: func(n gobreaker.Counts) bool {
-				return n.TotalSuccesses+n.TotalFailures >= minRequests && n.TotalFailures >= n.TotalSuccesses
-			},
-			IsSuccessful: func(err error) bool { return err == nil || endpoint.ClassOf(err) == endpoint.Unparsable },
-			IsExcluded:   func(err error) bool { return err != nil && !endpoint.ClassOf(err).Outage() },
-		}),
 	}
 }
 
-// complete sends a prompt until it is answered, and returns the answer. Direct prompts pass an open
-// breaker. Usage counts every attempt.
-func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature) (prompt, error), direct bool,
+// complete sends a prompt until it is answered, and returns the answer. Usage counts every attempt.
+func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature) (prompt, error),
 	usage *grader.Usage) (text string, p prompt, err error) {
-	send := c.send
-	if direct {
-		send = c.post
-	}
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
 		p, err = build(c.lacks())
 		if err != nil {
 			return err
 		}
-		answer, err := send(ctx, p, usage)
+		answer, err := c.post(ctx, p, usage)
 		if err != nil {
 			return err
 		}
@@ -89,59 +66,18 @@ func classifyError(ctx context.Context, err error) error {
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
-	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
+	case errors.Is(err, endpoint.ErrQueueFull):
 		return newFailure(grader.CauseUnavailable, err)
-	case errors.Is(err, endpoint.ErrNoJSON): // of a gateway, for example
-		return newFailure(grader.CauseUnavailable, err)
-	case class == endpoint.Unparsable, class == endpoint.Unclear, errors.Is(err, errNoVerdict):
+	case errors.Is(err, errNoVerdict):
 		return newFailure(grader.CauseUnparsable, err)
-	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):
-		return newFailure(grader.CauseTimeout, err)
-	case class.Again():
-		return newFailure(grader.CauseUnavailable, err)
 	case class == endpoint.Unsent:
 		return err
 	}
-	return newFailure(grader.CauseFailed, err)
-}
-
-func refusedByBreaker(err error) bool {
-	return errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
-}
-
-// send makes one request, unless the breaker is open.
-func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*endpoint.Answer, error) {
-	answer, err := c.breaker.Execute(func() (*endpoint.Answer, error) { return c.post(ctx, p, usage) })
-	if refusedByBreaker(err) {
-		return nil, &blockedError{last: c.last.Load(), err: err}
-	}
-	return answer, err
-}
-
-// blockedError means that the breaker held a request back.
-type blockedError struct {
-	last *endpoint.Error
-	err  error
-}
-
-func (b *blockedError) Error() string { return b.Public() + ": " + b.err.Error() }
-
-func (b *blockedError) Unwrap() error { return b.err }
-
-// Public names the latest failure.
-func (b *blockedError) Public() string {
-	text := "the judge's endpoint has failed too often"
-	if b.last != nil {
-		text += ", most recently: " + b.last.Public()
-	}
-	return text
+	return newFailure(grader.Cause(class.OfJudge()), err)
 }
 
 var (
-	// errContent means that the model or its filter refused what it was to read. A reply provokes
-	// that, so it is graded by the rules: an agent must not be able to have its bad replies left
-	// out.
-	errContent = errors.New("the model refused to answer")
+	errRefusal = errors.New("the model refused to answer")
 	// errNoVerdict means that the model's answer is no JSON.
 	errNoVerdict = errors.New("the answer is not a complete JSON object")
 )
@@ -153,14 +89,6 @@ func (c *client) post(ctx context.Context, p prompt, usage *grader.Usage) (*endp
 	answer, err := c.completions.Send(ctx, c.request(p), p.lacks)
 	c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
 	c.count(answer, usage)
-	if e, ok := errors.AsType[*endpoint.Error](err); ok {
-		if e.Class == endpoint.Filtered {
-			e.Err = errContent
-		}
-		if e.Class.Outage() {
-			c.last.Store(e)
-		}
-	}
 	return answer, err
 }
 
@@ -181,7 +109,7 @@ func (c *client) count(answer *endpoint.Answer, usage *grader.Usage) {
 func extractContent(answer *endpoint.Answer) (string, error) {
 	switch {
 	case answer.Refusal != "":
-		return "", &endpoint.Error{Class: endpoint.Filtered, Err: errContent}
+		return "", &endpoint.Error{Class: endpoint.Filtered, Err: errRefusal}
 	case answer.Cut, answer.Slip != "":
 		return "", errNoVerdict
 	}

@@ -29,7 +29,8 @@ const (
 
 // The defaults of Config.
 const (
-	DefaultTimeout        = time.Minute
+	// DefaultTimeout leaves a step within the minute for which the stock clients of OpenEnv wait.
+	DefaultTimeout        = 45 * time.Second
 	DefaultMaxConcurrency = 64
 	DefaultVotes          = 3
 )
@@ -41,7 +42,7 @@ type Config struct {
 	// different models are not comparable.
 	Model                    string
 	APIKey                   string        // sent as a bearer token if set
-	Timeout                  time.Duration // bounds one judgement, including waiting, retries and votes
+	Timeout                  time.Duration // bounds one judgement and all that it is repeated for
 	MaxConcurrency, MaxQueue int           // bounds on the concurrent and the waiting requests
 	// Votes is the number of votes on a reply that is hard to judge; the majority decides each
 	// claim. It is odd; 1 means a single vote always.
@@ -98,9 +99,8 @@ const maxModel = 128
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if !endpoint.IsBase(c.BaseURL) {
-		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a "+
-			"password, a query but Azure's api-version, or a fragment, for example https://api.openai.com/v1"))
+	if err := endpoint.CheckBase(c.BaseURL); err != nil {
+		errs = append(errs, fmt.Errorf("the judge's base URL is no URL of an endpoint: %w", err))
 	}
 	if !plainName(c.Model) {
 		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+

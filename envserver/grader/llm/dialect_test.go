@@ -57,11 +57,10 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Where a fifth of the answers is a failure of the endpoint, no verdict is another one.
+// Where a quarter of the answers is a failure of the endpoint, no verdict is another one.
 func TestFaultsChangeNoVerdict(t *testing.T) {
-	f := dialect.NewFaulty(gullibleEndpoint(t))
+	f := dialect.NewFaulty(gullibleEndpoint(t), 0)
 	j := judgeAt(t, f)
-	errored := 0
 	for i := range 200 {
 		c := goodCase(t)
 		c.Reply += fmt.Sprintf(" Your reference is %d.", i)
@@ -70,15 +69,14 @@ func TestFaultsChangeNoVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, err := j.Judge(t.Context(), c)
-		if err != nil {
-			errored++
-			continue
+		for repeated := 0; err != nil && repeated < 2; repeated++ { // as a step is
+			v, err = j.Judge(t.Context(), c)
 		}
-		if v.PostGate != want.PostGate || v.Status != grader.StatusOK {
-			t.Errorf("%d points instead of %d, %s %s", v.PostGate, want.PostGate, v.Status, v.Cause)
+		if err != nil || v.PostGate != want.PostGate || v.Status != grader.StatusOK {
+			t.Errorf("%d points instead of %d, %s %s: %v", v.PostGate, want.PostGate, v.Status, v.Cause, err)
 		}
 	}
-	if f.Kinds() < dialect.Faults/2 || errored > 4 {
-		t.Errorf("%d of %d faults were injected, %d replies have no verdict", f.Kinds(), dialect.Faults, errored)
+	if f.Kinds() < dialect.Faults*3/4 {
+		t.Errorf("%d of %d faults were injected", f.Kinds(), dialect.Faults)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -39,11 +40,19 @@ type Judge struct {
 	cache     *cache
 	flight    singleflight.Group
 	metrics   *metrics
-	// downSince is when a harmless reply could last not be judged, nil for never.
-	downSince atomic.Pointer[time.Time]
+	// suspects are the cases whose judgement failed once while a harmless reply was judged, with
+	// the kind of the failure.
+	suspects *lru.Cache[string, string]
 }
 
-var _ grader.Judge = (*Judge)(nil)
+var (
+	_ grader.Judge   = (*Judge)(nil)
+	_ grader.Bounded = (*Judge)(nil)
+)
+
+// maxSuspects bounds the cases that are kept between two calls. One that is forgotten needs another
+// proof.
+const maxSuspects = 10_000
 
 // New makes a judge. The rules read each reply first.
 func New(c Config, rules *offline.Judge) (*Judge, error) {
@@ -57,6 +66,9 @@ func New(c Config, rules *offline.Judge) (*Judge, error) {
 	}
 	if j.cache, err = newCache(&j.config); err != nil {
 		return nil, err
+	}
+	if j.suspects, err = lru.New[string, string](maxSuspects); err != nil {
+		return nil, fmt.Errorf("making the judge's list of suspects: %w", err)
 	}
 	j.client = newClient(&j.config, j.metrics)
 	return j, nil
@@ -74,8 +86,10 @@ func (j *Judge) Name() string {
 	return j.scale()
 }
 
-// Judge grades one reply. It may wait for the endpoint, at most for the timeout, and for as long
-// again if that fails.
+// Timeout is how long a judgement may take.
+func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
+
+// Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
 	release, err := share.OccupyProcessor(ctx, len(c.Reply))
@@ -87,9 +101,9 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
-	v, err := j.judge(ctx, c, assessment, false)
+	v, provoked, err := j.decide(ctx, c, assessment)
 	if err != nil {
-		v, err = j.failed(ctx, c, v.Usage, assessment, err)
+		v, err = j.failed(v.Usage, assessment, provoked, err)
 	}
 	j.metrics.judged(v, j.config.Now().Sub(began))
 	return v, err
@@ -103,24 +117,17 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 	m.judgeSeconds.Observe(took.Seconds())
 }
 
-// failed returns the verdict on a reply that could not be judged, or the error with its cause.
-func (j *Judge) failed(ctx context.Context, c grader.Case, usage grader.Usage, assessment *offline.Assessment,
-	err error) (grader.Verdict, error) {
-	cause, graded := causeOf(err), j.config.OnFailure == FailureIsOffline
-	if !graded {
-		v, provoked := j.probe(ctx, c, &usage, assessment, err)
-		if v.Scored() {
-			v.Usage = usage
-			return v, nil
-		}
-		graded = provoked
-	}
-	if !graded || errors.Is(err, context.Canceled) {
+// failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for
+// the model, and otherwise the error with its cause.
+func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, provoked bool, err error) (
+	grader.Verdict, error) {
+	cause, standIn := causeOf(err), j.config.OnFailure == FailureIsOffline
+	if !provoked && !standIn || errors.Is(err, context.Canceled) {
 		v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: cause, Usage: usage}
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
 	rules := assessment.Rules()
-	if j.config.OnFailure != FailureIsOffline {
+	if !standIn {
 		rules = markUnread(rules, j.scale())
 	}
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, usage, cause
@@ -134,17 +141,14 @@ const unreadCap = 150
 // markUnread returns the rules' verdict on such a reply, on the model's scale.
 func markUnread(rules grader.Verdict, scale string) grader.Verdict {
 	rules.Judge = scale
-	rules.Gates = append(rules.Gates, grader.Gate{ID: "unread", Cap: unreadCap,
-		Reason: "makes the judgement fail, while a harmless reply is judged"})
+	rules.Gates = append(rules.Gates, grader.Gate{ID: grader.GateUnread, Cap: unreadCap,
+		Reason: "made the judgement fail twice, while a harmless reply was judged"})
 	rules.PostGate = min(rules.PostGate, unreadCap)
 	return rules
 }
 
-// judge takes the votes that the reply needs and counts them. Direct requests are sent although the
-// breaker is open.
-func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment, direct bool) (
-	grader.Verdict, error,
-) {
+// judge takes the votes that the reply needs and counts them.
+func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment) (grader.Verdict, error) {
 	claims := assessment.Claims()
 	if len(claims) == 0 {
 		return assessment.Grade(j.scale(), nil)
@@ -153,9 +157,8 @@ func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.As
 	if err != nil {
 		return grader.Verdict{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, j.config.round())
 	defer cancel()
-	q.direct = direct
 	b := ballot{question: q}
 	for vote := 0; vote < 1 || vote < j.config.Votes && (vote > 1 || j.doubtful(&b)); vote++ {
 		if err := j.vote(ctx, &b, vote); err != nil {
@@ -330,7 +333,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	complaint := ""
 	for attempt := range semanticAttempts {
 		build := func(lacks endpoint.Feature) (prompt, error) { return j.write(q, key, attempt, complaint, lacks) }
-		content, p, err := j.client.complete(ctx, build, q.direct, &r.usage)
+		content, p, err := j.client.complete(ctx, build, &r.usage)
 		switch {
 		case err != nil && !errors.Is(err, errNoVerdict):
 			r.err = err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,8 +146,12 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
+// outage is the number of requests in an outage that lasts longer than the timeout: nine rounds of
+// four requests about the reply, and four about a harmless one.
+const outage = 9 * 2 * maxAttempts
+
 // Each failure has a cause and no score. A question about a harmless reply decides that the reply
-// didn't cause the failure.
+// didn't cause the failure. What may pass is waited for, and what is refused is repeated.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }
@@ -158,23 +163,24 @@ func TestFailuresAreNoScores(t *testing.T) {
 		calls    int64
 		waits    []time.Duration
 	}{
-		"429": {[]handler{throttle("3")}, grader.CauseUnavailable, 5,
+		"429": {[]handler{throttle("3")}, grader.CauseUnavailable, outage,
 			[]time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}},
 		"429 for too long": {[]handler{throttle("3600")}, grader.CauseUnavailable, 2, nil},
-		"500": {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, 5,
+		"500": {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, outage,
 			[]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
 		"502 in HTML": {[]handler{func(w http.ResponseWriter, _ call) {
 			w.WriteHeader(http.StatusBadGateway)
 			_, _ = w.Write([]byte("<html>bad gateway"))
-		}}, grader.CauseUnavailable, 5, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
-		"408":               {[]handler{refuse(408, "late")}, grader.CauseUnavailable, 5, nil},
-		"409":               {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, 5, nil},
-		"425":               {[]handler{refuse(425, "early")}, grader.CauseUnavailable, 5, nil},
-		"401":               {[]handler{refuse(401, "who?")}, grader.CauseFailed, 2, nil},
-		"403":               {[]handler{refuse(403, "no")}, grader.CauseFailed, 2, nil},
-		"404":               {[]handler{refuse(404, "no such model")}, grader.CauseFailed, 2, nil},
-		"400":               {[]handler{refuse(400, "the prompt is too long")}, grader.CauseFailed, 2, nil},
-		"reset in the body": {[]handler{cutOff}, grader.CauseUnavailable, 5, nil},
+		}}, grader.CauseUnavailable, outage, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
+		"408":               {[]handler{refuse(408, "late")}, grader.CauseUnavailable, outage, nil},
+		"409":               {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, outage, nil},
+		"425":               {[]handler{refuse(425, "early")}, grader.CauseUnavailable, outage, nil},
+		"401":               {[]handler{refuse(401, "who?")}, grader.CauseFailed, 4, nil},
+		"403":               {[]handler{refuse(403, "no")}, grader.CauseFailed, 4, nil},
+		"402":               {[]handler{refuse(402, "pay")}, grader.CauseFailed, 4, nil},
+		"404":               {[]handler{refuse(404, "no such model")}, grader.CauseFailed, 4, nil},
+		"400":               {[]handler{refuse(400, "the prompt is too long")}, grader.CauseFailed, 8, nil},
+		"reset in the body": {[]handler{cutOff}, grader.CauseUnavailable, outage, nil},
 		"no JSON": {[]handler{says("The reply is excellent: 10/10, all criteria met.")},
 			grader.CauseUnparsable, 6, nil},
 		"a bare number": {[]handler{says("0.5")}, grader.CauseUnparsable, 6, nil},
@@ -194,15 +200,15 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"an extra id":     {[]handler{answers(extra)}, grader.CauseUnparsable, 6, nil},
 		"an id twice":     {[]handler{answers(twice)}, grader.CauseUnparsable, 6, nil},
 		"a huge answer":   {[]handler{says(strings.Repeat("x", maxContent+1))}, grader.CauseUnparsable, 6, nil},
-		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 2, nil},
+		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 8, nil},
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
-			grader.CauseUnparsable, 5, nil},
+			grader.CauseUnavailable, outage, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},
-			grader.CauseUnavailable, 5, nil},
+			grader.CauseUnavailable, outage, nil},
 		"a page": {[]handler{func(w http.ResponseWriter, _ call) {
 			_,
 				_ = w.Write([]byte("<html>welcome"))
-		}}, grader.CauseUnavailable, 5, nil},
+		}}, grader.CauseUnavailable, outage, nil},
 		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
 			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
 		}}, grader.CauseUnparsable, 6, nil},
@@ -211,6 +217,11 @@ func TestFailuresAreNoScores(t *testing.T) {
 		})}, grader.CauseFailed, 6, nil},
 		"cannot judge": {[]handler{answers(func(c call) string { return c.verdicts(cannotJudge, "") })},
 			grader.CauseFailed, 4, nil},
+		"a filter": {[]handler{refuse(400, "The response was filtered due to Azure's content management policy")},
+			grader.CauseFailed, 8, nil},
+		"a filtered answer": {[]handler{func(w http.ResponseWriter, _ call) {
+			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
+		}}, grader.CauseFailed, 8, nil},
 		"late": {[]handler{hang}, grader.CauseTimeout, 2, nil},
 	}
 	for name, tc := range tests {
@@ -229,8 +240,8 @@ func TestFailuresAreNoScores(t *testing.T) {
 			if got := e.calls.Load(); got != tc.calls || v.Usage.Calls != got {
 				t.Errorf("%d calls, %d in the usage, want %d", got, v.Usage.Calls, tc.calls)
 			}
-			if tc.waits != nil && cmp.Diff(tc.waits, e.waits) != "" {
-				t.Errorf("waits %v, want %v", e.waits, tc.waits)
+			if n := len(tc.waits); n > len(e.waits) || n > 0 && cmp.Diff(tc.waits, e.waits[:n]) != "" {
+				t.Errorf("waits %v, want first %v", e.waits, tc.waits)
 			}
 			if strings.Contains(fmt.Sprintf("%v %+v", err, err), testKey) {
 				t.Errorf("the error contains the key: %v", err)
@@ -250,8 +261,9 @@ func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, ca
 	}
 }
 
-// A reply that alone makes judging fail is graded by the rules: bad replies can't be left out.
-// While everything fails, it is no score.
+// A reply that is shown twice to make judging fail alone is graded by the rules: bad replies can't
+// be left out. While everything fails, it is no score. A failure that takes all the time of a
+// judgement is shown in two.
 func TestProvokedFailuresAreGraded(t *testing.T) {
 	const short = 300 * time.Millisecond
 	for name, tc := range map[string]struct {
@@ -259,7 +271,8 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 		cause   grader.Cause
 		timeout time.Duration
 	}{
-		"a firewall":     {refuse(403, "blocked"), grader.CauseFailed, 0},
+		"a filter": {refuse(400, "The response was filtered due to Azure's content management policy"),
+			grader.CauseFailed, 0},
 		"a long prompt":  {refuse(400, "the prompt is too long"), grader.CauseFailed, 0},
 		"another answer": {says("I am a poet."), grader.CauseUnparsable, 0},
 		"the canary":     {answers(func(c call) string { return c.system[len(c.system)-16:] }), grader.CauseFailed, 0},
@@ -267,8 +280,6 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 			grader.CauseFailed, 0},
 		"500":               {refuse(500, "oh"), grader.CauseUnavailable, 0},
 		"503":               {refuse(503, "full"), grader.CauseUnavailable, 0},
-		"429":               {throttle("1"), grader.CauseUnavailable, 0},
-		"429 for too long":  {throttle("3600"), grader.CauseUnavailable, 0},
 		"408":               {refuse(408, "late"), grader.CauseUnavailable, 0},
 		"a lost connection": {cutOff, grader.CauseUnavailable, 0},
 		"no connection": {func(http.ResponseWriter, call) { panic(http.ErrAbortHandler) },
@@ -281,7 +292,13 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 			timed := func(c *Config) { c.Timeout = tc.timeout }
 			j := serve(t, misled(tc.handler)).judge(t, timed)
 			v, err := j.Judge(t.Context(), goodCase(t))
-			if err != nil || !v.Scored() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
+			if name == "late" {
+				if err == nil || v.Scored() || v.Cause != tc.cause {
+					t.Errorf("the first judgement: %+v, %v", v, err)
+				}
+				v, err = j.Judge(t.Context(), goodCase(t))
+			}
+			if err != nil || !v.Scored() || !v.Unread() || v.Status != grader.StatusFallback || v.Judge != j.Name() ||
 				v.Cause != tc.cause || v.PostGate != unreadCap {
 				t.Errorf("the reply alone: %+v, %v", v, err)
 			}
@@ -297,19 +314,47 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 	}
 }
 
-// A filter names its cause, so no harmless reply is asked about.
-func TestFilteredRepliesAreGraded(t *testing.T) {
+// What no reply can cause is no proof against it, however often a harmless reply is judged.
+func TestNoReplyCausesARefusal(t *testing.T) {
 	for name, handler := range map[string]func(http.ResponseWriter, call){
-		"the answer is filtered": func(w http.ResponseWriter, _ call) {
-			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
+		"401": refuse(401, "who?"), "402": refuse(402, "pay"), "403": refuse(403, "blocked by a content filter"),
+		"404": refuse(404, "no such model"), "429": throttle("1"), "429 for too long": throttle("3600"),
+		"a code in 200": func(w http.ResponseWriter, _ call) {
+			respond(w, 200, `{"error": {"code": 402, "message": "no credits"}}`)
 		},
-		"the prompt is filtered": refuse(400, "The response was filtered due to Azure's content management policy"),
 	} {
-		e := serve(t, handler)
-		v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
-		if err != nil || v.Status != grader.StatusFallback || v.Cause != grader.CauseFailed || e.calls.Load() != 1 {
+		j := serve(t, misled(handler)).judge(t, nil)
+		for range 3 {
+			if v, err := j.Judge(t.Context(), goodCase(t)); err == nil || v.Scored() {
+				t.Errorf("%s: %+v, %v", name, v, err)
+			}
+		}
+	}
+}
+
+// One failure is no proof, nor are two of different kinds, nor two with a harmless reply that fails
+// in between.
+func TestOneFailureIsNoProof(t *testing.T) {
+	filter, poem := refuse(400, "content_filter"), says("I am a poet.")
+	for name, replies := range map[string][]func(http.ResponseWriter, call){
+		"one":       {filter, filter, filter, filter, answers(gullible)},
+		"two kinds": {filter, filter, filter, filter, poem, poem, poem, answers(gullible)},
+	} {
+		var next atomic.Int64
+		e := serve(t, misled(func(w http.ResponseWriter, c call) {
+			replies[min(int(next.Add(1)), len(replies))-1](w, c)
+		}))
+		if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 || v.Unread() {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
+	}
+	down := refuse(503, "down")
+	e := serve(t, misled(filter), misled(filter), misled(filter), misled(filter), answers(gullible), // a first proof
+		down, down, down, down, down, down, down, down, // an outage
+		filter, filter, filter, filter, answers(gullible), // a first proof again
+		answers(gullible))
+	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 || v.Unread() {
+		t.Errorf("with an outage in between: %+v, %v", v, err)
 	}
 }
 
@@ -320,36 +365,6 @@ func TestOutageThatEnds(t *testing.T) {
 	v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t))
 	if err != nil || v.Status != grader.StatusOK || v.PostGate != 500 || v.Usage.Calls != 6 || e.calls.Load() != 6 {
 		t.Errorf("%+v, %v", v, err)
-	}
-}
-
-// Replies that open the breaker by failing alone are graded, also those that it holds back.
-func TestProvokedFailuresOpenNoWayOut(t *testing.T) {
-	j := serve(t, misled(refuse(500, "oh"))).judge(t, nil)
-	c := goodCase(t)
-	for n := range 12 {
-		c.Reply += " Thank you."
-		if v, err := j.Judge(t.Context(), c); err != nil || v.Status != grader.StatusFallback {
-			t.Fatalf("reply %d: %+v, %v", n, v, err)
-		}
-	}
-	c.Reply = goodCase(t).Reply
-	j = serve(t, func(w http.ResponseWriter, call call) {
-		if strings.Contains(call.reply, "Bye") {
-			refuse(500, "oh")(w, call)
-			return
-		}
-		answers(gullible)(w, call)
-	}).judge(t, nil)
-	for n := range 12 {
-		bad := c
-		bad.Reply += strings.Repeat(" Bye.", n+1)
-		if v, err := j.Judge(t.Context(), bad); err != nil || v.Status != grader.StatusFallback {
-			t.Fatalf("reply %d: %+v, %v", n, v, err)
-		}
-	}
-	if v, err := j.Judge(t.Context(), c); err != nil || v.Status != grader.StatusOK {
-		t.Errorf("another reply, while the breaker is open: %+v, %v", v, err)
 	}
 }
 
@@ -399,7 +414,7 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 	j := e.judge(t, nil)
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
-	if err != nil || v.PostGate != 500 || v.Usage.Calls != 6 {
+	if err != nil || v.PostGate != 500 || v.Usage.Calls != 11 {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	if _, sent := e.last.body["max_completion_tokens"]; !sent || !strings.Contains(e.last.user, "```json") {
@@ -415,7 +430,7 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 func TestEndpointThatRefusesAll(t *testing.T) {
 	e := serve(t, refuse(400, "response_format, seed, temperature, top_p and max_tokens are unknown"))
 	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err == nil ||
-		v.Cause != grader.CauseFailed || v.Usage.Calls > 7 {
+		v.Cause != grader.CauseFailed || v.Usage.Calls > 18 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -426,7 +441,7 @@ func TestFallbackIsOptional(t *testing.T) {
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
 	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name ||
-		v.Cause != grader.CauseFailed || v.Usage.Calls != 1 || v.PostGate != 500 {
+		v.Cause != grader.CauseFailed || v.Usage.Calls != 4 || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if want := "llm:m@" + RubricVersion + "+" + offline.Name; j.Name() != want {
@@ -501,7 +516,7 @@ func TestVotes(t *testing.T) {
 		"open, then met":            {votes{open, met, met}, nil, 3, 500, ""},
 		"open, then unmet":          {votes{open, unmet, unmet}, nil, 3, 290, ""},
 		"open and open":             {votes{open, met, open}, nil, 6, 0, grader.CauseFailed},
-		"no majority, by the rules": {votes{open, met, unmet}, nil, 4, unreadCap, grader.CauseFailed},
+		"no majority, asked again":  {votes{open, met, unmet}, nil, 5, 290, ""},
 		"near the pass line":        {votes{unmet, met, met}, nil, 3, 500, ""},
 		"near and confirmed":        {votes{unmet, unmet, met}, nil, 3, 290, ""},
 		"made-up evidence is unmet": {votes{unmet, made, met}, nil, 3, 290, ""},
@@ -586,7 +601,7 @@ csenv_judge_verdicts_total{status="ok"} 1
 csenv_judge_verdicts_total{status="ok_cached"} 1
 # HELP csenv_judge_concurrency_limit Requests that may run at a time: it falls when the endpoint says that there are too many.
 # TYPE csenv_judge_concurrency_limit gauge
-csenv_judge_concurrency_limit 32
+csenv_judge_concurrency_limit 2
 `), "csenv_judge_cache_total", "csenv_judge_calls_total", "csenv_judge_retries_total", "csenv_judge_tokens_total",
 		"csenv_judge_verdicts_total", "csenv_judge_concurrency_limit")
 	if err != nil {

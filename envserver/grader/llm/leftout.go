@@ -1,4 +1,5 @@
 package llm
 
-// LeftOut are the parts of requests that the endpoint has refused so far.
-func (j *Judge) LeftOut() []string { return j.client.lacks().Names() }
+// LeftOut says what requests leave out because the endpoint refuses it, since when and of how many;
+// "" for nothing.
+func (j *Judge) LeftOut() string { return j.client.completions.LeftOut() }

@@ -64,6 +64,4 @@ func (j *Judge) Collect(ch chan<- prometheus.Metric) {
 	gauge("csenv_judge_waiting", "Requests that wait for their turn.", waiting)
 	gauge("csenv_judge_concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that "+
 		"there are too many.", limit)
-	gauge("csenv_judge_breaker_state", "0 while requests are sent, 1 while one is tried, 2 while none are sent "+
-		"because too many failed.", int(j.client.breaker.State()))
 }

@@ -99,7 +99,6 @@ type question struct {
 
 	claims     []offline.Claim // Claims and the one about the letter
 	assessment *offline.Assessment
-	direct     bool // its requests pass an open breaker
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.

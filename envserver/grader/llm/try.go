@@ -28,34 +28,30 @@ func (j *Judge) canary() *question {
 }
 
 // Try asks the model one made-up question, to learn whether it can judge. The question is neither
-// counted as a verdict nor cached, and it is asked whatever the breaker's state. The error wraps an
+// counted as a verdict nor cached. It is repeated as any other request. The error wraps an
 // *endpoint.Error if a request failed; its Words are free of replies, because the question is.
 func (j *Judge) Try(ctx context.Context) error {
 	if j.config.CacheMode == CacheFrozen || j.config.OnFailure == FailureIsOffline {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
-	defer cancel()
-	return j.try(ctx, j.canary(), &grader.Usage{})
+	return endpoint.AwaitStart(ctx, 1, j.config.Wait, func() error {
+		ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
+		defer cancel()
+		return j.try(ctx, j.canary(), &grader.Usage{})
+	})
 }
 
-// try asks a question whatever the breaker's state, and adds what it costs to the usage.
+// try asks a question, and adds what it costs to the usage.
 func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error {
 	complaint := ""
-	for attempt := 0; ; attempt++ {
-		p, err := j.write(q, canaryKey, attempt, complaint, j.client.lacks())
-		if err != nil {
-			return err
+	for attempt := range semanticAttempts {
+		build := func(lacks endpoint.Feature) (prompt, error) {
+			return j.write(q, canaryKey, attempt, complaint, lacks)
 		}
-		answer, err := j.client.post(ctx, p, usage)
-		if e, ok := errors.AsType[*endpoint.Error](err); ok && e.Anew {
-			attempt-- // each feature is refused once
-			continue
-		}
-		if err != nil {
+		text, p, err := j.client.complete(ctx, build, usage)
+		if err != nil && !errors.Is(err, errNoVerdict) {
 			return fmt.Errorf("trying the judge: %w", err)
 		}
-		text, err := extractContent(answer)
 		var verdicts []grader.Evidence
 		if err == nil {
 			verdicts, err = parseAnswer(text, q)
@@ -66,14 +62,11 @@ func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error
 			err = errRevealed
 		case !isDecided(verdicts):
 			err = errors.New("the model doesn't decide")
-		}
-		if err == nil {
+		default:
 			return nil
-		}
-		if attempt+1 == semanticAttempts || ctx.Err() != nil {
-			return fmt.Errorf("trying the judge: model %s at %s answers, but with no verdict: %w", j.config.Model,
-				endpoint.WithoutSecrets(j.config.BaseURL), err)
 		}
 		complaint = err.Error()
 	}
+	return fmt.Errorf("trying the judge: model %s at %s answers, but with no verdict: %s", j.config.Model,
+		endpoint.WithoutSecrets(j.config.BaseURL), complaint)
 }

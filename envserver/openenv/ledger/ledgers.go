@@ -49,6 +49,8 @@ type Ledgers struct {
 	// about their size in bytes.
 	runs       map[string]*run
 	remembered int64
+	// parcels are of shards whose plan is unknown here, for the peer that plays them next.
+	parcels map[Key]Parcel
 	// unread has the ledgers that changed since they were last fetched.
 	unread map[Key]struct{}
 	// drained is closed when unread becomes empty while WaitDrained waits.
@@ -79,6 +81,7 @@ func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
 		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{}, runs: map[string]*run{},
+		parcels: map[Key]Parcel{},
 	}
 }
 
@@ -98,8 +101,8 @@ var (
 	// ErrEnded means that an episode has ended, here or on another server of the pool.
 	ErrEnded = errors.New("this episode of the run has ended before, and an episode is graded once: the ledger of " +
 		"its shard has its score")
-	// ErrNoPlan means that a server doesn't know the plan of a run, or that it has not taken the shard
-	// over, or that a peer has.
+	// ErrNoPlan means that a server doesn't know the plan of a run, or that it has not taken the
+	// shard over, or that a peer has.
 	ErrNoPlan = errors.New("this server doesn't know the run's plan, or no longer has the shard's ledger: send the " +
 		"plan with POST /ledger first")
 	// ErrTaken means that a peer has asked for a shard while this server did.
@@ -131,8 +134,8 @@ func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
 
 // Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
 // use. It refuses a wrong credential, an episode that isn't the plan's, with ErrEnded one that has
-// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a new
-// ledger without room.
+// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a
+// new ledger without room.
 func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*ShardLedger, error) {
 	plan, err := s.Admit(tag.Run, tag.Credential)
 	if err != nil {

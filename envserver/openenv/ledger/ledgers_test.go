@@ -261,6 +261,14 @@ func TestRememberedRunsAreBounded(t *testing.T) {
 	})
 }
 
+func takeOver(store *Ledgers, key Key) error {
+	asked, err := store.Ask(key, nil)
+	if err != nil {
+		return err
+	}
+	return store.TakeOver(key, asked, nil, nil)
+}
+
 // Runs that nobody has used for a day don't prevent new ones, although they still have ledgers.
 func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -271,7 +279,7 @@ func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 				return err
 			}
 			key := Key{run, 0}
-			if err := store.TakeOver(key, store.Ask(key), nil, nil); err != nil {
+			if err := takeOver(store, key); err != nil {
 				return err
 			}
 			_, err := store.AddReceipts(protocol.RunTag{Run: run}, score.FingerprintOf(text), true, nil)
@@ -337,9 +345,16 @@ func TestServersThatAskAtOnce(t *testing.T) {
 		}
 		return []ShardState{state}
 	}
-	askedA := a.Ask(key)
+	ask := func(store *Ledgers) int64 {
+		asked, err := store.Ask(key, public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asked
+	}
+	askedA := ask(a)
 	toA := giveUp(b)
-	askedB := b.Ask(key)
+	askedB := ask(b)
 	toB := giveUp(a)
 	if err := a.TakeOver(key, askedA, toA, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the server whose peer asked last: %v", err)
@@ -354,12 +369,55 @@ func TestServersThatAskAtOnce(t *testing.T) {
 		t.Errorf("none plays the shard: %v", err)
 	}
 	// Of two requests to one server, the one that asked last counts.
-	before, after := a.Ask(key), a.Ask(key)
+	before, after := ask(a), ask(a)
 	toA = giveUp(b)
 	if err := a.TakeOver(key, before, toA, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the request that asked first: %v", err)
 	}
 	if err := a.TakeOver(key, after, toA, public); err != nil {
 		t.Errorf("the request that asked last: %v", err)
+	}
+}
+
+// A parcel of a server that ends doesn't let a peer play a shard that another one may have taken
+// over, which gets the parcel when it asks.
+func TestParcelIsNotPlayed(t *testing.T) {
+	text := bigPlan(t, "run", 2)
+	key, plan := Key{"run", 0}, score.FingerprintOf(text)
+	public, _ := echo.LedgerKey().Public().(ed25519.PublicKey)
+	var state ShardState
+	state.Ended.Add(0)
+	for name, known := range map[string]bool{"a known plan": true, "an unknown plan": false} {
+		store := New(echo.Kind{}, nil, false)
+		learn := func() {
+			if err := store.Plan("run", "", text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if known {
+			learn()
+		}
+		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+			t.Fatal(err)
+		}
+		learn()
+		parsed, err := score.ParsePlan(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for planned := range parsed.Shard(0) {
+			if _, err := store.Open(protocol.RunTag{Run: "run", PassScore: 1}, planned); err == nil {
+				t.Errorf("%s: episode %d is played", name, planned.Index)
+			}
+		}
+		if parcels, err := store.GiveAway(echo.LedgerKey()); err != nil || len(parcels) != 1 {
+			t.Errorf("%s: the server gives away %d parcels when it ends, %v", name, len(parcels), err)
+		}
+		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := store.GiveUp(key, plan, echo.LedgerKey()); err != nil || got.Ended.String() != "0" {
+			t.Errorf("%s: a peer that asks gets %s, %v", name, got.Ended, err)
+		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode, and
-	// one for each scenario of each task.
+	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode,
+	// and one for each scenario of each task.
 	maxRemembered = 64 << 20
 	// runBytes is about what a run takes besides these.
 	runBytes = 512
@@ -29,8 +29,8 @@ type run struct {
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// holds are the shards of the plan that this server plays or asks its peers for, and asked is the
-	// number of the last asking.
+	// holds are the shards of the plan that this server plays or asks its peers for, and asked is
+	// the number of the last asking.
 	holds   map[int]hold
 	asked   int64
 	ledgers int
@@ -43,8 +43,8 @@ type run struct {
 	sum                     int64
 }
 
-// hold is a shard that a server plays, or takes over once its peers have given it up. No other server
-// of the pool has one. asked numbers the asking of the peers.
+// hold is a shard that a server plays, or takes over once its peers have given it up. No other
+// server of the pool has one. asked numbers the asking of the peers.
 type hold struct {
 	asked int64
 	plays bool
@@ -65,8 +65,8 @@ var (
 )
 
 // Plan makes the plan of a run known, whose JSON must have the fingerprint that Admit has returned,
-// unless that is "": then a run that is being played without a plan goes on so. A plan that is known
-// may be sent again.
+// unless that is "": then a run that is being played without a plan goes on so. A plan that is
+// known may be sent again.
 func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 	got := score.FingerprintOf(text)
 	if fingerprint != "" && fingerprint != got {
@@ -159,7 +159,7 @@ func (r *run) admits(planned score.PlannedEpisode, shard int) error {
 // listEnded returns the ended episodes of a shard.
 func (r *run) listEnded(shard int) map[int64]struct{} {
 	ended := map[int64]struct{}{}
-	if r.plan == nil || !slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 }) {
+	if r.plan == nil || !r.hasEnded() {
 		return ended
 	}
 	for index := range r.plan.Indexes(shard) {
@@ -173,6 +173,11 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 // plays reports whether the episodes of a shard are graded here: those of a planned run are graded
 // by the one server that has taken the shard over.
 func (r *run) plays(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
+
+// hasEnded reports whether an episode has ended.
+func (r *run) hasEnded() bool {
+	return slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 })
+}
 
 // count counts an episode that this server has graded.
 func (r *run) count(e score.Episode) {

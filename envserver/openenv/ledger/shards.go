@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard is
-// played on another server.
+// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard
+// is played on another server.
 type ShardState struct {
 	// Ended are the episodes that have ended, and Counted those in the ledger, which is nil without
 	// any.
@@ -29,17 +29,23 @@ func (s *Ledgers) Has(key Key) bool {
 	return l != nil && l.run.plays(key.Shard)
 }
 
-// Ask returns the number of an asking for a shard of a run, which TakeOver needs.
-func (s *Ledgers) Ask(key Key) int64 {
+// Ask returns the number of an asking for a shard of a run, which TakeOver needs. A parcel of the
+// shard is added to what is known of it.
+func (s *Ledgers) Ask(key Key, public ed25519.PublicKey) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[key.Run]
 	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
-		return 0
+		return 0, nil
 	}
 	r.asked++
 	r.holds[key.Shard] = hold{r.asked, r.plays(key.Shard)}
-	return r.asked
+	kept, found := s.parcels[key]
+	if !found || kept.Plan != r.fingerprint {
+		return r.asked, nil
+	}
+	delete(s.parcels, key)
+	return r.asked, s.addStates(key, r, []ShardState{kept.State}, public)
 }
 
 // GiveUp returns the state of a shard of the plan with a fingerprint, for a peer that plays the
@@ -48,6 +54,10 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var state ShardState
+	if kept, found := s.parcels[key]; found && kept.Plan == plan {
+		delete(s.parcels, key)
+		return kept.State, nil
+	}
 	r := s.runs[key.Run]
 	if r == nil || r.plan == nil || r.fingerprint != plan || key.Shard >= r.plan.Shards() {
 		return state, nil
@@ -74,9 +84,10 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 }
 
 // TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
-// episodes of this server's replaces it, and one that has none of them is added. Episodes that ended
-// and are in neither are lost. The states are what the peers have answered since Ask returned the
-// number asked. TakeOver returns ErrTaken if a peer or another request has asked for the shard since.
+// episodes of this server's replaces it, and one that has none of them is added. Episodes that
+// ended and are in neither are lost. The states are what the peers have answered since Ask returned
+// the number asked. TakeOver returns ErrTaken if a peer or another request has asked for the shard
+// since.
 func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed25519.PublicKey) error {
 	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
 	s.mu.Lock()
@@ -89,6 +100,11 @@ func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed2
 		return ErrTaken
 	}
 	r.holds[key.Shard] = hold{asked, true}
+	return s.addStates(key, r, states, public)
+}
+
+// addStates adds what peers knew of a shard.
+func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519.PublicKey) error {
 	for _, state := range states {
 		if state.Ledger == nil {
 			continue
@@ -155,4 +171,65 @@ func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
 		}
 	}
 	return nil
+}
+
+// maxParcels bounds the parcels of a server.
+const maxParcels = 4096
+
+// Parcel is the state of a shard that a server gives away before it ends.
+type Parcel struct {
+	Run   string     `json:"run"`
+	Shard int        `json:"shard"`
+	Plan  string     `json:"plan"` // its fingerprint
+	State ShardState `json:"state"`
+}
+
+// GiveAway gives up all shards of planned runs in which an episode has ended.
+func (s *Ledgers) GiveAway(private ed25519.PrivateKey) (parcels []Parcel, err error) {
+	for key, plan := range s.listShards() {
+		state, err := s.GiveUp(key, plan, private)
+		if err != nil {
+			return parcels, err
+		}
+		if state.Ended.Len() > 0 {
+			parcels = append(parcels, Parcel{key.Run, key.Shard, plan, state})
+		}
+	}
+	return parcels, nil
+}
+
+// listShards returns the plans of all shards that aren't a peer's.
+func (s *Ledgers) listShards() map[Key]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shards := map[Key]string{}
+	for id, r := range s.runs {
+		if r.plan == nil || !r.hasEnded() {
+			continue
+		}
+		for shard := range r.holds {
+			shards[Key{id, shard}] = r.fingerprint
+		}
+	}
+	for key, parcel := range s.parcels {
+		shards[key] = parcel.Plan
+	}
+	return shards
+}
+
+// Keep takes a parcel of a peer that ends. This doesn't let the server play the shard, which
+// another one may have taken over meanwhile.
+func (s *Ledgers) Keep(p Parcel, public ed25519.PublicKey) error {
+	key := Key{p.Run, p.Shard}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[p.Run]
+	if r == nil || r.plan == nil || r.fingerprint != p.Plan || p.Shard < 0 || p.Shard >= r.plan.Shards() {
+		if len(s.parcels) < maxParcels {
+			s.parcels[key] = p
+		}
+		return nil
+	}
+	r.holds[p.Shard] = r.holds[p.Shard] // given away with the others if this server ends, too
+	return s.addStates(key, r, []ShardState{p.State}, public)
 }

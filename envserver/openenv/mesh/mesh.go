@@ -91,6 +91,8 @@ type Host struct {
 	Take func(ctx context.Context, client, checkpoint string) (id string, err error)
 	// GiveUp returns what this server knows of a shard that a peer plays from now on.
 	GiveUp func(ledger.Key, string) (ledger.ShardState, error)
+	// Keep takes a shard of a peer that ends.
+	Keep func(ledger.Parcel) error
 	// SendAway closes the socket of a session, whose client is to connect again.
 	SendAway func(ctx context.Context, session string) error
 	Metrics  prometheus.Registerer
@@ -260,7 +262,7 @@ func (m *Mesh) WithPeers(next http.Handler) http.Handler {
 		return next
 	}
 	handlers := map[string]http.HandlerFunc{capacityPath: m.serveCapacity, handOverPath: m.serveHandOver,
-		sendAwayPath: m.serveSendAway, shardPath: m.serveShard}
+		sendAwayPath: m.serveSendAway, shardPath: m.serveShard, parcelPath: m.serveParcel}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler := handlers[r.URL.Path]
 		switch {

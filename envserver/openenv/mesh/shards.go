@@ -20,6 +20,8 @@ import (
 const (
 	// shardPath gives a peer the state of a shard of a run.
 	shardPath = "/shard"
+	// parcelPath takes the state of a shard from a server that ends.
+	parcelPath = "/parcel"
 	// shardTimeout bounds the time in which all peers have to answer.
 	shardTimeout = 3 * time.Second
 	// maxShardState bounds an answer, in bytes.
@@ -64,25 +66,72 @@ func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) []ledg
 }
 
 func (m *Mesh) askShard(ctx context.Context, peer string, wanted wantedShard) (state ledger.ShardState, err error) {
-	body, err := json.Marshal(wanted)
-	if err != nil {
-		return state, err
+	answer, err := m.send(ctx, peer, shardPath, wanted)
+	if err == nil {
+		err = json.Unmarshal(answer, &state)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+peer+shardPath, bytes.NewReader(body))
+	return state, err
+}
+
+// GiveParcels gives shards to a peer, or to another one if that fails.
+func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
+	if m == nil || len(parcels) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.slack(shardTimeout))
+	defer cancel()
+	var tried []string
+	for i := 0; i < len(parcels); {
+		peer := m.mostFree(ctx, tried)
+		if peer == "" {
+			m.host.Log.Warn("No peer took what has ended of the runs' shards", "shards", len(parcels)-i)
+			return
+		}
+		for ; i < len(parcels); i++ {
+			if _, err := m.send(ctx, peer, parcelPath, parcels[i]); err != nil {
+				m.host.Log.Warn("A peer did not take a shard", "peer", peer, "run", parcels[i].Run, "error", err)
+				tried = append(tried, peer)
+				break
+			}
+		}
+	}
+}
+
+// send posts a body to a peer and returns the answer.
+func (m *Mesh) send(ctx context.Context, peer, path string, body any) ([]byte, error) {
+	text, err := json.Marshal(body)
 	if err != nil {
-		return state, err
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+peer+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
 	}
 	request.Header.Set(protocol.DirectHeader, m.proof)
 	response, err := m.transport.RoundTrip(request)
 	if err != nil {
-		return state, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return state, fmt.Errorf("%w: the peer answered %s", errUnreachable, response.Status)
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxShardState))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%w: the peer answered %s", errUnreachable, response.Status)
 	}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxShardState)).Decode(&state)
-	return state, err
+	return answer, err
+}
+
+// serveParcel takes a shard.
+func (m *Mesh) serveParcel(w http.ResponseWriter, r *http.Request) {
+	var parcel ledger.Parcel
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxShardState)).Decode(&parcel)
+	if err == nil {
+		err = m.host.Keep(parcel)
+	}
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusBadRequest, "taking a shard: "+err.Error())
+		return
+	}
+	protocol.WriteJSON(w, http.StatusOK, struct{}{})
 }
 
 // serveShard gives up a shard.

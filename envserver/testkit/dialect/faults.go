@@ -54,7 +54,12 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 			`{"completion_tokens": 9}}`),
 		say(200, "data: {\"choices\": [{\"delta\": {\"content\": \"I\"}}]}\n\n", "Content-Type", "text/event-stream"),
 		say(200, "data: {\"error\": {\"code\": 503, \"message\": \"lost\"}}\n\n", "Content-Type", "text/event-stream"),
-		swap(`"stop"`, `"error"`), swap(`"stop"`, `"abort"`), swap(`"choices"`, `"error":{"message":"lost"},"choices"`),
+		say(401, `{"error": {"message": "Incorrect API key"}}`), say(402, `{"error": {"message": "no credits"}}`),
+		say(403, `{"error": {"message": "not for you"}}`),
+		say(404, `{"error": {"message": "The model m does not exist or you do not have access to it."}}`),
+		say(400, `{"error": {"message": "ExceededBudget: the budget is used up"}}`),
+		say(400, `{"error": {"message": "The response was filtered", "code": "content_filter"}}`),
+		swap(`"stop"`, `"content_filter"`), swap(`"stop"`, `"error"`), swap(`"stop"`, `"abort"`), swap(`"choices"`, `"error":{"message":"lost"},"choices"`),
 		func(w http.ResponseWriter, plain []byte) { _, _ = w.Write(plain[:len(plain)/2]) },
 		func(w http.ResponseWriter, plain []byte) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(plain)))
@@ -64,10 +69,11 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 	}
 }
 
-// Faulty answers a fifth of the requests with one of the faults. Which, follows from the request
-// and from how often it was sent.
+// Faulty answers a quarter of the requests with one of the faults. Which, follows from the seed,
+// from the request and from how often it was sent.
 type Faulty struct {
 	plain http.Handler
+	seed  int
 
 	mu       sync.Mutex
 	sent     map[string]int
@@ -75,8 +81,8 @@ type Faulty struct {
 }
 
 // NewFaulty makes a faulty endpoint in front of another one.
-func NewFaulty(plain http.Handler) *Faulty {
-	return &Faulty{plain: plain, sent: map[string]int{}, injected: map[int]int{}}
+func NewFaulty(plain http.Handler, seed int) *Faulty {
+	return &Faulty{plain: plain, seed: seed, sent: map[string]int{}, injected: map[int]int{}}
 }
 
 // Kinds returns how many kinds of faults have been injected.
@@ -94,8 +100,8 @@ func (f *Faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	f.sent[string(body)]++
-	sum := sha256.Sum256(fmt.Appendf(body, "%d", f.sent[string(body)]))
-	faulty, which := sum[0] < 51, int(sum[1])%Faults // 51 of 256
+	sum := sha256.Sum256(fmt.Appendf(body, "%d %d", f.seed, f.sent[string(body)]))
+	faulty, which := sum[0] < 64, int(sum[1])%Faults // 64 of 256
 	if faulty {
 		f.injected[which]++
 	}

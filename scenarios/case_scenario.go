@@ -65,8 +65,8 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 func caseFacts(c *cases.Case) []Fact {
 	facts := make([]Fact, len(c.Facts))
 	for i, f := range c.Facts {
-		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
-			Context: f.Context, Seeded: true}
+		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value,
+			Accept: f.Accept, Context: f.Context, Seeded: true}
 	}
 	return facts
 }

@@ -320,7 +320,7 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {
 			continue
 		}
-		if v := in.Text(f.Value); words.ContainsFold(served, v) {
+		if v := in.Text(*f.said()); words.ContainsFold(served, v) {
 			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
 				"the agent find it out", f.ID)
 		}

@@ -59,10 +59,12 @@ type Question struct {
 // Fault makes the first call of a tool fail.
 type Fault struct{ Tool, Error string }
 
-// Fact is a value in the words of a language.
+// Fact is a value in the words of a language. What and Stated are its name in the vocabulary and the
+// value as an agent states it.
 type Fact struct {
 	Slot, Value     string
 	Accept, Context []string
+	What, Stated    string
 }
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.

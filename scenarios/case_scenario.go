@@ -53,7 +53,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	}
 	w.Neutral = caseNeutrals()
 	w.Forbidden = caseForbidden(c)
-	w.Facts = caseFacts(c)
+	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
 	}

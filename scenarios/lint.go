@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
@@ -318,6 +319,10 @@ func servedText(t *Ticket) string {
 func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 	for _, f := range files {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {
+			continue
+		}
+		// The words for what an agent decides or advises are everyday language.
+		if n, _ := facts.Find(in.Text(f.What)); n.Type == facts.Enum && n.What != "team" {
 			continue
 		}
 		if v := in.Text(*f.said()); words.ContainsFold(served, v) {

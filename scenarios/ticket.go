@@ -3,6 +3,7 @@ package scenarios
 import (
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -123,6 +124,9 @@ type ReplySpec struct {
 	Outcome Outcome
 	// NextSteps are the right values of next_step where the ticket is resolved, the usual one first.
 	NextSteps []string
+	// True and Closed are as in Workflow.
+	True      []facts.Wanted `json:"-"`
+	Closed    bool           `json:"-"`
 	Questions []Question
 	Forbidden []Forbidden
 	Harm      []Harm `json:",omitempty"`

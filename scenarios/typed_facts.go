@@ -23,13 +23,17 @@ func (t *Ticket) Required() []facts.Wanted {
 }
 
 // Optional are true facts that an agent may state.
-func (t *Ticket) Optional() []facts.Wanted { return wantedFacts(t.Reply.Facts, true) }
+func (t *Ticket) Optional() []facts.Wanted {
+	return slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
+}
 
 // Required are the facts that an agent must state. The first value of each is the usual one.
 func (w *Workflow) Required() []facts.Wanted { return wantedFacts(w.Facts, false) }
 
 // Optional are true facts that an agent may state.
-func (w *Workflow) Optional() []facts.Wanted { return wantedFacts(w.Facts, true) }
+func (w *Workflow) Optional() []facts.Wanted {
+	return slices.Concat(wantedFacts(w.Facts, true), w.True)
+}
 
 func wantedFacts(all []Fact, optional bool) []facts.Wanted {
 	var out []facts.Wanted

@@ -1,20 +1,23 @@
 package desk
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
-// names are the names of the vocabulary by the slots of decisions.
+// names are the names of the vocabulary by the slots of decisions. Other slots have their own name.
 var names = sync.OnceValue(func() map[string]string {
 	return map[string]string{
-		"refund_amount": "refund_amount", "credit_amount": "credit_amount", "given_before": "given_before",
-		"held_amount": "held_amount", "paid_amount": "charged_amount", "duty": "charged_amount", "shop_price": "price",
+		"paid_amount": "charged_amount", "duty": "charged_amount", "shop_price": "price",
 		"arrival_day": "arrives_by", "answer_day": "answer_by", "ship_day": "ships_by", "delivered_day": "delivered_on",
-		"last_day": "last_day", "warranty_end": "last_day", "until_day": "last_day", "expiry_day": "last_day",
+		"warranty_end": "last_day", "until_day": "last_day", "expiry_day": "last_day",
 		"lost_day": "starts_on", "act_day": "starts_on", "production_day": "starts_on",
 		"return_days": "period", "price_days": "period", "outage_hours": "threshold",
-		"tracking": "reference", "coupon": "reference", "address": "place", "carrier": "carrier", "team": "team",
+		"tracking": "reference", "coupon": "reference", "address": "place",
 		"kind": "reason", "cause": "reason", "service": "reason", "status": "reason",
 	}
 })
@@ -28,10 +31,11 @@ var reasons = sync.OnceValue(func() map[string]string {
 
 // What returns the name of the fact in the vocabulary.
 func (f *Fact) What() (string, error) {
-	if what := names()[f.Slot]; what != "" {
-		return what, nil
+	what := cmp.Or(names()[f.Slot], f.Slot)
+	if _, known := facts.Find(what); !known {
+		return "", fmt.Errorf("the slot %q has no name in the vocabulary of facts", f.Slot)
 	}
-	return "", fmt.Errorf("the slot %q has no name in the vocabulary of facts", f.Slot)
+	return what, nil
 }
 
 // Word returns a fact's text in the form of the vocabulary: the value of reason, else the text.
@@ -40,4 +44,15 @@ func (f *Fact) Word() string {
 		return reason
 	}
 	return f.Text
+}
+
+// String returns the value in the form in which an agent states it, in English.
+func (f *Fact) String() string {
+	switch {
+	case f.Amount != 0:
+		return "$" + f.Amount.String()
+	case !f.Day.IsZero():
+		return f.Day.Format(time.DateOnly)
+	}
+	return f.Word()
 }

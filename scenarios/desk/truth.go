@@ -134,13 +134,16 @@ func (t *truth) givenBefore() {
 	sums := map[string]Cents{}
 	for _, r := range t.Records.Refunds {
 		sums[r.OrderID] += r.Amount
-		arrives := t.arrives(methodOf(t.Records.ShowPayments(r.OrderID, "").Payments), r.At)
 		t.texts("reference", r.ID)
 		t.amounts("given_before", r.Amount, sums[r.OrderID])
 		t.days("done_by", r.At)
-		t.days("arrives_by", arrives)
-		if !t.passed(arrives) {
-			t.amounts("refund_amount", r.Amount) // which is under way
+		// The decisions go by the payment of a refund, if they know it, and else by those of the order.
+		for _, payment := range []string{r.PaymentID, ""} {
+			arrives := t.arrives(methodOf(t.Records.ShowPayments(r.OrderID, payment).Payments), r.At)
+			t.days("arrives_by", arrives)
+			if !t.passed(arrives) {
+				t.amounts("refund_amount", r.Amount) // which is under way
+			}
 		}
 	}
 	for _, c := range t.Records.Credits {

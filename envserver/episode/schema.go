@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 type schema = map[string]any
@@ -42,6 +44,9 @@ func (field *Field) compact() schema {
 			properties[field.Properties[i].Name] = field.Properties[i].compact()
 		}
 		s["type"], s["properties"], s["additionalProperties"] = []string{"object", "null"}, properties, false
+	case field.Facts:
+		value := schema{"type": []string{"string", "number"}, "maxLength": valueField.MaxLength}
+		s["type"], s["maxItems"], s["items"] = []string{"array", "null"}, facts.MaxStated, factSchema(value)
 	case field.Enum != nil:
 		values := make([]any, len(field.Enum), len(field.Enum)+1)
 		for i, v := range field.Enum {
@@ -142,6 +147,10 @@ func (field *Field) required() schema {
 func (field *Field) alternatives() []any {
 	text := schema{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
+	case field.Facts:
+		// A model generates by this schema: it has neither maxItems, which strict modes don't
+		// support, nor a choice of types.
+		return []any{schema{"type": "array", "items": factSchema(schema{"type": "string"})}}
 	case field.Enum != nil:
 		return []any{schema{"type": "string", "enum": field.Enum}}
 	case field.Number:
@@ -149,6 +158,18 @@ func (field *Field) alternatives() []any {
 	default:
 		return []any{text}
 	}
+}
+
+// factSchema returns the JSON Schema of a fact with a schema of its value. The name comes first,
+// because some endpoints generate members in the order of the schema.
+func factSchema(value schema) schema {
+	value["description"] = valueField.Description
+	return schema{"type": "object", "additionalProperties": false,
+		"required": []string{whatField.Name, valueField.Name},
+		"properties": struct {
+			What  schema `json:"what"`
+			Value schema `json:"value"`
+		}{schema{"type": "string", "enum": whatField.Enum, "description": whatField.Description}, value}}
 }
 
 // require adds the fields that the variant requires to a schema.

@@ -9,19 +9,14 @@ type Wanted struct {
 	Values []string
 }
 
-// Gold is what an instance requires to be told, and what else is true. It is immutable.
+// Gold is what an instance requires to be told, what else is true, and what was served. It is
+// immutable.
 type Gold struct {
 	context  *Context
 	required []wanted
 	listed   []wanted
 	closed   bool
-	support  Support
-}
-
-// Support decides what else a message may say.
-type Support interface {
-	// Supports reports whether what was served, or a documented derivation of it, has the value.
-	Supports(v Value) bool
+	served   *Served
 }
 
 type wanted struct {
@@ -31,10 +26,14 @@ type wanted struct {
 
 func (w *wanted) name() Name { return w.values[0].of }
 
-// NewGold makes the gold of an instance from the required facts and those that are true as well. If
-// it is closed, every other fact is wrong.
-func NewGold(c *Context, required, listed []Wanted, closed bool, support Support) *Gold {
-	return &Gold{context: c, required: c.readAll(required), listed: c.readAll(listed), closed: closed, support: support}
+// NewGold makes the gold of an instance from the required facts, those that are true as well, and
+// what was served. If it is closed, every other fact is wrong.
+func NewGold(served *Served, required, listed []Wanted, closed bool) *Gold {
+	c := served.context
+	g := &Gold{context: c, required: c.readAll(required), listed: c.readAll(listed), closed: closed, served: served}
+	served.addFacts(g.required)
+	served.addFacts(g.listed)
+	return g
 }
 
 // readAll reads the values of facts. Those with unknown names are left out.
@@ -207,17 +206,15 @@ func (g *Gold) isTrue(f Fact) bool {
 	if name.Type == Enum {
 		return v.key != ""
 	}
-	return g.support == nil || g.support.Supports(Value{v})
+	return g.served.supportsFact(&v)
 }
 
-// Value is a stated value that was read.
-type Value struct{ value }
+// Context is what the gold's values were read with.
+func (g *Gold) Context() *Context { return g.context }
 
-// Merge adds the facts of a later message to those of earlier ones. A later statement of a name
-// replaces the earlier ones of that name, so that an error can be corrected.
-func Merge(earlier, later []Fact) []Fact {
-	kept := slices.DeleteFunc(slices.Clone(earlier), func(f Fact) bool {
-		return slices.ContainsFunc(later, func(l Fact) bool { return l.What == f.What && l.IsStated() })
-	})
-	return append(kept, later...)
-}
+// Unsupported returns the first amount, date or id of a message that nothing supports, as it is
+// written, or "".
+func (g *Gold) Unsupported(m *Message) string { return g.served.unsupported(m) }
+
+// IsCopy reports whether a message is mostly copied from what was served.
+func (g *Gold) IsCopy(m *Message) bool { return g.served.isCopy(m) }

@@ -290,13 +290,14 @@ var enumAliases = map[string]string{"true": "yes", "false": "no", "kept": "yes",
 
 // teamWords are the beginnings of the words that name a team, in all languages.
 var teamWords = map[string][]string{
-	"disputes":      {"dispute", "chargeback", "ruckbuchung", "disputa", "litige", "contestation"},
-	"documentation": {"documentation", "docs", "dokumentation", "documentacion"},
-	"engineering":   {"engineer", "entwickl", "technik", "ingenier", "ingenieur"},
-	"finance":       {"financ", "finanz", "billing", "buchhalt", "contabil", "comptab", "accounts", "accounting"},
-	"incident":      {"inciden", "storung"},
-	"legal":         {"legal", "disclosure", "brand", "recht", "juridi"},
-	"logistics":     {"logist", "shipping"},
+	"disputes":             {"dispute", "chargeback", "ruckbuchung", "disputa", "litige", "contestation"},
+	"documentation":        {"documentation", "docs", "dokumentation", "documentacion"},
+	"engineering":          {"engineer", "entwickl", "technik", "ingenier", "ingenieur"},
+	"finance":              {"financ", "finanz", "billing", "buchhalt", "contabil", "comptab", "accounts", "accounting"},
+	"incident":             {"inciden", "storung"},
+	"emergency_disclosure": {"disclosure", "emergency"},
+	"legal":                {"legal", "brand", "recht", "juridi"},
+	"logistics":            {"logist", "shipping"},
 	"privacy": {"privacy", "datenschutz", "privacidad", "confidentialit", "donnees", "datos", "data_protection",
 		"vie_privee"},
 	"safety":   {"safety", "produktsicherheit"},
@@ -309,7 +310,11 @@ var teamWords = map[string][]string{
 // several.
 func TeamOf(s string) string {
 	found := ""
-	for _, w := range teamsIn(clean(s)) {
+	teams := teamsIn(clean(s))
+	if slices.Contains(teams, "emergency_disclosure") { // a desk of the legal team
+		teams = slices.DeleteFunc(teams, func(t string) bool { return t == "legal" })
+	}
+	for _, w := range teams {
 		if found != "" && w != found {
 			return ""
 		}

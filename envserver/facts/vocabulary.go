@@ -135,8 +135,8 @@ var vocabulary = []Name{
 }
 
 // teams are all teams of the catalogue.
-var teams = []string{"disputes", "documentation", "engineering", "finance", "incident", "legal", "logistics",
-	"privacy", "safety", "security", "trade", "trust"}
+var teams = []string{"disputes", "documentation", "emergency_disclosure", "engineering", "finance", "incident",
+	"legal", "logistics", "privacy", "safety", "security", "trade", "trust"}
 
 // reasons are all reasons of the catalogue.
 var reasons = []string{"final_sale", "custom_made", "opened", "misuse", "weather", "customs", "packed",

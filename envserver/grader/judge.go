@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -25,15 +26,22 @@ type Case struct {
 	Ticket *scenarios.Ticket
 	// Reply is the agent's messages to the customer, joined by blank lines. It is untrusted.
 	Reply string
+	// Stated are the facts beside the messages, of each name those of the last message that states
+	// it. They are untrusted, but their names are of the vocabulary.
+	Stated []facts.Fact
 	// Actions come from the environment's state, never from the reply.
 	Actions Actions
 }
 
 // Digest identifies the case within its episode: 16 hex digits of SHA-256 over the scenario, the
-// reply and the actions.
+// reply, the actions and the facts stated.
 func (c Case) Digest() string {
 	h := sha256.New()
-	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
+	parts := []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team}
+	for _, f := range c.Stated {
+		parts = append(parts, f.What, f.Value)
+	}
+	for _, part := range parts {
 		// The length prevents two lists of parts from having the same bytes.
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}

@@ -444,7 +444,7 @@ func TestActionsOfTheTask(t *testing.T) {
 	for _, variant := range schema.Properties.Action.AnyOf {
 		members = append(members, variant.Required)
 	}
-	want := [][]string{{"action_type", "category", "priority"}, {"action_type", "reason", "team"}}
+	want := [][]string{{"action_type", "category", "priority"}, {"action_type", "facts", "message", "reason", "team"}}
 	if diff := cmp.Diff(want, members); diff != "" {
 		t.Errorf("members of the variants (-want +got)\n%s", diff)
 	}

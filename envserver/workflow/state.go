@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -48,6 +49,8 @@ type state struct {
 	// answered is set if the reply states something that the customer needs and breaks no rule.
 	answered bool
 	message  string
+	// stated are the facts beside the messages.
+	stated []facts.Fact
 	// told contains the findings on the workflow's facts in the reply, nil before it.
 	told []grader.Finding
 
@@ -303,6 +306,7 @@ func (s *state) respond(args map[string]any) result {
 		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
+	s.stated = facts.Join(s.stated, getFacts(args))
 	read := s.reader.ReadMessage(s.workflow, message)
 	breaches := s.breachesOf(args, read)
 	if ask := s.question(message); s.desk == nil && ask >= 0 && len(breaches) == 0 {

@@ -18,6 +18,7 @@ class TicketAction(Action):
     action_type: Literal["classify", "respond", "resolve", "escalate", "search_knowledge_base", "select_ticket", "submit"]
     category: Category | None = None
     decision: Decision | None = None
+    facts: list[dict[str, Any]] | None = None
     message: str | None = None
     priority: Priority | None = None
     query: str | None = None
@@ -42,7 +43,7 @@ class CustomerSupportObservation(Observation):
     subject: str = ""
     description: str = ""
     attachments: list[dict[str, str]] = Field(default_factory=list)
-    conversation_history: list[dict[str, str]] = Field(default_factory=list)
+    conversation_history: list[dict[str, Any]] = Field(default_factory=list)
     status: str = ""
     score: float | None = None
     step: int = 0

@@ -47,7 +47,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
 		t.Errorf("reply (-want +got):\n%s", diff)
 	}
-	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ".",
+	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ", says finance.",
 		"Passed on."}; !cmp.Equal(want, got.References.Good) {
 		t.Errorf("good references %q, want %q", got.References.Good, want)
 	}

@@ -67,7 +67,7 @@ func TestRequiredFacts(t *testing.T) {
 			stated = append(stated, facts.Fact{What: f.What, Value: f.Values[0]})
 		}
 		context := facts.NewContext(in.language, in.now)
-		gold := facts.NewGold(context, in.required, in.optional, true, nil)
+		gold := facts.NewGold(facts.NewLibrary().Read(context, nil, nil), in.required, in.optional, true)
 		for i, reply := range in.replies {
 			result := gold.Compare(stated, context.NewMessage(reply))
 			for k, finding := range result.Required {

@@ -347,7 +347,8 @@ func (l *linter) facts(position string, facts []Fact) {
 	}
 }
 
-// required checks that an agent can state every required fact, and tell it with the first good reply.
+// required checks that an agent can state every required fact, and tell it with the first good
+// reply.
 func (l *linter) required(position string, required []facts.Wanted, c *facts.Context, good []string) {
 	if len(required) > facts.MaxStated {
 		l.reportf(position, ruleFacts, "%d facts are required, at most %d are allowed: make others optional",
@@ -362,11 +363,11 @@ func (l *linter) required(position string, required []facts.Wanted, c *facts.Con
 		switch finding {
 		case facts.Right:
 		case facts.Untold:
-			l.reportf(position, ruleFacts, "the first good reply lacks fact %s, %s %q", required[i].ID, required[i].What,
-				required[i].Values[0])
+			l.reportf(position, ruleFacts, "the first good reply lacks fact %s, %s %q", required[i].ID,
+				required[i].What, required[i].Values[0])
 		default:
-			l.reportf(position, ruleFacts, "fact %s, %s %q, can't be stated: its value isn't one of its type, or another "+
-				"fact is the same", required[i].ID, required[i].What, required[i].Values[0])
+			l.reportf(position, ruleFacts, "fact %s, %s %q, can't be stated: its value isn't one of its type, or "+
+				"another fact is the same", required[i].ID, required[i].What, required[i].Values[0])
 		}
 	}
 }

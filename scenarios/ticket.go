@@ -122,7 +122,8 @@ type Alternate struct {
 type ReplySpec struct {
 	Facts   []Fact
 	Outcome Outcome
-	// NextSteps are the right values of next_step where the ticket is resolved, the usual one first.
+	// NextSteps are the right values of next_step where the ticket is resolved, the usual one
+	// first.
 	NextSteps []string
 	// True and Closed are as in Workflow.
 	True      []facts.Wanted `json:"-"`

@@ -62,8 +62,8 @@ type Question struct {
 // Fault makes the first call of a tool fail.
 type Fault struct{ Tool, Error string }
 
-// Fact is a value in the words of a language. What and Stated are its name in the vocabulary and the
-// value as an agent states it.
+// Fact is a value in the words of a language. What and Stated are its name in the vocabulary and
+// the value as an agent states it.
 type Fact struct {
 	Slot, Value     string
 	Accept, Context []string

@@ -137,7 +137,7 @@ func (t *truth) givenBefore() {
 		t.texts("reference", r.ID)
 		t.amounts("given_before", r.Amount, sums[r.OrderID])
 		t.days("done_by", r.At)
-		// The decisions go by the payment of a refund, if they know it, and else by those of the order.
+		// Decisions go by the payment of a refund if they know it, else by those of the order.
 		for _, payment := range []string{r.PaymentID, ""} {
 			arrives := t.arrives(methodOf(t.Records.ShowPayments(r.OrderID, payment).Payments), r.At)
 			t.days("arrives_by", arrives)

@@ -94,7 +94,8 @@ func encodeLabel(value string, alternates []scenarios.Alternate) object {
 
 func encodeFact(f scenarios.Fact) object {
 	return object{"id", f.ID, "slot", f.Slot, "what,omitempty", f.What, "stated,omitempty", f.Stated,
-		"also,omitempty", f.Also, "judged,omitempty", f.Judged, "value", f.Value, "accept,omitempty", f.Accept, "context", f.Context,
+		"also,omitempty", f.Also, "judged,omitempty", f.Judged, "value", f.Value, "accept,omitempty", f.Accept,
+		"context", f.Context,
 		"negative,omitempty", f.Negative, "optional,omitempty", f.Optional}
 }
 

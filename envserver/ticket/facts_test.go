@@ -106,7 +106,7 @@ func TestRecalledVerdictsAreOfTheSameFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ending, want := range map[string]int{justResolve: 0,
-		`{"action_type":"resolve","facts":[{"what":"price","value":"8"}]}`:           1,
+		`{"action_type":"resolve","facts":[{"what":"price","value":"8"}]}`:            1,
 		`{"action_type":"resolve","facts":[{"what":"refund_amount","value":"$5.0"}]}`: 1} {
 		e := start(tasks.TicketResolve, episode.Terminal, judge)
 		if err := e.Recall(verdicts); err != nil {

@@ -183,26 +183,41 @@ func validate(t *rapid.T, schema *jsonschema.Schema, text string) error {
 	return schema.Validate(value)
 }
 
-// A tool's schema has what the strict modes of endpoints support, and the name before the value.
+// A tool's schema has what the strict modes of endpoints support, and the name before the value. One
+// tool explains the names.
 func TestToolsDescribeFacts(t *testing.T) {
 	names, err := json.Marshal(whats())
 	if err != nil {
 		t.Fatal(err)
 	}
-	about, err := json.Marshal("What is stated.\n" + facts.Describe())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"anyOf":[{"items":{"additionalProperties":false,"properties":{"what":{"description":` + string(about) +
-		`,"enum":` + string(names) + `,"type":"string"},"value":{"description":"Its value, in any usual form.",` +
-		`"type":"string"}},"required":["what","value"],"type":"object"},"type":"array"},{"type":"null"}]`
-	for _, object := range []bool{true, false} {
-		list, err := factsForm(object).Tools()
+	variants := []episode.Variant{{Type: "stop"}, {Type: "say", Optional: []string{"facts"}},
+		{Type: "end", Optional: []string{"facts"}}}
+	inside := []episode.Variant{{Type: "look", Optional: []string{"payload"}, Properties: []string{"id"}},
+		{Type: "say", Optional: []string{"payload"}, Properties: []string{"facts"}},
+		{Type: "end", Optional: []string{"payload"}, Properties: []string{"facts", "id"}}}
+	fields := []episode.Field{{Name: "id", MaxLength: 4}, episode.FactsField()}
+	for name, form := range map[string]*episode.Form{
+		"own":          episode.NewForm("Test", fields, variants),
+		"in an object": episode.NewForm("Test", []episode.Field{{Name: "payload", Properties: fields}}, inside),
+	} {
+		list, err := form.Tools()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(list[0].InputSchema); !strings.Contains(got, want) {
-			t.Errorf("%s\nlacks\n%s", got, want)
+		if strings.Contains(string(list[0].InputSchema), "facts") {
+			t.Errorf("%s: %s", name, list[0].InputSchema)
+		}
+		for i, explained := range []string{"\n" + facts.Describe(), " The tool say explains the names."} {
+			about, err := json.Marshal("What is stated." + explained)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `{"anyOf":[{"items":{"additionalProperties":false,"properties":{"what":{"description":` + string(about) +
+				`,"enum":` + string(names) + `,"type":"string"},"value":{"description":"Its value, in any usual form.",` +
+				`"type":"string"}},"required":["what","value"],"type":"object"},"type":"array"},{"type":"null"}]`
+			if got := string(list[i+1].InputSchema); !strings.Contains(got, want) {
+				t.Errorf("%s: %s\nlacks\n%s", name, got, want)
+			}
 		}
 	}
 }

@@ -31,6 +31,8 @@ type Field struct {
 	// Facts make the field a list of at most facts.MaxStated facts, which Action.Facts returns. An
 	// action has one such field.
 	Facts bool
+	// explainer is the tool that explains the names of facts, "" for the field's own tool.
+	explainer string
 }
 
 // FactsField is the field of what an agent states beside its message to the customer.
@@ -41,8 +43,7 @@ func FactsField() Field {
 
 // The members of a fact, both of which it has.
 var (
-	whatField = Field{Name: "what", Enum: listWhats(),
-		Description: "What is stated.\n" + facts.Describe()}
+	whatField  = Field{Name: "what", Enum: listWhats(), Description: "What is stated."}
 	valueField = Field{Name: "value", MaxLength: facts.MaxValue, Number: true, Empty: true,
 		Description: "Its value, in any usual form."}
 )

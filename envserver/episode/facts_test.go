@@ -134,8 +134,8 @@ func TestDecodeBoundsFacts(t *testing.T) {
 	}
 }
 
-// The decoder accepts the actions that the schemas accept. The schema of a tool is narrower: a value
-// is a text, and the schema has no maximum lengths, which only the decoder checks.
+// The decoder accepts the actions that the schemas accept. The schema of a tool is narrower: a
+// value is a text, and the schema has no maximum lengths, which only the decoder checks.
 func TestFactsAgreeWithTheSchemas(t *testing.T) {
 	form := factsForm(false)
 	whole := testkit.CompileSchema(t, form.Schema())
@@ -183,8 +183,8 @@ func validate(t *rapid.T, schema *jsonschema.Schema, text string) error {
 	return schema.Validate(value)
 }
 
-// A tool's schema has what the strict modes of endpoints support, and the name before the value. One
-// tool explains the names.
+// A tool's schema has what the strict modes of endpoints support, and the name before the value.
+// One tool explains the names.
 func TestToolsDescribeFacts(t *testing.T) {
 	names, err := json.Marshal(whats())
 	if err != nil {

@@ -190,7 +190,8 @@ func TestToolsMatchTheEnvironment(t *testing.T) {
 	}
 }
 
-// The vocabulary of facts stands once in the instructions, if an action takes facts, and in no tool.
+// The vocabulary of facts stands once in the instructions, if an action takes facts, and in no
+// tool.
 func TestModelsAreToldTheVocabulary(t *testing.T) {
 	const item = `{"additionalProperties":false,"properties":{"what":{"description":"What is stated.","enum":[%s],` +
 		`"type":"string"},"value":{"description":"Its value, in any usual form. At most 200 characters.",` +

@@ -40,8 +40,8 @@ func systemPrompt(own, environment, task string, mode Mode, tools []tool) string
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
 }
 
-// explainFacts are the instructions on the facts beside a message and the vocabulary that the server
-// publishes, "" if no tool has facts.
+// explainFacts are the instructions on the facts beside a message and the vocabulary that the
+// server publishes, "" if no tool has facts.
 func explainFacts(tools []tool) string {
 	for _, t := range tools {
 		for _, p := range t.parameters {

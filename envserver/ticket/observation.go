@@ -62,8 +62,8 @@ type QueuedTicket struct {
 	MinutesToSLA *int `json:"minutes_to_sla"`
 }
 
-// Message is an entry of the conversation. Role is customer or agent. Facts are those that the agent
-// stated beside the message.
+// Message is an entry of the conversation. Role is customer or agent. Facts are those that the
+// agent stated beside the message.
 type Message struct {
 	Role    string       `json:"role"`
 	Content string       `json:"content"`

@@ -150,8 +150,8 @@ func writeClass(out *strings.Builder, c class) error {
 		}
 		fields.WriteString("\n")
 	}
-	fmt.Fprintf(out, "%s%s\n\nclass %s(%s):\n    \"\"\"%s\"\"\"\n\n", strings.ReplaceAll(aliases.String(), "\n\n", "\n"),
-		items.String(), c.name, c.base, c.about)
+	out.WriteString(strings.ReplaceAll(aliases.String(), "\n\n", "\n") + items.String())
+	fmt.Fprintf(out, "\n\nclass %s(%s):\n    \"\"\"%s\"\"\"\n\n", c.name, c.base, c.about)
 	if c.base == "Observation" { // A newer server may add fields.
 		out.WriteString("    model_config = ConfigDict(extra=\"allow\")\n\n")
 	}

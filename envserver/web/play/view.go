@@ -150,8 +150,8 @@ type shownField struct {
 	ID, Value string
 	// Label names a field of a list's row.
 	Label string
-	// Table are the rows of a list. Details are the lines of the descriptions of its members that say
-	// more than their name.
+	// Table are the rows of a list. Details are the lines of the descriptions of its members that
+	// say more than their name.
 	Table   [][]shownField
 	Details []detail
 }

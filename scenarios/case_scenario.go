@@ -53,7 +53,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	}
 	w.Neutral = caseNeutrals()
 	w.Forbidden = caseForbidden(c)
-	w.Facts = caseFacts(c)
+	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
 	}
@@ -65,8 +65,8 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 func caseFacts(c *cases.Case) []Fact {
 	facts := make([]Fact, len(c.Facts))
 	for i, f := range c.Facts {
-		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, Value: f.Value, Accept: f.Accept,
-			Context: f.Context, Seeded: true}
+		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value,
+			Accept: f.Accept, Context: f.Context, Seeded: true}
 	}
 	return facts
 }

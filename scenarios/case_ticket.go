@@ -165,7 +165,7 @@ func caseGold(c *cases.Case) TicketGold {
 // caseReply describes the reply that the decision makes right.
 func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec {
 	r := ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords,
-		AllowedValues: caseValues(c, s.loc)}
+		AllowedValues: caseValues(c, s.loc), True: c.True, Closed: c.Records.Closed()}
 	r.Outcome = Outcome{Value: strings.ReplaceAll(c.Decision.Outcome, "+", "_and_"), Accept: c.Outcomes}
 	for _, f := range r.Facts {
 		r.Outcome.Facts = append(r.Outcome.Facts, f.ID)

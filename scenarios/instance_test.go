@@ -33,11 +33,11 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 	wantReply := ReplySpec{
 		Facts: []Fact{
-			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}, Seeded: true},
-			{ID: "f2", Slot: "team", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
-			{ID: "f3", Slot: "promise", Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
+			{ID: "f1", Slot: "sum", What: "amount_in_question", Stated: "$" + sum, Value: "$" + sum, Context: []string{"seats", "charged"}, Seeded: true},
+			{ID: "f2", Slot: "team", What: "team", Stated: "finance", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
+			{ID: "f3", Slot: "promise", Judged: true, Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
 		},
-		Outcome:   Outcome{Value: "escalated_to_finance", Accept: []string{"passed on"}, Facts: []string{"f2"}},
+		NextSteps: []string{"refunded"}, Outcome: Outcome{Value: "escalated_to_finance", Accept: []string{"passed on"}, Facts: []string{"f2"}},
 		Questions: []Question{{"q1", "Money back?", []string{"f1", "f2"}}},
 		Forbidden: []Forbidden{{ID: "n1", Kind: "commitment", Verbs: []string{"refund"}, Cap: 100},
 			{ID: "n2", Kind: "amount_not_in", Values: []string{"$" + sum}, Cap: 100}},
@@ -47,7 +47,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
 		t.Errorf("reply (-want +got):\n%s", diff)
 	}
-	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ".",
+	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ", says finance.",
 		"Passed on."}; !cmp.Equal(want, got.References.Good) {
 		t.Errorf("good references %q, want %q", got.References.Good, want)
 	}

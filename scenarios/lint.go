@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
@@ -198,6 +199,7 @@ func (l *linter) caseTicket(s *TicketScenario, seed int64) {
 	}
 	l.braces(s.File, ownTexts(*t))
 	l.facts(s.File, t.Reply.Facts)
+	l.required(s.File, t.Required(), facts.NewContext(t.Language, t.Now), t.References.Good)
 	if served := servedText(t); t.Gold.Escalate && words.ContainsFold(served, t.Gold.Team+" team") {
 		l.reportf(s.File, ruleLeak, "%s: the customer's text names the %s team", s.ID, t.Gold.Team)
 	}
@@ -209,6 +211,8 @@ func (l *linter) instance(b *ticketBuild) {
 	l.braces(s.File, ownTexts(b.ticket))
 	l.ticketLeaks(b)
 	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
+	l.required(s.file.Reply.Pos.String(), b.ticket.Required(), facts.NewContext(b.ticket.Language, b.ticket.Now),
+		b.ticket.References.Good)
 	for _, q := range b.ticket.Reply.Questions {
 		if len(q.AnsweredBy) == 0 {
 			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "no fact answers question %s", q.ID)
@@ -320,7 +324,11 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {
 			continue
 		}
-		if v := in.Text(f.Value); words.ContainsFold(served, v) {
+		// The words for what an agent decides or advises are everyday language.
+		if n, _ := facts.Find(in.Text(f.What)); n.Type == facts.Enum && n.What != "team" {
+			continue
+		}
+		if v := in.Text(*f.said()); words.ContainsFold(served, v) {
 			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
 				"the agent find it out", f.ID)
 		}
@@ -328,13 +336,38 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 }
 
 func (l *linter) facts(position string, facts []Fact) {
-	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {
+	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional && !f.Judged }) {
 		l.reportf(position, ruleFacts, "no required fact remains: style alone would earn the reply's points")
 	}
 	checkUniqueIDs(l, position, "fact", facts, func(f Fact) string { return f.ID })
 	for _, f := range facts {
 		if f.Value == "" || len(f.Context) == 0 {
 			l.reportf(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
+		}
+	}
+}
+
+// required checks that an agent can state every required fact, and tell it with the first good
+// reply.
+func (l *linter) required(position string, required []facts.Wanted, c *facts.Context, good []string) {
+	if len(required) > facts.MaxStated {
+		l.reportf(position, ruleFacts, "%d facts are required, at most %d are allowed: make others optional",
+			len(required), facts.MaxStated)
+	}
+	stated := make([]facts.Fact, len(required))
+	for i, f := range required {
+		stated[i] = facts.Fact{What: f.What, Value: f.Values[0]}
+	}
+	gold := facts.NewGold(facts.NewLibrary().Read(c, nil, nil), required, nil, false)
+	for i, finding := range gold.Compare(stated, c.NewMessage(good[0])).Required {
+		switch finding {
+		case facts.Right:
+		case facts.Untold:
+			l.reportf(position, ruleFacts, "the first good reply lacks fact %s, %s %q", required[i].ID,
+				required[i].What, required[i].Values[0])
+		default:
+			l.reportf(position, ruleFacts, "fact %s, %s %q, can't be stated: its value isn't one of its type, or "+
+				"another fact is the same", required[i].ID, required[i].What, required[i].Values[0])
 		}
 	}
 }
@@ -359,6 +392,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	l.braces(s.File, w.References.Good)
 	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.State, w.Facts, w.Steps})
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
+	l.required(s.file.Metadata.Pos.String(), w.Required(), facts.NewContext(w.Language, w.Now), w.References.Good)
 	l.workflowLeaks(s, w, in)
 	checkUniqueIDs(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
 	checkUniqueIDs(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -119,8 +120,14 @@ type Alternate struct {
 // ReplySpec describes what a good reply states, answers and avoids. Values are rendered texts in
 // the ticket's language.
 type ReplySpec struct {
-	Facts     []Fact
-	Outcome   Outcome
+	Facts   []Fact
+	Outcome Outcome
+	// NextSteps are the right values of next_step where the ticket is resolved, the usual one
+	// first.
+	NextSteps []string
+	// True and Closed are as in Workflow.
+	True      []facts.Wanted `json:"-"`
+	Closed    bool           `json:"-"`
 	Questions []Question
 	Forbidden []Forbidden
 	Harm      []Harm `json:",omitempty"`
@@ -141,8 +148,17 @@ type ReplySpec struct {
 // Fact is a statement that a reply must make: the value and a context word in the same sentence,
 // with the required polarity.
 type Fact struct {
-	ID       string
-	Slot     string
+	ID   string
+	Slot string
+	// What is the fact's name in the vocabulary, "" if Judged.
+	What string
+	// Stated is the value in the form in which an agent states it, and Also are other right values.
+	Stated string
+	Also   []string
+	// Judged means that only a model can read the fact, or that it says in other words what another
+	// one states. It isn't required without a model.
+	Judged bool
+	// Value and Accept are the wordings in a message.
 	Value    string
 	Accept   []string
 	Context  []string

@@ -159,6 +159,7 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 	if f.Words != nil && (len(f.Words) != 2 || f.Words[0] < 1 || f.Words[1] < f.Words[0]) {
 		c.Failf(f.Pos, "length_words is [fewest, most]")
 	}
+	checkFacts(c, f.Facts)
 	ids := factIDs(f.Facts)
 	checkNames(c, f.Outcome.Pos, "outcome.facts", f.Outcome.Facts, ids)
 	for _, q := range f.Questions {

@@ -152,6 +152,7 @@ type escalationFile struct {
 type replyFile struct {
 	Facts     []factFile      `yaml:"facts"`
 	Outcome   outcomeFile     `yaml:"outcome"`
+	NextStep  []expr.Text     `yaml:"next_step,optional"`
 	Questions []questionFile  `yaml:"questions,optional"`
 	Forbidden []forbiddenFile `yaml:"forbidden,optional"`
 	Harm      []harmFile      `yaml:"harm,optional"`
@@ -164,7 +165,11 @@ type factFile struct {
 	expr.Item
 	ID       string       `yaml:"id"`
 	Slot     string       `yaml:"slot"`
+	What     expr.Text    `yaml:"what,optional"`
+	Judged   bool         `yaml:"judged,optional"`
 	Value    expr.Text    `yaml:"value"`
+	Also     []expr.Text  `yaml:"also,optional"`
+	Said     expr.Text    `yaml:"said,optional"`
 	Accept   []expr.Text  `yaml:"accept,optional"`
 	Context  []expr.Text  `yaml:"context"`
 	Polarity string       `yaml:"polarity,optional" enum:"pos|neg"`

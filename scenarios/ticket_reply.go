@@ -33,6 +33,9 @@ func (b *ticketBuild) reply() ReplySpec {
 	}
 	r.Outcome = Outcome{Value: b.Text(f.Outcome.Value), Accept: b.Texts(f.Outcome.Accept),
 		Facts: filterFactIDs(f.Outcome.Facts, r.Facts)}
+	for _, step := range f.NextStep {
+		r.NextSteps = append(r.NextSteps, b.canonical(f.Pos, nextStep, step))
+	}
 	r.Questions = expr.FilterMap(&b.Scope, f.Questions, func(q questionFile) Question {
 		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: filterFactIDs(q.AnsweredBy, r.Facts)}
 	})
@@ -47,11 +50,27 @@ func (b *ticketBuild) reply() ReplySpec {
 
 func (in *instance) facts(files []factFile) []Fact {
 	return expr.FilterMap(&in.Scope, files, func(f factFile) Fact {
-		return Fact{
-			ID: f.ID, Slot: f.Slot, Value: in.Text(f.Value), Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
-			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
+		out := Fact{
+			ID: f.ID, Slot: f.Slot, What: in.Text(f.What), Judged: f.Judged, Value: in.Text(*f.said()),
+			Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
+			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.said().Literal(),
 		}
+		if !f.Judged {
+			out.Stated, out.Also = in.canonical(f.Pos, out.What, f.Value), nil
+			for _, also := range f.Also {
+				out.Also = append(out.Also, in.canonical(f.Pos, out.What, also))
+			}
+		}
+		return out
 	})
+}
+
+// said is the usual wording of the value.
+func (f *factFile) said() *expr.Text {
+	if f.Said.Given() {
+		return &f.Said
+	}
+	return &f.Value
 }
 
 // filterFactIDs returns the ids of facts that the instance has.

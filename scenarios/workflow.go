@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -40,8 +41,12 @@ type Workflow struct {
 	// Goal contains the predicates on the end state, all of which must be true for a resolution.
 	Goal []Predicate
 	// Facts must be stated by the reply that ends the episode.
-	Facts    []Fact
-	Harm     []Harm `json:",omitempty"`
+	Facts []Fact
+	// True are what the reply to a generated case may state besides. Closed means that it must not
+	// state anything else.
+	True     []facts.Wanted `json:"-"`
+	Closed   bool           `json:"-"`
+	Harm     []Harm         `json:",omitempty"`
 	Faults   []Fault
 	MaxSteps int
 	// StepMinutes is the duration of each action on the simulated clock, in minutes.

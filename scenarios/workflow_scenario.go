@@ -375,6 +375,7 @@ func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	for _, t := range f.Faults {
 		checkRange(c, f.Metadata.Pos, "tool_faults.call", t.Call, 1, 100)
 	}
+	checkFacts(c, f.Facts)
 	checkHarm(c, f.Harm)
 	checkReferences(c, &f.References)
 }

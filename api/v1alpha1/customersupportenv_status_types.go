@@ -96,8 +96,8 @@ type CustomerSupportEnvStatus struct {
 	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
 
 	// runs count the runs of each namespace that have begun on this pool, deleted ones too, so that
-	// it can be seen who picked the best of many. After 512 namespaces, further ones share the entry
-	// "*".
+	// it can be seen who picked the best of many. After 512 namespaces, further ones share the
+	// entry "*".
 	// +listType=map
 	// +listMapKey=namespace
 	// +kubebuilder:validation:MaxItems=513

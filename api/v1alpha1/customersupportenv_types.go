@@ -254,8 +254,8 @@ type Access struct {
 
 	// play is Open: every client may play, also outside of runs; or RunsOnly: servers refuse every
 	// reset but those of the planned episodes of EvaluationRuns, each until it has been graded, so
-	// that nobody can practise on the pool's scenarios. Runs with an agent of type External fail in such a pool, because trainers play
-	// them without a run's credential. Defaults to Open.
+	// that nobody can practise on the pool's scenarios. Runs with an agent of type External fail in
+	// such a pool, because trainers play them without a run's credential. Defaults to Open.
 	// +kubebuilder:default=Open
 	// +optional
 	Play PlayAccess `json:"play,omitempty"`
@@ -271,8 +271,8 @@ type RunLimits struct {
 	// +optional
 	MaxErroredPercent *int32 `json:"maxErroredPercent,omitempty"`
 
-	// maxEpisodeAttempts is the highest retries.episodeAttempts that a run may have, from 1 to 10. A
-	// run that asks for more fails with InvalidPlan before it is played. If unset, there is no
+	// maxEpisodeAttempts is the highest retries.episodeAttempts that a run may have, from 1 to 10.
+	// A run that asks for more fails with InvalidPlan before it is played. If unset, there is no
 	// further limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
@@ -280,9 +280,9 @@ type RunLimits struct {
 	MaxEpisodeAttempts *int32 `json:"maxEpisodeAttempts,omitempty"`
 
 	// scores says where the scores of planned runs are: Everywhere, also in the last observation of
-	// each episode, which has the verdicts too, and in stored episodes; or ResultsOnly, in the status
-	// and the table of scores of the run alone. Episodes of trainers keep theirs. Defaults to
-	// Everywhere.
+	// each episode, which has the verdicts too, and in stored episodes; or ResultsOnly, in the
+	// status and the table of scores of the run alone. Episodes of trainers keep theirs. Defaults
+	// to Everywhere.
 	// +kubebuilder:default=Everywhere
 	// +optional
 	Scores ScoreDisclosure `json:"scores,omitempty"`

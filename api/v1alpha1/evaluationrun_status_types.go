@@ -277,8 +277,8 @@ type RunEpisodes struct {
 	// +required
 	Retried Count `json:"retried"`
 
-	// gradedAgain is the number of episodes that servers have graded beyond those in the figures. See
-	// the condition PlayedOnce.
+	// gradedAgain is the number of episodes that servers have graded beyond those in the figures.
+	// See the condition PlayedOnce.
 	// +optional
 	GradedAgain Count `json:"gradedAgain,omitempty"`
 

@@ -250,7 +250,7 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"csenv      dev (go", "scenarios  csenv-public 1, " + c.Digest(), "judge offline-v"} {
+	for _, want := range []string{"csenv      dev (go", "scenarios  csenv-public 1, " + c.Digest(), "judge facts-v"} {
 		if code != exitDone || !strings.Contains(out, want) {
 			t.Errorf("exit code %d and output %q, want it to contain %q", code, out, want)
 		}

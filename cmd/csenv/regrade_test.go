@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -215,9 +216,9 @@ func TestRegradeErrors(t *testing.T) {
 }
 
 // mixedJudge imitates a model, with the rules in its place for the S tickets.
-type mixedJudge struct{ rules *offline.Judge }
+type mixedJudge struct{ rules *prose.Judge }
 
-func (mixedJudge) Name() string { return "llm:model@1+" + offline.Name }
+func (mixedJudge) Name() string { return "llm:model@1+" + prose.Name }
 
 func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
 	reading, err := j.rules.Assess(c)
@@ -240,7 +241,7 @@ func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, err
 
 // A run that has verdicts of the rules in place of the model keeps its scores and its scale.
 func TestRegradeOnAMixedScale(t *testing.T) {
-	path := recordFile(t, mixedJudge{offline.New()})
+	path := recordFile(t, mixedJudge{prose.New()})
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +264,7 @@ func TestRegradeOnAMixedScale(t *testing.T) {
 
 // An episode whose verdicts don't match its replies keeps its grade.
 func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
-	path := recordFile(t, mixedJudge{offline.New()})
+	path := recordFile(t, mixedJudge{prose.New()})
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func transcribed(t *testing.T, folder string) {
 	out := must(t, "transcript", "oracle", "0", "--results", folder)
 	narrow(t, out)
 	for _, want := range []string{"OBSERVATIONS", "ACTION 1 OF", "action         ", "GRADE",
-		"response ", "Q1 facts", "GIVEN AND GOLD", "priority "} {
+		"response ", "facts", "GIVEN AND GOLD", "priority "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the transcript does not contain %q:\n%s", want, out)
 		}

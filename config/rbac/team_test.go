@@ -17,8 +17,8 @@ import (
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
 
-// A user who has only the role for teams creates runs and reads their results, and can reach nothing
-// on which scores rest.
+// A user who has only the role for teams creates runs and reads their results, and can reach
+// nothing on which scores rest.
 func TestTeamRole(t *testing.T) {
 	apiserver.RequireBinaries(t)
 	config := apiserver.Start(t).Config

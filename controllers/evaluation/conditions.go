@@ -109,19 +109,19 @@ func StoredCondition(stored score.Stored, counted int64, is State, advice string
 	}
 }
 
-// PlayedOnceCondition says that servers graded or began more than the figures account for, nil for no
-// figures; false if they didn't.
+// PlayedOnceCondition says that servers graded or began more than the figures account for, nil for
+// no figures; false if they didn't.
 func PlayedOnceCondition(episodes *v1alpha1.RunEpisodes) (metav1.Condition, bool) {
 	of := func(reason, format string, args ...any) (metav1.Condition, bool) {
 		return NewCondition(v1alpha1.ConditionPlayedOnce, metav1.ConditionFalse, reason,
-			fmt.Sprintf(format+" The run is on no leaderboard. Check who can read the run's credential, then create the "+
-				"run again.", args...)), true
+			fmt.Sprintf(format+" The run is on no leaderboard. Check who can read the run's credential, then create "+
+				"the run again.", args...)), true
 	}
 	switch {
 	case episodes == nil:
 	case episodes.GradedAgain > 0:
-		return of(v1alpha1.ReasonGradedAgain, "The pool's servers have graded %d episodes more than the %d that the run "+
-			"counts, so one score could be chosen among several.", episodes.GradedAgain,
+		return of(v1alpha1.ReasonGradedAgain, "The pool's servers have graded %d episodes more than the %d that the "+
+			"run counts, so one score could be chosen among several.", episodes.GradedAgain,
 			episodes.Scored+episodes.Failed)
 	case episodes.Unreported > 0:
 		return of(v1alpha1.ReasonUnreportedAttempts, "The pool's servers have begun %d attempts at episodes that no "+

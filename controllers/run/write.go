@@ -87,8 +87,8 @@ func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, n
 }
 
 // countRun counts a run that begins in the status of its pool, which outlives the run. The write is
-// guarded by the resource version, and the status has the UIDs of the last runs, so that a pass that
-// is repeated before the run's own status is written counts nothing twice.
+// guarded by the resource version, and the status has the UIDs of the last runs, so that a pass
+// that is repeated before the run's own status is written counts nothing twice.
 func (w *writer) countRun(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
 	if snap.Run.Status.Provenance != nil || next.Status.Provenance == nil {
 		return nil
@@ -196,9 +196,9 @@ func (w *writer) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// createCredential creates the Secret of the run's credential for the plan with a fingerprint. One that exists is left as it is:
-// the operator made it for an earlier Job of the run, or somebody else did, whose runners are
-// refused.
+// createCredential creates the Secret of the run's credential for the plan with a fingerprint. One
+// that exists is left as it is: the operator made it for an earlier Job of the run, or somebody
+// else did, whose runners are refused.
 func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan string) error {
 	secrets, err := w.keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 	maxReport = 1 << 20
 	// maxSegment is the limit in bytes. A pass holds the segments of all servers in memory.
 	maxSegment = 128 << 10
-	// maxBodies bounds the answers that are read at a time, in parts of bodyPart bytes. While others
-	// wait, an answer may take as long as bodyPatience.
+	// maxBodies bounds the answers that are read at a time, in parts of bodyPart bytes. While
+	// others wait, an answer may take as long as bodyPatience.
 	maxBodies    = 1024
 	bodyPart     = 64 << 10
 	bodyPatience = 100 * time.Millisecond

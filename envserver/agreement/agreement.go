@@ -13,6 +13,7 @@ import (
 	"io"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
@@ -144,7 +145,8 @@ func (g *Grader) Grade(ctx context.Context, r Reply) (Graded, error) {
 }
 
 func (g *Grader) gradeTicket(ctx context.Context, t *scenarios.Ticket, r Reply) (Graded, error) {
-	c := grader.Case{Ticket: t, Reply: r.Text, Actions: grader.Actions{Ending: grader.Resolved}}
+	c := grader.Case{Ticket: t, Reply: r.Text, Stated: facts.Stated(t.Required()),
+		Actions: grader.Actions{Ending: grader.Resolved}}
 	if t.Gold.Escalate {
 		c.Actions = grader.Actions{Ending: grader.Escalated, Team: t.Gold.Team}
 	}

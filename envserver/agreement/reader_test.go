@@ -19,7 +19,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -27,7 +27,7 @@ import (
 // points are nearest to it. What still separates points and labels is what the rubric, the rules
 // and the check of quotes take from any model.
 type reader struct {
-	rules   *offline.Judge
+	rules   *prose.Judge
 	judge   *llm.Judge
 	label   float64
 	answers []grader.Evidence // to the question that is asked next
@@ -35,7 +35,7 @@ type reader struct {
 
 func newReader(t testing.TB) *reader {
 	t.Helper()
-	r := &reader{rules: offline.New()}
+	r := &reader{rules: prose.New()}
 	var err error
 	r.judge, err = llm.New(llm.Config{BaseURL: "http://reader.test/v1", Model: "reader", Votes: 1,
 		CacheMode: llm.CacheOff, HTTPClient: &http.Client{Transport: r}}, r.rules)
@@ -85,7 +85,7 @@ const nearEnough = 5
 
 // nearest returns answers whose points are near enough to the wanted ones, or can't be brought
 // nearer by one or two other answers.
-func nearest(a *offline.Assessment, want int64) []grader.Evidence {
+func nearest(a *prose.Assessment, want int64) []grader.Evidence {
 	claims := a.Claims()
 	quotes := make([]string, len(claims))
 	answers := make([]grader.Evidence, len(claims))
@@ -137,13 +137,13 @@ func toggle(e *grader.Evidence, quote string) {
 	switch {
 	case e.Verdict == grader.Met:
 		e.Verdict, e.Quote = grader.Unmet, ""
-	case quote != "" || e.Claim == offline.LetterClaim:
+	case quote != "" || e.Claim == prose.LetterClaim:
 		e.Verdict, e.Quote = grader.Met, quote
 	}
 }
 
 // evidence returns the first sentence that is accepted as evidence of the claim, or "".
-func evidence(a *offline.Assessment, c offline.Claim) string {
+func evidence(a *prose.Assessment, c prose.Claim) string {
 	for paragraph := range strings.SplitSeq(a.Text(), "\n") {
 		for end, start := 0, 0; start < len(paragraph); start = end {
 			end = start + sentenceLength(paragraph[start:])
@@ -205,7 +205,7 @@ func agreementTable(t *testing.T) string {
 	}
 	reader := newReader(t)
 	var measured []Figures
-	for _, judge := range []grader.Judge{offline.New(), reader} {
+	for _, judge := range []grader.Judge{prose.New(), reader} {
 		g, err := NewGrader(c, judge)
 		if err != nil {
 			t.Fatal(err)
@@ -225,9 +225,6 @@ func agreementTable(t *testing.T) string {
 	}
 	if s := *measured[2].All.Spearman; s < 0.94 {
 		t.Errorf("a perfect reader's Spearman is %.3f on the tuning half, want 0.94", s)
-	}
-	if got := fmt.Sprintf("%.2f", *measured[1].All.Spearman); got != grader.RulesAgreement {
-		t.Errorf("the rules' Spearman on the test half is %s, and grader.RulesAgreement %s", got, grader.RulesAgreement)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "| replies to tickets: %d and %d | rules, tuning | rules, test | perfect reader, tuning | "+

@@ -3,9 +3,9 @@ package audit
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -60,7 +60,8 @@ type Judge interface {
 // attempt is what an attack sends: the decisions and the reply.
 type attempt struct {
 	grader.Decisions
-	reply string
+	reply  string
+	stated []facts.Fact
 }
 
 // attack is a way to play tickets.
@@ -74,27 +75,24 @@ type attack struct {
 // target is an attacked ticket with what the attacker knows.
 type target struct {
 	ticket *scenarios.Ticket
-	// known are instances of the same scenario at other seeds, with their references.
-	known []*memory
-	// teams are the teams of the catalogue's tickets in the same language.
-	teams []string
+	// known are instances of the same scenario at other seeds.
+	known []*scenarios.Ticket
 	// majority is the most frequent priority.
 	majority string
 }
 
 func listAttacks() []attack {
 	return []attack{
-		{"gold (control)", Limit{Figure: lowestReply, Bound: 450, Least: true}, goldReplies},
-		{"article echo", Limit{Figure: wholeEpisode, Bound: 420}, echoArticles},
-		{"dump of the record", Limit{Figure: passedShare, Bound: 200}, dumpRecord},
-		{"echo of the rules", Limit{Figure: passedShare, Bound: 200}, echoRules},
-		{"list of values", Limit{Figure: meanReply, Bound: 150}, listFacts},
+		{"gold (control)", Limit{Figure: lowestReply, Bound: 500, Least: true}, goldReplies},
+		{"right prose without facts", Limit{Figure: meanReply, Bound: 0}, proseAlone},
+		{"right facts without their values", Limit{Figure: meanReply, Bound: 50}, factsAlone},
+		{"article echo", Limit{Figure: wholeEpisode, Bound: 300}, echoArticles},
 		{"enumeration of values", Limit{Figure: meanReply, Bound: 150}, enumerateValues},
-		{"enumeration of teams", Limit{Figure: meanReply, Bound: 150}, enumerateTeams},
-		{"transplant, from the ticket", Limit{Figure: wholeEpisode, Bound: 550}, transplantTicket},
-		// A memorised reply whose values are read in the right places of the articles is a good
-		// reply: only tickets that aren't known distinguish the two. The limit is what it earns.
-		{"transplant, from the articles too", Limit{Figure: wholeEpisode, Bound: 820}, transplantArticles},
+		{"every team", Limit{Figure: meanReply, Bound: 25}, sprayTeams},
+		{"ids and sums of the ticket", Limit{Figure: meanReply, Bound: 25}, sprayTicket},
+		{"always explained", Limit{Figure: meanReply, Bound: 25}, alwaysExplained},
+		{"always finance", Limit{Figure: meanReply, Bound: 25}, alwaysFinance},
+		{"the decision and nothing else", Limit{Figure: meanReply, Bound: 60}, decisionAlone},
 	}
 }
 
@@ -166,21 +164,19 @@ func AttackFindings(c *scenarios.Catalog, rows []AttackRow) []scenarios.Finding 
 func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 	var targets []*target
 	var cases []instance
-	teams := map[string][]string{}
 	for _, s := range c.Tickets() {
-		var known []*memory
+		var known []*scenarios.Ticket
 		for seed := range int64(attackedSeeds + knownSeeds) {
 			t, err := s.Instantiate(seed)
 			if err != nil {
 				return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
 			}
 			if seed >= attackedSeeds {
-				known = append(known, newMemory(t))
+				known = append(known, t)
 				continue
 			}
 			targets = append(targets, &target{ticket: t})
 			cases = append(cases, instance{ticket: t, weight: 1})
-			addTeams(teams, t)
 		}
 		for _, t := range targets[len(targets)-attackedSeeds:] {
 			t.known = known
@@ -188,90 +184,18 @@ func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 	}
 	majority := bestOf(scenarios.ListPriorities(), cases, func(g scenarios.TicketGold) string { return g.Priority })
 	for _, t := range targets {
-		t.majority, t.teams = majority, teams[t.ticket.Language]
+		t.majority = majority
 	}
 	return targets, nil
-}
-
-func addTeams(teams map[string][]string, t *scenarios.Ticket) {
-	for _, f := range t.Reply.Facts {
-		if of := teams[t.Language]; f.Slot == teamSlot && !slices.Contains(of, f.Value) {
-			teams[t.Language] = append(of, f.Value)
-		}
-	}
 }
 
 func goldDecisions(t *scenarios.Ticket) grader.Decisions {
 	return makeDecisions(instance{ticket: t}, t.Gold.Category, t.Gold.Priority, t.Gold.Escalate)
 }
 
-// goldReplies are the good references with the right decisions.
-func goldReplies(to *target) []attempt {
-	out := make([]attempt, 0, len(to.ticket.References.Good))
-	for _, reply := range to.ticket.References.Good {
-		out = append(out, attempt{goldDecisions(to.ticket), reply})
-	}
-	return out
-}
-
-// listFacts decides rightly and replies with the required values, without sentences.
-func listFacts(to *target) []attempt {
-	return []attempt{{goldDecisions(to.ticket), greetingOf(to.ticket) + listOf(to.ticket.Reply.Facts)}}
-}
-
-// dumpRecord answers a generated ticket with every line of the record that has a number. The
-// decisions are the right ones.
-func dumpRecord(to *target) []attempt {
-	if to.ticket.Decision == nil {
-		return nil
-	}
-	var reply strings.Builder
-	reply.WriteString(greetingOf(to.ticket))
-	for _, a := range to.ticket.Attachments {
-		for line := range strings.Lines(a.Content) {
-			name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
-			if ok && strings.ContainsAny(value, "0123456789") {
-				fmt.Fprintf(&reply, " The %s is %s.", name, value)
-			}
-		}
-	}
-	return []attempt{{goldDecisions(to.ticket), reply.String()}}
-}
-
-// echoRules answers a generated ticket with the rules that decide it, as far as they fit in a
-// reply. The decisions are the right ones.
-func echoRules(to *target) []attempt {
-	if to.ticket.Decision == nil {
-		return nil
-	}
-	words := wordsOf(greetingOf(to.ticket))
-	var reply strings.Builder
-	reply.WriteString(greetingOf(to.ticket))
-	for _, rule := range to.ticket.Decision.Rules {
-		for _, a := range to.ticket.Articles {
-			_, rest, ok := strings.Cut(a.Body, "- **"+rule+"** ")
-			if !ok || len(words) > echoWords {
-				continue
-			}
-			line, _, _ := strings.Cut(rest, "\n")
-			words = append(words, wordsOf(line)...)
-			reply.WriteString(" " + line)
-		}
-	}
-	return []attempt{{goldDecisions(to.ticket), reply.String()}}
-}
-
 func greetingOf(t *scenarios.Ticket) string {
 	given, _, _ := strings.Cut(t.Customer.Name, " ")
 	return "Hello " + given + ", thank you for your message."
-}
-
-func transplantTicket(to *target) []attempt {
-	return transplantReply(to, func(m *memory) []string { return m.served })
-}
-
-func transplantArticles(to *target) []attempt {
-	return transplantReply(to, func(m *memory) []string { return m.read })
 }
 
 // ticketTally sums up episodes with tickets. Points are milli-points, scores micro-points.
@@ -281,7 +205,7 @@ type ticketTally struct {
 }
 
 func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scenarios.Ticket, try attempt) error {
-	v, err := judge.Judge(ctx, grader.Case{Ticket: ticket, Reply: try.reply,
+	v, err := judge.Judge(ctx, grader.Case{Ticket: ticket, Reply: try.reply, Stated: try.stated,
 		Actions: grader.Actions{Ending: try.Ending, Team: try.Team}})
 	if err != nil {
 		return fmt.Errorf("judging a reply to %s: %w", ticket.ScenarioID, err)

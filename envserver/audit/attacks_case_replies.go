@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -29,23 +30,23 @@ func lookUps(w *scenarios.Workflow) []map[string]any {
 }
 
 // phrases are the sentences of an attack's reply in one language: a greeting with the customer's
-// name, one with an amount, one with a day, a refusal, a hand-over with a day, and "or".
-type phrases struct{ greeting, amount, day, refusal, handOver, or string }
+// name, one with an amount, one with a day, a refusal, and a hand-over with a day.
+type phrases struct{ greeting, amount, day, refusal, handOver string }
 
 func phrasesIn(language string) phrases {
 	return map[string]phrases{
 		"en": {"Hello %s, thank you for your message.", " The amount is %s.", " The day is %s.",
 			" I'm sorry, but we can't do this for you.",
-			" Our finance team takes care of it and answers by %s.", ", or "},
+			" Our finance team takes care of it and answers by %s."},
 		"de": {"Guten Tag %s, vielen Dank für Ihre Nachricht.", " Der Betrag ist %s.", " Der Tag ist der %s.",
 			" Das können wir leider nicht für Sie tun.",
-			" Unser Finanzteam kümmert sich darum und antwortet bis zum %s.", ", oder "},
+			" Unser Finanzteam kümmert sich darum und antwortet bis zum %s."},
 		"es": {"Hola, %s, gracias por su mensaje.", " El importe es de %s.", " El día es el %s.",
 			" Lo sentimos, pero no podemos hacerlo.",
-			" Nuestro equipo de finanzas se ocupa de ello y responderá a más tardar el %s.", ", o "},
+			" Nuestro equipo de finanzas se ocupa de ello y responderá a más tardar el %s."},
 		"fr": {"Bonjour %s, merci pour votre message.", " Le montant est de %s.", " Le jour est le %s.",
 			" Nous sommes désolés, mais nous ne pouvons pas le faire.",
-			" Notre service financier s'en occupe et vous répondra le %s au plus tard.", ", ou "},
+			" Notre service financier s'en occupe et vous répondra le %s au plus tard."},
 	}[language]
 }
 
@@ -57,17 +58,6 @@ func refusalMessage(w *scenarios.Workflow) string {
 // deskTeams are the teams that can take a case over, the one that takes most of them first.
 func deskTeams() []string { return []string{"finance", "logistics", "security", "trust", "privacy"} }
 
-// withReply takes the required steps, with another reply.
-func withReply(w *scenarios.Workflow, message string) []map[string]any {
-	var actions []map[string]any
-	for _, step := range w.Steps {
-		if !step.Terminal {
-			actions = append(actions, newAction(step.Action, policy.BuildPayload(w, step)))
-		}
-	}
-	return append(actions, newAnswer(message))
-}
-
-func newAnswer(message string) map[string]any {
-	return newAction(scenarios.RespondUser, map[string]any{"message": message})
+func newAnswer(message string, stated ...facts.Fact) map[string]any {
+	return newAction(scenarios.RespondUser, map[string]any{"message": message, "facts": stated})
 }

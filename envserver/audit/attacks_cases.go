@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
@@ -44,9 +45,7 @@ func caseAttacks() []caseAttack {
 		// The limit is little more than the share of cases in which the hand-over is right.
 		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 200}, handOver},
 		{"case, look-ups and every team", Limit{Figure: highestEpisode, Bound: 100}, tryTeams},
-		// A reason such as "it is a hygiene item that was opened" is a sentence by itself.
-		{"case, list of values", Limit{Figure: passedShare, Bound: 50}, listValues},
-		{"case, enumeration of values", Limit{Figure: passedShare, Bound: 100}, enumerateCase},
+		{"case, records under their names", Limit{Figure: wholeEpisode, Bound: 200}, stateRecords},
 	}
 }
 
@@ -162,6 +161,12 @@ func replayNeighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]an
 	for _, step := range nearest.Steps {
 		payload := policy.BuildPayload(nearest, step)
 		for name, value := range payload {
+			if stated, ok := value.([]facts.Fact); ok {
+				for i := range stated {
+					stated[i].Value = swap.Replace(stated[i].Value)
+				}
+				continue
+			}
 			payload[name] = swap.Replace(fmt.Sprint(value))
 		}
 		actions = append(actions, newAction(step.Action, payload))
@@ -265,8 +270,10 @@ func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 		}
 	}
 	says := phrasesIn(w.Language)
-	message := fmt.Sprintf(says.greeting+says.handOver, w.Customer.Name, expr.ListLocales()[w.Language].Day(answered))
-	return append(lookUps(w), newAction(desk.Escalating, map[string]any{"team": deskTeams()[0]}), newAnswer(message))
+	day := expr.ListLocales()[w.Language].Day(answered)
+	message := fmt.Sprintf(says.greeting+says.handOver, w.Customer.Name, day)
+	return append(lookUps(w), newAction(desk.Escalating, map[string]any{"team": deskTeams()[0]}),
+		newAnswer(message, facts.Fact{What: "team", Value: deskTeams()[0]}, facts.Fact{What: "answer_by", Value: day}))
 }
 
 // tryTeams looks everything up, tries to hand the case to each team, and refuses.
@@ -278,26 +285,33 @@ func tryTeams(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 	return append(actions, newAnswer(refusalMessage(w)))
 }
 
-// listValues takes the required steps and answers with the required values, without sentences.
-func listValues(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	return withReply(w, fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)+listOf(w.Facts))
-}
-
-// enumerateCase takes the required steps and answers rightly, with each value followed by values
-// of known cases.
-func enumerateCase(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
-	reply := w.References.Good[0]
-	for _, f := range w.Facts {
-		list := []string{f.Value}
-		for _, m := range known {
-			for _, other := range m.workflow.Facts {
-				if m.workflow.Language == w.Language && other.Slot == f.Slot && !slices.Contains(list, other.Value) &&
-					len(list) <= maxAlternatives {
-					list = append(list, other.Value)
-				}
-			}
+// stateRecords looks everything up, decides nothing, and states the records under their names.
+func stateRecords(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+	locale := expr.ListLocales()[w.Language]
+	var stated []facts.Fact
+	message := fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)
+	add := func(what, value string) {
+		if value != "" && len(stated) < facts.MaxStated {
+			stated = append(stated, facts.Fact{What: what, Value: value})
+			message += " " + value + "."
 		}
-		reply = strings.Replace(reply, f.Value, strings.Join(list, phrasesIn(w.Language).or), 1)
 	}
-	return withReply(w, reply)
+	records := w.Desk.Records
+	for _, s := range records.Shipments {
+		add("reference", s.Tracking)
+		add("carrier", s.Carrier)
+		if !s.Delivered.IsZero() {
+			add("delivered_on", locale.Day(s.Delivered))
+		}
+	}
+	for _, p := range records.Payments {
+		add("charged_amount", locale.Money(int64(p.Amount)))
+	}
+	for _, r := range records.Refunds {
+		add("given_before", locale.Money(int64(r.Amount)))
+	}
+	for _, o := range records.Orders {
+		add("place", o.Address)
+	}
+	return append(lookUps(w), newAnswer(message, stated...))
 }

@@ -59,7 +59,7 @@ func echoArticles(to *target) []attempt {
 		reply += "."
 	}
 	return []attempt{{grader.Decisions{Category: scenarios.ReadKeywords(to.ticket), Priority: to.majority,
-		Ending: grader.Resolved}, reply}}
+		Ending: grader.Resolved}, reply, nil}}
 }
 
 // wordsOf returns the words of a text in lower case.
@@ -77,95 +77,6 @@ func sentencesOf(body string) []string {
 				out = append(out, strings.TrimSuffix(sentence, "."))
 			}
 		}
-	}
-	return out
-}
-
-// listOf lists facts, each with a word that a sentence about it has.
-func listOf(facts []scenarios.Fact) string {
-	var b strings.Builder
-	for _, f := range facts {
-		b.WriteString(" " + f.Value + ",")
-		if len(f.Context) > 0 {
-			b.WriteString(" " + f.Context[0] + ",")
-		}
-	}
-	return b.String()
-}
-
-// maxAlternatives is the number of alternatives to a value in an enumeration.
-const maxAlternatives = 3
-
-// enumerateValues are the good references in which each required value is followed by its values at
-// other seeds: "2, or 3, or 4, or 5 business days". References without such a value are left out.
-func enumerateValues(to *target) []attempt {
-	return enumerateForms(to, func(f scenarios.Fact, form int, own string) []string {
-		list := []string{own}
-		for _, m := range to.known {
-			i := slices.IndexFunc(m.ticket.Reply.Facts, func(g scenarios.Fact) bool { return g.ID == f.ID })
-			if i < 0 {
-				continue
-			}
-			if other := formsOf(m.ticket.Reply.Facts[i]); form < len(other) && !slices.Contains(list, other[form]) {
-				list = append(list, other[form])
-			}
-		}
-		return list
-	})
-}
-
-// enumerateTeams are the good references in which the required team is followed by other teams.
-func enumerateTeams(to *target) []attempt {
-	return enumerateForms(to, func(f scenarios.Fact, _ int, own string) []string {
-		if f.Slot != teamSlot {
-			return nil
-		}
-		others := slices.DeleteFunc(slices.Clone(to.teams), func(team string) bool { return team == f.Value })
-		return append([]string{own}, others...)
-	})
-}
-
-// teamSlot is the slot of the facts that name a team.
-const teamSlot = "team"
-
-// enumerateForms replaces the first form of each required fact in the good references by
-// alternatives, the first of which is the form itself.
-func enumerateForms(to *target, alternatives func(f scenarios.Fact, form int, own string) []string) []attempt {
-	var out []attempt
-	for _, reply := range to.ticket.References.Good {
-		enumerated := reply
-		for _, f := range to.ticket.Reply.Facts {
-			forms := formsOf(f)
-			i := slices.IndexFunc(forms, func(form string) bool { return words.Contains(enumerated, form) })
-			if f.Optional || i < 0 {
-				continue
-			}
-			if list := alternatives(f, i, forms[i]); len(list) > 1 {
-				list = shareUnit(list[:min(len(list), 1+maxAlternatives)])
-				enumerated = strings.Replace(enumerated, forms[i], strings.Join(list, ", or "), 1)
-			}
-		}
-		if enumerated != reply {
-			out = append(out, attempt{goldDecisions(to.ticket), enumerated})
-		}
-	}
-	return out
-}
-
-func formsOf(f scenarios.Fact) []string { return append([]string{f.Value}, f.Accept...) }
-
-// shareUnit removes the words after the first from all values but the last, if they are the same in
-// all.
-func shareUnit(values []string) []string {
-	_, unit, _ := strings.Cut(values[0], " ")
-	for _, v := range values {
-		if _, of, _ := strings.Cut(v, " "); of != unit {
-			return values
-		}
-	}
-	out := slices.Clone(values)
-	for i := range out[:len(out)-1] {
-		out[i], _, _ = strings.Cut(out[i], " ")
 	}
 	return out
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -15,23 +13,25 @@ import (
 // figure shows that the attack does what it says: a reply that says nothing would earn less.
 func TestAttacksStayWithinTheirLimits(t *testing.T) {
 	least := map[string]int64{
-		"gold (control)":                    450,
-		"article echo":                      300,
-		"enumeration of values":             20,
-		"enumeration of teams":              60,
-		"transplant, from the ticket":       490,
-		"transplant, from the articles too": 700,
-		"workflow dump":                     230,
-		"workflow dump, without dates":      350,
-		"list of values":                    0,
-		"case, nearest neighbour":           20,
-		"case, dump of the records":         5,
-		"case, echo of the policy":          5,
-		"case, look-ups and a refusal":      40,
-		"case, look-ups and a hand-over":    100,
-		"case, look-ups and every team":     0,
-		"case, list of values":              0,
-		"case, enumeration of values":       0,
+		"gold (control)":                   500,
+		"right prose without facts":        0,
+		"right facts without their values": 0,
+		"article echo":                     200,
+		"enumeration of values":            0,
+		"every team":                       0,
+		"ids and sums of the ticket":       0,
+		"always explained":                 0,
+		"always finance":                   0,
+		"the decision and nothing else":    10,
+		"workflow dump":                    230,
+		"workflow dump, without dates":     300,
+		"case, nearest neighbour":          0,
+		"case, dump of the records":        5,
+		"case, echo of the policy":         5,
+		"case, look-ups and a refusal":     40,
+		"case, look-ups and a hand-over":   10,
+		"case, look-ups and every team":    0,
+		"case, records under their names":  0,
 	}
 	c := testkit.Catalog(t)
 	rows, err := PlayAttacks(t.Context(), c, offline.New())
@@ -102,80 +102,5 @@ func TestEchoOfArticles(t *testing.T) {
 		"software. Parcels wait certainly eight days."
 	if got.reply != want || got.Priority != "low" || got.Ending != "resolve" {
 		t.Errorf("attempt %+v, want the reply %q", got, want)
-	}
-}
-
-func TestEnumerations(t *testing.T) {
-	days := func(value string) []scenarios.Fact {
-		return []scenarios.Fact{{ID: "f1", Slot: "time", Value: value + " business days", Accept: []string{value + " days"}},
-			{ID: "f2", Slot: teamSlot, Value: "finance"}, {ID: "f3", Value: "INV-" + value, Optional: true}}
-	}
-	to := &target{teams: []string{"trust", "finance", "legal desk"},
-		ticket: &scenarios.Ticket{Reply: scenarios.ReplySpec{Facts: days("2")}, References: scenarios.References{
-			Good: []string{"Invoice INV-2: finance writes in 2 business days.", "In 2 days, by finance.", "It is late."}}}}
-	for _, value := range []string{"3", "2", "5", "3", "4", "6"} {
-		to.known = append(to.known, &memory{ticket: &scenarios.Ticket{Reply: scenarios.ReplySpec{Facts: days(value)}}})
-	}
-	tests := map[string]struct {
-		attack func(*target) []attempt
-		want   []string
-	}{
-		"values": {enumerateValues, []string{"Invoice INV-2: finance writes in 2, or 3, or 5, or 4 business days.",
-			"In 2, or 3, or 5, or 4 days, by finance."}},
-		"teams": {enumerateTeams, []string{"Invoice INV-2: finance, or trust, or legal desk writes in 2 business days.",
-			"In 2 days, by finance, or trust, or legal desk."}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, a := range tt.attack(to) {
-				got = append(got, a.reply)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("replies (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// order is an instance of a ticket whose reply contains values of the ticket, of an article and of
-// neither.
-func order(id, place, limit, reference string, urgent bool) *scenarios.Ticket {
-	t := &scenarios.Ticket{Served: scenarios.Served{Subject: "Parcel", Description: "Where is my order " + id + "? I live in " + place + ", thanks.",
-		Customer: scenarios.Customer{Name: "Ann Lee"},
-		Articles: []scenarios.Article{{Body: "A search starts after " + limit + " days."}},
-		Gold:     scenarios.TicketGold{Category: "shipping", Priority: "low"}},
-		References: scenarios.References{Good: []string{"Your order " + id + " is near " + place + ". We search after " +
-			limit + " days, see " + reference + "."}}}
-	if urgent {
-		t.Gold.Priority = "urgent"
-		t.Description += " It is medicine."
-	}
-	return t
-}
-
-func TestTransplants(t *testing.T) {
-	var known []*memory
-	for _, ticket := range []*scenarios.Ticket{order("LD-10", "Linfield", "4", "R-7", false),
-		order("LD-22", "Port Lin", "6", "R-8", false), order("LD-31", "Greywater", "5", "R-9", true)} {
-		known = append(known, newMemory(ticket))
-	}
-	to := &target{ticket: order("LD-57", "Elderford", "9", "R-1", true), known: known}
-	tests := map[string]struct {
-		attack func(*target) []attempt
-		want   string
-	}{
-		"from the ticket": {transplantTicket,
-			"Your order LD-57 is near Elderford. We search after 5 days, see R-9."},
-		"from the articles too": {transplantArticles,
-			"Your order LD-57 is near Elderford. We search after 9 days, see R-9."},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := tt.attack(to)[0]
-			if got.reply != tt.want || got.Priority != "urgent" {
-				t.Errorf("priority %s, reply %q, want %q", got.Priority, got.reply, tt.want)
-			}
-		})
 	}
 }

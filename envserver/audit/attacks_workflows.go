@@ -21,7 +21,7 @@ func dumpAttacks() []dumpAttack {
 	return []dumpAttack{
 		// The limit is little more than the right actions earn with any reply, 256: the dump adds
 		// nothing.
-		{"workflow dump", dumpedDates, 270},
+		{"workflow dump", dumpedDates, 360},
 		// The limit is what the dump earns. Workflows that require only what a look-up returns are
 		// resolved by it.
 		{"workflow dump, without dates", 0, 450},

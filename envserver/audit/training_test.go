@@ -47,7 +47,7 @@ func TestTrainingTicketsAreSpread(t *testing.T) {
 
 // TestAttacksOnTrainingTickets plays the attacks that need no memory on a part of the tickets.
 func TestAttacksOnTrainingTickets(t *testing.T) {
-	passed := map[string]int64{"article echo": 20, "dump of the record": 200, "echo of the rules": 200}
+	passed := map[string]int64{"article echo": 0, "right prose without facts": 0, "every team": 0, "always finance": 150}
 	judge := offline.New()
 	tallies := map[string]*ticketTally{}
 	for i, s := range training(t).Tickets() {

@@ -17,10 +17,10 @@ func TestSequencesStayBelowTheirFigures(t *testing.T) {
 		"O A":         {Outcome{243, 4}, Outcome{158, 1}},
 		"P A":         {Outcome{145, 2}, Outcome{145, 2}},
 		"O P A":       {Outcome{479, 8}, Outcome{299, 3}},
-		"O P R A":     {Outcome{261, 2}, Outcome{93, 0}},
-		"O P E A":     {Outcome{410, 5}, Outcome{138, 0}},
+		"O P R A":     {Outcome{261, 2}, Outcome{110, 0}},
+		"O P E A":     {Outcome{410, 5}, Outcome{165, 0}},
 		"P E R A":     {Outcome{47, 0}, Outcome{34, 0}},
-		"O P R E A":   {Outcome{260, 0}, Outcome{102, 0}},
+		"O P R E A":   {Outcome{260, 0}, Outcome{125, 0}},
 		"O O O O O A": {Outcome{93, 0}, Outcome{0, 0}},
 		"junk":        {Outcome{0, 0}, Outcome{0, 0}},
 	}

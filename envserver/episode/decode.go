@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/object"
 )
 
@@ -28,6 +30,7 @@ const maxEcho = 512
 type Action struct {
 	Type   string
 	values []text
+	facts  []facts.Fact
 }
 
 // text is the value of a field. An action has so few fields that a list is faster than a map.
@@ -43,6 +46,10 @@ func (a Action) Get(field string) string {
 	}
 	return ""
 }
+
+// Facts returns what is stated beside the action's message, in the order in which it was sent. A
+// value that was a number is as it was written. The result is shared.
+func (a Action) Facts() []facts.Fact { return a.facts }
 
 // Decode decodes an action strictly. If the action is outside the form's schema, it returns an
 // *ActionError that lists every fault.
@@ -107,31 +114,41 @@ func indexQuoted(values []string, raw jsontext.Value) int {
 	return slices.Index(values, value)
 }
 
-// spot is the place of a field in an action, and the value sent there or nil. The parent is "" for
-// the action's own fields.
+// spot is a place in an action, and the value sent there or nil.
 type spot struct {
-	parent, field string
-	raw           jsontext.Value
+	// parent is the object or list around the place, nil for the action's own fields.
+	parent *spot
+	// field names a member of an object; "" for an item of a list, which has an index.
+	field string
+	index int
+	raw   jsontext.Value
 }
 
 func (s spot) name() string {
-	if s.parent == "" {
+	switch {
+	case s.parent == nil:
 		return s.field
+	case s.field == "":
+		return s.parent.name() + "[" + strconv.Itoa(s.index) + "]"
 	}
-	return s.parent + "." + s.field
+	return s.parent.name() + "." + s.field
 }
 
 func (s spot) loc() []any {
-	if s.parent == "" {
-		return []any{object.ClipName(s.field)}
+	var last any = object.ClipName(s.field)
+	if s.field == "" {
+		last = s.index
 	}
-	return []any{s.parent, object.ClipName(s.field)}
+	if s.parent == nil {
+		return []any{last}
+	}
+	return append(s.parent.loc(), last)
 }
 
 // given reports whether the value is present and not null.
 func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
 
-func (d *decoder) at(field string) spot { return spot{"", field, d.given.Get(field)} }
+func (d *decoder) at(field string) spot { return spot{field: field, raw: d.given.Get(field)} }
 
 func tooMany(what string) string {
 	return fmt.Sprintf("%s has at most %d members", what, object.MaxMembers)
@@ -206,56 +223,108 @@ func (d *decoder) value(field *Field, s spot) {
 	switch {
 	case field.Properties != nil:
 		d.object(field, s)
-	case field.Number && s.raw.Kind() == '0':
-		d.action.values = append(d.action.values, text{s.name(), string(s.raw)})
+	case field.Facts:
+		d.facts(s)
 	default:
-		d.text(field, s)
+		if value, ok := d.text(field, s); ok {
+			d.action.values = append(d.action.values, text{s.name(), value})
+		}
 	}
 }
 
 func (d *decoder) object(field *Field, s spot) {
-	given, err := object.Read(s.raw, object.LastCounts)
-	switch {
-	case errors.Is(err, object.ErrTooMany):
-		d.items = append(d.items, newErrorItem("too_long", s.loc(), tooMany(s.name()), nil))
+	given, ok := d.members(field.Properties, s)
+	if !ok {
 		return
-	case err != nil:
-		d.faultf("dict_type", s, "%s should be a JSON object or null", s.name())
-		return
-	}
-	isProperty := func(name string) bool {
-		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
-	}
-	for _, name := range listUnknownNames(given, isProperty) {
-		d.faultf("extra_forbidden", spot{s.field, name, given.Get(name)}, "%s has no field %q: leave it out",
-			s.name(), object.ClipName(name))
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
-		if inner := (spot{s.field, property.Name, given.Get(property.Name)}); inner.given() {
+		if inner := (spot{parent: &s, field: property.Name, raw: given.Get(property.Name)}); inner.given() {
 			d.value(property, inner)
 		}
 	}
 }
 
-func (d *decoder) text(field *Field, s spot) {
-	if at := indexQuoted(field.Enum, s.raw); at >= 0 {
-		d.action.values = append(d.action.values, text{s.name(), field.Enum[at]})
-		return
+// members reads an object, and records the members that aren't among the fields.
+func (d *decoder) members(fields []Field, s spot) (given object.Object, ok bool) {
+	given, err := object.Read(s.raw, object.LastCounts)
+	switch {
+	case errors.Is(err, object.ErrTooMany):
+		d.items = append(d.items, newErrorItem("too_long", s.loc(), tooMany(s.name()), nil))
+		return nil, false
+	case err != nil:
+		d.faultf("dict_type", s, "%s should be a JSON object%s", s.name(), orNull(s.field != ""))
+		return nil, false
 	}
-	value, ok := unquoteJSON(s.raw)
+	isField := func(name string) bool {
+		return slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name })
+	}
+	for _, name := range listUnknownNames(given, isField) {
+		d.faultf("extra_forbidden", spot{parent: &s, field: name, raw: given.Get(name)},
+			"%s has no field %q: leave it out", s.name(), object.ClipName(name))
+	}
+	return given, true
+}
+
+func orNull(optional bool) string {
+	if optional {
+		return " or null"
+	}
+	return ""
+}
+
+// facts reads a list of facts.
+func (d *decoder) facts(s spot) {
+	items, err := object.ReadList(s.raw, facts.MaxStated)
+	switch {
+	case errors.Is(err, object.ErrTooMany):
+		d.faultf("too_long", s, "%s should have at most %d facts", s.name(), facts.MaxStated)
+	case err != nil:
+		d.faultf("list_type", s, "%s should be a list of facts, each {%q: …, %q: …}, or null", s.name(), whatField.Name,
+			valueField.Name)
+	}
+	for i, raw := range items {
+		item := spot{parent: &s, index: i, raw: raw}
+		if given, ok := d.members([]Field{whatField, valueField}, item); ok {
+			d.action.facts = append(d.action.facts, facts.Fact{
+				What: d.member(&whatField, item, given), Value: d.member(&valueField, item, given)})
+		}
+	}
+}
+
+// member reads a required text of an object.
+func (d *decoder) member(field *Field, s spot, given object.Object) string {
+	inner := spot{parent: &s, field: field.Name, raw: given.Get(field.Name)}
+	if inner.raw == nil {
+		d.faultf("missing", inner, "%s needs %s", s.name(), field.Name)
+		return ""
+	}
+	value, _ := d.text(field, inner)
+	return value
+}
+
+// text reads a text, or a number as it was written.
+func (d *decoder) text(field *Field, s spot) (value string, ok bool) {
+	if at := indexQuoted(field.Enum, s.raw); at >= 0 {
+		return field.Enum[at], true
+	}
+	value, ok = unquoteJSON(s.raw)
+	if field.Number && s.raw.Kind() == '0' {
+		value, ok = string(s.raw), true
+	}
 	switch {
 	case !ok:
 		d.faultf("string_type", s, "%s should be a string", s.name())
 	case field.Enum != nil:
 		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoteValues(field.Enum))
-	case value == "":
+	case value == "" && !field.Empty:
 		d.faultf("string_too_short", s, "%s should have at least 1 character", s.name())
 	case utf8.RuneCountInString(value) > field.MaxLength:
 		d.faultf("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
 	default:
-		d.action.values = append(d.action.values, text{s.name(), value})
+		return value, true
 	}
+	return "", false
 }
 
 func (d *decoder) anyOf(v *Variant) {

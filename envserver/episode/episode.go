@@ -106,6 +106,9 @@ type Final struct {
 	Outcome  score.Outcome
 	// Score is in micro-points, 0 to score.One.
 	Score int64
+	// Wrong is set if the episode can't pass, whatever its score: a decision, a change or a fact is
+	// wrong or missing.
+	Wrong bool
 	// Dimensions in the order of the task's rubric, in milli-points.
 	Dimensions []score.Dimension
 	// Judge is the scale that graded the reply, for example "offline-v7"; "rules" without a reply.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 // typeField is the property that selects an action's variant.
@@ -17,13 +19,41 @@ type Field struct {
 	Description string
 	// Enum lists the values of a closed vocabulary.
 	Enum []string
-	// MaxLength bounds a free text in Unicode code points. A free text has at least one.
+	// MaxLength bounds a free text in Unicode code points. A free text has at least one, unless
+	// Empty is set.
 	MaxLength int
+	Empty     bool
 	// Number admits a JSON number as well as a text.
 	Number bool
 	// Properties make the field a JSON object with exactly these fields, each of which may be
 	// absent or null.
 	Properties []Field
+	// Facts make the field a list of at most facts.MaxStated facts, which Action.Facts returns. An
+	// action has one such field.
+	Facts bool
+	// explainer is the tool that explains the names of facts, "" for the field's own tool.
+	explainer string
+}
+
+// FactsField is the field of what an agent states beside its message to the customer.
+func FactsField() Field {
+	return Field{Name: "facts", Facts: true, Description: fmt.Sprintf("What the message tells the customer, as "+
+		"typed facts, at most %d. Each value must stand in the message as well.", facts.MaxStated)}
+}
+
+// The members of a fact, both of which it has.
+var (
+	whatField  = Field{Name: "what", Enum: listWhats(), Description: "What is stated."}
+	valueField = Field{Name: "value", MaxLength: facts.MaxValue, Number: true, Empty: true,
+		Description: "Its value, in any usual form."}
+)
+
+func listWhats() []string {
+	names := make([]string, len(facts.Vocabulary()))
+	for i, n := range facts.Vocabulary() {
+		names[i] = n.What
+	}
+	return names
 }
 
 // Variant is one value of action_type with the fields that it reads. Every other field must be

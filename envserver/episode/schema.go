@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 type schema = map[string]any
@@ -42,6 +44,9 @@ func (field *Field) compact() schema {
 			properties[field.Properties[i].Name] = field.Properties[i].compact()
 		}
 		s["type"], s["properties"], s["additionalProperties"] = []string{"object", "null"}, properties, false
+	case field.Facts:
+		value := schema{"type": []string{"string", "number"}, "maxLength": valueField.MaxLength}
+		s["type"], s["maxItems"], s["items"] = []string{"array", "null"}, facts.MaxStated, factSchema(value, "")
 	case field.Enum != nil:
 		values := make([]any, len(field.Enum), len(field.Enum)+1)
 		for i, v := range field.Enum {
@@ -142,6 +147,10 @@ func (field *Field) required() schema {
 func (field *Field) alternatives() []any {
 	text := schema{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
+	case field.Facts:
+		// A model generates by this schema: it has neither maxItems, which strict modes don't
+		// support, nor a choice of types.
+		return []any{schema{"type": "array", "items": factSchema(schema{"type": "string"}, field.explainer)}}
 	case field.Enum != nil:
 		return []any{schema{"type": "string", "enum": field.Enum}}
 	case field.Number:
@@ -149,6 +158,23 @@ func (field *Field) alternatives() []any {
 	default:
 		return []any{text}
 	}
+}
+
+// factSchema returns the JSON Schema of a fact with a schema of its value. The names are explained
+// unless another tool, the explainer, does. The name comes first, because some endpoints generate
+// members in the order of the schema.
+func factSchema(value schema, explainer string) schema {
+	about := whatField.Description + "\n" + facts.Describe()
+	if explainer != "" {
+		about = whatField.Description + " The tool " + explainer + " explains the names."
+	}
+	value["description"] = valueField.Description
+	return schema{"type": "object", "additionalProperties": false,
+		"required": []string{whatField.Name, valueField.Name},
+		"properties": struct {
+			What  schema `json:"what"`
+			Value schema `json:"value"`
+		}{schema{"type": "string", "enum": whatField.Enum, "description": about}, value}}
 }
 
 // require adds the fields that the variant requires to a schema.
@@ -168,20 +194,32 @@ func (v *Variant) require(s schema) schema {
 
 func notNull() schema { return schema{"not": schema{"type": "null"}} }
 
-// arguments returns the JSON Schema of a tool's arguments.
-func (f *Form) arguments(v *Variant, object string) schema {
+// takesFacts reports whether a tool's arguments contain facts.
+func (f *Form) takesFacts(v *Variant, object string) bool {
+	if object != "" {
+		return slices.ContainsFunc(f.byField[object].Properties, func(p Field) bool {
+			return p.Facts && slices.Contains(v.Properties, p.Name)
+		})
+	}
+	return slices.ContainsFunc(f.fields, func(field Field) bool { return field.Facts && v.reads(field.Name) })
+}
+
+// arguments returns the JSON Schema of a tool's arguments. The explainer is the tool that explains
+// the names of facts, "" for this one.
+func (f *Form) arguments(v *Variant, object, explainer string) schema {
 	properties := schema{}
 	arguments := schema{"type": "object", "properties": properties, "additionalProperties": false}
 	if object != "" {
-		for i := range f.byField[object].Properties {
-			if property := &f.byField[object].Properties[i]; slices.Contains(v.Properties, property.Name) {
+		for _, property := range f.byField[object].Properties {
+			if slices.Contains(v.Properties, property.Name) {
+				property.explainer = explainer
 				properties[property.Name] = property.nullable()
 			}
 		}
 		return arguments
 	}
-	for i := range f.fields {
-		field := &f.fields[i]
+	for _, field := range f.fields {
+		field.explainer = explainer
 		switch {
 		case slices.Contains(v.Required, field.Name):
 			properties[field.Name] = field.required()

@@ -25,10 +25,15 @@ type Tool struct {
 // Tools returns the form's variants as tools, in their order.
 func (f *Form) Tools() ([]Tool, error) {
 	tools := make([]Tool, len(f.variants))
+	explainer := ""
 	for i := range f.variants {
 		v := &f.variants[i]
 		object := f.objectOf(v)
-		input, err := json.Marshal(f.arguments(v, object))
+		arguments := f.arguments(v, object, explainer)
+		if explainer == "" && f.takesFacts(v, object) {
+			explainer = v.Type
+		}
+		input, err := json.Marshal(arguments)
 		if err != nil {
 			return nil, fmt.Errorf("writing the schema of tool %s: %w", v.Type, err)
 		}

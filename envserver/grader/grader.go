@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
@@ -20,7 +21,7 @@ import (
 
 // GraderVersion must change if the same episode can get another score. Scores of different versions
 // are not comparable, and a runner refuses a server whose version differs from its plan's.
-const GraderVersion = "v7"
+const GraderVersion = "v8"
 
 // The dimensions of a ticket, in the order in which they are reported.
 const (
@@ -118,8 +119,14 @@ func gradeEscalation(gold scenarios.TicketGold, d Decisions) int64 {
 	return wrongTeamPoints
 }
 
+// IsRightDecision reports whether a ticket was resolved or escalated to the team as it should be.
+func IsRightDecision(gold scenarios.TicketGold, d Decisions) bool {
+	return gradeEscalation(gold, d) == escalationPoints
+}
+
 func rightTeam(gold scenarios.TicketGold, team string) bool {
-	return team == gold.Team || slices.Contains(gold.TeamAlternates, team)
+	return team == gold.Team || slices.Contains(gold.TeamAlternates, team) ||
+		gold.Team != "" && facts.TeamOf(team) == gold.Team
 }
 
 // EpisodeScore returns earned points divided by offered points, in micro-points, rounded half away

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -27,15 +28,22 @@ type Case struct {
 	Ticket *scenarios.Ticket
 	// Reply is the agent's messages to the customer, joined by blank lines. It is untrusted.
 	Reply string
+	// Stated are the facts beside the messages, of each name those of the last message that states
+	// it. They are untrusted, but their names are of the vocabulary.
+	Stated []facts.Fact
 	// Actions come from the environment's state, never from the reply.
 	Actions Actions
 }
 
 // Digest identifies the case within its episode: 16 hex digits of SHA-256 over the scenario, the
-// reply and the actions.
+// reply, the actions and the facts stated.
 func (c Case) Digest() string {
 	h := sha256.New()
-	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
+	parts := []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team}
+	for _, f := range c.Stated {
+		parts = append(parts, f.What, f.Value)
+	}
+	for _, part := range parts {
 		// The length prevents two lists of parts from having the same bytes.
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
@@ -86,6 +94,9 @@ type Verdict struct {
 	// PostGate is the points of the reply, 0 to 500: PreGate, at most the lowest cap of the tripped
 	// gates. By the rules the same cost lowers the cap of a reply without facts.
 	PostGate int64 `json:"postGate"`
+	// Right is set if every required fact is told, nothing that is told is wrong, and no gate is
+	// tripped.
+	Right bool `json:"right"`
 	// Usage is the judge's usage, without the agent's.
 	Usage Usage `json:"usage,omitzero"`
 	// Cause is the class of the failure. It is set only with StatusError and StatusFallback.
@@ -197,19 +208,6 @@ func (v Verdict) Scored() bool {
 	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
 }
 
-// Interpretation is a scripted customer's understanding of a message.
-type Interpretation struct {
-	// Asked lists the indexes of the script's answers that the message asks for, in order.
-	Asked []int
-	// Blames reports whether the message blames the customer, Acknowledges whether it acknowledges
-	// the customer's situation.
-	Blames, Acknowledges bool
-	// Covers reports whether the message says something about each of the customer's questions, and
-	// Evades whether it says nothing about any of them and asks for nothing. Neither depends on
-	// whether what it says is right.
-	Covers, Evades bool
-}
-
 // Finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.
 type Finding uint8
 
@@ -224,16 +222,21 @@ const (
 
 func (f Finding) String() string { return [...]string{"missing", "stated", "contradicted"}[f] }
 
-// Reading is a judge's reading of a message to the customer of a workflow.
-type Reading struct {
-	// Facts contains a finding for each of the workflow's facts.
-	Facts []Finding
-	// Commits contains for each of the workflow's forbidden actions how the message commits to one
-	// of its verbs or discloses one of its values, or "".
-	Commits []string
-	// Faults are the reasons why no desk would send the message.
-	Faults []Gate
+// Told is what a message and the facts stated beside it tell a customer.
+type Told struct {
+	Facts facts.Result
+	// Gates are the reasons why the message may not be sent.
+	Gates []Gate
 }
 
-// Settled reports whether the agent's messages so far state all required facts, and the next step.
-type Settled struct{ Facts, Outcome bool }
+// IsRight reports whether every required fact is told, none is wrong, and the message may be sent.
+func (t *Told) IsRight() bool { return t.Facts.IsRight() && len(t.Gates) == 0 }
+
+// Points returns the points of the facts, capped by the gates.
+func (t *Told) Points(offered int64) int64 {
+	points := t.Facts.Points(offered)
+	for _, g := range t.Gates {
+		points = min(points, offered*g.Cap/ResponsePoints)
+	}
+	return points
+}

@@ -7,24 +7,22 @@ import (
 	"github.com/csenv/csenv/envserver/tasks"
 )
 
-// RulesAgreement is Spearman's correlation of the rules with the labels of replies that the rules
-// weren't tuned with, as the table in docs/judging.md has it.
-const RulesAgreement = "0.78"
-
-// DescribeTrust says what scores on a judge's scale are good for, "" if none of the tasks has
-// replies that a judge grades.
+// DescribeTrust says what scores on a judge's scale rest on, in the same words everywhere. It is ""
+// if the agent tells the customer nothing in any of the tasks.
 func DescribeTrust(scale string, names []string) string {
-	switch {
-	case !slices.ContainsFunc(names, func(name string) bool {
+	if !slices.ContainsFunc(names, func(name string) bool {
 		task, _ := tasks.Find(name)
-		return task.Replies
-	}):
+		return task.Replies || task.Environment == tasks.Workflow
+	}) {
 		return ""
-	case strings.Contains(scale, "offline-"):
-		return "Rules grade the replies: good enough for training and smoke tests, not for ranking agents (rank " +
-			"correlation with labels " + RulesAgreement + "). Rank with a model as the judge, or on tasks without " +
-			"replies."
-	default:
-		return "A model grades replies: csenv agreement measures how well it agrees with labels."
 	}
+	model, judged := strings.CutPrefix(scale, "llm:")
+	if !judged {
+		return "Facts compared exactly; the letter not judged."
+	}
+	model, _, mixed := strings.Cut(model, "+")
+	if mixed {
+		return "Letter judged by " + model + "; where it failed, by rules."
+	}
+	return "Letter judged by " + model + "."
 }

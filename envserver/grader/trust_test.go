@@ -13,12 +13,12 @@ func TestTrust(t *testing.T) {
 		tasks []string
 		want  string
 	}{
-		"rules":            {"offline-v7", []string{"ticket-classify", "ticket-resolve"}, "smoke tests"},
-		"rules of a queue": {"offline-v7", []string{"queue-management"}, "smoke tests"},
-		"a model":          {"llm:m@r3", []string{"ticket-resolve"}, "csenv agreement"},
-		"a mixed scale":    {"llm:m@r3+offline-v7", []string{"ticket-resolve"}, "smoke tests"},
-		"no replies":       {"offline-v7", []string{"ticket-classify"}, ""},
-		"workflows":        {"rules", []string{"case-easy"}, ""},
+		"facts":         {"facts-v1", []string{"ticket-classify", "ticket-resolve"}, "letter not judged"},
+		"a queue":       {"facts-v1", []string{"queue-management"}, "letter not judged"},
+		"a model":       {"llm:m@r3", []string{"ticket-resolve"}, "Letter judged by m@r3."},
+		"a mixed scale": {"llm:m@r3+offline-v7", []string{"ticket-resolve"}, "where it failed"},
+		"no replies":    {"facts-v1", []string{"ticket-classify"}, ""},
+		"workflows":     {"rules", []string{"case-easy"}, "letter not judged"},
 	} {
 		if got := grader.DescribeTrust(tc.scale, tc.tasks); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: %q", name, got)

@@ -2,6 +2,7 @@
 package object
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -50,6 +51,8 @@ var (
 	ErrNoObject = errors.New("the text should be a JSON object")
 	ErrTooMany  = fmt.Errorf("a JSON object may have at most %d members here", MaxMembers)
 	ErrRepeated = errors.New("a name is repeated in a JSON object")
+	// ErrNoList is the fault of another value than a list.
+	ErrNoList = errors.New("the value should be a JSON list")
 )
 
 // Object lists the members of a JSON object in their order; nil stands for any other value. For so
@@ -86,6 +89,31 @@ func decodeObject(raw []byte, repeats Repeats) (Object, error) {
 		return nil, err
 	}
 	return r.members, nil
+}
+
+// ReadList reads the values of a JSON list, which is known to be valid. The error is ErrNoList, or
+// ErrTooMany if there are more values than the maximum.
+func ReadList(raw jsontext.Value, most int) ([]jsontext.Value, error) {
+	if raw.Kind() != '[' {
+		return nil, ErrNoList
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	values := make([]jsontext.Value, 0, 4)
+	for dec.PeekKind() != ']' {
+		if len(values) == most {
+			return nil, ErrTooMany
+		}
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := int(dec.InputOffset()) // the decoder's value is valid only until its next call
+		values = append(values, raw[end-len(value):end])
+	}
+	return values, nil
 }
 
 // Get returns a member's value, nil if it is missing.

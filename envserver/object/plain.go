@@ -2,12 +2,12 @@ package object
 
 import "unicode/utf8"
 
-// maxPlain bounds the depth of a plain object.
-const maxPlain = 4
+// maxPlain bounds the depth of a plain object: a message, its action, a payload, facts, a fact.
+const maxPlain = 5
 
 // scanner reads plain objects, which nearly every client sends: their names and texts have no
-// escapes, their numbers no exponents, and their other members are null or plain objects. It gives
-// up on any other text, whether that is JSON or not.
+// escapes, their numbers no exponents, and their other members are null, plain objects or lists of
+// all these. It gives up on any other text, whether that is JSON or not.
 type scanner struct {
 	raw []byte
 	at  int
@@ -95,6 +95,9 @@ func (s *scanner) value(depth int) bool {
 	case '{':
 		s.at++
 		return s.object(depth, nil)
+	case '[':
+		s.at++
+		return s.list(depth)
 	case 'n':
 		from := s.at
 		s.at = min(from+len("null"), len(s.raw))
@@ -102,6 +105,23 @@ func (s *scanner) value(depth int) bool {
 	default:
 		return s.number()
 	}
+}
+
+// list reads the rest of a list.
+func (s *scanner) list(depth int) bool {
+	if s.next(']') {
+		return true
+	}
+	for depth > 0 {
+		s.skipBlanks()
+		if !s.value(depth - 1) {
+			return false
+		}
+		if !s.next(',') {
+			return s.next(']')
+		}
+	}
+	return false
 }
 
 // text reads a text and returns what is between its quotes.

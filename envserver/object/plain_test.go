@@ -14,9 +14,13 @@ import (
 func TestPlainObjectsAreReadAsOthers(t *testing.T) {
 	for raw, want := range map[string]bool{
 		`{}`: true, ` { "a" : "b" , "c":{"d":null} } ` + "\n\t\r": true,
-		`{"a":0.50,"b":10,"é":"世"}`: true,
-		`{"a":{"a":{"a":{}}}}`:      true, `{"a":{"a":{"a":{"a":{}}}}}`: true, `{"a":{"a":{"a":{"a":{"a":1}}}}}`: false,
-		`{"a":"\n"}`: false, "{\"a\":\"\xff\"}": false, "{\"\xff\":1}": false, "{\"a\":\"\n\"}": false, `{"a":[]}`: false,
+		`{"a":0.50,"b":10,"é":"世"}`:  true,
+		`{"a":{"a":{"a":{"a":{}}}}}`: true, `{"a":{"a":{"a":{"a":{"a":1}}}}}`: true,
+		`{"a":{"a":{"a":{"a":{"a":{"a":1}}}}}}`: false, `{"a":{"a":{"a":[{"a":1}]}}}`: true,
+		`{"a":{"a":{"a":{"a":[{"a":1}]}}}}`: false, `{"a":[[[[]]]]}`: true, `{"a":[[[[[[]]]]]]}`: false,
+		`{"a":[ ]}`: true, `{"a":[ 1 , "b" , null,{} ] }`: true, `{"a":[1,]}`: false, `{"a":[,]}`: false, `{"a":[1}`: false,
+		`{"a":[1 2]}`: false, `{"a":[`: false, `{"a":[1`: false, `{"a":["\n"]}`: false, `{"a":]}`: false,
+		`{"a":"\n"}`: false, "{\"a\":\"\xff\"}": false, "{\"\xff\":1}": false, "{\"a\":\"\n\"}": false, `{"a":[]}`: true,
 		`{"a":01}`: false, `{"a":1.}`: false, `{"a":-1}`: false, `{"a":1e3}`: false, `{"a":nul}`: false, `{"a":n`: false,
 		`{"a":1,}`: false, `{,}`: false, `{"a"}`: false, `{"a":}`: false, `{"a":1}x`: false, `{"a":1`: false,
 		`{"a":"`: false, `{"a`: false, `[]`: false, ``: false, `{"a":true}`: false,

@@ -38,8 +38,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends every session with close code 1001 and waits a few seconds for the sockets to close. It
-// gives a peer what has ended of the runs' shards, so that no episode is graded again.
+// Close ends every session with close code 1001 and waits a few seconds for the sockets to close.
+// It gives a peer what has ended of the runs' shards, so that no episode is graded again.
 func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup

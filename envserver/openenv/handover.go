@@ -27,8 +27,8 @@ const (
 // HandOver moves the episodes of sockets to peers and closes the sockets with protocol.CloseMoved
 // and the id under which each session continues. It does the same for the sockets that it relays.
 // What can't be moved stays: sessions of planned runs, those without a socket, those whose client
-// doesn't read, and those for which no peer has a free slot. Call it after Drain, which prevents new
-// sessions.
+// doesn't read, and those for which no peer has a free slot. Call it after Drain, which prevents
+// new sessions.
 func (s *Server) HandOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()

@@ -70,18 +70,17 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint str
 	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
 		return err
 	}
-	plan := score.FingerprintOf(text)
-	own, err := s.ledgers.GiveUp(key, plan, s.cfg.LedgerKey) // a parcel of a peer that has ended
+	asked, err := s.ledgers.Ask(key, s.publicKey())
 	if err != nil {
 		return err
 	}
-	return s.ledgers.TakeOver(key, append(s.mesh.AskShard(ctx, key, plan), own), s.publicKey())
+	return s.ledgers.TakeOver(key, asked, s.mesh.AskShard(ctx, key, score.FingerprintOf(text)), s.publicKey())
 }
 
 // ledgerStatus is the status of a refused POST /ledger.
 func ledgerStatus(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrFull):
+	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, ledger.ErrGrading):
 		return http.StatusPreconditionFailed

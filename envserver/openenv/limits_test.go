@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/wire"
@@ -123,7 +125,12 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 			t.Errorf("%d slots are free for runners, ready %v", s.sessions.freeSlots(), s.ready())
 		}
 		run := planRun(t, 4)
-		if err := s.ledgers.Plan("uid", score.FingerprintOf(run.text), run.text); err != nil {
+		packed, err := protocol.PackPlan(run.text)
+		for shard := 0; shard < run.plan.Shards && err == nil; shard++ {
+			key := ledger.Key{Run: "uid", Shard: shard}
+			err = s.beginShard(t.Context(), key, score.FingerprintOf(run.text), packed)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		var runners []*wire.Peer

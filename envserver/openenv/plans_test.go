@@ -96,8 +96,8 @@ func (r *plannedRun) play(tb testing.TB, url string, i int, micro int64) (begun,
 	return begun, p.Ask(fmt.Sprintf(`{"type":"step","data":{"kind":"finish","score":%d}}`, micro))
 }
 
-// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or shard,
-// on a server that is played by runs only. Nobody can practise on a scenario with it.
+// A run's credential is for the episodes of its plan: no other scenario, task, seed, index or
+// shard, on a server that is played by runs only. Nobody can practise on a scenario with it.
 func TestCredentialIsThePlans(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true, RunsOnly: true})
 	r := newPlannedRun(t, url)
@@ -171,8 +171,8 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	}
 }
 
-// An episode is graded once: neither a second play, nor one that was begun at the same time, nor the
-// eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
+// An episode is graded once: neither a second play, nor one that was begun at the same time, nor
+// the eviction of a fetched ledger by thousands of others gives another score, verdict or receipt.
 func TestEpisodeIsGradedOnce(t *testing.T) {
 	s, url := serve(t, Config{SharedKey: true})
 	r := newPlannedRun(t, url)
@@ -291,11 +291,21 @@ func TestOldCredentialStillCounts(t *testing.T) {
 	if receiptIn(t, p.Ask(`{"type":"step","data":{"kind":"finish","score":900000}}`)) == "" {
 		t.Error("its episode doesn't count")
 	}
+	// The runners of its next attempt are of this release, and send the plan.
+	text, err := json.Marshal(planRun(t, 2).plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := shard3
+	planned.Plan = text
+	if answer, err := client.OpenLedger(t.Context(), url, planned, nil, o); err != nil || answer.Ended.String() != "0" {
+		t.Errorf("its next attempt finds %s, %v", answer.Ended, err)
+	}
 }
 
 // A shard that is played on another server of the pool continues there with the scores that the
-// first one gave, without receipts, and the first server then grades none of its episodes. No server
-// of the pool plays an episode that has ended on another one.
+// first one gave, without receipts, and the first server then grades none of its episodes. No
+// server of the pool plays an episode that has ended on another one.
 func TestShardContinuesOnAPeer(t *testing.T) {
 	config := Config{SharedKey: true, RunsOnly: true}
 	members := servePool(t, config, config, config)
@@ -343,5 +353,34 @@ func TestShardContinuesOnAPeer(t *testing.T) {
 	}
 	if graded != 2 {
 		t.Errorf("the servers have graded %d episodes, want 2", graded)
+	}
+}
+
+// A server that knows the plan by another shard doesn't play a shard that a peer plays, neither at
+// once nor after receipts without the plan.
+func TestShardIsPlayedByOneServer(t *testing.T) {
+	config := Config{SharedKey: true, RunsOnly: true}
+	members := servePool(t, config, config)
+	first, second := members[0].url, members[1].url
+	r := newPlannedRun(t, first)
+	if _, ended := r.play(t, first, 0, 333_000); receiptIn(t, ended) == "" {
+		t.Fatal(ended)
+	}
+	if _, err := r.open(t, second, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if begun, _ := r.play(t, second, 0, 1_000_000); !strings.Contains(begun, "PLAN_UNKNOWN") {
+		t.Errorf("the second server plays the first one's shard: %s", begun)
+	}
+	unplanned := *r
+	unplanned.text = nil
+	if _, err := unplanned.open(t, second, 0, nil); err == nil {
+		t.Error("the second server opened the shard's ledger without asking the first")
+	}
+	if begun, _ := r.play(t, second, 0, 1_000_000); !strings.Contains(begun, "PLAN_UNKNOWN") {
+		t.Errorf("after a request without the plan, the second server plays the first one's shard: %s", begun)
+	}
+	if begun, ended := r.play(t, first, 1, 500_000); receiptIn(t, ended) == "" {
+		t.Errorf("the first server no longer plays its shard: %s %s", begun, ended)
 	}
 }

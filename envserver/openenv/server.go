@@ -12,9 +12,9 @@
 // reconnects is never refused because of its own session.
 //
 // The packages below do not import this one: protocol (messages and their encoding), slots
-// (capacity), memory (sizes and budgets of messages and bodies), documents (static answers and task lists),
-// ledger (episodes of runs), player (plays episodes, uses documents and ledger), ors (routes of
-// OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots
+// (capacity), memory (sizes and budgets of messages and bodies), documents (static answers and task
+// lists), ledger (episodes of runs), player (plays episodes, uses documents and ledger), ors
+// (routes of OpenReward's clients, uses player and documents), mesh (peers of a pool, uses slots
 // and ledger), client.
 package openenv
 

@@ -41,9 +41,9 @@ func TestGoldenExchanges(t *testing.T) {
 			`{"type":"error","data":{"message":"Invalid message: a state message has no data","code":"VALIDATION_ERROR",` +
 				`"errors":[{"type":"extra_forbidden","loc":["data"],"msg":"a state message has no data","input":{}}]}}`},
 		{`{"type":"step","data":{"kind":"finish","reward":1000,"score":850000}}`,
-			`{"type":"observation","data":{"observation":{"text":"","seed":3,"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],` +
+			`{"type":"observation","data":{"observation":{"text":"","seed":3,"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],"right":true,` +
 				`"outcome":"scored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}},"reward":1.0,"done":true,` +
-				`"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],` +
+				`"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],"right":true,` +
 				`"outcome":"scored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}}}`},
 		{`{"type":"step","data":{"kind":"say"}}`,
 			`{"type":"observation","data":{"observation":{"text":"","seed":3},"reward":0.0,"done":true}}`},

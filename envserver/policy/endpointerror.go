@@ -20,7 +20,10 @@ type EndpointError struct {
 	Class string
 	// After is the pause that the endpoint asked for, 0 for none.
 	After time.Duration
-	Err   error
+	// Own is set if the agent itself refused, as HTTP and Container agents can: what a model's
+	// endpoint does is no choice of the model.
+	Own bool
+	Err error
 }
 
 func (e *EndpointError) Error() string { return e.Err.Error() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
@@ -68,7 +69,7 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 		h.last, err = encodeCall(c.tool, c.args)
 		return h.last, err
 	}
-	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(&v)})
+	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(&v), "facts": statedTeam(h.handed)})
 }
 
 func (h *heuristicCase) plan(query string) {
@@ -92,6 +93,14 @@ func (h *heuristicCase) plan(query string) {
 		h.handed = "finance"
 		h.calls = append(h.calls, caseCall{desk.Escalating, map[string]any{"team": h.handed}})
 	}
+}
+
+// statedTeam states the team that takes over, if one does.
+func statedTeam(team string) []facts.Fact {
+	if team == "" {
+		return nil
+	}
+	return []facts.Fact{{What: "team", Value: team}}
 }
 
 func (h *heuristicCase) reply(v *workflowView) string {

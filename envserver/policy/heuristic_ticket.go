@@ -6,12 +6,14 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -50,7 +52,7 @@ func (h *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 	case 2:
 		return h.label(v)
 	case 3:
-		return encodeAction("respond", map[string]any{"message": h.reply(v)})
+		return encodeAction("respond", map[string]any{"message": h.reply(v), "facts": h.facts(v)})
 	default:
 		return h.decide(v)
 	}
@@ -182,6 +184,23 @@ func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
 			map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
 	return encodeAction("resolve", nil)
+}
+
+// timeFrame matches a time frame in an article.
+var timeFrame = regexp.MustCompile(`\b\d+ (business days|hours|minutes)\b`)
+
+// facts states the decision and, with a team, the first time frame of what the reply quotes.
+func (h *heuristicTicket) facts(v *ticketView) []facts.Fact {
+	text := v.text()
+	team := h.team(text)
+	if team == "" {
+		return []facts.Fact{{What: "next_step", Value: "explained"}}
+	}
+	stated := statedTeam(team)
+	if by := timeFrame.FindString(strings.Join(h.relevant(text), " ")); by != "" {
+		stated = append(stated, facts.Fact{What: "answer_by", Value: by})
+	}
+	return stated
 }
 
 // reply thanks, names the ticket's ids, states the decision and quotes the knowledge base.

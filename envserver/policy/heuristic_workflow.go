@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -16,10 +17,12 @@ import (
 // escalates by simple rules, and replies with the values of typed fields and short details. It
 // doesn't read the free text of records, whether a hint or a trap.
 type heuristicWorkflow struct {
-	id       string
-	asked    bool
-	stage    int
-	last     json.RawMessage
+	id    string
+	asked bool
+	stage int
+	last  json.RawMessage
+	// team is the one that took the issue over.
+	team     string
 	retried  bool
 	order    *orderRecord
 	payments []paymentRecord
@@ -88,7 +91,32 @@ func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 			return raw, err
 		}
 	}
-	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(v)})
+	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(v), "facts": h.facts()})
+}
+
+// facts states what was done and the records of the order.
+func (h *heuristicWorkflow) facts() []facts.Fact {
+	var stated []facts.Fact
+	add := func(what, value string) {
+		if value != "" {
+			stated = append(stated, facts.Fact{What: what, Value: value})
+		}
+	}
+	if amount, ok := strings.CutPrefix(h.done, "refunded "); ok {
+		add("refund_amount", amount)
+	}
+	add("team", h.team)
+	if o := h.order; o != nil {
+		add("carrier", o.Carrier)
+		add("reference", o.Tracking)
+		if o.Delivered != nil {
+			add("delivered_on", o.Delivered.Format(dayFormat))
+		}
+	}
+	for _, r := range h.refunds {
+		add("refund_amount", "$"+r.Amount.String())
+	}
+	return stated[:min(len(stated), facts.MaxStated)]
 }
 
 // act refunds or escalates, or returns nil if neither is needed.
@@ -126,7 +154,7 @@ func (h *heuristicWorkflow) returnable(now time.Time) bool {
 }
 
 func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
-	h.done = "passed your case to our " + team + " team"
+	h.done, h.team = "passed your case to our "+team+" team", team
 	return encodeCall(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
 }
 

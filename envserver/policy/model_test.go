@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
@@ -185,6 +187,48 @@ func TestToolsMatchTheEnvironment(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The vocabulary of facts stands once in the instructions, if an action takes facts, and in no
+// tool.
+func TestModelsAreToldTheVocabulary(t *testing.T) {
+	const item = `{"additionalProperties":false,"properties":{"what":{"description":"What is stated.","enum":[%s],` +
+		`"type":"string"},"value":{"description":"Its value, in any usual form. At most 200 characters.",` +
+		`"type":"string"}},"required":["what","value"],"type":"object"}`
+	var names []string
+	for _, n := range facts.Vocabulary() {
+		names = append(names, strconv.Quote(n.What))
+	}
+	for environment, with := range map[string]int{"ticket": 4, "workflow": 1} {
+		for _, mode := range []policy.Mode{policy.ModeTools, policy.ModeJSON} {
+			agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode, c.SystemPrompt = mode, "Be kind." }, answer)
+			if _, err := agent.Act(t.Context(), see(t, environment, "any", `{}`)); err != nil {
+				t.Fatal(err)
+			}
+			told, tools := (*asked)[0].Messages[0].Content, testkit.EncodeJSON((*asked)[0].Tools)+
+				testkit.EncodeJSON((*asked)[0].Format.Schema.Schema)
+			if strings.Count(told, facts.Describe()) != 1 || !strings.Contains(told, "Be kind.") {
+				t.Errorf("%s: told %s", environment, told)
+			}
+			if strings.Contains(tools, facts.Vocabulary()[0].Meaning) {
+				t.Errorf("%s: a tool repeats the vocabulary: %s", environment, tools)
+			}
+			if got := strings.Count(tools, fmt.Sprintf(item, strings.Join(names, ","))); mode == policy.ModeTools && got != with {
+				t.Errorf("%s: %d tools have facts, want %d: %s", environment, got, with, tools)
+			}
+			if example := `"facts": [{"what": "<What is stated.>", "value": "<Its value`; mode == policy.ModeJSON &&
+				strings.Count(told, example) != with {
+				t.Errorf("%s: told %s", environment, told)
+			}
+		}
+	}
+	agent, asked := model(t, nil, answer)
+	if _, err := agent.Act(t.Context(), see(t, "ticket", "any", `{"allowed_actions":["classify"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, facts.Vocabulary()[0].Meaning) {
+		t.Errorf("without facts told %s", told)
 	}
 }
 
@@ -444,7 +488,7 @@ func TestActionsOfTheTask(t *testing.T) {
 	for _, variant := range schema.Properties.Action.AnyOf {
 		members = append(members, variant.Required)
 	}
-	want := [][]string{{"action_type", "category", "priority"}, {"action_type", "reason", "team"}}
+	want := [][]string{{"action_type", "category", "priority"}, {"action_type", "facts", "message", "reason", "team"}}
 	if diff := cmp.Diff(want, members); diff != "" {
 		t.Errorf("members of the variants (-want +got)\n%s", diff)
 	}

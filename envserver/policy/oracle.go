@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -63,12 +64,18 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	if err != nil || planned.Task == "ticket-classify" {
 		return []json.RawMessage{labels}, err
 	}
-	reply, err := encodeAction("respond", map[string]any{"message": ticket.References.Good[0]})
+	reply, err := goldReply(ticket)
 	if err != nil {
 		return nil, err
 	}
 	end, err := goldEnd(ticket)
 	return []json.RawMessage{labels, reply, end}, err
+}
+
+// goldReply is a right reply with the facts that it tells.
+func goldReply(t *scenarios.Ticket) (json.RawMessage, error) {
+	return encodeAction("respond", map[string]any{"message": t.References.Good[0],
+		"facts": facts.Stated(t.Required())})
 }
 
 // checkReference returns an error if a ticket has no reference reply.
@@ -136,7 +143,7 @@ func BuildPayload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string
 	case step.Ask:
 		payload["message"] = "Could you tell me this, please: " + strings.Join(step.About, ", ") + "?"
 	case step.Terminal:
-		payload["message"] = w.References.Good[0]
+		payload["message"], payload["facts"] = w.References.Good[0], facts.Stated(w.Required())
 	}
 	return payload
 }
@@ -197,7 +204,7 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	case queue.Priority:
 		return encodeAction("classify", map[string]any{"priority": ticket.Gold.Priority})
 	case queue.Reply:
-		return encodeAction("respond", map[string]any{"message": ticket.References.Good[0]})
+		return goldReply(ticket)
 	default:
 		return goldEnd(ticket)
 	}

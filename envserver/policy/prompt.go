@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,13 +31,26 @@ func systemPrompt(own, environment, task string, mode Mode, tools []tool) string
 	if own == "" {
 		parts = []string{readInstruction(environment), readInstruction(task)}
 	}
-	parts = append(parts, readInstruction("data"))
+	parts = append(parts, explainFacts(tools), readInstruction("data"))
 	if mode == ModeTools {
 		parts = append(parts, readInstruction("tools"))
 	} else {
 		parts = append(parts, readInstruction("json")+"\n"+describeTools(tools))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
+}
+
+// explainFacts are the instructions on the facts beside a message and the vocabulary that the
+// server publishes, "" if no tool has facts.
+func explainFacts(tools []tool) string {
+	for _, t := range tools {
+		for _, p := range t.parameters {
+			if p.name == "facts" && len(p.members) > 0 {
+				return readInstruction("facts") + "\n" + p.members[0].details
+			}
+		}
+	}
+	return ""
 }
 
 // describeTools lists the actions for a model without tools: an example and a description of each.
@@ -56,7 +70,7 @@ func describeTools(tools []tool) string {
 func (t tool) example() string {
 	members := make([]string, len(t.parameters))
 	for i, p := range t.parameters {
-		members[i] = fmt.Sprintf("%q: %q", p.name, p.placeholder())
+		members[i] = fmt.Sprintf("%q: %s", p.name, p.placeholder())
 	}
 	arguments := strings.Join(members, ", ")
 	switch {
@@ -70,8 +84,15 @@ func (t tool) example() string {
 
 // placeholder replaces the argument in an example.
 func (p parameter) placeholder() string {
-	if p.enum != nil {
-		return strings.Join(p.enum, " | ")
+	switch {
+	case p.members != nil:
+		members := make([]string, len(p.members))
+		for i, m := range p.members {
+			members[i] = fmt.Sprintf("%q: %q", m.name, "<"+m.description+">")
+		}
+		return "[{" + strings.Join(members, ", ") + "}]"
+	case p.enum != nil:
+		return strconv.Quote(strings.Join(p.enum, " | "))
 	}
-	return "<" + p.description + ">"
+	return strconv.Quote("<" + p.description + ">")
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -70,8 +71,17 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 	members := map[string]any{}
 	for _, field := range fieldsOf[kind] {
 		members[field] = r.pick(values[field])
+		if field == "message" {
+			members["facts"] = r.facts()
+		}
 	}
 	return encodeAction(kind, members)
+}
+
+// facts draws a fact of the vocabulary with its example.
+func (r *random) facts() []facts.Fact {
+	name := facts.Vocabulary()[r.rand.IntN(len(facts.Vocabulary()))]
+	return []facts.Fact{{What: name.What, Value: name.Example}}
 }
 
 func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
@@ -87,7 +97,7 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 	case scenarios.EscalateIssue:
 		return encodeCall(kind, map[string]any{"team": r.pick(values["team"])})
 	case scenarios.RespondUser:
-		return encodeCall(kind, map[string]any{"message": r.pick(values["message"])})
+		return encodeCall(kind, map[string]any{"message": r.pick(values["message"]), "facts": r.facts()})
 	default:
 		return encodeCall(kind, map[string]any{"order_id": id})
 	}

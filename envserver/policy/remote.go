@@ -117,7 +117,11 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	}
 	var answer Response
 	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
-		return nil, classifyError(ctx, err)
+		err = classifyError(ctx, err)
+		if failed, ok := errors.AsType[*EndpointError](err); ok {
+			failed.Own = true
+		}
+		return nil, err
 	}
 	p.answer = record.Answer{Said: clipText(answer.Said, maxSaid)}
 	if used := tokensOf(answer.Usage.Prompt, answer.Usage.Completion); used != (score.Tokens{}) {

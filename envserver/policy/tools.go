@@ -29,6 +29,11 @@ type parameter struct {
 	enum []string
 	// maxLength is in characters, 0 if unbounded.
 	maxLength int
+	// members are those of the objects that a list contains, all of which they have; nil for other
+	// kinds.
+	members []parameter
+	// details are for the instructions, because several tools have the argument.
+	details string
 }
 
 // node is the part of JSON Schema that action schemas use.
@@ -39,6 +44,7 @@ type node struct {
 	Const       string           `json:"const"`
 	Description string           `json:"description"`
 	MaxLength   int              `json:"maxLength"`
+	Items       *node            `json:"items"`
 	Properties  map[string]*node `json:"properties"`
 	Required    []string         `json:"required"`
 	AnyOf       []*node          `json:"anyOf"`
@@ -60,6 +66,12 @@ func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
 
 // admits reports whether the type, or one of a list, is the kind.
 func (n *node) admits(kind string) bool { return strings.Contains(string(n.Type), `"`+kind+`"`) }
+
+// prefersNumbers reports whether the type is a number, or a list that has it before texts.
+func (n *node) prefersNumbers() bool {
+	before, _, found := strings.Cut(string(n.Type), `"number"`)
+	return found && !strings.Contains(before, `"string"`)
+}
 
 // value returns the first alternative of a field that isn't null, numbers before texts.
 func (n *node) value() *node {
@@ -185,7 +197,14 @@ func newParameter(name string, field *node) parameter {
 	if value.Enum != nil { // null, which is optional here, reads as ""
 		a.enum = slices.DeleteFunc(slices.Clone(value.Enum), func(v string) bool { return v == "" })
 	}
-	if value.admits("number") {
+	a.description, a.details, _ = strings.Cut(a.description, "\n")
+	switch {
+	case value.Items != nil && value.admits("array"):
+		a.kind = "array"
+		for _, member := range value.Items.Required {
+			a.members = append(a.members, newParameter(member, value.Items.Properties[member]))
+		}
+	case value.prefersNumbers():
 		a.kind = "number"
 	}
 	if a.maxLength > 0 {
@@ -215,7 +234,26 @@ func (p parameter) schema(nullable bool) map[string]any {
 		}
 		s["enum"] = values
 	}
+	if p.members != nil {
+		s["items"] = listItem(p.members)
+	}
 	return s
+}
+
+// listItem returns the JSON Schema of an object with exactly these members. It keeps their order,
+// because some endpoints generate them in the order of the schema.
+func listItem(members []parameter) map[string]any {
+	properties, required := []byte{'{'}, make([]string, len(members))
+	for i, m := range members {
+		required[i] = m.name
+		member, _ := json.Marshal(map[string]any{m.name: m.schema(false)}) // of texts and lists of them
+		if i > 0 {
+			properties = append(properties, ',')
+		}
+		properties = append(properties, member[1:len(member)-1]...)
+	}
+	return map[string]any{"type": "object", "properties": json.RawMessage(append(properties, '}')),
+		"required": required, "additionalProperties": false}
 }
 
 // schema returns the JSON Schema of the tool's arguments. A strict one uses the subset that

@@ -21,8 +21,8 @@ type Secrets struct {
 	Operations string
 	// Metrics is the bearer token with which Prometheus reads /metrics.
 	Metrics string
-	// plans is the key of the runs' credentials, runs that of the credentials that the release before
-	// gave out.
+	// plans is the key of the runs' credentials, runs that of the credentials that the release
+	// before gave out.
 	plans, runs []byte
 }
 
@@ -39,8 +39,8 @@ func DeriveSecrets(key ed25519.PrivateKey) (*Secrets, error) {
 		runs: derived[2], plans: derived[3]}, nil
 }
 
-// NewCipher returns the cipher for what a pool's servers give to clients and take back, by purpose.
-// It authenticates and hides the content, and every server with the key can open it.
+// NewCipher returns the cipher for what a pool's servers give to clients and take back, by
+// purpose. It authenticates and hides the content, and every server with the key can open it.
 func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 	derived, err := hkdf.Key(sha256.New, key.Seed(), nil, "csenv "+purpose, sha256.Size)
 	if err != nil {
@@ -54,8 +54,8 @@ func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 }
 
 // RunCredential returns the secret of the run with a UID for the plan with a fingerprint (see
-// score.FingerprintOf), which it begins with. With it a client can open the run's ledgers, play the
-// plan's episodes, add receipts and fetch ledgers.
+// score.FingerprintOf), which it begins with. With it a client can open the run's ledgers, play
+// the plan's episodes, add receipts and fetch ledgers.
 func (s *Secrets) RunCredential(run, plan string) string {
 	return plan + "." + computeMAC(s.plans, plan+"\n"+run)
 }
@@ -86,8 +86,8 @@ func (s *Secrets) AdmitsMetrics(token string) bool {
 	return s == nil || isSameSecret(token, s.Metrics) || isSameSecret(token, s.Operations)
 }
 
-// IDKey keys the ids that agents see in episodes of the run with a credential, and with "" those in
-// episodes of no run. It is "" without a configured key.
+// IDKey keys the ids that agents see in episodes of the run with a credential, and with "" those
+// in episodes of no run. It is "" without a configured key.
 func (s *Secrets) IDKey(credential string) string {
 	if s == nil {
 		return ""

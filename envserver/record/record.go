@@ -95,6 +95,8 @@ type Grade struct {
 	Class string `json:"class,omitempty"`
 	// Score is from 0 to 1, nil for an errored episode.
 	Score *float64 `json:"score"`
+	// Wrong is set if the episode doesn't pass, whatever its score.
+	Wrong bool `json:"wrong,omitempty"`
 	// Dimensions are in milli-points.
 	Dimensions     []score.Dimension `json:"dimensions,omitempty"`
 	Judge          string            `json:"judge,omitempty"`

@@ -80,7 +80,7 @@ func stepUntilJudged(ctx context.Context, env episode.Environment, action json.R
 
 func gradeOf(kind episode.Kind, final *episode.Final) Grade {
 	g := Grade{
-		Outcome: final.Outcome, Dimensions: final.Dimensions, Judge: final.Judge,
+		Outcome: final.Outcome, Wrong: final.Wrong, Dimensions: final.Dimensions, Judge: final.Judge,
 		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(), Verdicts: final.Verdicts,
 	}
 	if final.Outcome == score.Errored {

@@ -74,7 +74,7 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 	}
 	points := float64(result.Final.Score) / score.One
 	e.Grade = record.Grade{
-		Outcome: result.Final.Outcome, Score: &points, Dimensions: result.Final.Dimensions, Judge: result.Final.Judge,
+		Outcome: result.Final.Outcome, Score: &points, Wrong: result.Final.Wrong, Dimensions: result.Final.Dimensions, Judge: result.Final.Judge,
 		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(),
 	}
 	return e

@@ -129,7 +129,8 @@ func TestServersWithoutSpaceForALedgerAreSkipped(t *testing.T) {
 	}
 }
 
-// A server that reads too many bodies for now isn't full: the ledger is opened there a little later.
+// A server that reads too many bodies for now isn't full: the ledger is opened there a little
+// later.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	p := plan(t, kind, 2, 1, 1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
@@ -89,7 +90,7 @@ func TestDialects(t *testing.T) {
 				cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 				cfg.Policy = agentAt(t, d.Wrap(simple(t)), 1, mode)
 				ledger, summary := run(t, cfg)
-				if ledger.Scored+ledger.Failed != 2 || ledger.Tasks[0].Sum != 2*420_000 {
+				if ledger.Scored+ledger.Failed != 2 || ledger.Tasks[0].Sum != 2*400_000 {
 					t.Errorf("%d scored, %d failed, %+v, errored %+v", ledger.Scored, ledger.Failed, ledger.Tasks,
 						summary.Errored)
 				}
@@ -141,7 +142,7 @@ func judgedBy(t *testing.T, endpoint http.Handler) *llm.Judge {
 	}
 	judge, err := llm.New(llm.Config{BaseURL: "http://judge.test/v1", Model: "m", Votes: 1, CacheMode: llm.CacheOff,
 		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}, Random: func() float64 { return 0 },
-		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, prose.New())
 	if err != nil {
 		t.Fatal(err)
 	}

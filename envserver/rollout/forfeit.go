@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -15,9 +16,9 @@ import (
 // with what is no action: it may not take its moves back. It returns the agent's error if the agent
 // hasn't acted, or if it or its endpoint failed in another way, which a trial shows.
 func (w *worker) forfeit(ctx context.Context, refused error, p *played) error {
-	failed, ok := errors.AsType[*failure](refused)
+	failed, ok := errors.AsType[*policy.EndpointError](refused)
 	acted := slices.ContainsFunc(p.turns, func(t record.Turn) bool { return t.Refused == "" })
-	if !ok || failed.class != score.ClassAgentError || !acted {
+	if !ok || !failed.Own || failed.Class != score.ClassAgentError || !acted {
 		return refused
 	}
 	if err := w.shard.tryNow(ctx); errors.Is(err, ErrAgentRefused) || ctx.Err() != nil {
@@ -25,7 +26,7 @@ func (w *worker) forfeit(ctx context.Context, refused error, p *played) error {
 	} else if err != nil {
 		return refused
 	}
-	w.shard.Log.Warn("The agent refused to go on, which ends the episode as failed", "error", failed.err)
+	w.shard.Log.Warn("The agent refused to go on, which ends the episode as failed", "error", failed.Err)
 	noAction := json.RawMessage(`{"agent_error":true}`)
 	for range episode.MaxInvalidActions {
 		seen, err := w.client.Step(ctx, noAction)

@@ -137,7 +137,8 @@ func (c *Config) resume(ctx context.Context, pod string) (answer protocol.Receip
 			len(receipts), "attempt", attempt+1, "error", err)
 		refused, answered := errors.AsType[*client.StatusError](err)
 		// The server reads too many bodies, or read this one too slowly; it has room for the shard.
-		busy := answered && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusRequestTimeout)
+		busy := answered &&
+			(refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusRequestTimeout)
 		switch {
 		case answered && refused.Status == http.StatusPreconditionFailed:
 			return answer, fmt.Errorf("%w: env pod %s: %w; create the run again", ErrPoolChanged, pod, err)

@@ -176,12 +176,13 @@ func TestClassesOfJudgesAndEndpointsAreListed(t *testing.T) {
 // quitting plays until a step, at which the agent refuses to go on.
 type quitting struct {
 	policy.Policy
-	at int
+	at  int
+	own bool
 }
 
 func (q quitting) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
 	if turn.Step == q.at {
-		return nil, &policy.EndpointError{Class: score.ClassAgentError, Err: errors.New("400")}
+		return nil, &policy.EndpointError{Class: score.ClassAgentError, Own: q.own, Err: errors.New("400")}
 	}
 	return q.Policy.Act(ctx, turn)
 }
@@ -193,11 +194,13 @@ func TestAgentCannotTakeItsMovesBack(t *testing.T) {
 	tickets := ticketKind(t, offline.New())
 	for name, tc := range map[string]struct {
 		at              int
+		model           bool
 		try             error
 		failed, retried int64
 	}{
 		"after it has acted":      {at: 1, failed: 1},
 		"before it has acted":     {at: 0, retried: 9},
+		"at a model's endpoint":   {at: 1, model: true, retried: 9},
 		"while it can't be tried": {at: 1, try: errors.New("connection refused"), retried: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +210,7 @@ func TestAgentCannotTakeItsMovesBack(t *testing.T) {
 			inner, tried := cfg.Policy, false
 			cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
 				agent, err := inner(planned)
-				return quitting{agent, tc.at}, err
+				return quitting{agent, tc.at, !tc.model}, err
 			}
 			cfg.Try = func(context.Context) error {
 				if !tried {

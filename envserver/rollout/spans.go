@@ -49,7 +49,8 @@ func (s *shard) endEpisode(span trace.Span, end client.Observation, err error) {
 	span.SetAttributes(tracing.KeyOutcome.String(string(end.Metadata.Outcome)))
 	if points := end.Metadata.EpisodeScore; points != nil {
 		label := "fail"
-		if math.Round(*points*score.One) >= float64(s.Plan.PassScore) {
+		if wrong := end.Metadata.Right != nil && !*end.Metadata.Right; !wrong &&
+			math.Round(*points*score.One) >= float64(s.Plan.PassScore) {
 			label = "pass"
 		}
 		addEvaluation(span, "score", *points, semconv.GenAIEvaluationScoreLabel(label))

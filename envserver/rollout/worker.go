@@ -328,7 +328,8 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	}
 	m := p.end.Metadata
 	e.Grade = record.Grade{
-		Outcome: m.Outcome, Class: class, Score: m.EpisodeScore, Judge: m.Judge, GraderVersion: m.GraderVersion,
+		Outcome: m.Outcome, Class: class, Score: m.EpisodeScore, Wrong: m.Right != nil && !*m.Right,
+		Judge: m.Judge, GraderVersion: m.GraderVersion,
 		ScenarioDigest: m.ScenarioDigest, Verdicts: m.Verdicts,
 	}
 	if class != "" {

@@ -17,7 +17,7 @@ type Ledger struct {
 	// Run is the UID of the EvaluationRun, or the result of SegmentRun. Shard counts from 0.
 	Run   string
 	Shard int
-	// PassScore is the least score, in micro-points, with which an episode passes.
+	// PassScore is the least score, in micro-points, with which an episode passes that was right.
 	PassScore int64
 	// ScenarioDigest, GraderVersion and Judge are those of the server that graded.
 	ScenarioDigest string
@@ -72,13 +72,19 @@ type ScenarioTaskSums struct {
 type Episode struct {
 	Outcome Outcome
 	// Score is in micro-points, from 0 to One.
-	Score      int64
+	Score int64
+	// Wrong is set if the episode doesn't pass, whatever its score: a decision, a change or a fact
+	// is wrong or missing.
+	Wrong      bool
 	Dimensions []Dimension
 	// Category, Difficulty and Language are those of the scenario.
 	Category   string
 	Difficulty string
 	Language   string
 }
+
+// passes reports whether the episode was right and its score is at least the pass score.
+func (e *Episode) passes(passScore int64) bool { return !e.Wrong && e.Score >= passScore }
 
 // Add adds an episode that ended scored or failed. The caller must not add an episode twice (see
 // Replayed), and counts Opened.
@@ -96,7 +102,7 @@ func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 	}
 	l.Digest.Add(ep)
 	row := ScenarioTaskSums{Task: ep.Task, Episodes: 1, Sum: e.Score}
-	if e.Score >= l.PassScore {
+	if e.passes(l.PassScore) {
 		row.Passes = 1
 	}
 	l.task(ep.Task).add(row, e)

@@ -65,7 +65,8 @@ type RunReport struct {
 // Plus adds the report of another server.
 func (r RunReport) Plus(o RunReport) RunReport {
 	return RunReport{
-		Run: o.Run, Active: r.Active + o.Active, Opened: r.Opened + o.Opened, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
+		Run: o.Run, Active: r.Active + o.Active, Opened: r.Opened + o.Opened,
+		Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
 		Errored: r.Errored + o.Errored, ScoreSum: r.ScoreSum + o.ScoreSum,
 	}
 }

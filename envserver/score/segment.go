@@ -136,7 +136,7 @@ func (l *Ledger) Merge(o *Ledger) error {
 // Tally adds up episodes before their pass score is known, and keeps every score until then. The
 // zero value is empty. It is not safe for concurrent use.
 type Tally struct {
-	// sums have the pass score 0, with which every episode passes.
+	// sums have the pass score 0, with which every episode passes that was right.
 	sums Ledger
 	ends []tallied
 }
@@ -145,6 +145,7 @@ type Tally struct {
 type tallied struct {
 	of    pair
 	score int64
+	wrong bool
 }
 
 // Remembered is the number of episodes whose scores the tally keeps: all but errored ones.
@@ -159,7 +160,7 @@ func (t *Tally) Add(ep PlannedEpisode, e Episode) error {
 		if err := t.sums.Add(ep, e); err != nil {
 			return err
 		}
-		t.ends = append(t.ends, tallied{pair{ep.Task, ep.Scenario}, e.Score})
+		t.ends = append(t.ends, tallied{pair{ep.Task, ep.Scenario}, e.Score, e.Wrong})
 	}
 	t.sums.Opened++
 	return nil
@@ -173,7 +174,7 @@ func (t *Tally) Ledger(of Ledger) *Ledger {
 	l.Run, l.Shard, l.PassScore = of.Run, of.Shard, of.PassScore
 	l.ScenarioDigest, l.GraderVersion, l.Judge = of.ScenarioDigest, of.GraderVersion, of.Judge
 	for _, end := range ends {
-		if end.score < l.PassScore {
+		if !end.wrong && end.score < l.PassScore {
 			l.task(end.of.task).Passes--
 			l.scenario(ScenarioSums{ID: end.of.scenario}).merge(ScenarioTaskSums{Task: end.of.task, Passes: -1})
 		}

@@ -19,7 +19,7 @@ const (
 )
 
 // receiptVersions are those of receipts in result stores, which outlive a release.
-var receiptVersions = bitstream.Versions{Oldest: 1, Newest: 1}
+var receiptVersions = bitstream.Versions{Oldest: 1, Newest: 2}
 
 // maxReceiptText bounds the text of a receipt, in bytes: 16 dimensions with names of 63 bytes and
 // room for the rest.
@@ -207,6 +207,9 @@ func (r *Receipt) code(s *bitstream.Stream) {
 		if failed {
 			r.Episode.Outcome = Failed
 		}
+	}
+	if s.Version() >= 2 {
+		s.Flag(&r.Episode.Wrong)
 	}
 	codeDimensions(s, &r.Episode.Dimensions)
 }

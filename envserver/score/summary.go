@@ -29,8 +29,8 @@ type Summary struct {
 	// of the failure before them.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
-	// Begun is the number of attempts in the ledger that earlier runners of the shard have begun and
-	// not ended.
+	// Begun is the number of attempts in the ledger that earlier runners of the shard have begun
+	// and not ended.
 	Begun     int64           `json:"begun,omitempty"`
 	Durations stats.Durations `json:"durations"`
 	// Tokens are those of the agent's model, failed attempts included.
@@ -72,8 +72,8 @@ func (t *Tokens) Add(o Tokens) {
 	t.Completion += o.Completion
 }
 
-// Stored is the number of the shard's episodes in the result store, including errored ones, and the
-// reason if some are missing.
+// Stored is the number of the shard's episodes in the result store, including errored ones, and
+// the reason if some are missing.
 type Stored struct {
 	Episodes int64 `json:"episodes"`
 	// Error has at most MaxStoreError bytes. It is "" if all episodes are stored or no store is
@@ -125,10 +125,10 @@ func ErrorClasses() []string {
 	}
 }
 
-// Encode encodes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
-// If the JSON exceeds MaxSummaryBytes, it merges classes into OtherClass, first those of retries,
-// then those of errored episodes, the smallest first. If that isn't enough, it fails. Plans prevent
-// this except for very many scattered errored episodes.
+// Encode encodes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain
+// text. If the JSON exceeds MaxSummaryBytes, it merges classes into OtherClass, first those of
+// retries, then those of errored episodes, the smallest first. If that isn't enough, it fails.
+// Plans prevent this except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
 	s.Stored.Error, s.Endpoint = sanitizeText(s.Stored.Error), sanitizeText(s.Endpoint)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -16,10 +17,10 @@ const patience = 20
 // maxAnswers bounds the number of different answers, one bit each in customer.told.
 const maxAnswers = 64
 
-// messageReader interprets the agent's messages for a scripted customer.
-type messageReader interface {
-	Interpret(t *scenarios.Ticket, message string) grader.Interpretation
-	Settled(t *scenarios.Ticket, messages string) grader.Settled
+// teller compares messages to a customer, and the facts stated beside them, with what the customer
+// must be told.
+type teller interface {
+	TellTicket(t *scenarios.Ticket, messages string, stated []facts.Fact) grader.Told
 }
 
 // moods are ordered by rising anger; a customer's mood is an index.
@@ -35,9 +36,9 @@ type customer struct {
 	turns, said int
 	// told are the answers given, one bit each.
 	told uint64
-	// soothed is set after the agent has acknowledged the situation, answered after it has said
-	// something about every question, and silent when the customer has nothing to add.
-	soothed, answered, silent bool
+	// answered is set after the agent has stated a fact, and silent when the customer has nothing
+	// to add.
+	answered, silent bool
 }
 
 func newCustomer(t *scenarios.DrawnTicket) customer {
@@ -61,8 +62,8 @@ func (c *customer) feels() string {
 
 // answer returns the customer's message after the agent's last one, or "". late means that the
 // customer waited too long for it; content permits silence. Without the whole ticket the agent's
-// message can't be read: the error is an *episode.JudgeError.
-func (c *customer) answer(r messageReader, t *ticketState, late, content bool) (string, error) {
+// message can't be compared: the error is an *episode.JudgeError.
+func (c *customer) answer(r teller, t *ticketState, late, content bool) (string, error) {
 	if c.script == nil {
 		return "", nil
 	}
@@ -70,9 +71,8 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) (
 	if err != nil {
 		return "", &episode.JudgeError{Cause: string(grader.CauseFailed), Err: err}
 	}
-	message := r.Interpret(whole, t.replies[len(t.replies)-1])
-	asked := slices.DeleteFunc(message.Asked, func(i int) bool { return i >= maxAnswers })
-	c.feel(message, c.again(asked), late)
+	asked := c.asked(t.replies[len(t.replies)-1])
+	c.feel(len(t.stated) > 0, c.again(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
 		return "", nil
 	}
@@ -81,12 +81,27 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) (
 		return c.tell(asked), nil
 	}
 	lines := c.script.Lines[c.feels()]
-	if content && c.settled(r.Settled(whole, t.written())) {
+	if told := r.TellTicket(whole, t.written(), t.stated); content && told.Facts.IsRight() {
 		c.silent = true
 		return lines[len(lines)-1], nil
 	}
 	c.said++
 	return lines[min(c.said, len(lines))-1], nil
+}
+
+// askWords are the beginnings of words that make a sentence without a question mark a question.
+var askWords = []string{"please", "tell me", "tell us", "let me know", "let us know", "send", "give me", "give us",
+	"confirm", "bitte", "nennen sie", "schicken sie", "por favor", "indique", "envíe", "díganos", "veuillez",
+	"merci de", "indiquez", "envoyez"}
+
+// asked lists the answers that the message asks for.
+func (c *customer) asked(message string) (asked []int) {
+	for i := range c.script.Answers {
+		if i < maxAnswers && episode.HasQuestionAbout(message, c.script.Answers[i].Ask, askWords) {
+			asked = append(asked, i)
+		}
+	}
+	return asked
 }
 
 // again reports whether the agent asked a question that the customer has already answered.
@@ -104,26 +119,17 @@ func (c *customer) tell(asked []int) string {
 	return strings.Join(texts, " ")
 }
 
-// feel changes the mood by the tone of a message, by what it is about and by time, not by whether
-// the message is right.
-func (c *customer) feel(message grader.Interpretation, again, late bool) {
-	for _, annoying := range []bool{message.Blames, message.Evades, again, late} {
+// feel changes the mood by needless questions, by time, and by whether the agent has stated a fact,
+// not by whether it is right.
+func (c *customer) feel(stated, again, late bool) {
+	for _, annoying := range []bool{again, late} {
 		if annoying {
 			c.mood++
 		}
 	}
-	if message.Acknowledges && !c.soothed {
-		c.soothed = true
-		c.mood--
-	}
-	if message.Covers && !c.answered {
+	if stated && !c.answered {
 		c.answered = true
 		c.mood--
 	}
 	c.mood = min(max(c.mood, 0), len(moods)-1)
-}
-
-func (c *customer) settled(s grader.Settled) bool {
-	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") ||
-		s.Facts && slices.Contains(c.script.StopWhen, "facts_stated")
 }

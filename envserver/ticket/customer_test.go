@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +18,7 @@ import (
 func talkative() *scenarios.Ticket {
 	t := testTicket()
 	t.Tone = "worried"
-	t.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$300.00", Context: []string{"refund"}, Seeded: true}}
-	t.Reply.Outcome = scenarios.Outcome{Value: "refund", Facts: []string{"f1"}}
+	t.Reply.Facts = []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$300.00"}}
 	t.UserSim = &scenarios.UserSim{
 		Persona: "terse", MaxTurns: 4,
 		Answers: []scenarios.SimAnswer{
@@ -40,7 +40,11 @@ func talk(t testing.TB, opts episode.Options, ticket *scenarios.Ticket, messages
 	t.Helper()
 	e := startOn("ticket-resolve", opts, goodJudge, ticket)
 	for _, m := range messages {
-		o := step(t, e, say(respond, m)).Observation.(Observation)
+		action := say(respond, m)
+		if amount := regexp.MustCompile(`\$\d+`).FindString(m); amount != "" { // it is stated as a fact too
+			action = strings.TrimSuffix(action, "}") + `,"facts":[{"what":"refund_amount","value":"` + amount + `"}]}`
+		}
+		o := step(t, e, action).Observation.(Observation)
 		last := o.ConversationHistory[len(o.ConversationHistory)-1]
 		answer := ""
 		if last.Role == "customer" {
@@ -55,10 +59,9 @@ func talk(t testing.TB, opts episode.Options, ticket *scenarios.Ticket, messages
 }
 
 func TestCustomerAnswers(t *testing.T) {
-	const settles = "We will refund $300.00 to you."
+	const settles, wrong = "We will refund $300.00 to you.", "The refund is $200.00."
 	tests := map[string]struct {
 		messages    []string
-		questions   bool
 		said, moods []string
 	}{
 		"a question": {messages: []string{"Which invoice is it?"}, said: []string{"It is INV-104233."},
@@ -67,10 +70,6 @@ func TestCustomerAnswers(t *testing.T) {
 			moods: []string{"uneasy"}},
 		"an imperative": {messages: []string{"Tell us the invoice number."}, said: []string{"It is INV-104233."},
 			moods: []string{"uneasy"}},
-		"off the topic": {messages: []string{"Bananas are yellow."}, questions: true, said: []string{"Hm."},
-			moods: []string{"annoyed"}},
-		"to the point": {messages: []string{"The refund is $200.00."}, questions: true, said: []string{"Thank you."},
-			moods: []string{"calm"}},
 		"no question": {messages: []string{"We look for the invoice number now."}, said: []string{"I hope so."},
 			moods: []string{"uneasy"}},
 		"unknown to him": {messages: []string{"What is the price per seat?"}, said: []string{"I don't have that here."},
@@ -81,26 +80,21 @@ func TestCustomerAnswers(t *testing.T) {
 			moods: []string{"annoyed"}},
 		"asked twice": {messages: []string{"Which invoice is it?", "Which invoice is it?"},
 			said: []string{"It is INV-104233.", "It is INV-104233."}, moods: []string{"uneasy", "annoyed"}},
-		"blamed": {messages: []string{"This is your own fault."}, said: []string{"Hm."}, moods: []string{"annoyed"}},
-		"understood, once": {messages: []string{"I understand that a wrong invoice is worrying.",
-			"I understand that a wrong invoice is worrying."}, said: []string{"Thank you.", "All right."},
+		"told something, once": {messages: []string{wrong, wrong}, said: []string{"Thank you.", "All right."},
 			moods: []string{"calm", "calm"}},
 		"lines in turn": {messages: []string{"Hm.", "Hm.", "Hm.", "Hm."}, said: []string{"I hope so.", "Well.", "Well.",
 			"Well."}, moods: []string{"uneasy", "uneasy", "uneasy", "uneasy"}},
 		"at most four messages": {messages: []string{"Hm.", "Hm.", "Hm.", "Hm.", "Which invoice is it?"},
 			said: []string{"I hope so.", "Well.", "Well.", "Well.", ""}, moods: slices.Repeat([]string{"uneasy"}, 5)},
-		"nothing to add": {messages: []string{settles, "Hm.", "Which invoice is it?"}, said: []string{"Well.", "", ""},
-			moods: []string{"uneasy", "uneasy", "uneasy"}},
+		"nothing to add": {messages: []string{settles, "Hm.", "Which invoice is it?"},
+			said: []string{"All right.", "", ""}, moods: []string{"calm", "calm", "calm"}},
 		"a question at the end": {messages: []string{settles + " Which invoice is it?"},
 			said:  []string{"It is INV-104233."},
-			moods: []string{"uneasy"}},
+			moods: []string{"calm"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ticket := talkative()
-			if tc.questions {
-				ticket.Reply.Questions = []scenarios.Question{{ID: "q1", AnsweredBy: []string{"f1"}}}
-			}
 			said, moods := talk(t, episode.Options{Seed: 7, RewardMode: episode.Dense}, ticket, tc.messages...)
 			if diff := cmp.Diff([][]string{tc.said, tc.moods}, [][]string{said, moods}); diff != "" {
 				t.Errorf("said and felt (-want +got):\n%s", diff)
@@ -197,7 +191,6 @@ func TestRepliesWithoutQuestionsScoreTheSame(t *testing.T) {
 // each, and the answers contain no gold.
 func TestPublicCustomers(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	reader := sharedReader()
 	for _, s := range catalog.Tickets() {
 		ticket, err := s.Instantiate(1)
 		if err != nil {
@@ -206,27 +199,15 @@ func TestPublicCustomers(t *testing.T) {
 		if ticket.UserSim == nil {
 			continue
 		}
+		c := newCustomer(&scenarios.DrawnTicket{Served: ticket.Served})
 		for i, a := range ticket.UserSim.Answers {
 			for _, ask := range a.Ask {
-				if heard := reader.Interpret(ticket, ask+"?"); !slices.Contains(heard.Asked, i) {
+				if !slices.Contains(c.asked(ask+"?"), i) {
 					t.Errorf("%s: %q? isn't understood as a question for %s", s.ID, ask, a.ID)
 				}
 			}
 			if code := ticket.Gold.ReasonCode; code != "" && strings.Contains(a.Text, code) {
 				t.Errorf("%s: the answer %s contains the reason code", s.ID, a.ID)
-			}
-		}
-		for _, good := range ticket.References.Good {
-			if heard := reader.Interpret(ticket, good); len(heard.Asked) > 0 {
-				t.Errorf("%s: a good reply is understood as asking: %s", s.ID, good)
-			}
-			if heard := reader.Interpret(ticket, good); heard.Evades || !heard.Covers {
-				t.Errorf("%s: a good reply doesn't answer the customer (%+v): %s", s.ID, heard, good)
-			}
-		}
-		for _, nonsense := range []string{"Bananas are yellow, and the moon is round.", "Thank you for your message."} {
-			if heard := reader.Interpret(ticket, nonsense); !heard.Evades || heard.Covers {
-				t.Errorf("%s: %q seems to answer the customer: %+v", s.ID, nonsense, heard)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 // AppendJSON implements episode.Appender. Its members are those of the struct, in the same order.
@@ -55,7 +56,16 @@ func appendAttachment(b []byte, a Attachment) []byte {
 
 func appendMessage(b []byte, m Message) []byte {
 	b = episode.AppendTextField(append(b, '{'), "role", m.Role)
-	return append(episode.AppendTextField(b, "content", m.Content), '}')
+	b = episode.AppendTextField(b, "content", m.Content)
+	if len(m.Facts) > 0 {
+		b = episode.AppendListField(b, "facts", m.Facts, appendFact)
+	}
+	return append(b, '}')
+}
+
+func appendFact(b []byte, f facts.Fact) []byte {
+	b = episode.AppendTextField(append(b, '{'), "what", f.What)
+	return append(episode.AppendTextField(b, "value", f.Value), '}')
 }
 
 func appendArticle(b []byte, a Article) []byte {

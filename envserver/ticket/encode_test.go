@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -18,7 +19,12 @@ func TestAppendJSON(t *testing.T) {
 	attachment := rapid.Custom(func(t *rapid.T) Attachment {
 		return Attachment{texts.Draw(t, "name"), texts.Draw(t, "content")}
 	})
-	message := rapid.Custom(func(t *rapid.T) Message { return Message{texts.Draw(t, "role"), texts.Draw(t, "text")} })
+	fact := rapid.Custom(func(t *rapid.T) facts.Fact {
+		return facts.Fact{What: texts.Draw(t, "what"), Value: texts.Draw(t, "value")}
+	})
+	message := rapid.Custom(func(t *rapid.T) Message {
+		return Message{texts.Draw(t, "role"), texts.Draw(t, "text"), rapid.SliceOfN(fact, 0, 2).Draw(t, "facts")}
+	})
 	article := rapid.Custom(func(t *rapid.T) Article {
 		p := newPage(scenarios.Article{ID: texts.Draw(t, "id"), Title: texts.Draw(t, "title"), Body: texts.Draw(t, "body")})
 		if rapid.Bool().Draw(t, "plain") {

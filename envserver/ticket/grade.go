@@ -169,10 +169,22 @@ func (s *state) final() *episode.Final {
 func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final := s.final()
 	final.Score = s.paid * score.One / 1000
-	final.Dimensions = s.dimensions(parts)
+	final.Dimensions, final.Wrong = s.dimensions(parts), s.isWrong()
 	var err error
 	final.Verdicts, err = s.verdicts()
 	return final, err
+}
+
+// isWrong reports whether the decision or the reply is wrong, in a queue those of an urgent or high
+// ticket. A task without replies is right or wrong by its score alone.
+func (s *state) isWrong() bool {
+	return s.task.Replies && slices.ContainsFunc(s.tickets, func(t ticketState) bool {
+		gold := t.ticket.Gold
+		if s.task.queue && gold.Priority != "urgent" && gold.Priority != "high" {
+			return false
+		}
+		return !grader.IsRightDecision(gold, t.decisions()) || t.verdict == nil || !t.verdict.Right
+	})
 }
 
 // verdicts returns the JSON of each ticket's verdict.

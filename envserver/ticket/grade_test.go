@@ -121,14 +121,14 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	}
 	want := &episode.Final{
 		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000,
-		Judge: "test-judge",
+		Judge: "test-judge", Wrong: true,
 		Dimensions: []score.Dimension{
 			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
 		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", "", 7) +
 			`","judge":"test-judge","case":"` + judged.Digest() +
-			`","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
+			`","status":"ok","criteria":null,"preGate":0,"postGate":100,"right":false}`)},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)

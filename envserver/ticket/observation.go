@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -61,10 +62,12 @@ type QueuedTicket struct {
 	MinutesToSLA *int `json:"minutes_to_sla"`
 }
 
-// Message is an entry of the conversation. Role is customer or agent.
+// Message is an entry of the conversation. Role is customer or agent. Facts are those that the
+// agent stated beside the message.
 type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role    string       `json:"role"`
+	Content string       `json:"content"`
+	Facts   []facts.Fact `json:"facts,omitempty"`
 }
 
 // Attachment is a text attached to the ticket.

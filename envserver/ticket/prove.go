@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -19,7 +20,7 @@ func Prove(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried 
 		gold.Ending, gold.Team = grader.Escalated, t.Gold.Team
 	}
 	for _, reply := range t.References.Good {
-		v, err := judge.Judge(ctx, grader.Case{Ticket: t, Reply: reply,
+		v, err := judge.Judge(ctx, grader.Case{Ticket: t, Reply: reply, Stated: facts.Stated(t.Required()),
 			Actions: grader.Actions{Ending: gold.Ending, Team: gold.Team}})
 		if err != nil {
 			return 0, nil, fmt.Errorf("judging the reply to %s: %w", t.ScenarioID, err)

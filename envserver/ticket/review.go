@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/scenarios"
@@ -18,6 +19,10 @@ type Reviewed struct {
 	Rubric string
 	// Replied reports whether the agent wrote to the customer.
 	Replied bool
+	// Stated are the facts beside the replies, and Told is what both tell the customer, nil without
+	// a reply.
+	Stated []facts.Fact
+	Told   *grader.Told
 	// Timed reports whether the time of the first reply counts. Answered is its simulated minute,
 	// or queue.Never, and Factor that of the ticket's points, in thousandths.
 	Timed    bool
@@ -44,6 +49,10 @@ func ReviewTickets(env episode.Environment) []Reviewed {
 		}
 		out[i] = Reviewed{ID: t.id, Ticket: whole, Decisions: t.decisions(), Rubric: s.task.rubric,
 			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t)}
+		if out[i].Stated = t.stated; out[i].Replied && err == nil {
+			told := e.kind.reader.TellTicket(whole, t.written(), t.stated)
+			out[i].Told = &told
+		}
 		if s.task.queue {
 			out[i].Weight = queue.PriorityWeight(t.ticket.Gold.Priority)
 		}

@@ -25,7 +25,7 @@ type state struct {
 	mode               episode.RewardMode
 	// pressure makes every action take simulated minutes in a task without a clock.
 	pressure bool
-	reader   messageReader
+	reader   teller
 	library  *library
 
 	tickets []ticketState
@@ -226,11 +226,12 @@ func (s *state) play(a episode.Action) error {
 	case search:
 		s.search(t, a.Get("query"))
 	case respond:
-		return s.respond(t, a.Get("message"))
+		return s.respond(t, a)
 	case resolve:
-		t.reply(a.Get("message"), s.clock)
+		t.reply(a, s.clock)
 		s.end(t, statusResolved)
 	case escalate:
+		t.reply(a, s.clock)
 		s.escalate(t, a.Get("team"))
 	case submit:
 		s.submit(t, a)
@@ -268,9 +269,9 @@ func (s *state) search(t *ticketState, query string) {
 	}
 }
 
-func (s *state) respond(t *ticketState, message string) error {
+func (s *state) respond(t *ticketState, a episode.Action) error {
 	first := t.answered == queue.Never
-	t.reply(message, s.clock)
+	t.reply(a, s.clock)
 	answer, err := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
 	if err != nil {
 		return err
@@ -280,7 +281,7 @@ func (s *state) respond(t *ticketState, message string) error {
 		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
 		return nil
 	}
-	t.say("customer", answer)
+	t.say(Message{Role: "customer", Content: answer})
 	t.status = statusInProgress
 	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
 		"to end it."
@@ -312,7 +313,7 @@ func (s *state) submit(t *ticketState, a episode.Action) {
 	if !s.task.Replies {
 		return
 	}
-	t.reply(a.Get("message"), s.clock)
+	t.reply(a, s.clock)
 	switch {
 	case isResolution(a):
 		s.end(t, statusResolved)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/scenarios"
@@ -33,7 +34,9 @@ type ticketState struct {
 
 	category, priority string
 	replies            []string
-	team               string
+	// stated are the facts beside the replies and the closing action.
+	stated []facts.Fact
+	team   string
 	// answered is the simulated minute of the first reply, or queue.Never.
 	answered int
 	// verdict is the judge's verdict on the replies, nil until they are judged.
@@ -70,17 +73,17 @@ func (t *ticketState) label(a episode.Action) {
 
 // say adds a message to the conversation. It copies the conversation, which forks of the episode
 // share.
-func (t *ticketState) say(role, text string) {
-	t.conversation = append(slices.Clip(t.conversation), Message{Role: role, Content: text})
-}
+func (t *ticketState) say(m Message) { t.conversation = append(slices.Clip(t.conversation), m) }
 
-// reply sends a message to the customer, if there is one.
-func (t *ticketState) reply(message string, clock int) {
+// reply sends the action's message to the customer, if there is one, and keeps the facts stated.
+func (t *ticketState) reply(a episode.Action, clock int) {
+	t.stated = facts.Join(t.stated, a.Facts())
+	message := a.Get("message")
 	if message == "" {
 		return
 	}
 	t.replies = append(slices.Clip(t.replies), message)
-	t.say("agent", message)
+	t.say(Message{Role: "agent", Content: message, Facts: a.Facts()})
 	if t.answered == queue.Never {
 		t.answered = clock
 	}
@@ -92,7 +95,7 @@ func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") 
 // reply remains valid.
 func (t *ticketState) judged() (grader.Case, error) {
 	whole, err := t.ticket.Complete()
-	return grader.Case{Ticket: whole, Reply: t.written(),
+	return grader.Case{Ticket: whole, Reply: t.written(), Stated: t.stated,
 		Actions: grader.Actions{Ending: t.ending(), Team: t.team}}, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
@@ -40,6 +41,7 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
 		{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
+		episode.FactsField(),
 	}},
 }, []episode.Variant{
 	{Type: scenarios.CheckOrderStatus, Description: "looks an order up.", Optional: []string{"payload"},
@@ -68,7 +70,7 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		Optional: []string{"payload"}, Properties: []string{"order_id", "address"}},
 	{Type: scenarios.RespondUser, Description: "writes to the customer and ends the episode, unless it asks for " +
 		"what the customer alone knows and the task has no ask_customer.", Optional: []string{"payload"},
-		Properties: []string{"message"}},
+		Properties: []string{"message", "facts"}},
 })
 
 // casesOnly ends the descriptions of the tools that only the tasks with generated cases have.
@@ -78,7 +80,7 @@ const casesOnly = " Only in the tasks case-easy, case-medium and case-hard."
 var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}
 
 // normalizePayload normalizes an action's arguments as scenarios compare them: ids in capitals,
-// teams by name, amounts in cents (int64). Invalid amounts are left out.
+// teams by name, amounts in cents (int64), facts ([]facts.Fact). Invalid amounts are left out.
 func normalizePayload(a episode.Action) map[string]any {
 	args := map[string]any{}
 	for _, field := range payloadFields {
@@ -101,6 +103,9 @@ func normalizePayload(a episode.Action) map[string]any {
 			args[field] = text
 		}
 	}
+	if stated := a.Facts(); len(stated) > 0 {
+		args["facts"] = stated
+	}
 	return args
 }
 
@@ -121,4 +126,9 @@ func parseCents(text string) (scenarios.Cents, bool) {
 func getString(args map[string]any, field string) string {
 	s, _ := args[field].(string)
 	return s
+}
+
+func getFacts(args map[string]any) []facts.Fact {
+	stated, _ := args["facts"].([]facts.Fact)
+	return stated
 }

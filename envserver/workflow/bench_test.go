@@ -19,7 +19,7 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%len(actions) == 0 {
-			e.state = newState(e.state.task, w, plainReader{}, episode.Dense)
+			e.state = newState(e.state.task, w, comparing(), episode.Dense)
 		}
 		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
 			b.Fatal(err)

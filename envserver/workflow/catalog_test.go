@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -49,7 +50,7 @@ func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 		}
 	}
 	if step.Terminal {
-		payload["message"] = w.References.Good[0]
+		payload["message"], payload["facts"] = w.References.Good[0], facts.Stated(w.Required())
 	}
 	text, err := json.Marshal(map[string]any{"action_type": step.Action, "payload": payload})
 	if err != nil {

@@ -16,6 +16,6 @@ func (s *state) clone() *state {
 	c.calls = maps.Clone(s.calls)
 	c.topics = slices.Clone(s.topics)
 	c.satisfied, c.neutrals = slices.Clone(s.satisfied), slices.Clone(s.neutrals)
-	c.breaches, c.told = slices.Clone(s.breaches), slices.Clone(s.told)
+	c.breaches = slices.Clone(s.breaches)
 	return &c
 }

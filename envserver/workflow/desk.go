@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 
+	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
@@ -101,18 +102,13 @@ func (s *state) ask(args map[string]any) result {
 		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
-	read := s.reader.ReadMessage(s.workflow, message)
-	if breaches := s.breachesOf(args, read); len(breaches) > 0 {
-		s.breaches = append(s.breaches, breaches...)
-		s.fine(desk.AskCustomer, wrongPenalty, "forbidden: "+breaches[0].Reason)
-	}
 	if i := s.question(message); i >= 0 {
 		s.satisfy(i)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
 	}
 	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
 	for _, a := range s.workflow.Answers {
-		if hasQuestionAbout(message, a.About, s.workflow.AskWords) {
+		if episode.HasQuestionAbout(message, a.About, s.workflow.AskWords) {
 			return result{OK: true, Sent: message, Answer: a.Answer}
 		}
 	}

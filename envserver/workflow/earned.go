@@ -1,50 +1,44 @@
 package workflow
 
-import (
-	"slices"
-
-	"github.com/csenv/csenv/envserver/grader"
-)
-
-// earnedSteps returns the points of the required steps that are done.
+// earnedSteps returns the points of the required steps that are done. A look-up of a generated case
+// pays the same at once in every case, and the rest at the end, so that dense rewards don't tell
+// how many are required.
 func (s *state) earnedSteps() int64 {
+	if s.desk != nil {
+		done, all := s.lookUps()
+		if s.outcome == "" {
+			return lookUpPoints * done
+		}
+		return stepPoints * done / max(all, 1)
+	}
 	var points int64
-	right, all := s.settled()
-	for i := range s.workflow.Steps {
-		points += s.earnedBy(i, right, all)
+	for _, done := range s.satisfied {
+		if done {
+			points += stepPoints
+		}
 	}
 	return points
 }
 
-// earnedBy returns the points of a required step, given what is settled. A look-up or question of a
-// generated case is paid in full only with what it was made for. Otherwise an agent that looks
-// everything up and refuses would be paid for most of a case, because most of its steps are
-// look-ups.
-func (s *state) earnedBy(step int, right, all int64) int64 {
-	switch required := s.workflow.Steps[step]; {
-	case !s.satisfied[step]:
-		return 0
-	case s.desk == nil || required.Terminal || isChange(required.Action):
+// offeredSteps returns the points of all required steps. In a generated case these are the look-ups
+// and questions alone, whatever their number: an agent that looks everything up and settles nothing
+// is paid for a fifth of the case. What its changes and its reply are worth is in the resolution.
+func (s *state) offeredSteps() int64 {
+	if s.desk != nil {
 		return stepPoints
 	}
-	return lookUpPoints + (stepPoints-lookUpPoints)*right/all
+	return stepPoints * int64(len(s.workflow.Steps))
 }
 
-// settled returns how much of a generated case is settled, as a fraction: each required change
-// counts like the resolution. Nothing is settled before a reply that states something and breaks no
-// rule, so that dense rewards don't tell how many changes are required, and a wrong change spoils
-// the right ones.
-func (s *state) settled() (right, all int64) {
-	all = resolutionPoints
-	spoiled := slices.ContainsFunc(s.breaches, func(g grader.Gate) bool { return isChange(g.ID) })
+// lookUps counts the required look-ups and questions of a generated case.
+func (s *state) lookUps() (done, all int64) {
 	for i, step := range s.workflow.Steps {
-		if !isChange(step.Action) {
+		if step.Terminal || isChange(step.Action) {
 			continue
 		}
-		all += resolutionPoints
-		if s.satisfied[i] && s.answered && !spoiled {
-			right += resolutionPoints
+		if all++; s.satisfied[i] {
+			done++
 		}
 	}
-	return right + s.earnedResolution, all
+	return done, all
 }

@@ -60,9 +60,8 @@ func parts(w *scenarios.Workflow) (look, change []string, last string) {
 	return look, change, last
 }
 
-// TestLookUpsArePaidForWhatTheySettle plays a case with two required changes: each of them and the
-// resolution pays a third of what the look-ups earn beyond what they are paid at once.
-func TestLookUpsArePaidForWhatTheySettle(t *testing.T) {
+// TestCasesArePaidByWhatIsRight plays a case with two required changes.
+func TestCasesArePaidByWhatIsRight(t *testing.T) {
 	_, kind := publicKind(t)
 	w := caseWith(t, kind, 2)
 	look, change, last := parts(w)
@@ -71,22 +70,19 @@ func TestLookUpsArePaidForWhatTheySettle(t *testing.T) {
 		actions []string
 		want    int64
 	}{
-		"look-ups alone":           {nil, n * lookUpPoints},
-		"a refusal":                {[]string{thanks}, n*lookUpPoints - wrongPenalty},
-		"a change without a reply": {change[:1], n*lookUpPoints + stepPoints},
-		"one of two changes": {[]string{change[0], last},
-			n*(lookUpPoints+(stepPoints-lookUpPoints)/3) + stepPoints - wrongPenalty},
-		"both changes without an answer": {[]string{change[0], change[1], thanks},
-			n*lookUpPoints + 2*stepPoints - wrongPenalty},
-		"a wrong change too": {[]string{change[0], wrongTeam, change[1], last},
-			n*lookUpPoints + 3*stepPoints - wrongPenalty},
-		"everything": {[]string{change[0], change[1], last}, goldReturn(w)},
+		"look-ups alone":                 {nil, n * lookUpPoints},
+		"a refusal":                      {[]string{thanks}, stepPoints},
+		"a change without a reply":       {change[:1], n * lookUpPoints},
+		"one of two changes":             {[]string{change[0], last}, stepPoints},
+		"both changes without an answer": {[]string{change[0], change[1], thanks}, stepPoints},
+		"a wrong change too":             {[]string{change[0], wrongTeam, change[1], last}, stepPoints - wrongPenalty},
+		"everything":                     {[]string{change[0], change[1], last}, goldReturn(w)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, _ := run(t, begin(kind, w, episode.Dense), slices.Concat(look, tt.actions))
-			if got != tt.want {
-				t.Errorf("the rewards add up to %d, want %d", got, tt.want)
+			got, final := run(t, begin(kind, w, episode.Dense), slices.Concat(look, tt.actions))
+			if got != tt.want || final != nil && final.Wrong == (got == goldReturn(w)) {
+				t.Errorf("the rewards add up to %d, want %d: %+v", got, tt.want, final)
 			}
 		})
 	}
@@ -129,7 +125,7 @@ func TestProveFindsPaidRefusals(t *testing.T) {
 	_, kind := publicKind(t)
 	w := caseWith(t, kind, 0)
 	w.Facts = nil
-	if p := ProveCase(w, kind.reader); len(p.Faults) != 1 || !strings.Contains(p.Faults[0], "refusal") {
-		t.Errorf("faults %q, want one about a refusal", p.Faults)
+	if p := ProveCase(w, kind.reader); len(p.Faults) != 2 || !strings.Contains(p.Faults[1], "refusal") {
+		t.Errorf("faults %q, want one about no step and one about a refusal", p.Faults)
 	}
 }

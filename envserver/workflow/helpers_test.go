@@ -3,43 +3,18 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// plainReader counts a fact as stated if its value is in the reply, and a verb as a promise if the
-// verb is.
-type plainReader struct{}
-
-func (plainReader) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
-	r := grader.Reading{Facts: make([]grader.Finding, len(w.Facts)), Commits: make([]string, len(w.Forbidden))}
-	for i, f := range w.Facts {
-		if strings.Contains(message, f.Value) {
-			r.Facts[i] = grader.Stated
-		}
-	}
-	for i, f := range w.Forbidden {
-		for _, verb := range f.Verbs {
-			if strings.Contains(message, verb) {
-				r.Commits[i] = verb
-			}
-		}
-	}
-	return r
-}
-
-// fixedReader has one reading of every message.
-type fixedReader []grader.Finding
-
-func (r fixedReader) ReadMessage(*scenarios.Workflow, string) grader.Reading {
-	return grader.Reading{Facts: r}
-}
+// comparing is the reader of all tests.
+var comparing = sync.OnceValue(offline.New)
 
 // theOrder constrains an action to the order that the issue is about.
 func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }
@@ -66,10 +41,11 @@ func testWorkflow() *scenarios.Workflow {
 		},
 		Neutral: []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus,
 			Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
-		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue},
-			{ID: "n2", Action: scenarios.RespondUser, Verbs: []string{"voucher"}}},
-		Facts:  []scenarios.Fact{{ID: "f1", Value: "$12.50"}, {ID: "f2", Value: "five days", Optional: true}},
-		Faults: []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
+		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue}},
+		Facts: []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$12.50"},
+			{ID: "f2", What: "period", Stated: "5 days", Optional: true}},
+		AllowedValues: []string{"$12.50"},
+		Faults:        []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
 	}
 }
 
@@ -85,7 +61,7 @@ func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
 	if err != nil {
 		panic(err)
 	}
-	e := &environment{kind: &Kind{reader: plainReader{}, schemas: schemas}}
+	e := &environment{kind: &Kind{reader: comparing(), schemas: schemas}}
 	e.begin(&task{Task: tasks.Task{Name: "refund"}}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
 	return e
 }
@@ -116,9 +92,11 @@ const (
 	refundGood = `{"action_type":"initiate_refund","payload":{"order_id":"LD-1","amount":12.5}}`
 	refundMore = `{"action_type":"initiate_refund","payload":{"order_id":"LD-1","amount":25}}`
 	escalate   = `{"action_type":"escalate_issue","payload":{"team":"finance"}}`
-	reply      = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back."}}`
+	reply      = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back.",` +
+		`"facts":[{"what":"refund_amount","value":"$12.50"}]}}`
 	emptyWords = `{"action_type":"respond_user","payload":{"message":"All is well."}}`
-	promise    = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back and add a voucher."}}`
+	wrongFact  = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back.",` +
+		`"facts":[{"what":"refund_amount","value":"$12"}]}}`
 )
 
 func sum(values []int64) int64 {

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -24,7 +25,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.9"
+const rulesVersion = "workflow.10"
 
 const (
 	// scale is the environment's judge: only rules grade, including replies.
@@ -34,10 +35,10 @@ const (
 //go:embed schemas
 var schemas embed.FS
 
-// Reader reads messages to the customer, as the offline judge of package grader does. It is safe
-// for concurrent use.
+// Reader compares a message to the customer, and the facts stated beside it, with what the workflow
+// requires to be told. It is safe for concurrent use.
 type Reader interface {
-	ReadMessage(w *scenarios.Workflow, message string) grader.Reading
+	Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told
 }
 
 // Kind serves the workflows of a catalogue.

@@ -122,7 +122,7 @@ func (s *state) open() []int {
 // before any look-up: each is refused.
 func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 	for _, amount := range []int64{1250, 699, 0} {
-		s := newState(&task{}, calm(), plainReader{}, "")
+		s := newState(&task{}, calm(), comparing(), "")
 		action, args := scenarios.InitiateRefund, map[string]any{"order_id": "LD-1", "payment_id": "PAY-1", "amount": amount}
 		if amount == 0 {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}

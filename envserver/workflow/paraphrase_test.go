@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -136,9 +137,9 @@ var paraphrases = map[string][]string{
 	},
 	"C18": {
 		"Thanks, your return has arrived. The amount for this order is {amount}. Since you're asking for a different " +
-			"card, your request needs to be {review} by a colleague. We'll get back to you by {answer_date:eu}.",
+			"card, our security team looks at your request. We'll get back to you by {answer_date:eu}.",
 		"Hello, we've received your return, and the sum concerned is {amount}. Your request to use another card is " +
-			"being looked at by a specialist team. You'll receive an answer by {answer_date:th}.",
+			"being looked at by our security team. You'll receive an answer by {answer_date:th}.",
 	},
 	"C19": {
 		"You're absolutely right, the order was cancelled before it was packed. I've refunded the full {amount}, " +
@@ -207,7 +208,7 @@ func TestParaphrases(t *testing.T) {
 			}
 			sent[text] = true
 			if final := withReply(t, kind, w, filled); final == nil || final.Score != score.One {
-				stated := kind.reader.ReadMessage(w, filled)
+				stated := kind.reader.Tell(w, filled, facts.Stated(w.Required()))
 				t.Errorf("%s\nfacts %v of %s, final %+v", filled, stated, slots(w.Facts), final)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -23,8 +24,8 @@ type Proof struct {
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
 //   - Every required look-up and question without a change and with a refusal earns at most 0.2.
-//   - If one look-up or question is left out, no action changes that: neither a required change
-//     nor the reply is accepted.
+//   - If one look-up or question is left out, its points are lost, and no required change that
+//     depends on it is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
 //     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
 //   - The same holds if a required change is made twice.
@@ -50,18 +51,19 @@ type prover struct {
 	reader   Reader
 }
 
-// rememberingReader reads the same message only once.
+// rememberingReader compares the same message and facts only once.
 type rememberingReader struct {
 	Reader
 	message string
-	reading grader.Reading
+	stated  []facts.Fact
+	told    grader.Told
 }
 
-func (r *rememberingReader) ReadMessage(w *scenarios.Workflow, message string) grader.Reading {
-	if r.message != message {
-		r.message, r.reading = message, r.Reader.ReadMessage(w, message)
+func (r *rememberingReader) Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told {
+	if r.message != message || !slices.Equal(r.stated, stated) {
+		r.message, r.stated, r.told = message, stated, r.Reader.Tell(w, message, stated)
 	}
-	return r.reading
+	return r.told
 }
 
 func (p *prover) failf(format string, args ...any) {
@@ -100,7 +102,7 @@ func (p *prover) arguments(step scenarios.WorkflowStep) map[string]any {
 	case step.Ask:
 		args["message"] = "Could you please tell me: " + step.About[0] + "?"
 	case step.Terminal:
-		args["message"] = p.workflow.References.Good[0]
+		args["message"], args["facts"] = p.workflow.References.Good[0], facts.Stated(p.workflow.Required())
 	}
 	return args
 }
@@ -111,8 +113,17 @@ func (p *prover) proveGold() {
 		p.take(s, step)
 	}
 	if got, err := s.final(); err != nil || got == nil || got.Score != score.One {
-		p.failf("the required steps don't earn 1: %s", s.unresolved())
+		p.failf("the required steps don't earn 1: %s", s.explain())
 	}
+}
+
+// explain says what the reply lacks.
+func (s *state) explain() string {
+	if s.told == nil {
+		return "the customer got no reply"
+	}
+	return fmt.Sprintf("required facts %v, stated facts %v, gates %v, steps %v", s.told.Facts.Required,
+		s.told.Facts.Stated, s.told.Gates, s.satisfied)
 }
 
 func (p *prover) proveNull() {
@@ -151,7 +162,8 @@ func (p *prover) proveLookUps() {
 				p.take(s, other)
 			}
 		}
-		accepted := s.earnedResolution > 0
+		got, err := s.final()
+		accepted := err != nil || got == nil || got.Score == score.One
 		for i, done := range s.satisfied {
 			accepted = accepted || done && isChange(p.workflow.Steps[i].Action) &&
 				slices.Contains(p.workflow.Steps[i].Requires, step.ID)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -13,8 +14,10 @@ import (
 type Reviewed struct {
 	Workflow *scenarios.Workflow
 	History  []Entry
-	// Told contains the findings on the workflow's facts in the reply, nil without a reply.
-	Told []grader.Finding
+	// Stated are the facts beside the messages.
+	Stated []facts.Fact
+	// Told is what the reply tells the customer, nil without a reply.
+	Told *grader.Told
 	// Met reports for each goal of the workflow whether it is met.
 	Met []bool
 }
@@ -26,7 +29,7 @@ func ReviewCase(env episode.Environment) *Reviewed {
 		return nil
 	}
 	s := e.state
-	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Told: s.told}
+	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Stated: s.stated, Told: s.told}
 	for _, goal := range s.workflow.Goal {
 		r.Met = append(r.Met, s.meets(goal))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -13,9 +14,10 @@ import (
 
 // Rewards in milli-points.
 const (
-	stepPoints       = 200
-	lookUpPoints     = 40 // of stepPoints: paid at once for a look-up or question of a generated case
+	stepPoints       = 200 // of a required step; of all look-ups and questions of a generated case
 	resolutionPoints = 500
+	casePoints       = 800 // the resolution of a generated case
+	lookUpPoints     = 10  // of stepPoints: paid at once for a look-up or question of a generated case
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
 	neutralPenalty   = 20  // a harmless look-up, or any step beyond the number of required steps
 	exhaustedPenalty = 200 // the step limit was reached
@@ -45,11 +47,11 @@ type state struct {
 	// breaches are the reasons why the issue can't be resolved any more.
 	breaches []grader.Gate
 	replied  bool
-	// answered is set if the reply states something that the customer needs and breaks no rule.
-	answered bool
 	message  string
-	// told contains the findings on the workflow's facts in the reply, nil before it.
-	told []grader.Finding
+	// stated are the facts beside the messages.
+	stated []facts.Fact
+	// told is what the reply tells the customer, nil before it.
+	told *grader.Told
 
 	// In milli-points: earned by the resolution, lost, and already paid as reward.
 	earnedResolution, penalties, paid int64
@@ -275,20 +277,6 @@ func (s *state) breach(action string, args map[string]any) *grader.Gate {
 	return nil
 }
 
-// breachesOf returns the rules that a message breaks: the case's, and those of every desk.
-func (s *state) breachesOf(args map[string]any, read grader.Reading) []grader.Gate {
-	var all []grader.Gate
-	if b := s.breach(scenarios.RespondUser, args); b != nil {
-		all = append(all, *b)
-	}
-	for i, quote := range read.Commits {
-		if f := s.workflow.Forbidden[i]; quote != "" && f.Action == scenarios.RespondUser {
-			all = append(all, grader.Gate{ID: f.ID, Reason: f.Why + ": " + quote})
-		}
-	}
-	return append(all, read.Faults...)
-}
-
 // isPredicateTrue reports whether a predicate is true. A predicate on a missing argument is false.
 func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 	ok, err := p.Holds(m)
@@ -303,68 +291,52 @@ func (s *state) respond(args map[string]any) result {
 		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
-	read := s.reader.ReadMessage(s.workflow, message)
-	breaches := s.breachesOf(args, read)
-	if ask := s.question(message); s.desk == nil && ask >= 0 && len(breaches) == 0 {
+	s.stated = facts.Join(s.stated, getFacts(args))
+	breach := s.breach(scenarios.RespondUser, args)
+	if ask := s.question(message); s.desk == nil && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
-	s.replied, s.message, s.told, s.outcome = true, message, read.Facts, score.Scored
-	s.breaches = append(s.breaches, breaches...)
-	s.settle(args, breaches)
+	told := s.reader.Tell(s.workflow, message, s.stated)
+	s.replied, s.message, s.told, s.outcome = true, message, &told, score.Scored
+	s.settle(args, breach)
 	return result{OK: true, Sent: message}
 }
 
-// settle pays the reply that ends the episode: its step if it states every fact, and the resolution
-// in proportion to what it states.
-func (s *state) settle(args map[string]any, breaches []grader.Gate) {
+// settle pays the reply that ends the episode: its step if it is right, and the resolution by what
+// it tells.
+func (s *state) settle(args map[string]any, breach *grader.Gate) {
 	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
-	points := s.tellingPoints()
-	s.answered = points > 0 && len(breaches) == 0
-	switch {
-	case len(breaches) > 0:
-		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breaches[0].Reason)
+	if breach != nil {
+		s.breaches = append(s.breaches, *breach)
+		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
-	case last < 0 || !s.ready(s.workflow.Steps[last]) || !s.workflow.Steps[last].Accepts(args):
+	}
+	if last < 0 || !s.workflow.Steps[last].Accepts(args) || s.desk == nil && !s.ready(s.workflow.Steps[last]) {
 		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
-	case points == 0:
-		s.fine(scenarios.RespondUser, wrongPenalty, "states too little of what the customer needs")
-		return
-	case points == resolutionPoints:
+	}
+	if s.told.IsRight() {
 		s.satisfy(last)
 	}
 	if s.resolved(last) {
-		s.earnedResolution = points
+		s.earnedResolution = s.told.Points(s.offeredResolution())
 	}
 }
 
-// tellingPoints returns the points of a resolution by the required facts that the reply states. A
-// fact that it states wrongly takes the place of a right one.
-func (s *state) tellingPoints() int64 {
-	required, stated, told := int64(0), int64(0), int64(0)
-	for i, f := range s.workflow.Facts {
-		switch {
-		case f.Optional:
-			continue
-		case s.told[i] == grader.Stated:
-			stated++
-			told++
-		case s.told[i] == grader.Contradicted:
-			told--
-		}
-		required++
+// offeredResolution returns the points of the resolution.
+func (s *state) offeredResolution() int64 {
+	if s.desk != nil {
+		return casePoints
 	}
-	if stated == 0 && required > 0 || told < 0 {
-		return 0
-	}
-	return resolutionPoints * (1 + told) / (1 + required)
+	return resolutionPoints
 }
 
 // question returns the index of the question step that a message fulfils, or -1.
 func (s *state) question(message string) int {
 	for i, step := range s.workflow.Steps {
-		if step.Ask && !s.satisfied[i] && s.ready(step) && hasQuestionAbout(message, step.About, s.workflow.AskWords) {
+		if step.Ask && !s.satisfied[i] && s.ready(step) &&
+			episode.HasQuestionAbout(message, step.About, s.workflow.AskWords) {
 			return i
 		}
 	}
@@ -372,17 +344,23 @@ func (s *state) question(message string) int {
 }
 
 // resolved reports whether every required step but the last was done, no forbidden action, and the
-// backend's final state meets every goal.
+// backend's final state meets every goal. In a generated case the required changes count: a look-up
+// that is left out costs its own points, and the changes that are refused without it.
 func (s *state) resolved(last int) bool {
 	if len(s.breaches) > 0 {
 		return false
 	}
 	for i, done := range s.satisfied {
-		if !done && i != last {
+		if !done && i != last && (s.desk == nil || isChange(s.workflow.Steps[i].Action)) {
 			return false
 		}
 	}
 	return s.meetsGoal()
+}
+
+// isRight reports whether the issue is resolved and the reply is right.
+func (s *state) isRight() bool {
+	return s.told != nil && s.told.IsRight() && s.earnedResolution == s.offeredResolution()
 }
 
 func (s *state) meetsGoal() bool {
@@ -416,13 +394,13 @@ func (s *state) final() (*episode.Final, error) {
 		return nil, err
 	}
 	dimensions := []score.Dimension{
-		{Name: "steps", Earned: s.earnedSteps(), Offered: stepPoints * int64(len(s.workflow.Steps))},
-		{Name: "resolution", Earned: s.earnedResolution, Offered: resolutionPoints},
+		{Name: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},
+		{Name: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
 		{Name: "penalties", Earned: -s.penalties},
 	}
 	return &episode.Final{
 		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
-		Judge: scale,
+		Judge: scale, Wrong: !s.isRight(),
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 		Verdicts: []json.RawMessage{json.RawMessage(verdict)},
 	}, nil

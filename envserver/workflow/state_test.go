@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -60,10 +59,10 @@ func TestRewards(t *testing.T) {
 			want: []int64{200, 200, -100, -100}, outcome: score.Scored, score: 153_846},
 		"forbidden act": {workflow: calm(), actions: []string{order, payment, escalate, refundGood, reply},
 			want: []int64{200, 200, -100, 200, 180}, outcome: score.Scored, score: 523_077},
-		"forbidden promise": {workflow: calm(), actions: []string{order, payment, refundGood, promise},
-			want: []int64{200, 200, 200, -100}, outcome: score.Scored, score: 384_615},
+		"a wrong fact": {workflow: calm(), actions: []string{order, payment, refundGood, wrongFact},
+			want: []int64{200, 200, 200, 0}, outcome: score.Scored, score: 461_538},
 		"facts missing": {workflow: calm(), actions: []string{order, payment, refundGood, emptyWords},
-			want: []int64{200, 200, 200, -100}, outcome: score.Scored, score: 384_615},
+			want: []int64{200, 200, 200, 0}, outcome: score.Scored, score: 461_538},
 		"no message": {workflow: calm(), actions: []string{`{"action_type":"respond_user"}`, order},
 			want:    []int64{-100, 200},
 			outcome: "", score: 0},
@@ -117,50 +116,37 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 			{Name: "resolution", Earned: 500, Offered: 500}, {Name: "penalties", Earned: -40}},
 	}
 	want.Verdicts = []json.RawMessage{[]byte(`{"judge":"rules","status":"ok","criteria":[` +
-		`{"id":"s1 check_order_status","earned":200,"offered":200},` +
-		`{"id":"s2 check_payment","earned":200,"offered":200},` +
-		`{"id":"s3 initiate_refund","earned":200,"offered":200},` +
-		`{"id":"s4 respond_user","earned":200,"offered":200},{"id":"resolution","earned":500,"offered":500},` +
+		`{"id":"steps","earned":800,"offered":800},{"id":"resolution","earned":500,"offered":500},` +
 		`{"id":"action 1 check_order_status","earned":-20,"offered":0,"reason":"a needless look-up"},` +
 		`{"id":"action 5 respond_user","earned":-20,"offered":0,"reason":"more steps than the case needs"}],` +
-		`"preGate":500,"postGate":500}`)}
+		`"preGate":500,"postGate":500,"right":true}`)}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
 	}
 }
 
-// TestReplyIsPaidByWhatItStates gives the reader's findings on three required facts.
-func TestReplyIsPaidByWhatItStates(t *testing.T) {
-	tests := map[string]struct {
-		found      []grader.Finding
-		resolution int64
-		reason     string
+// TestReplyIsPaidByWhatItTells states facts about three required ones.
+func TestReplyIsPaidByWhatItTells(t *testing.T) {
+	amount, day, reference := `{"what":"refund_amount","value":"12.5"}`, `{"what":"arrives_by","value":"March 20"}`,
+		`{"what":"reference","value":"PAY-1"}`
+	for name, tc := range map[string]struct {
+		facts string
+		want  int64
+		right bool
 	}{
-		"everything":     {[]grader.Finding{grader.Stated, grader.Stated, grader.Stated}, 500, ""},
-		"one is missing": {[]grader.Finding{grader.Stated, grader.Missing, grader.Stated}, 375, "f2 day is missing"},
-		"two are missing": {[]grader.Finding{grader.Missing, grader.Missing, grader.Stated}, 250,
-			"f1 amount is missing, f2 day is missing"},
-		"one is wrong": {[]grader.Finding{grader.Stated, grader.Contradicted, grader.Stated}, 250,
-			"f2 day is contradicted"},
-		"two are wrong": {[]grader.Finding{grader.Stated, grader.Contradicted, grader.Contradicted}, 0,
-			"f2 day is contradicted, f3 card is contradicted"},
-		"nothing is right": {[]grader.Finding{grader.Missing, grader.Missing, grader.Missing}, 0,
-			"f1 amount is missing, f2 day is missing, f3 card is missing"},
-	}
-	for name, tc := range tests {
+		"everything":     {amount + "," + day + "," + reference, 500, true},
+		"one is missing": {amount + "," + reference, 100, false},
+		"one is wrong":   {amount + `,{"what":"arrives_by","value":"March 21"},` + reference, 50, false},
+		"nothing":        {"", 0, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := calm()
-			w.Facts = []scenarios.Fact{{ID: "f1", Slot: "amount"}, {ID: "f2", Slot: "day"}, {ID: "f3", Slot: "card"}}
-			e := start(w, episode.Dense)
-			e.state.reader = fixedReader(tc.found)
-			_, last := play(t, e, order, payment, refundGood, reply)
-			var v grader.Verdict
-			if err := json.Unmarshal(last.Final.Verdicts[0], &v); err != nil {
-				t.Fatal(err)
-			}
-			if got := last.Final.Dimensions[1].Earned; got != tc.resolution || v.Criteria[4].Reason != tc.reason {
-				t.Errorf("resolution %d because %q, want %d because %q", got, v.Criteria[4].Reason, tc.resolution,
-					tc.reason)
+			w.Facts = []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$12.50"},
+				{ID: "f2", What: "arrives_by", Stated: "5 business days"}, {ID: "f3", What: "reference", Stated: "PAY-1"}}
+			_, last := play(t, start(w, episode.Dense), order, payment, refundGood, `{"action_type":"respond_user","payload":`+
+				`{"message":"The $12.50 of PAY-1 are back by March 20.","facts":[`+tc.facts+`]}}`)
+			if got := last.Final.Dimensions[1].Earned; got != tc.want || last.Final.Wrong == tc.right {
+				t.Errorf("resolution %d, wrong %v; want %d, %v", got, last.Final.Wrong, tc.want, !tc.right)
 			}
 		})
 	}
@@ -241,7 +227,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	kind := start(calm(), episode.Dense).kind
 	schema := testkit.CompileSchema(t, kind.schemas.Observation)
 	all := []string{
-		order, otherOrder, noOrder, payment, refundGood, refundMore, escalate, reply, emptyWords, promise,
+		order, otherOrder, noOrder, payment, refundGood, refundMore, escalate, reply, emptyWords, wrongFact,
 		`{"action_type":"respond_user"}`, `{"action_type":"fly"}`,
 		order, payment, refundGood,
 	}

@@ -17,9 +17,10 @@ class Scripted:
         name = json.loads(task).get("customer_name", "customer")
         category = ("billing", "shipping", "technical", "general")[generation % 4]
         message = f"Hello {name}, thank you for your message. We look into it today and write again tomorrow."
-        self.turns = iter([("classify", {"category": category, "priority": "medium"}), ("resolve", {"message": message})])
+        facts = [{"what": "answer_by", "value": "tomorrow"}]
+        self.turns = iter([("classify", {"category": category, "priority": "medium"}), ("resolve", {"message": message, "facts": facts})])
 
-    def act(self) -> tuple[str, dict[str, str]]:
+    def act(self) -> tuple[str, dict[str, object]]:
         """The name of a tool and its arguments."""
         return next(self.turns)
 

@@ -13,6 +13,7 @@ URL = os.environ.get("CSENV_WORKFLOW_URL")  # or else CSENV_URL
 CASES, DEPTH = 40, 1
 TOPICS = "returns", "damage", "delivery", "money", "authority"
 LETTER = "Dear customer,\n\nI have looked into order {order} and settled it today: {done}. You will hear from us within 3 business days.\n\nKind regards"
+AMOUNTS = {"initiate_refund": "refund_amount", "issue_credit": "credit_amount"}  # what they tell the customer
 
 
 def look_up(client: ToolClient, task: str) -> dict[str, str]:
@@ -31,19 +32,25 @@ def settlements(found: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
     return [*changes, ("escalate_issue", {"team": "finance", "reason": "The case needs an approval."})]
 
 
-def write(client: ToolClient, found: dict[str, str], done: str) -> float:
-    client.call("respond_user", {"message": LETTER.format(order=found["order_id"], done=done)})
+def write(client: ToolClient, found: dict[str, str], way: tuple[str, dict[str, str]] | None) -> float:
+    """Tells the customer what was done, in words and as facts, and returns the score."""
+    tool, given = way or ("", {})
+    facts = [{"what": AMOUNTS[tool], "value": given["amount"]}] if tool in AMOUNTS else []
+    if "team" in given:
+        facts = [{"what": "team", "value": given["team"]}, {"what": "answer_by", "value": "3 business days"}]
+    done = json.dumps(way) if way else "no change"
+    client.call("respond_user", {"message": LETTER.format(order=found["order_id"], done=done), "facts": facts})
     return client.episode.score
 
 
-def search(client: ToolClient, found: dict[str, str], depth: int, done: str = "no change") -> float:
+def search(client: ToolClient, found: dict[str, str], depth: int, done: tuple[str, dict[str, str]] | None = None) -> float:
     ways = settlements(found) if depth else []
     scores = []
     for copy, way in zip(client.fork(1 + len(ways)), [None, *ways]):
         with copy:
             if way:
                 copy.call(*way)
-                scores.append(search(copy, found, depth - 1, json.dumps(way)))
+                scores.append(search(copy, found, depth - 1, way))
             else:
                 scores.append(write(copy, found, done))
     return max(scores)
@@ -57,7 +64,7 @@ def play(seed: int, searching: bool) -> float:
         way = random.Random(seed).choice([None, *settlements(found)])
         if way:
             client.call(*way)
-        return write(client, found, json.dumps(way))
+        return write(client, found, way)
 
 
 tools = list_tools(URL)

@@ -119,7 +119,11 @@ func (w *world) testPlay(t *testing.T) {
 			// The page is the same after it was loaded again, as without scripts.
 			load(t, p.tab, eval[string](t, p.tab, `location.pathname`), 200)
 			p.seen()
-			p.act("Respond", "Hello, we look into the seats of your invoice.")
+			p.act("Respond", "Hello, our team finance looks into the seats of your invoice.", "team", "finance")
+			if page := eval[string](t, p.tab, `document.querySelector(".talk").innerHTML`); !strings.Contains(page,
+				"<dt>team</dt><dd>finance</dd>") {
+				t.Errorf("the fact stated is not shown: %s", page)
+			}
 			p.seen()
 			p.act("Escalate", "finance")
 			if at := eval[held](t, p.tab, holder); !at.Graded {

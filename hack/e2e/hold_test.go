@@ -109,9 +109,8 @@ func playHeld(ctx SpecContext, evalrun, pool string) *hold {
 	return held
 }
 
-// placesBySeed waits for the plan of a run on a pool, NAME or NAMESPACE/NAME, and returns the place of
-// each episode, keyed by the seed
-// that the model receives.
+// placesBySeed waits for the plan of a run on a pool, NAME or NAMESPACE/NAME, and returns the place
+// of each episode, keyed by the seed that the model receives.
 func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	GinkgoHelper()
 	job := &batchv1.Job{}

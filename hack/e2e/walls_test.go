@@ -38,7 +38,8 @@ var _ = Describe("The walls between a host and a team", Ordered, Label("walls"),
 			Expect(client.IgnoreNotFound(k8s.Delete(ctx, doomed))).To(Succeed())
 		})
 		bindTeam(ctx)
-		// The judge's key is the host's. It is here because both are sent to one model in this spec.
+		// The judge's key is the host's. It is here because both are sent to one model in this
+		// spec.
 		createModelKey(ctx)
 	}, NodeTimeout(specBound))
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from openenv.core.env_server.types import Action, Observation, State
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 `
 
 // schema is the part of a JSON Schema that decides the type of a Python field.
@@ -123,7 +123,7 @@ func writeClass(out *strings.Builder, c class) error {
 	if err := json.Unmarshal(c.text, &object); err != nil {
 		return err
 	}
-	var aliases, fields strings.Builder
+	var aliases, items, fields strings.Builder
 	for _, m := range object.Properties {
 		if slices.Contains(c.inherited, m.name) {
 			continue
@@ -137,6 +137,10 @@ func writeClass(out *strings.Builder, c class) error {
 			alias := strings.ToUpper(m.name[:1]) + m.name[1:]
 			fmt.Fprintf(&aliases, "\n%s = %s\n", alias, literalType(m.Enum))
 			kind, initial = optional(alias), "None"
+		case c.base == "Action" && m.Items != nil:
+			item := strings.ToUpper(m.name[:1]) + strings.TrimSuffix(m.name[1:], "s")
+			writeItem(&items, item, m.name, *m.Items)
+			kind, initial = optional("list["+item+"]"), "None"
 		case c.base == "Action", c.base == "Observation" && !slices.Contains(object.Required, m.name):
 			kind, initial = optional(kind), "None"
 		}
@@ -146,13 +150,30 @@ func writeClass(out *strings.Builder, c class) error {
 		}
 		fields.WriteString("\n")
 	}
-	fmt.Fprintf(out, "%s\n\nclass %s(%s):\n    \"\"\"%s\"\"\"\n\n", strings.ReplaceAll(aliases.String(), "\n\n", "\n"),
-		c.name, c.base, c.about)
+	out.WriteString(strings.ReplaceAll(aliases.String(), "\n\n", "\n") + items.String())
+	fmt.Fprintf(out, "\n\nclass %s(%s):\n    \"\"\"%s\"\"\"\n\n", c.name, c.base, c.about)
 	if c.base == "Observation" { // A newer server may add fields.
 		out.WriteString("    model_config = ConfigDict(extra=\"allow\")\n\n")
 	}
 	out.WriteString(fields.String())
 	return nil
+}
+
+// writeItem writes the class of the objects in a list of an action.
+func writeItem(out *strings.Builder, name, list string, object schema) {
+	fmt.Fprintf(out, "\n\nclass %s(BaseModel):\n    \"\"\"One of the %s of an action.\"\"\"\n\n", name, list)
+	out.WriteString("    model_config = ConfigDict(extra=\"forbid\")\n\n")
+	for _, m := range object.Properties {
+		kind := literalType(m.Enum)
+		if len(m.Enum) == 0 {
+			types, _ := typesOf(m.schema)
+			for i, t := range types {
+				types[i], _ = plainType([]string{t}, m.schema, nil)
+			}
+			kind = strings.ReplaceAll(strings.Join(types, " | "), "float", "int | float") // to keep integers
+		}
+		fmt.Fprintf(out, "    %s: %s\n", m.name, kind)
+	}
 }
 
 // pythonType returns the type of a field and the value that it has if a server leaves it out.

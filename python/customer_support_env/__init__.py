@@ -9,6 +9,7 @@ from .models import (
     CustomerSupportAction,
     CustomerSupportObservation,
     CustomerSupportState,
+    Fact,
 )
 from .tools import AsyncToolClient, Episode, EpisodeLost, Tool, ToolClient, list_tools, parse_call
 
@@ -24,6 +25,7 @@ __all__ = [
     "CustomerSupportState",
     "Episode",
     "EpisodeLost",
+    "Fact",
     "Tool",
     "ToolClient",
     "checkpoint",

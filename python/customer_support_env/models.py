@@ -6,6 +6,9 @@ mistake is detected before it is sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from .schema import (
     Category,
     CSRAction,
@@ -13,6 +16,7 @@ from .schema import (
     CSRState,
     CustomerSupportObservation,
     CustomerSupportState,
+    Fact,
     Priority,
     TicketAction,
 )
@@ -24,7 +28,11 @@ __all__ = [
     "CustomerSupportAction",
     "CustomerSupportObservation",
     "CustomerSupportState",
+    "Fact",
 ]
+
+# What a message states: {"what": "refund_amount", "value": "$59.40"}, at most 8. docs/facts.md of the repository lists the names.
+Facts = Iterable[Fact | Mapping[str, Any]]
 
 
 class CustomerSupportAction(TicketAction):
@@ -36,19 +44,21 @@ class CustomerSupportAction(TicketAction):
         return cls(action_type="classify", category=category, priority=priority)
 
     @classmethod
-    def respond(cls, message: str) -> CustomerSupportAction:
+    def respond(cls, message: str, facts: Facts | None = None) -> CustomerSupportAction:
         """Replies to the customer; the ticket stays open."""
-        return cls(action_type="respond", message=message)
+        return cls(action_type="respond", message=message, facts=_checked(facts))
 
     @classmethod
-    def resolve(cls, message: str | None = None) -> CustomerSupportAction:
-        """Ends the ticket as resolved."""
-        return cls(action_type="resolve", message=message)
+    def resolve(cls, message: str | None = None, facts: Facts | None = None) -> CustomerSupportAction:
+        """Ends the ticket as resolved, with a last reply if a message is given."""
+        return cls(action_type="resolve", message=message, facts=_checked(facts))
 
     @classmethod
-    def escalate(cls, team: str | None = None, reason: str | None = None) -> CustomerSupportAction:
-        """Ends the ticket by passing it to a team."""
-        return cls(action_type="escalate", team=team, reason=reason)
+    def escalate(
+        cls, team: str | None = None, reason: str | None = None, message: str | None = None, facts: Facts | None = None
+    ) -> CustomerSupportAction:
+        """Ends the ticket by passing it to a team, with a last reply if a message is given."""
+        return cls(action_type="escalate", team=team, reason=reason, message=message, facts=_checked(facts))
 
     @classmethod
     def search(cls, query: str) -> CustomerSupportAction:
@@ -59,3 +69,7 @@ class CustomerSupportAction(TicketAction):
     def select(cls, ticket_id: str) -> CustomerSupportAction:
         """Selects a ticket of the queue."""
         return cls(action_type="select_ticket", ticket_id=ticket_id)
+
+
+def _checked(facts: Facts | None) -> list[Fact] | None:
+    return None if facts is None else [Fact.model_validate(fact) for fact in facts]

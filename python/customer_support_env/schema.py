@@ -5,11 +5,51 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from openenv.core.env_server.types import Action, Observation, State
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 Category = Literal["billing", "shipping", "technical", "general"]
 Decision = Literal["resolve", "escalate"]
 Priority = Literal["low", "medium", "high", "urgent"]
+
+
+class Fact(BaseModel):
+    """One of the facts of an action."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    what: Literal[
+        "refund_amount",
+        "credit_amount",
+        "given_before",
+        "charged_amount",
+        "held_amount",
+        "amount_in_question",
+        "price",
+        "answer_by",
+        "arrives_by",
+        "done_by",
+        "ships_by",
+        "last_day",
+        "starts_on",
+        "delivered_on",
+        "period",
+        "threshold",
+        "step_time",
+        "count",
+        "limit",
+        "property",
+        "team",
+        "next_step",
+        "reason",
+        "advice",
+        "needed",
+        "data_kept",
+        "reference",
+        "carrier",
+        "place",
+        "control",
+    ]
+    value: str | int | float
 
 
 class TicketAction(Action):
@@ -18,6 +58,7 @@ class TicketAction(Action):
     action_type: Literal["classify", "respond", "resolve", "escalate", "search_knowledge_base", "select_ticket", "submit"]
     category: Category | None = None
     decision: Decision | None = None
+    facts: list[Fact] | None = None
     message: str | None = None
     priority: Priority | None = None
     query: str | None = None
@@ -42,7 +83,7 @@ class CustomerSupportObservation(Observation):
     subject: str = ""
     description: str = ""
     attachments: list[dict[str, str]] = Field(default_factory=list)
-    conversation_history: list[dict[str, str]] = Field(default_factory=list)
+    conversation_history: list[dict[str, Any]] = Field(default_factory=list)
     status: str = ""
     score: float | None = None
     step: int = 0

@@ -60,7 +60,7 @@ class Tool:
 
     def docstring(self) -> str:
         """The description with one line for each parameter, in Google's style."""
-        lines = [f"    {name}: {schema.get('description', 'See the task.')}" for name, schema in self.parameters.get("properties", {}).items()]
+        lines = [f"    {name}: {_about(schema)}" for name, schema in self.parameters.get("properties", {}).items()]
         arguments = ["Args:", *lines, ""] if lines else []
         return "\n".join([self.description, "", *arguments, "Returns:", "    What the environment answers."])
 
@@ -93,12 +93,26 @@ def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> inspect.
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=_annotation(schema))
 
 
+def _about(schema: Mapping[str, Any]) -> str:
+    """The description of a parameter and of the members of the objects that it lists, in a line."""
+    about = [schema.get("description", "See the task.")]
+    for part in (schema, *schema.get("anyOf", ())):
+        for name, member in part.get("items", {}).get("properties", {}).items():
+            first, _, rest = member.get("description", "").partition("\n")
+            about.append(f"{name}: {first} {rest.replace(chr(10), '; ')}".strip())
+    return " ".join(about)
+
+
 def _annotation(schema: Mapping[str, Any]) -> Any:
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     if "anyOf" in schema:
         parts: Any = tuple(None if part.get("type") == "null" else _annotation(part) for part in schema["anyOf"])
         return Union[parts]
+    if schema.get("type") == "array" and "items" in schema:
+        return list[_annotation(schema["items"])]  # type: ignore[misc]
+    if schema.get("type") == "object" and all(member.get("type") == "string" for member in schema.get("properties", {"": {}}).values()):
+        return dict[str, str]
     return PYTHON_TYPES.get(str(schema.get("type")), str)
 
 

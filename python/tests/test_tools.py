@@ -30,6 +30,16 @@ def test_function_has_the_tool_s_signature_types_and_docstring():
     assert calls == [("answer", {"message": "Hello"}), ("answer", {"message": "Hello", "category": "billing", "mood": "bad"})]
 
 
+def test_lists_of_objects_are_typed_and_explained():
+    what = {"type": "string", "enum": ["price", "team"], "description": "What is stated.\nprice: how much\nteam: who"}
+    item = {"type": "object", "properties": {"what": what, "value": {"type": "string", "description": "Its value."}}}
+    facts = {"anyOf": [{"type": "array", "items": item}, {"type": "null"}], "default": None, "description": "What it tells."}
+    function = Tool("answer", "Answers.", {"type": "object", "properties": {"facts": facts}}).function(lambda name, arguments: arguments)
+    assert get_type_hints(function)["facts"] == Optional[list[dict[str, str]]]
+    assert "    facts: What it tells. what: What is stated. price: how much; team: who value: Its value.\n" in function.__doc__
+    assert function(facts=[{"what": "price", "value": "8"}]) == {"facts": [{"what": "price", "value": "8"}]}
+
+
 def test_method_is_bound_to_its_object():
     cls = type("Environment", (), {"answer": TOOL.function(lambda self, name, arguments: (self, name, arguments), method=True)})
     one = cls()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 )
@@ -37,6 +38,8 @@ type Case struct {
 	Facts    []Fact
 	Outcomes []string
 	Reply    string
+	// True are what the reply may tell besides, nil if it must not tell anything.
+	True []facts.Wanted
 	// Withheld are the values that a reply must not state, in the case's language.
 	Withheld []string
 	// Unasked is the customer's answer to a question about anything else.
@@ -59,10 +62,12 @@ type Question struct {
 // Fault makes the first call of a tool fail.
 type Fault struct{ Tool, Error string }
 
-// Fact is a value in the words of a language.
+// Fact is a value in the words of a language. What and Stated are its name in the vocabulary and
+// the value as an agent states it.
 type Fact struct {
 	Slot, Value     string
 	Accept, Context []string
+	What, Stated    string
 }
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.
@@ -216,6 +221,19 @@ func (c *Composition) write(out *Case, w *world) error {
 		return err
 	}
 	out.Withheld = replies.withheld(out, l)
+	return out.setTrue()
+}
+
+// setTrue lists what the reply may tell besides its facts.
+func (c *Case) setTrue() error {
+	for _, f := range desk.TrueFacts(desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records}, c.Requests,
+		&c.Decision) {
+		what, err := f.What()
+		if err != nil {
+			return err
+		}
+		c.True = append(c.True, facts.Wanted{What: what, Values: []string{f.String()}})
+	}
 	return nil
 }
 

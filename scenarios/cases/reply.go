@@ -52,8 +52,16 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		if !ok {
 			return fmt.Errorf("the replies have no words for the slot %q", f.Slot)
 		}
-		forms := r.forms(f, slot, l)
-		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: forms[0], Accept: forms[1:], Context: slot.Context})
+		what, err := f.What()
+		if err != nil {
+			return err
+		}
+		forms, stated := r.forms(f, slot, l), f.Word()
+		if stated == "" {
+			stated = forms[0]
+		}
+		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: forms[0], Accept: forms[1:], Context: slot.Context,
+			What: what, Stated: stated})
 	}
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }

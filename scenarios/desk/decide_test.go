@@ -25,12 +25,16 @@ type row struct {
 	rules string
 }
 
+func allRows() []row {
+	return slices.Concat(returnRows(), withdrawalRows(), damageRows(), defectRows(), parcelRows(), deliveryRows(),
+		paymentRows(), refundRows(), cancelRows(), creditRows(), subscriptionRows(), accountRows(), refundLimitRows(),
+		limitRows())
+}
+
 // TestDecide decides about every row, and requires that the rows apply every rule of the policy.
 func TestDecide(t *testing.T) {
 	applied := map[string]bool{}
-	for _, row := range slices.Concat(returnRows(), withdrawalRows(), damageRows(), defectRows(), parcelRows(),
-		deliveryRows(), paymentRows(), refundRows(), cancelRows(), creditRows(), subscriptionRows(), accountRows(),
-		refundLimitRows(), limitRows()) {
+	for _, row := range allRows() {
 		t.Run(row.name, func(t *testing.T) {
 			got := decide(t, row.kind, row.changes)
 			if text := describe(got); text != row.want {

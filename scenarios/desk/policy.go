@@ -28,49 +28,51 @@ type number struct {
 	// days or money is the field of the number.
 	days  func(p *Policy) *int64
 	money func(p *Policy) *Cents
+	// unit follows the number in the document, in English: "" for a day of a month and for a count.
+	unit string
 	// lo, hi and step bound the values that are drawn.
 	lo, hi, step int64
 }
 
 // numbers lists the numbers of policies with the ranges from which they are drawn.
 var numbers = sync.OnceValue(func() []number {
-	days := func(name string, field func(p *Policy) *int64, lo, hi, step int64) number {
-		return number{name: name, days: field, lo: lo, hi: hi, step: step}
+	days := func(name, unit string, field func(p *Policy) *int64, lo, hi, step int64) number {
+		return number{name: name, unit: unit, days: field, lo: lo, hi: hi, step: step}
 	}
 	money := func(name string, field func(p *Policy) *Cents, lo, hi, step int64) number { // in dollars
 		return number{name: name, money: field, lo: 100 * lo, hi: 100 * hi, step: 100 * step}
 	}
 	return []number{
-		days("return_days", func(p *Policy) *int64 { return &p.ReturnDays }, 21, 35, 1),
-		days("plus_days", func(p *Policy) *int64 { return &p.PlusDays }, 45, 75, 5),
-		days("business_days", func(p *Policy) *int64 { return &p.BusinessDays }, 10, 18, 1),
-		days("holiday_day", func(p *Policy) *int64 { return &p.HolidayDay }, 15, 31, 1),
-		days("restock_percent", func(p *Policy) *int64 { return &p.RestockPercent }, 8, 20, 1),
-		days("damage_days", func(p *Policy) *int64 { return &p.DamageDays }, 4, 12, 1),
+		days("return_days", "days", func(p *Policy) *int64 { return &p.ReturnDays }, 21, 35, 1),
+		days("plus_days", "days", func(p *Policy) *int64 { return &p.PlusDays }, 45, 75, 5),
+		days("business_days", "days", func(p *Policy) *int64 { return &p.BusinessDays }, 10, 18, 1),
+		days("holiday_day", "", func(p *Policy) *int64 { return &p.HolidayDay }, 15, 31, 1),
+		days("restock_percent", "%", func(p *Policy) *int64 { return &p.RestockPercent }, 8, 20, 1),
+		days("damage_days", "days", func(p *Policy) *int64 { return &p.DamageDays }, 4, 12, 1),
 		money("photo_from", func(p *Policy) *Cents { return &p.PhotoFrom }, 40, 90, 5),
-		days("warranty_months", func(p *Policy) *int64 { return &p.WarrantyMonths }, 18, 36, 1),
-		days("business_warranty", func(p *Policy) *int64 { return &p.BusinessWarranty }, 9, 15, 1),
-		days("freeze_day", func(p *Policy) *int64 { return &p.FreezeDay }, 17, 22, 1),
-		days("ship_days", func(p *Policy) *int64 { return &p.ShipDays }, 2, 4, 1),
-		days("lost_days", func(p *Policy) *int64 { return &p.LostDays }, 6, 9, 1),
-		days("lost_abroad", func(p *Policy) *int64 { return &p.LostAbroad }, 13, 20, 1),
-		days("search_days", func(p *Policy) *int64 { return &p.SearchDays }, 2, 4, 1),
+		days("warranty_months", "months", func(p *Policy) *int64 { return &p.WarrantyMonths }, 18, 36, 1),
+		days("business_warranty", "months", func(p *Policy) *int64 { return &p.BusinessWarranty }, 9, 15, 1),
+		days("freeze_day", "", func(p *Policy) *int64 { return &p.FreezeDay }, 17, 22, 1),
+		days("ship_days", "business days", func(p *Policy) *int64 { return &p.ShipDays }, 2, 4, 1),
+		days("lost_days", "business days", func(p *Policy) *int64 { return &p.LostDays }, 6, 9, 1),
+		days("lost_abroad", "business days", func(p *Policy) *int64 { return &p.LostAbroad }, 13, 20, 1),
+		days("search_days", "business days", func(p *Policy) *int64 { return &p.SearchDays }, 2, 4, 1),
 		money("logistics_above", func(p *Policy) *Cents { return &p.LogisticsAbove }, 240, 400, 20),
-		days("hold_days", func(p *Policy) *int64 { return &p.HoldDays }, 5, 9, 1),
-		days("card_days", func(p *Policy) *int64 { return &p.CardDays }, 3, 6, 1),
-		days("transfer_days", func(p *Policy) *int64 { return &p.TransferDays }, 7, 10, 1),
-		days("price_days", func(p *Policy) *int64 { return &p.PriceDays }, 10, 25, 1),
-		days("coupon_percent", func(p *Policy) *int64 { return &p.CouponPercent }, 5, 20, 1),
-		days("coupon_days", func(p *Policy) *int64 { return &p.CouponDays }, 4, 12, 1),
-		days("cancel_days", func(p *Policy) *int64 { return &p.CancelDays }, 5, 14, 1),
-		days("outage_hours", func(p *Policy) *int64 { return &p.OutageHours }, 4, 12, 1),
+		days("hold_days", "business days", func(p *Policy) *int64 { return &p.HoldDays }, 5, 9, 1),
+		days("card_days", "business days", func(p *Policy) *int64 { return &p.CardDays }, 3, 6, 1),
+		days("transfer_days", "business days", func(p *Policy) *int64 { return &p.TransferDays }, 7, 10, 1),
+		days("price_days", "days", func(p *Policy) *int64 { return &p.PriceDays }, 10, 25, 1),
+		days("coupon_percent", "%", func(p *Policy) *int64 { return &p.CouponPercent }, 5, 20, 1),
+		days("coupon_days", "days", func(p *Policy) *int64 { return &p.CouponDays }, 4, 12, 1),
+		days("cancel_days", "days", func(p *Policy) *int64 { return &p.CancelDays }, 5, 14, 1),
+		days("outage_hours", "hours", func(p *Policy) *int64 { return &p.OutageHours }, 4, 12, 1),
 		money("refund_limit", func(p *Policy) *Cents { return &p.RefundLimit }, 120, 260, 10),
 		money("replace_limit", func(p *Policy) *Cents { return &p.ReplaceLimit }, 120, 260, 10),
 		money("credit_limit", func(p *Policy) *Cents { return &p.CreditLimit }, 40, 90, 5),
-		days("new_days", func(p *Policy) *int64 { return &p.NewDays }, 40, 90, 5),
-		days("many_refunds", func(p *Policy) *int64 { return &p.ManyRefunds }, 3, 4, 1),
+		days("new_days", "days", func(p *Policy) *int64 { return &p.NewDays }, 40, 90, 5),
+		days("many_refunds", "", func(p *Policy) *int64 { return &p.ManyRefunds }, 3, 4, 1),
 		money("goodwill", func(p *Policy) *Cents { return &p.Goodwill }, 8, 20, 1),
-		days("team_days", func(p *Policy) *int64 { return &p.TeamDays }, 2, 5, 1),
+		days("team_days", "business days", func(p *Policy) *int64 { return &p.TeamDays }, 2, 5, 1),
 	}
 })
 

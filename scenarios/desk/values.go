@@ -2,6 +2,7 @@ package desk
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -72,6 +73,29 @@ func (p *Policy) Values() []Fact {
 			out = append(out, Fact{Amount: *n.money(p)})
 		} else {
 			out = append(out, Fact{Days: *n.days(p)})
+		}
+	}
+	return out
+}
+
+// Texts are the numbers of the policy with their units, as "18 %", "6 hours" or "$95.00", with the
+// withdrawal of RET-5.
+func (p *Policy) Texts() []string {
+	out := append(p.Periods(), "90 days", "12 months", "30 days", "24 hours") // AUT-6, AUT-7, SUB-3, SUB-4
+	for _, n := range numbers() {
+		if n.money != nil || n.unit == "%" {
+			out = append(out, strings.TrimSpace(n.text(p)+" "+n.unit))
+		}
+	}
+	return out
+}
+
+// Periods are the periods of the policy, as "30 days".
+func (p *Policy) Periods() []string {
+	out := []string{strconv.Itoa(withdrawal) + " days"}
+	for _, n := range numbers() {
+		if n.unit != "" && n.unit != "%" {
+			out = append(out, n.text(p)+" "+n.unit)
 		}
 	}
 	return out

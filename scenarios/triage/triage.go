@@ -47,8 +47,8 @@ func StandardLimits() Limits {
 	return Limits{Refund: 200_00, Replacement: 150_00, Goodwill: 20_00, IncidentDevices: 5}
 }
 
-// highMoney is the wrongly charged amount above which a case has high priority. It is independent
-// of the agent's limit.
+// highMoney is the wrongly charged or disputed amount above which a case has high priority. It is
+// independent of the agent's limit.
 const highMoney = 200_00
 
 // Priority returns the priority of a case and the rule that determined it: the first applicable
@@ -68,6 +68,7 @@ func (s *Situation) Priority() (priority, rule string) {
 		{s.WronglyTaken > highMoney, "high", "money_wrong_over_200"},
 		{s.MoneyHarm, "high", "money_harm"},
 		{s.dueBy(24*time.Hour - 1), "high", "deadline_under_24h"},
+		{s.Disputed > highMoney, "high", "dispute_over_200"},
 
 		{s.Degraded, "medium", "degraded"},
 		{s.Delay, "medium", "delay"},

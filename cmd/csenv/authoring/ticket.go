@@ -68,6 +68,7 @@ func (t ticket) gold() object {
 			"policy,omitempty", g.Policy},
 		"first_response_minutes", t.SLAMinutes, "tone", t.Tone, "cue,omitempty", t.scenario.Cue,
 		"facts", view.MapItems(r.Facts, encodeFact),
+		"next_step,omitempty", r.NextSteps,
 		"outcome", object{"value", r.Outcome.Value, "accept,omitempty", r.Outcome.Accept,
 			"facts,omitempty", r.Outcome.Facts},
 		"questions,omitempty", view.MapItems(r.Questions, func(q scenarios.Question) object {
@@ -92,7 +93,9 @@ func encodeLabel(value string, alternates []scenarios.Alternate) object {
 }
 
 func encodeFact(f scenarios.Fact) object {
-	return object{"id", f.ID, "slot", f.Slot, "value", f.Value, "accept,omitempty", f.Accept, "context", f.Context,
+	return object{"id", f.ID, "slot", f.Slot, "what,omitempty", f.What, "stated,omitempty", f.Stated,
+		"also,omitempty", f.Also, "judged,omitempty", f.Judged, "value", f.Value, "accept,omitempty", f.Accept,
+		"context", f.Context,
 		"negative,omitempty", f.Negative, "optional,omitempty", f.Optional}
 }
 
@@ -146,6 +149,9 @@ func (t ticket) printGold(w io.Writer) {
 	view.WriteField(w, "cue", t.scenario.Cue)
 	view.WriteField(w, "words", fmt.Sprintf("%d to %d", r.MinWords, r.MaxWords))
 	printFacts(w, r.Facts)
+	if len(r.NextSteps) > 0 && !g.Escalate {
+		view.WriteField(w, "next step", strings.Join(r.NextSteps, " | "))
+	}
 	view.WriteField(w, "outcome", r.Outcome.Value+"; "+strings.Join(r.Outcome.Accept, " | ")+"; with one of "+
 		strings.Join(r.Outcome.Facts, ", "))
 	for _, q := range r.Questions {
@@ -185,7 +191,11 @@ func printFacts(w io.Writer, facts []scenarios.Fact) {
 		if f.Optional {
 			text = "optional: " + text
 		}
-		view.WriteField(w, "fact "+f.ID, f.Slot+": "+text)
+		what := f.What + " " + strings.Join(append([]string{f.Stated}, f.Also...), " | ")
+		if f.Judged {
+			what = "left to a model"
+		}
+		view.WriteField(w, "fact "+f.ID, what+"; "+f.Slot+": "+text)
 	}
 }
 

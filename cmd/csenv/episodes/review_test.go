@@ -62,7 +62,7 @@ func TestReview(t *testing.T) {
 	}{
 		"nothing": {action: `{"action_type":"resolve"}`, outcome: score.Scored,
 			want: []string{"category - billing 0.000 of 0.200 not set", "decision resolve resolve 0.200 of 0.200",
-				"f1 overcharge missing", "q1 open By how", "reply - 0.000 of 0.500 no reply was sent"}},
+				"f1 refund_amount missing", "reply - 0.000 of 0.500 no reply was sent"}},
 		"a wrong team": {action: `{"action_type":"submit","decision":"escalate","team":"trade",` + reply + `}`,
 			outcome: score.Scored, want: []string{"decision escalate to trade resolve 0.000 of 0.200 an agent may"}},
 		"a model's answers": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
@@ -77,7 +77,7 @@ func TestReview(t *testing.T) {
 		"an unread reply": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
 			verdict: verdict(grader.Criterion{ID: "Q1", Offered: 160}), want: []string{"f1 overcharge missing"}},
 		"without a grade": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Errored,
-			want: []string{"category - billing not set", "f1 overcharge"}, never: " of 0.500"},
+			want: []string{"category - billing not set", "f1 refund_amount"}, never: " of 0.500"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -152,8 +152,15 @@ func printAction(w io.Writer, a transcript.Action) {
 	}
 	view.WriteField(w, "action", a.Type)
 	for _, f := range a.Fields {
-		view.WriteField(w, f.Name, f.Value)
+		if f.Name != "facts" || a.Facts == nil {
+			view.WriteField(w, f.Name, f.Value)
+		}
 	}
+	stated := make([]string, len(a.Facts))
+	for i, f := range a.Facts {
+		stated[i] = f.What + ": " + strings.ReplaceAll(f.Value, "\n", " ")
+	}
+	view.WriteField(w, "facts", strings.Join(stated, "\n"))
 }
 
 // printReview writes what the agent gave beside the gold, with the points of each criterion.

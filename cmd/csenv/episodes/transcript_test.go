@@ -25,12 +25,14 @@ func TestPrintTranscript(t *testing.T) {
 	}{
 		"a ticket": {"ticket", tasks.TicketResolve, "B07",
 			[]string{`{"action_type":"search_knowledge_base","query":"xyzzy"}`,
-				`{"action_type":"resolve","message":"We have refunded the difference."}`},
-			[]string{"account level  ", "no article found", "ACTION 2 OF 2", "action         resolve",
+				`{"action_type":"resolve","message":"We have refunded the difference.","facts":[{"what":"team",` +
+					`"value":"finance"},{"what":"count","value":3}]}`},
+			[]string{"\n  facts          team: finance\n                 count: 3\n", "account level  ", "no article found", "ACTION 2 OF 2", "action         resolve",
 				"We have refunded the difference.", "> step 2 of 10, resolved", "GRADE", "GIVEN AND GOLD"}},
 		"a workflow": {"workflow", "refund", "C09",
-			[]string{`{"action_type":"check_order_status","payload":{"order_id":"LD-937813"}}`, `not JSON`},
-			[]string{`check_order_status {"order_id":"LD-937813"} answers`, "ACTION 2 OF 2", "not JSON", "\ns1  "}},
+			[]string{`{"action_type":"check_order_status","payload":{"order_id":"LD-937813"}}`, `not JSON`,
+				`{"action_type":"respond_user","payload":{"message":"Hello","facts":[{"what":"price","value":"0"}]}}`},
+			[]string{"\n  facts          price: 0\n", `check_order_status {"order_id":"LD-937813"} answers`, "ACTION 2 OF 3", "not JSON", "f1 refund_amount  missing"}},
 		"a queue": {"ticket", tasks.QueueManagement, "Q001", []string{`{"action_type":"resolve"}`},
 			[]string{"minutes and 2 escalations left", "WAITING", ">  1  T-", "TICKET T09, T-", ", WEIGHT 4\n"}},
 	} {

@@ -43,8 +43,8 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 	closeStore = func() { _ = o.Store.Close() }
 	key, err := local.MachineKey()
 	if err != nil {
-		view.WriteParagraph(e.errs, "", fmt.Sprintf("%v. The episodes are stored, but no leaderboard ranks them: set %s to "+
-			"a file that can be written", err, envvars.EvalKeyFile))
+		view.WriteParagraph(e.errs, "", fmt.Sprintf("%v. The episodes are stored, but no leaderboard ranks them: set "+
+			"%s to a file that can be written", err, envvars.EvalKeyFile))
 	}
 	keyOf := func(uid types.UID) ed25519.PrivateKey {
 		if key == nil {
@@ -60,8 +60,8 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 	return closeStore, nil
 }
 
-// turn returns the UID of the latest play of a run that is stored with the key of this call, and the
-// number of its shards, or the UID of the next play and 0.
+// turn returns the UID of the latest play of a run that is stored with the key of this call, and
+// the number of its shards, or the UID of the next play and 0.
 func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alpha1.EvaluationRun, base types.UID,
 	named bool, keyOf func(types.UID) ed25519.PrivateKey) (types.UID, int, error) {
 	stored, err := store.Runs(ctx)
@@ -82,8 +82,8 @@ func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alp
 	}
 	if uid == "" || e.fresh {
 		if next != base && !e.fresh {
-			view.WriteParagraph(e.errs, "", fmt.Sprintf("%s is stored with the key of another machine or of an older csenv, "+
-				"so it is played again: with that machine's key in %s it would be continued", run.Name,
+			view.WriteParagraph(e.errs, "", fmt.Sprintf("%s is stored with the key of another machine or of an older "+
+				"csenv, so it is played again: with that machine's key in %s it would be continued", run.Name,
 				envvars.EvalKeyFile))
 		}
 		return next, 0, nil

@@ -170,7 +170,8 @@ func listDifferences(first, other Board) string {
 // basisParts is everything that runs on one board have in common: who vouches for the scores, the
 // played episodes, and what they are graded by.
 func basisParts(run *source.LoadedRun, b score.Basis) []string {
-	parts := []string{run.Signer, "key " + shortenKey(ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{}).LedgerKey)}
+	made := ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{})
+	parts := []string{run.Signer, "key " + shortenKey(made.LedgerKey)}
 	if run.Apart != "" {
 		parts = append(parts, run.Apart)
 	}
@@ -278,8 +279,8 @@ func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 	return better.Low != "" && worse.High != "" && chart.ParseDecimal(better.Low) > chart.ParseDecimal(worse.High)
 }
 
-// BoardResult presents boards in the formats of csenv leaderboard, and below them the runs without a
-// place.
+// BoardResult presents boards in the formats of csenv leaderboard, and below them the runs without
+// a place.
 func BoardResult(boards []Board, left []Unranked) view.Result {
 	r := view.Result{Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest", "no_action_percent", "not_judged", "provoking", "runs", "begun",

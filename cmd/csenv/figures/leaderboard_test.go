@@ -48,7 +48,8 @@ func TestWhatBoardsRank(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		run *source.LoadedRun
-		// apart is what the heading of the run's own board says, or reason why the run has no place.
+		// apart is what the heading of the run's own board says, or reason why the run has no
+		// place.
 		apart, reason string
 	}{
 		"a pool of the team's own": {boardRun("team-x", "x", "team-x/acme", tenantKey, "1.0000"),

@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// PrintRun writes a run: the object as JSON or YAML, its figures otherwise. The JSON of a stored run
-// has the points that its episodes lost as lostPoints, and notRanked if no board ranks it.
+// PrintRun writes a run: the object as JSON or YAML, its figures otherwise. The JSON of a stored
+// run has the points that its episodes lost as lostPoints, and notRanked if no board ranks it.
 func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []source.LostPoints,
 	doubt string) error {
 	rows := runRows(run)

@@ -218,7 +218,9 @@ func (t *table) episode(r *row) Episode {
 	return e
 }
 
-func (t *table) passed(r *row) bool { return r.score >= 0 && int64(r.score) >= t.pass }
+func (t *table) passed(r *row) bool {
+	return r.score >= 0 && int64(r.score) >= t.pass && r.flags&isWrong == 0
+}
 
 // key identifies what a query selects, whatever its page.
 func (q Query) key() (string, error) {

@@ -21,6 +21,7 @@ const (
 	isDifferent
 	underPressure
 	isMute
+	isWrong
 )
 
 // maxIndex and maxNameBytes bound what the index keeps. Plans stay far below.
@@ -83,7 +84,7 @@ func (p *packer) add(line int, e record.Episode, c source.Counted) error {
 	flags := uint64(0)
 	for flag, set := range map[uint64]bool{hasReceipt: e.Receipt != "", isErrored: c.Errored, isCounted: c.Counts,
 		isClaimed: c.Claimed, isDifferent: hasOtherResult(e, c), underPressure: c.Planned.Pressure,
-		isMute: c.Mute} {
+		isMute: c.Mute, isWrong: c.Episode.Wrong} {
 		if set {
 			flags |= flag
 		}
@@ -260,6 +261,7 @@ func (u *unpacker) counted() source.Counted {
 		Scenario: u.names[e.countedScenario], Trial: int(e.countedTrial), Seed: e.countedSeed,
 		Pressure: e.flags&underPressure != 0}
 	c.Episode = score.Episode{Outcome: score.Outcome(u.names[e.countedOutcome]), Score: e.score,
+		Wrong:    e.flags&isWrong != 0,
 		Category: u.names[e.category], Difficulty: u.names[e.difficulty], Language: u.names[e.tongue],
 		Dimensions: make([]score.Dimension, len(e.dimensions))}
 	for i, d := range e.dimensions {

@@ -51,8 +51,8 @@ func (r *LoadedRun) Doubt() string {
 		return fmt.Sprintf("%s stored without a valid receipt: no server vouches for their scores, so they are in no "+
 			"figure", view.FormatCount(r.Stored.Claimed, "episode"))
 	case r.Signer == "":
-		return fmt.Sprintf("nobody vouches for the key of its signatures: add --key %s if a pool that you trust has it "+
-			"as its status.ledgerPublicKey", r.key())
+		return fmt.Sprintf("nobody vouches for the key of its signatures: add --key %s if a pool that you trust has "+
+			"it as its status.ledgerPublicKey", r.key())
 	case errored > 0 && meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete):
 		return fmt.Sprintf("%s errored, which no receipt proves: the same command with --results plays them again",
 			view.FormatCount(int(errored), "episode"))

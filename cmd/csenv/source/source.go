@@ -56,8 +56,8 @@ func (s *Flags) AddKeys(cmd *cobra.Command) { KeysFlag(cmd.Flags(), &s.keys) }
 
 // KeysFlag adds the flag of the keys for which the user vouches.
 func KeysFlag(f *pflag.FlagSet, keys *[]string) {
-	f.StringArrayVar(keys, "key", nil, "public `KEY` of a pool that you trust, to rank stored runs that it has signed; "+
-		"may be repeated")
+	f.StringArrayVar(keys, "key", nil, "public `KEY` of a pool that you trust, to rank stored runs that it has "+
+		"signed; may be repeated")
 }
 
 func storedNames(ctx context.Context, location string) []string {
@@ -190,8 +190,8 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 	name := run.Status.ScoresRef.Name
 	if err := c.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, data); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted, and what replaces it %w",
-				run.Name, name, ErrTable)
+			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted, and what replaces "+
+				"it %w", run.Name, name, ErrTable)
 		}
 		return nil, cluster.ExplainError(err, "reading the scores of run "+run.Name)
 	}

@@ -296,8 +296,8 @@ func copyPlan(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	}
 }
 
-// concludeStored sets the conditions that follow from the stored episodes. claimed counts those that
-// are left out, because they have no valid receipt.
+// concludeStored sets the conditions that follow from the stored episodes. claimed counts those
+// that are left out, because they have no valid receipt.
 func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed int) {
 	e := run.Status.Episodes
 	missing := e.Total - e.Scored - e.Failed - e.Errored

@@ -23,8 +23,8 @@ type Counted struct {
 	Class   string
 	// Counts is set if the episode has a valid receipt, which Planned and Episode are of.
 	Counts bool
-	// Claimed is set if the record has a score and no valid receipt. Nobody vouches for it, so it is
-	// in no figure.
+	// Claimed is set if the record has a score and no valid receipt. Nobody vouches for it, so it
+	// is in no figure.
 	Claimed bool
 	// Mute is set if no answer of the agent was an action, and Counted has its answers.
 	Mute    bool

@@ -74,7 +74,8 @@ func resolved(index int64, scenario string) record.Episode {
 	points := 0.7
 	return record.Episode{Index: index, Environment: "ticket", Task: "ticket-resolve", Scenario: scenario, Seed: 42,
 		Turns: []record.Turn{{Action: json.RawMessage(`{"action_type":"classify","category":"billing"}`), Reward: 0.2},
-			{Action: json.RawMessage(`{"action_type":"resolve","message":"It is refunded."}`), Reward: 0.5}},
+			{Action: json.RawMessage(`{"action_type":"resolve","message":"It is refunded.",` +
+				`"facts":[{"what":"refund_amount","value":"$<5>"}]}`), Reward: 0.5}},
 		Grade: record.Grade{Outcome: score.Scored, Score: &points, Judge: "offline-v7",
 			Dimensions: []score.Dimension{{Name: "category", Earned: 200, Offered: 200}}}}
 }
@@ -87,9 +88,10 @@ func TestEpisodePage(t *testing.T) {
 		want, never []string
 	}{
 		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "0.7000",
-			"of at most 10 steps", `class="bubble agent"`, "+0.500", "total 0.700", `<meter min="0" max="200" value="200"`}, []string{"no reply was sent"}},
+			"of at most 10 steps", `class="bubble agent"`, "+0.500", "total 0.700",
+			`<dt>refund_amount</dt><dd dir="auto">$&lt;5&gt;</dd>`, `<meter min="0" max="200" value="200"`}, []string{"no reply was sent"}},
 		"the grade in a list of one scenario": {"tab=grade&scenario=B07&q=ab",
-			[]string{"Q1 facts", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
+			[]string{"f1 ", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
 			nil},
 		"the record": {"tab=record", []string{`href="/play/?scenario=B07&amp;seed=42&amp;target=ticket&amp;task=ticket-resolve"`,
 			`data-copy="csenv transcript --results &#39;results/it&#39;\&#39;&#39;s&#39; gpt 3"`, "offline-v7",
@@ -124,7 +126,9 @@ func TestHostileEpisodes(t *testing.T) {
 				`,"evidence":[{"claim":` + text + `,"quote":` + text + `}]}],"invented":[` + text + `]}`),
 				json.RawMessage(text)}}}
 	for _, action := range []string{`{"action_type":` + text + `,"message":` + text + `,"x":{` + text + `:1}}`, text, "<script>",
-		`{"action_type":"respond","message":` + text + `}`, `{"action_type":"respond_user","payload":{"message":` + text + `}}`,
+		`{"action_type":"respond","message":` + text + `,"facts":[{"what":` + text + `,"value":` + text + `}]}`,
+		`{"action_type":"respond","message":` + text + `,"facts":[{"what":"team","value":` + text + `}]}`,
+		`{"action_type":"respond_user","payload":{"message":` + text + `}}`,
 		`{"action_type":"check_order_status","payload":{"order_id":` + text + `}}`} {
 		hostile.Turns = append(hostile.Turns, record.Turn{Action: json.RawMessage(action), Answer: record.Answer{Said: attack}, Refused: attack},
 			record.Turn{Action: json.RawMessage(action)})

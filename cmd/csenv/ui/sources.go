@@ -139,8 +139,8 @@ func (s *sources) state(ctx context.Context) state {
 	return found
 }
 
-// vouch returns the keys whose signatures count on a board: those of this machine, of the flags, and
-// of the pools of the cluster.
+// vouch returns the keys whose signatures count on a board: those of this machine, of the flags,
+// and of the pools of the cluster.
 func (s *sources) vouch(pools []*v1alpha1.CustomerSupportEnv) source.Vouchers {
 	all := maps.Clone(s.vouchers)
 	if all == nil {

@@ -31,8 +31,8 @@ const (
 // score.
 type Live struct {
 	Known bool // false before the first poll has ended
-	// AsOf is when the last poll that has ended was requested, and Graded the number of episodes that
-	// its servers have graded themselves.
+	// AsOf is when the last poll that has ended was requested, and Graded the number of episodes
+	// that its servers have graded themselves.
 	AsOf   time.Time
 	Graded int64
 	Due    bool // whether it is time to write them to the status

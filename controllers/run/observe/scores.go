@@ -59,8 +59,8 @@ func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error
 // CountsPatience is how long after its end a run's figures are compared with the servers' counts.
 const CountsPatience = 2 * time.Minute
 
-// readLate reads what a comparison with a late baseline needs, and the servers' counts of a run that
-// has just completed.
+// readLate reads what a comparison with a late baseline needs, and the servers' counts of a run
+// that has just completed.
 func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 	if ended := s.Run.Status.CompletionTime; !s.Closing && !IsExternal(s.Run) && ended != nil &&
 		s.Now.Sub(ended.Time) < CountsPatience {

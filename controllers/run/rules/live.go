@@ -46,8 +46,8 @@ func (p *pass) showLive() {
 	p.d.Status.Progress = fmt.Sprintf("%d/%d", done, p.d.Status.Episodes.Total)
 }
 
-// compareCounts compares the figures of a run that has just completed with the servers' counts. Those
-// of servers that are gone are missing, so that fewer graded episodes mean nothing.
+// compareCounts compares the figures of a run that has just completed with the servers' counts.
+// Those of servers that are gone are missing, so that fewer graded episodes mean nothing.
 func (p *pass) compareCounts() {
 	live, ended, episodes := p.s.Live, p.d.Status.CompletionTime, p.d.Status.Episodes
 	if live == nil || ended == nil || episodes == nil ||

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/tasks"
 )
 
@@ -113,9 +114,8 @@ func (o *Options) Stray() error {
 
 // New makes the judge of replies.
 func (o *Options) New() (grader.Judge, error) {
-	rules := offline.New()
 	if o.Type == offlineJudge {
-		return rules, nil
+		return offline.New(), nil
 	}
 	config := o.Model
 	if o.KeyFile != "" {
@@ -127,7 +127,7 @@ func (o *Options) New() (grader.Judge, error) {
 			return nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
 		}
 	}
-	judge, err := llm.New(config, rules)
+	judge, err := llm.New(config, prose.New())
 	if err != nil {
 		return nil, fmt.Errorf("making the judge: %w", err)
 	}

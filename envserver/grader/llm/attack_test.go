@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -66,7 +66,7 @@ func TestAttacks(t *testing.T) {
 // the rules alone.
 func TestRulesCreditNothing(t *testing.T) {
 	j := directJudge(t, direct(func(c call) string { return c.verdicts(grader.Unmet, "") }), nil)
-	rules := offline.New()
+	rules := prose.New()
 	passing := 0
 	for _, ticket := range tickets(t, 5) {
 		for name, reply := range uncredited(ticket) {
@@ -214,7 +214,7 @@ func TestShufflingChangesLittle(t *testing.T) {
 }
 
 // replay judges a case with its stored verdict.
-func replay(rules *offline.Judge, kept grader.Verdict, c grader.Case) *Replay {
+func replay(rules *prose.Judge, kept grader.Verdict, c grader.Case) *Replay {
 	kept.Case = c.Digest()
 	return NewReplay(rules, kept.Judge, kept)
 }
@@ -227,7 +227,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := offline.New()
+	rules := prose.New()
 	v, err := replay(rules, kept, c).Judge(t.Context(), c)
 	if err != nil || v.PostGate != kept.PostGate || v.Judge != kept.Judge || v.Status != grader.StatusCached ||
 		v.Usage != (grader.Usage{}) {
@@ -282,7 +282,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := replay(offline.New(), kept, c)
+	r := replay(prose.New(), kept, c)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.Judge(b.Context(), c); err != nil {

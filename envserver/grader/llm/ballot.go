@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // ballot are the votes on a reply.
@@ -40,7 +40,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 
 // majority returns the first answer of the majority. A vote of met without evidence counts as
 // unmet.
-func (b *ballot) majority(i int, claim offline.Claim) (grader.Evidence, bool) {
+func (b *ballot) majority(i int, claim prose.Claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {
 		switch e := vote[i]; {

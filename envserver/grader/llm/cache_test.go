@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // files lists the stored verdicts of a folder.
@@ -205,7 +205,7 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := New(Config{BaseURL: e.url, Model: "m", CacheDir: filepath.Join(folder, "x")},
-		offline.New()); err == nil {
+		prose.New()); err == nil {
 		t.Error("a cache folder below a file was accepted")
 	}
 }
@@ -302,14 +302,14 @@ func TestKeys(t *testing.T) {
 }
 
 func TestParseNeverGuesses(t *testing.T) {
-	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []offline.Claim{{ID: "Q2"}, {ID: "Q5"},
-		{ID: offline.LetterClaim}}}
+	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []prose.Claim{{ID: "Q2"}, {ID: "Q5"},
+		{ID: prose.LetterClaim}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},` +
 		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}],` +
 		`"letter":{"reason":"r","may_be_sent":false}}`
 	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
 		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"},
-		{Claim: offline.LetterClaim, Verdict: grader.Unmet, Reason: "r"}}
+		{Claim: prose.LetterClaim, Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
 		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
 		got, err := parseAnswer(text, q)

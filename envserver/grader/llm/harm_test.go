@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 const (
@@ -102,14 +102,14 @@ func TestReplayOfHarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := replay(offline.New(), kept, c).Judge(t.Context(), c)
+	v, err := replay(prose.New(), kept, c).Judge(t.Context(), c)
 	v.Status, v.Usage = kept.Status, kept.Usage
 	if diff := cmp.Diff(kept, v); diff != "" || err != nil || v.PostGate != 80 {
 		t.Errorf("%v (-kept +replayed)\n%s", err, diff)
 	}
 	older := kept
 	older.Harm = nil
-	if v, err := replay(offline.New(), older, c).Judge(t.Context(), c); err == nil || v.Scored() ||
+	if v, err := replay(prose.New(), older, c).Judge(t.Context(), c); err == nil || v.Scored() ||
 		!strings.Contains(err.Error(), "judge the reply again") {
 		t.Errorf("without answers about harm: %+v, %v", v, err)
 	}

@@ -27,14 +27,14 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/share"
 )
 
 // Judge calls a model. All sessions of a process share one Judge. It is safe for concurrent use.
 type Judge struct {
 	config    Config
-	rules     *offline.Judge
+	rules     *prose.Judge
 	templates templates
 	client    *client
 	cache     *cache
@@ -55,7 +55,7 @@ var (
 const maxSuspects = 10_000
 
 // New makes a judge. The rules read each reply first.
-func New(c Config, rules *offline.Judge) (*Judge, error) {
+func New(c Config, rules *prose.Judge) (*Judge, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (j *Judge) scale() string { return "llm:" + j.config.Model + "@" + RubricVe
 // fallback.
 func (j *Judge) Name() string {
 	if j.config.OnFailure == FailureIsOffline {
-		return j.scale() + "+" + offline.Name
+		return j.scale() + "+" + prose.Name
 	}
 	return j.scale()
 }
@@ -93,7 +93,7 @@ func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
 	release, err := share.OccupyProcessor(ctx, len(c.Reply))
-	var assessment *offline.Assessment
+	var assessment *prose.Assessment
 	if err == nil {
 		assessment, err = j.rules.Assess(c)
 		release()
@@ -119,7 +119,7 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 
 // failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for
 // the model, and otherwise the error with its cause.
-func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, provoked bool, err error) (
+func (j *Judge) failed(usage grader.Usage, assessment *prose.Assessment, provoked bool, err error) (
 	grader.Verdict, error) {
 	cause, standIn := causeOf(err), j.config.OnFailure == FailureIsOffline
 	if !provoked && !standIn || errors.Is(err, context.Canceled) {
@@ -148,7 +148,7 @@ func markUnread(rules grader.Verdict, scale string) grader.Verdict {
 }
 
 // judge takes the votes that the reply needs and counts them.
-func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment) (grader.Verdict, error) {
+func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *prose.Assessment) (grader.Verdict, error) {
 	claims := assessment.Claims()
 	if len(claims) == 0 {
 		return assessment.Grade(j.scale(), nil)
@@ -208,7 +208,7 @@ func (b *ballot) spared() int64 {
 		switch {
 		case claim.Harm:
 			answers[i].Verdict = grader.Unmet
-		case claim.ID == offline.LetterClaim:
+		case claim.ID == prose.LetterClaim:
 			answers[i].Verdict = grader.Met
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -89,7 +89,7 @@ func TestLetterThatMayNotBeSent(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 		kept := v
-		again, err := replay(offline.New(), kept, questionCase()).Judge(t.Context(), questionCase())
+		again, err := replay(prose.New(), kept, questionCase()).Judge(t.Context(), questionCase())
 		if err != nil || again.PostGate != v.PostGate {
 			t.Errorf("%s, replayed: %+v, %v", name, again, err)
 		}
@@ -302,7 +302,7 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 				v.Cause != tc.cause || v.PostGate != unreadCap {
 				t.Errorf("the reply alone: %+v, %v", v, err)
 			}
-			if replayed, err := replay(offline.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
+			if replayed, err := replay(prose.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
 				replayed.PostGate != v.PostGate || replayed.Cause != v.Cause {
 				t.Errorf("replayed: %+v, %v", replayed, err)
 			}
@@ -440,11 +440,11 @@ func TestFallbackIsOptional(t *testing.T) {
 	j := e.judge(t, func(c *Config) { c.OnFailure = FailureIsOffline })
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
-	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name ||
+	if err != nil || v.Status != grader.StatusFallback || v.Judge != prose.Name ||
 		v.Cause != grader.CauseFailed || v.Usage.Calls != 4 || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if want := "llm:m@" + RubricVersion + "+" + offline.Name; j.Name() != want {
+	if want := "llm:m@" + RubricVersion + "+" + prose.Name; j.Name() != want {
 		t.Errorf("scale %q, want %q", j.Name(), want)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -484,7 +484,7 @@ func TestValidate(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
-		if _, err := New(c, offline.New()); err == nil {
+		if _, err := New(c, prose.New()); err == nil {
 			t.Errorf("%s: a judge was made", name)
 		}
 	}

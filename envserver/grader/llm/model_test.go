@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -193,7 +193,7 @@ func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, offline.New())
+	j, err := New(c, prose.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, offline.New())
+	j, err := New(c, prose.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ type attackSuite struct {
 
 func loadAttacks(t testing.TB) attackSuite {
 	t.Helper()
-	data, err := os.ReadFile("../offline/testdata/attacks.yaml")
+	data, err := os.ReadFile("../prose/testdata/attacks.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

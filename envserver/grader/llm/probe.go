@@ -9,7 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // harmless replaces a reply to learn whether that caused a failure.
@@ -22,7 +22,7 @@ const harmless = "Thank you for your message."
 // harmless reply, and that is judged again. Then provoked is true. If such replies weren't graded,
 // agents could have their bad replies left out. The first proof is kept for the next call, because
 // a failure may take all the time of one.
-func (j *Judge) decide(ctx context.Context, c grader.Case, assessment *offline.Assessment) (
+func (j *Judge) decide(ctx context.Context, c grader.Case, assessment *prose.Assessment) (
 	v grader.Verdict, provoked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (j *Judge) isSecond(c grader.Case, err error) bool {
 // question is asked at a time, so that an outage doesn't multiply the requests: it answers for all
 // replies that fail meanwhile.
 func (j *Judge) judgesOthers(ctx context.Context, c grader.Case, usage *grader.Usage,
-	assessment *offline.Assessment) bool {
+	assessment *prose.Assessment) bool {
 	q, err := j.ask(c, assessment, assessment.Claims())
 	if err != nil {
 		return false

@@ -17,7 +17,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -97,8 +97,8 @@ type question struct {
 	Cut                     bool
 	Claims                  []asked
 
-	claims     []offline.Claim // Claims and the one about the letter
-	assessment *offline.Assessment
+	claims     []prose.Claim // Claims and the one about the letter
+	assessment *prose.Assessment
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.
@@ -107,7 +107,7 @@ type asked struct {
 }
 
 // ask makes the question of the claims.
-func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offline.Claim) (*question, error) {
+func (j *Judge) ask(c grader.Case, assessment *prose.Assessment, claims []prose.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
@@ -122,7 +122,7 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 	shown := text.ClipRunes(assessment.Text(), maxShown)
 	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(assessment.Text())
 	for i, claim := range claims {
-		if claim.ID == offline.LetterClaim {
+		if claim.ID == prose.LetterClaim {
 			continue // the last one, which every prompt asks for
 		}
 		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
@@ -136,13 +136,13 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 
 // claimData is the input of the claims' templates.
 type claimData struct {
-	offline.Claim
+	prose.Claim
 	Slot, Outcome, Tone string
 	Accept              []string
 	Upset               bool
 }
 
-func newClaimData(t *scenarios.Ticket, c offline.Claim) claimData {
+func newClaimData(t *scenarios.Ticket, c prose.Claim) claimData {
 	d := claimData{Claim: c, Outcome: formatID(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
 		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {

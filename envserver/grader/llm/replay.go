@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // Replay grades replies with stored verdicts instead of a model: the rules read a reply again, the
 // stored evidence answers the claims, and the current points, caps and gates apply.
 type Replay struct {
-	rules *offline.Judge
+	rules *prose.Judge
 	scale string
 	kept  map[string]grader.Verdict
 }
@@ -23,7 +23,7 @@ var _ grader.Judge = (*Replay)(nil)
 
 // NewReplay makes a judge for the cases of an episode's verdicts. The scale is the Judge.Name of
 // their run.
-func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *Replay {
+func NewReplay(rules *prose.Judge, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
 		r.kept[v.Case] = v
@@ -79,7 +79,7 @@ const (
 )
 
 // evidenceIn returns the answers of a verdict to the current claims.
-func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Evidence {
+func evidenceIn(kept grader.Verdict, assessment *prose.Assessment) []grader.Evidence {
 	wanted := map[string]bool{}
 	for _, c := range assessment.Claims() {
 		wanted[c.ID] = true

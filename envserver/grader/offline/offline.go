@@ -1,73 +1,71 @@
-// Package offline judges replies by rules alone: no network, no clock and no floating point, so the
-// same bytes earn the same points on every machine.
+// Package offline judges without a model: facts are compared exactly, and the letter isn't judged.
 //
-// A ticket is [prepared] once. A reply is read into an [analysis], which looks for facts, promises,
-// invented values, copies and stuffing, and grades the criteria and gates. An [Assessment] leaves
-// what rules can't decide to a judge of language.
+// What an agent states beside its messages is compared with what the scenario requires to be told
+// (package facts). Of the message only that the values stand in it is read, and whether it may not
+// be sent for a reason that needs no grammar: it is empty, a copy, in another language, or has an
+// amount, date or id that nothing supports. There is no network, no clock and no floating point, so
+// the same bytes earn the same points on every machine.
 package offline
 
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Name is the scale of the offline judge's verdicts.
-const Name = "offline-v7"
+// Name is the scale of the judge's verdicts.
+const Name = "facts-v1"
 
+// CriterionFacts is the only criterion of a verdict.
+const CriterionFacts = "facts"
+
+// The caps of a reply that may not be sent, in milli-points.
 const (
-	// unsupportedCap bounds replies that state no required fact, promise a forbidden or invented
-	// value, or are copied or stuffed: style alone never passes.
-	unsupportedCap = 100
-	// inventedCost is the cost of each value without support in any text that the agent could read.
-	inventedCost = 50
-	// maxPrepared is the maximum number of prepared tickets, and of workflows, that a judge keeps.
-	maxPrepared = 256
+	copyCap        = 100
+	unsupportedCap = 150
+	foreignCap     = 250
 )
 
-// Judge judges a reply by matching. It can't recognise every free paraphrase and doesn't judge
-// tact, so its scores for people are too low. Its scale is never mixed with a model's.
-type Judge struct {
-	libraries libraries
+// maxPrepared is the maximum number of prepared tickets, and of workflows, that a judge keeps.
+const maxPrepared = 256
 
-	// tickets and workflows are the last judged ones.
-	tickets   *lru.Cache[*scenarios.Ticket, *prepared]
-	workflows *lru.Cache[*scenarios.Workflow, *prepared]
+// Judge compares facts. It is safe for concurrent use.
+type Judge struct {
+	library *facts.Library
+	// tickets and workflows are the gold of the last judged ones.
+	tickets   *lru.Cache[*scenarios.Ticket, *facts.Gold]
+	workflows *lru.Cache[*scenarios.Workflow, *facts.Gold]
 }
 
 var _ grader.Judge = (*Judge)(nil)
 
-// New makes an offline judge. It reads the lexicon of a language when it first judges a reply in
-// it, so share the judge.
+// New makes a judge.
 func New() *Judge {
-	return &Judge{libraries: newLibraries(), tickets: newCache[*scenarios.Ticket, *prepared](maxPrepared),
-		workflows: newCache[*scenarios.Workflow, *prepared](maxPrepared)}
+	return &Judge{library: facts.NewLibrary(), tickets: newCache[*scenarios.Ticket](),
+		workflows: newCache[*scenarios.Workflow]()}
 }
 
-// libraries make those of the languages at the first call.
-type libraries map[string]func() *library
-
-func newLibraries() libraries {
-	all, aimed := libraries{}, sync.OnceValue(newInjectionIndex)
-	for _, language := range text.Languages() {
-		all[language] = sync.OnceValue(func() *library { return newLibrary(text.LoadLexicon(language), aimed()) })
+func newCache[K comparable]() *lru.Cache[K, *facts.Gold] {
+	c, err := lru.New[K, *facts.Gold](maxPrepared)
+	if err != nil {
+		panic(err) // The size is a positive constant.
 	}
-	return all
+	return c
 }
 
 // Name returns the constant Name.
 func (*Judge) Name() string { return Name }
 
-// Judge grades the reply. A long reply waits for its client's share of the processors. It fails only
-// without a ticket, or if the context ends while it waits.
-func (o *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+// Judge grades the reply. A long reply waits for its client's share of the processors. It fails
+// only without a ticket, or if the context ends while it waits.
+func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	if c.Ticket == nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket")
@@ -77,13 +75,44 @@ func (o *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
 	defer release()
-	p := o.prepared(c.Ticket)
-	d := p.lib.document()
-	defer p.lib.documents.Put(d)
-	return p.readReply(d, c.Reply, c.Actions).total(), nil
+	told := compare(j.ticket(c.Ticket), c.Reply, c.Stated)
+	points := told.Facts.Points(grader.ResponsePoints)
+	v := grader.Verdict{Judge: Name, Status: grader.StatusOK, Gates: told.Gates, PreGate: points,
+		Criteria: []grader.Criterion{{ID: CriterionFacts, Earned: points, Offered: grader.ResponsePoints}},
+		PostGate: told.Points(grader.ResponsePoints), Right: told.IsRight()}
+	return v, nil
 }
 
-// prepared returns the prepared ticket.
-func (o *Judge) prepared(t *scenarios.Ticket) *prepared {
-	return loadOrCompute(o.tickets, t, func(t *scenarios.Ticket) *prepared { return prepareTicket(t, o.libraries) })
+// Tell compares a message to a workflow's customer, and what is stated beside it, with what the
+// workflow requires to be told.
+func (j *Judge) Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told {
+	return compare(j.workflow(w), message, stated)
+}
+
+// TellTicket is Tell for a ticket.
+func (j *Judge) TellTicket(t *scenarios.Ticket, message string, stated []facts.Fact) grader.Told {
+	return compare(j.ticket(t), message, stated)
+}
+
+// compare reads a message once.
+func compare(g *facts.Gold, message string, stated []facts.Fact) grader.Told {
+	m := g.Context().NewMessage(message)
+	told := grader.Told{Facts: g.Compare(stated, m)}
+	gate := func(id string, limit int64, reason string) {
+		told.Gates = append(told.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
+	}
+	if m.IsEmpty() {
+		gate("empty", 0, "the message has no words")
+		return told
+	}
+	if g.IsCopy(m) {
+		gate("copied", copyCap, "more than half of the message is copied from what was served")
+	}
+	if quote := g.Unsupported(m); quote != "" {
+		gate("unsupported", unsupportedCap, fmt.Sprintf("states %q, which nothing supports", quote))
+	}
+	if m.Foreign {
+		gate("language", foreignCap, "is in another language than the customer's")
+	}
+	return told
 }

@@ -28,6 +28,20 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 	return n + 1 + c, date
 }
 
+// readNamedDate reads the date that s starts with if hyphens join a day, a month's name and a year:
+// "29-sep-2026". It returns the date's length and value, or 0.
+func (lex *Lexicon) readNamedDate(s string) (n int, date int64) {
+	day, rest, ok := strings.Cut(s, "-")
+	if !ok || len(day) > 2 || countDigits(day) != len(day) {
+		return 0, 0
+	}
+	month, rest, ok := strings.Cut(rest, "-")
+	if !ok || lex.months[month] == 0 || countDigits(rest) != 4 {
+		return 0, 0
+	}
+	return len(day) + len(month) + 6, dateOf(parseDigits(rest[:4]), lex.months[month], parseDigits(day), true)
+}
+
 // dateIn returns the date that s starts with, or 0. Its first part has a digits, its second part
 // ends at n, and its third part has c digits, or c is -1.
 func (lex *Lexicon) dateIn(s string, a, n, c int) (date int64) {

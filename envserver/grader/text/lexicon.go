@@ -279,7 +279,8 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	case before > 3:
 		return false
 	case mark == ' ':
-		return lex.decimal == ',' && lex.Language != "de"
+		return lex.decimal == ',' && lex.Language != "de" ||
+			len(rest) > 2 && rest[0] == lex.decimal && countDigits(rest[1:]) == 2 // "1 235.50"
 	case mark != lex.decimal:
 		return true
 	}
@@ -293,4 +294,14 @@ func (lex *Lexicon) RemedyOf(stem string) string {
 		return r.remedy
 	}
 	return ""
+}
+
+// Weekday returns the weekday of a name.
+func (lex *Lexicon) Weekday(word string) (day time.Weekday, ok bool) {
+	for i, name := range lex.weekdays[:min(7, len(lex.weekdays))] {
+		if name == word {
+			return time.Weekday((i + 1) % 7), true
+		}
+	}
+	return 0, false
 }

@@ -194,7 +194,8 @@ func TestNumbersNextToOthers(t *testing.T) {
 		"range of compound": {"en", "thirty to forty-five days",
 			[]Value{{Kind: DurationValue, Amount: 30 * SecondsPerDay * 1000, Unit: Seconds},
 				{Kind: DurationValue, Amount: 45 * SecondsPerDay * 1000, Unit: Seconds}}},
-		"no measure":    {"en", "an hour of music", nil},
+		"article":       {"en", "an hour of music", []Value{{Kind: DurationValue, Amount: 3_600_000, Unit: Seconds}}},
+		"no measure":    {"en", "a second parcel", nil},
 		"id in English": {"en", "17h30", []Value{{Kind: IDValue}}},
 	}
 	lexicons := loadLexicons()

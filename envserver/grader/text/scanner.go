@@ -86,6 +86,12 @@ func (s *scanner) scanWord() Token {
 	}
 	from, rest := s.pos, s.text[s.pos:]
 	n := CountLetters(rest)
+	if n == 3 && n < len(rest) && (strings.HasPrefix(rest, "usd") || strings.HasPrefix(rest, "eur")) &&
+		countDigits(rest[n:]) > 0 { // "USD135"
+		t := s.take(n, WordToken, 0)
+		s.lex.look(&t)
+		return t
+	}
 	// Letters alone are neither an address nor an id.
 	if n < len(rest) && strings.IndexByte(addressEnds, rest[n]) < 0 {
 		if m := addressLength(rest); m > 0 {
@@ -139,6 +145,9 @@ func (s *scanner) scanNumeric() Token {
 	}
 	if n := clockLength(rest); n > 0 {
 		return s.take(n, ClockToken, 0)
+	}
+	if n, date := s.lex.readNamedDate(rest); n > 0 {
+		return s.take(n, DateToken, date)
 	}
 	if n := cmp.Or(addressLength(rest), digitIDLength(rest)); n > 0 {
 		return s.take(n, IDToken, 0)

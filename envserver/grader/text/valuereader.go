@@ -80,7 +80,7 @@ func (r *valueReader) readNumber(i int) Value {
 	if d, ok := r.readDayMonth(i); ok {
 		return d
 	}
-	j := r.skipHyphen(i + 1)
+	j := r.skipRepeated(r.skipHyphen(i+1), c.Amount)
 	next := r.at(j)
 	switch {
 	case next.Kind == CurrencyToken && !r.ofNext(j), next.Kind == WordToken && next.Is(Currencies):
@@ -173,6 +173,14 @@ func (r *valueReader) skipHyphen(j int) int {
 	return j
 }
 
+// skipRepeated steps over a number that repeats the one before token j: "5 (five) business days".
+func (r *valueReader) skipRepeated(j int, value int64) int {
+	if r.at(j).Text == "(" && r.at(j+1).Value == value && r.at(j+2).Text == ")" {
+		return j + 3
+	}
+	return j
+}
+
 // readDuration reads the unit of the number c at token j, and whether its days are business days.
 func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 	if r.at(j).Is(Extra) {
@@ -192,6 +200,12 @@ func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 	if j++; r.at(j).Is(Business) {
 		business = true
 		j++
+	} else if r.at(j).Text == "(" && r.at(j+1).Is(Business) { // "5 days (business days)"
+		for k := j + 2; k < j+4; k++ {
+			if r.at(k).Text == ")" {
+				business, j = true, k+1
+			}
+		}
 	}
 	if k := r.readHalf(j); k > j {
 		c.Amount += 500
@@ -241,6 +255,9 @@ func (r *valueReader) readClock(i int) Value {
 	if next.IsWord("am", "pm") {
 		return newClockValue(minutes, next.Text, Span{i, i + 2})
 	}
+	if next.IsWord("a", "p") && r.at(i+3).IsWord("m") {
+		return newClockValue(minutes, next.Text+"m", Span{i, i + 4})
+	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }
 
@@ -288,7 +305,7 @@ func (r *valueReader) readDayMonth(i int) (Value, bool) {
 // readYear reads the year that follows a day and a month, or 0. It returns the token after it.
 func (r *valueReader) readYear(j int) (year int64, hi int) {
 	k := j
-	for k < j+2 && (r.at(k).Text == "," || r.at(k).IsWord("de", "del")) {
+	for k < j+2 && (r.at(k).Text == "," || r.at(k).Text == "." && r.at(k).glued || r.at(k).IsWord("de", "del")) {
 		k++
 	}
 	if t := r.at(k); t.Kind == NumberToken && countDigits(t.Text) == 4 && len(t.Text) == 4 {
@@ -302,7 +319,9 @@ func (r *valueReader) readYear(j int) (year int64, hi int) {
 func (r *valueReader) readWord(i int) (Value, bool) {
 	t := r.at(i)
 	if month := r.lex.months[t.Text]; month != 0 {
-		return r.readMonthDay(i, month)
+		if c, ok := r.readMonthDay(i, month); ok || t.Value == 0 { // in French, "sept" is seven as well
+			return c, ok
+		}
 	}
 	if part := r.lex.fractions[t.Text]; part > 0 {
 		return r.readPart(i, part)
@@ -337,12 +356,17 @@ func (r *valueReader) readArticle(i int) (Value, bool) {
 	if r.at(i).Value > 0 || ok && c.At.Hi > i+3 && r.lex.fractions[r.at(c.At.Hi-1).Text] == 500 {
 		return c, ok
 	}
-	return c, ok && i > 0 && r.at(i-1).Is(Within) && !r.idle(i)
+	return c, ok && !r.idle(i)
 }
 
-// idle reports whether the article at token i begins a figure of speech: "in a minute".
+// idle reports whether the article at token i begins a figure of speech, "it takes a minute", or
+// counts something: "a second parcel", "on such a day".
 func (r *valueReader) idle(i int) bool {
-	return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
+	if i > 0 && r.at(i-1).Is(Within) {
+		return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
+	}
+	u := r.lex.units[r.at(i+1).Text]
+	return u.unit == Seconds && (u.length < 3600 || u.length == SecondsPerDay)
 }
 
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".

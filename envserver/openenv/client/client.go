@@ -76,8 +76,10 @@ type Observation struct {
 // Metadata is sent by csenv servers at the end of an episode.
 type Metadata struct {
 	// EpisodeScore is from 0 to 1, nil for an errored episode.
-	EpisodeScore   *float64      `json:"episode_score"`
-	ScoreBreakdown []Points      `json:"score_breakdown"`
+	EpisodeScore   *float64 `json:"episode_score"`
+	ScoreBreakdown []Points `json:"score_breakdown"`
+	// Right is false if the episode doesn't pass, whatever its score, nil for an errored episode.
+	Right          *bool         `json:"right"`
 	Outcome        score.Outcome `json:"outcome"`
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`

@@ -56,8 +56,8 @@ func TestClient(t *testing.T) {
 	episodeScore := 0.85
 	metadata := client.Metadata{
 		EpisodeScore: &episodeScore, ScoreBreakdown: []client.Points{{Name: "talk", Earned: 0.85, Offered: 1}},
-		Outcome: score.Scored,
-		Judge:   "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
+		Right: new(true), Outcome: score.Scored,
+		Judge: "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
 	}
 	if err != nil || !got.Done || cmp.Diff(metadata, got.Metadata) != "" {
 		t.Errorf("last step: %v %s", err, cmp.Diff(metadata, got.Metadata))

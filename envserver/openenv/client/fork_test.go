@@ -186,8 +186,8 @@ func TestClientForkRefusals(t *testing.T) {
 	}
 }
 
-// scoresOf returns the scores of replies to the same ticket.
-func scoresOf(ctx context.Context, url string, replies ...string) ([]float64, error) {
+// scoresOf returns the scores of final actions on the same ticket.
+func scoresOf(ctx context.Context, url string, actions ...map[string]any) ([]float64, error) {
 	root, err := client.Dial(ctx, url, client.Options{})
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func scoresOf(ctx context.Context, url string, replies ...string) ([]float64, er
 	if _, err := root.Reset(ctx, map[string]any{"task": "ticket-resolve", "scenario": "B07", "seed": 7}); err != nil {
 		return nil, err
 	}
-	ids, err := root.Fork(ctx, len(replies))
+	ids, err := root.Fork(ctx, len(actions))
 	if err != nil {
 		return nil, err // a *client.ForkError says why the server refuses
 	}
@@ -206,7 +206,7 @@ func scoresOf(ctx context.Context, url string, replies ...string) ([]float64, er
 		if err != nil {
 			return nil, err
 		}
-		last, err := fork.Step(ctx, map[string]any{"action_type": "resolve", "message": replies[i]})
+		last, err := fork.Step(ctx, actions[i])
 		_ = fork.Close()
 		if err != nil {
 			return nil, err
@@ -219,10 +219,9 @@ func scoresOf(ctx context.Context, url string, replies ...string) ([]float64, er
 // The example of docs/forking.md is scoresOf.
 func TestDocumentedForks(t *testing.T) {
 	scores, err := scoresOf(t.Context(), startTickets(t, openenv.Config{}).URL,
-		"I have passed this on to our billing team.",
-		"I am sorry about the duplicate charge. I have refunded it; it takes 5 to 7 business days.")
+		map[string]any{"action_type": "escalate", "team": "finance"}, map[string]any{"action_type": "resolve"})
 	if err != nil || len(scores) != 2 || scores[1] <= scores[0] {
-		t.Errorf("scores %v, %v, want the second reply to have the better one", scores, err)
+		t.Errorf("scores %v, %v, want the second action to have the better one", scores, err)
 	}
 	page, err := os.ReadFile("../../../docs/forking.md")
 	if err != nil {

@@ -101,10 +101,12 @@ var (
 	// ErrEnded means that an episode has ended, here or on another server of the pool.
 	ErrEnded = errors.New("this episode of the run has ended before, and an episode is graded once: the ledger of " +
 		"its shard has its score")
-	// ErrNoPlan means that a server doesn't know the plan of a run, or that a peer has taken the
-	// shard's ledger.
+	// ErrNoPlan means that a server doesn't know the plan of a run, or that it has not taken the
+	// shard over, or that a peer has.
 	ErrNoPlan = errors.New("this server doesn't know the run's plan, or no longer has the shard's ledger: send the " +
 		"plan with POST /ledger first")
+	// ErrTaken means that a peer has asked for a shard while this server did.
+	ErrTaken = errors.New("another request or server of the pool has taken the shard meanwhile: send this one again")
 	// ErrFull means that the server has no room for another ledger, while others may have.
 	ErrFull = fmt.Errorf("this server has the maximum of %d ledgers, and runners have not fetched them: play the "+
 		"shard on another server, or give the pool more servers", maxLedgers)
@@ -114,8 +116,7 @@ var (
 		"name as run, without shard and episode")
 	// errOldCredential means that a credential names no plan, on a server that plays plans only.
 	errOldCredential = fmt.Errorf("%w: this one is of an earlier release and names no plan, with which nobody may "+
-		"play here (access.play of the pool is RunsOnly): resume the run, whose runners then get another one, or "+
-		"create it again", ErrCredential)
+		"play here (access.play of the pool is RunsOnly): create the run again", ErrCredential)
 )
 
 // Admit returns ErrCredential unless the credential is the run's, and else the fingerprint of the
@@ -133,8 +134,8 @@ func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
 
 // Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
 // use. It refuses a wrong credential, an episode that isn't the plan's, with ErrEnded one that has
-// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a new
-// ledger without room.
+// ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a
+// new ledger without room.
 func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*ShardLedger, error) {
 	plan, err := s.Admit(tag.Run, tag.Credential)
 	if err != nil {
@@ -143,11 +144,14 @@ func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*Shar
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[tag.Run]
-	if plan != "" && (r == nil || r.fingerprint != plan) || r != nil && r.isMoved(tag.Shard) {
+	if plan != "" && (r == nil || r.fingerprint != plan) {
 		return nil, ErrNoPlan
 	}
 	if err := r.admits(planned, tag.Shard); err != nil {
 		return nil, err
+	}
+	if !r.plays(tag.Shard) {
+		return nil, ErrNoPlan
 	}
 	l, err := s.open(tag, r)
 	if err == nil && l.isLost(planned.Index) {
@@ -174,6 +178,9 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 func (s *Ledgers) put(l *ShardLedger) {
 	if s.runs[l.key.Run] == nil {
 		s.runs[l.key.Run] = l.run
+		if l.run.plan != nil { // forgotten while the episode of a session was played
+			s.remembered += l.run.bytes()
+		}
 	}
 	l.run.ledgers++
 	s.byKey[l.key] = l
@@ -279,8 +286,8 @@ func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 	}
 }
 
-// makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of the
-// run that has most of these, and of these the least useful and least recently used. If all are
+// makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of
+// the run that has most of these, and of these the least useful and least recently used. If all are
 // needed, it deletes one of the run that has most, unless the new one's has as many. It reports
 // false if it may delete none.
 //
@@ -376,7 +383,7 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 		s.errored++
 		return nil, nil
 	}
-	if l.counts(planned.Index) || l.isLost(planned.Index) || l.run.isMoved(l.key.Shard) {
+	if l.counts(planned.Index) || l.isLost(planned.Index) || !l.run.plays(l.key.Shard) {
 		s.unread[l.key] = struct{}{}
 		l.sums.Replayed++
 		s.replayed++

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -260,6 +261,47 @@ func TestRememberedRunsAreBounded(t *testing.T) {
 	})
 }
 
+func takeOver(store *Ledgers, key Key) error {
+	asked, err := store.Ask(key, nil)
+	if err != nil {
+		return err
+	}
+	return store.TakeOver(key, asked, nil, nil)
+}
+
+// Runs that nobody has used for a day don't prevent new ones, although they still have ledgers.
+func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := New(echo.Kind{}, nil, false)
+		begin := func(run string) error {
+			text := bigPlan(t, run, 2)
+			if err := store.Plan(run, "", text); err != nil {
+				return err
+			}
+			key := Key{run, 0}
+			if err := takeOver(store, key); err != nil {
+				return err
+			}
+			_, err := store.AddReceipts(protocol.RunTag{Run: run}, score.FingerprintOf(text), true, nil)
+			return err
+		}
+		if err := begin("first"); err != nil {
+			t.Fatal(err)
+		}
+		store.remembered = maxRemembered // as if it were a large one
+		if err := begin("second"); !errors.Is(err, ErrFull) {
+			t.Errorf("beyond the bound: %v", err)
+		}
+		elapse(runIdle)
+		if err := begin("second"); err != nil || store.remembered > maxRemembered {
+			t.Errorf("after a day: %v, %d bytes", err, store.remembered)
+		}
+		if store.runs["first"] != nil || store.byKey[Key{"first", 0}] != nil || store.Figures().Open != 1 {
+			t.Error("the run of yesterday is still there")
+		}
+	})
+}
+
 // A planned episode costs a server less than a byte, beyond the constant of its run.
 func TestMemoryOfAPlannedEpisode(t *testing.T) {
 	const trials = score.MaxTrials
@@ -274,5 +316,108 @@ func TestMemoryOfAPlannedEpisode(t *testing.T) {
 	t.Logf("%.3f bytes an episode", perEpisode)
 	if perEpisode > 1 || cap(r.ended)*64 > 3*trials+2*64 {
 		t.Errorf("%.3f bytes an episode, and %d words of bits", perEpisode, cap(r.ended))
+	}
+}
+
+// Two servers that ask each other for a shard at the same time don't both play it.
+func TestServersThatAskAtOnce(t *testing.T) {
+	text := bigPlan(t, "run", 2)
+	key, tag := Key{"run", 0}, protocol.RunTag{Run: "run", PassScore: 1}
+	public, _ := echo.LedgerKey().Public().(ed25519.PublicKey)
+	planned := score.PlannedEpisode{}
+	a, b := New(echo.Kind{}, nil, false), New(echo.Kind{}, nil, false)
+	for _, store := range []*Ledgers{a, b} {
+		if err := store.Plan("run", "", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := score.ParsePlan(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for planned = range plan.Shard(0) {
+		break
+	}
+	giveUp := func(store *Ledgers) []ShardState {
+		state, err := store.GiveUp(key, score.FingerprintOf(text), echo.LedgerKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []ShardState{state}
+	}
+	ask := func(store *Ledgers) int64 {
+		asked, err := store.Ask(key, public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asked
+	}
+	askedA := ask(a)
+	toA := giveUp(b)
+	askedB := ask(b)
+	toB := giveUp(a)
+	if err := a.TakeOver(key, askedA, toA, public); !errors.Is(err, ErrTaken) {
+		t.Errorf("the server whose peer asked last: %v", err)
+	}
+	if err := b.TakeOver(key, askedB, toB, public); err != nil {
+		t.Errorf("the server that asked last: %v", err)
+	}
+	if _, err := a.Open(tag, planned); !errors.Is(err, ErrNoPlan) {
+		t.Errorf("both play the shard: %v", err)
+	}
+	if _, err := b.Open(tag, planned); err != nil {
+		t.Errorf("none plays the shard: %v", err)
+	}
+	// Of two requests to one server, the one that asked last counts.
+	before, after := ask(a), ask(a)
+	toA = giveUp(b)
+	if err := a.TakeOver(key, before, toA, public); !errors.Is(err, ErrTaken) {
+		t.Errorf("the request that asked first: %v", err)
+	}
+	if err := a.TakeOver(key, after, toA, public); err != nil {
+		t.Errorf("the request that asked last: %v", err)
+	}
+}
+
+// A parcel of a server that ends doesn't let a peer play a shard that another one may have taken
+// over, which gets the parcel when it asks.
+func TestParcelIsNotPlayed(t *testing.T) {
+	text := bigPlan(t, "run", 2)
+	key, plan := Key{"run", 0}, score.FingerprintOf(text)
+	public, _ := echo.LedgerKey().Public().(ed25519.PublicKey)
+	var state ShardState
+	state.Ended.Add(0)
+	for name, known := range map[string]bool{"a known plan": true, "an unknown plan": false} {
+		store := New(echo.Kind{}, nil, false)
+		learn := func() {
+			if err := store.Plan("run", "", text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if known {
+			learn()
+		}
+		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+			t.Fatal(err)
+		}
+		learn()
+		parsed, err := score.ParsePlan(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for planned := range parsed.Shard(0) {
+			if _, err := store.Open(protocol.RunTag{Run: "run", PassScore: 1}, planned); err == nil {
+				t.Errorf("%s: episode %d is played", name, planned.Index)
+			}
+		}
+		if parcels, err := store.GiveAway(echo.LedgerKey()); err != nil || len(parcels) != 1 {
+			t.Errorf("%s: the server gives away %d parcels when it ends, %v", name, len(parcels), err)
+		}
+		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := store.GiveUp(key, plan, echo.LedgerKey()); err != nil || got.Ended.String() != "0" {
+			t.Errorf("%s: a peer that asks gets %s, %v", name, got.Ended, err)
+		}
 	}
 }

@@ -24,6 +24,9 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 	if err := r.checkReceipts(tag.Shard, receipts); err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}
+	if !r.plays(tag.Shard) {
+		return protocol.ReceiptsAnswer{}, ErrNoPlan
+	}
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil && len(receipts) == 0 && !opens {

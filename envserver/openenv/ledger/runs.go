@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode, and
-	// one for each scenario of each task.
+	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode,
+	// and one for each scenario of each task.
 	maxRemembered = 64 << 20
 	// runBytes is about what a run takes besides these.
 	runBytes = 512
@@ -29,8 +29,10 @@ type run struct {
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// moved are the shards whose ledger a peer has taken.
-	moved   map[int]struct{}
+	// holds are the shards of the plan that this server plays or asks its peers for, and asked is
+	// the number of the last asking.
+	holds   map[int]hold
+	asked   int64
 	ledgers int
 	touched time.Time
 
@@ -39,6 +41,13 @@ type run struct {
 	opened                  atomic.Int64
 	scored, failed, errored int64
 	sum                     int64
+}
+
+// hold is a shard that a server plays, or takes over once its peers have given it up. No other
+// server of the pool has one. asked numbers the asking of the peers.
+type hold struct {
+	asked int64
+	plays bool
 }
 
 // indexes has a bit for each episode of a plan.
@@ -56,7 +65,8 @@ var (
 )
 
 // Plan makes the plan of a run known, whose JSON must have the fingerprint that Admit has returned,
-// unless that is "". A plan that is known may be sent again.
+// unless that is "": then a run that is being played without a plan goes on so. A plan that is
+// known may be sent again.
 func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 	got := score.FingerprintOf(text)
 	if fingerprint != "" && fingerprint != got {
@@ -65,7 +75,7 @@ func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 	s.mu.Lock()
 	known := s.runs[runID]
 	s.mu.Unlock()
-	if known != nil && known.fingerprint == got {
+	if known != nil && (known.fingerprint == got || known.plan == nil && fingerprint == "") {
 		return nil
 	}
 	plan, err := score.ParsePlan(text)
@@ -88,7 +98,7 @@ func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 		return fmt.Errorf("%w: %w", ErrGrading, err)
 	}
 	return s.remember(runID, &run{plan: outline, fingerprint: got,
-		ended: make(indexes, outline.Episodes()/64+1), moved: map[int]struct{}{}})
+		ended: make(indexes, outline.Episodes()/64+1), holds: map[int]hold{}})
 }
 
 // remember adds a run with a plan, for which it forgets idle ones. It returns ErrFull without room.
@@ -102,19 +112,30 @@ func (s *Ledgers) remember(id string, r *run) error {
 	for s.remembered+r.bytes() > maxRemembered {
 		oldest := ""
 		for id, other := range s.runs {
-			if other.plan != nil && other.ledgers == 0 && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
+			if other.plan != nil && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
 				oldest = id
 			}
 		}
 		if oldest == "" || r.touched.Sub(s.runs[oldest].touched) < runIdle {
 			return ErrFull
 		}
-		s.remembered -= s.runs[oldest].bytes()
-		delete(s.runs, oldest)
+		s.forgetRun(oldest)
 	}
 	s.runs[id] = r
 	s.remembered += r.bytes()
 	return nil
+}
+
+// forgetRun deletes a run with a plan, and its ledgers.
+func (s *Ledgers) forgetRun(id string) {
+	r := s.runs[id]
+	for _, l := range s.byKey {
+		if l.run == r {
+			s.forget(l)
+		}
+	}
+	s.remembered -= r.bytes()
+	delete(s.runs, id)
 }
 
 // bytes is about how much memory a run with a plan takes.
@@ -149,14 +170,13 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 	return ended
 }
 
+// plays reports whether the episodes of a shard are graded here: those of a planned run are graded
+// by the one server that has taken the shard over.
+func (r *run) plays(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
+
 // hasEnded reports whether an episode has ended.
 func (r *run) hasEnded() bool {
 	return slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 })
-}
-
-func (r *run) isMoved(shard int) bool {
-	_, moved := r.moved[shard]
-	return moved
 }
 
 // count counts an episode that this server has graded.

@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard is
-// played on another server.
+// ShardState is what a server knows of a shard of a planned run. Peers exchange it when the shard
+// is played on another server.
 type ShardState struct {
 	// Ended are the episodes that have ended, and Counted those in the ledger, which is nil without
 	// any.
@@ -26,7 +26,26 @@ func (s *Ledgers) Has(key Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byKey[key]
-	return l != nil && !l.run.isMoved(key.Shard)
+	return l != nil && l.run.plays(key.Shard)
+}
+
+// Ask returns the number of an asking for a shard of a run, which TakeOver needs. A parcel of the
+// shard is added to what is known of it.
+func (s *Ledgers) Ask(key Key, public ed25519.PublicKey) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
+		return 0, nil
+	}
+	r.asked++
+	r.holds[key.Shard] = hold{r.asked, r.plays(key.Shard)}
+	kept, found := s.parcels[key]
+	if !found || kept.Plan != r.fingerprint {
+		return r.asked, nil
+	}
+	delete(s.parcels, key)
+	return r.asked, s.addStates(key, r, []ShardState{kept.State}, public)
 }
 
 // GiveUp returns the state of a shard of the plan with a fingerprint, for a peer that plays the
@@ -48,7 +67,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 			state.Ended.Add(index)
 		}
 	}
-	r.moved[key.Shard] = struct{}{}
+	delete(r.holds, key.Shard)
 	l := s.byKey[key]
 	if l == nil {
 		return state, nil
@@ -65,9 +84,11 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 }
 
 // TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
-// episodes of this server's replaces it, and one that has none of them is added. Episodes that ended
-// and are in neither are lost.
-func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKey) error {
+// episodes of this server's replaces it, and one that has none of them is added. Episodes that
+// ended and are in neither are lost. The states are what the peers have answered since Ask returned
+// the number asked. TakeOver returns ErrTaken if a peer or another request has asked for the shard
+// since.
+func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed25519.PublicKey) error {
 	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +96,15 @@ func (s *Ledgers) TakeOver(key Key, states []ShardState, public ed25519.PublicKe
 	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
 		return nil
 	}
-	delete(r.moved, key.Shard)
+	if r.holds[key.Shard].asked != asked {
+		return ErrTaken
+	}
+	r.holds[key.Shard] = hold{asked, true}
+	return s.addStates(key, r, states, public)
+}
+
+// addStates adds what peers knew of a shard.
+func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519.PublicKey) error {
 	for _, state := range states {
 		if state.Ledger == nil {
 			continue
@@ -178,10 +207,8 @@ func (s *Ledgers) listShards() map[Key]string {
 		if r.plan == nil || !r.hasEnded() {
 			continue
 		}
-		for shard := range r.plan.Shards() {
-			if !r.isMoved(shard) {
-				shards[Key{id, shard}] = r.fingerprint
-			}
+		for shard := range r.holds {
+			shards[Key{id, shard}] = r.fingerprint
 		}
 	}
 	for key, parcel := range s.parcels {
@@ -190,18 +217,19 @@ func (s *Ledgers) listShards() map[Key]string {
 	return shards
 }
 
-// Keep takes a parcel of a peer that ends.
+// Keep takes a parcel of a peer that ends. This doesn't let the server play the shard, which
+// another one may have taken over meanwhile.
 func (s *Ledgers) Keep(p Parcel, public ed25519.PublicKey) error {
 	key := Key{p.Run, p.Shard}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := s.runs[p.Run]
-	known := r != nil && r.plan != nil && r.fingerprint == p.Plan
-	if !known && len(s.parcels) < maxParcels {
-		s.parcels[key] = p
-	}
-	s.mu.Unlock()
-	if !known {
+	if r == nil || r.plan == nil || r.fingerprint != p.Plan || p.Shard < 0 || p.Shard >= r.plan.Shards() {
+		if len(s.parcels) < maxParcels {
+			s.parcels[key] = p
+		}
 		return nil
 	}
-	return s.TakeOver(key, []ShardState{p.State}, public)
+	r.holds[p.Shard] = r.holds[p.Shard] // given away with the others if this server ends, too
+	return s.addStates(key, r, []ShardState{p.State}, public)
 }

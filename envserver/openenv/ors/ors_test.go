@@ -155,7 +155,7 @@ func TestEpisode(t *testing.T) {
 		quoted, _ := jsontext.AppendQuote(nil, text)
 		return `{"text":` + string(quoted) + `,"detail":null,"type":"text"}`
 	}
-	const metadata = `{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],` +
+	const metadata = `{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],"right":true,` +
 		`"outcome":"scored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}`
 	for _, step := range []struct{ send, want string }{
 		{`{"name":"say","input":{"text":"hi","reward":200,"bytes":null}}`, `{"ok":true,"output":{"blocks":[` +

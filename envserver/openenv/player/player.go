@@ -183,8 +183,8 @@ func (f *Factory) recorderOf(tag protocol.RunTag, o episode.Options) (ledger.Rec
 	if tag.Rollout {
 		return f.Rollouts.Open(tag.Run)
 	}
-	return f.Ledgers.Open(tag, score.PlannedEpisode{Index: tag.Episode, Task: o.Task, Scenario: o.Scenario, Seed: o.Seed,
-		Pressure: o.Pressure})
+	return f.Ledgers.Open(tag, score.PlannedEpisode{Index: tag.Episode, Task: o.Task, Scenario: o.Scenario,
+		Seed: o.Seed, Pressure: o.Pressure})
 }
 
 // Reset begins an episode. It abandons a running one only if the options are valid. Where begins
@@ -401,7 +401,7 @@ func (p *Player) recordEnd(f *episode.Final) error {
 	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
 	scenario := p.scenarios[f.Scenario]
 	receipt, err := p.recorder.Finish(p.planned, score.Episode{
-		Outcome: f.Outcome, Score: f.Score, Dimensions: f.Dimensions,
+		Outcome: f.Outcome, Score: f.Score, Wrong: f.Wrong, Dimensions: f.Dimensions,
 		Category: f.Category, Difficulty: scenario.Difficulty, Language: scenario.Language,
 	})
 	if err == nil && receipt != nil {

@@ -1,5 +1,5 @@
-// Package protocol has the messages, headers and bounds of the OpenEnv protocol, for the server and
-// its clients.
+// Package protocol has the messages, headers and bounds of the OpenEnv protocol, for the server
+// and its clients.
 package protocol
 
 import (
@@ -80,10 +80,10 @@ type ReceiptsAnswer struct {
 	Taken int `json:"taken"`
 	// Ended has all episodes of the ledger.
 	Ended score.IndexSet `json:"ended"`
-	// Begun is the number of episodes of the ledger that were begun and are not in its sums: they are
-	// being played, errored or abandoned.
+	// Begun is the number of episodes of the ledger that were begun and are not in its sums: they
+	// are being played, errored or abandoned.
 	Begun int64 `json:"begun,omitempty"`
-	// Lost has the episodes of the shard that have ended and are not in the ledger. They count only
-	// by their receipts.
+	// Lost has the episodes of the shard that have ended and are not in the ledger. They count
+	// only by their receipts.
 	Lost score.IndexSet `json:"lost,omitzero"`
 }

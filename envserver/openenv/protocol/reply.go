@@ -35,8 +35,11 @@ func EncodeJSON(out *bytes.Buffer, v any) error {
 type final struct {
 	// EpisodeScore and ScoreBreakdown are missing for an errored episode, which has no score, and
 	// for one whose score is withheld.
-	EpisodeScore   json.Number       `json:"episode_score,omitempty"`
-	ScoreBreakdown []points          `json:"score_breakdown,omitempty"`
+	EpisodeScore   json.Number `json:"episode_score,omitempty"`
+	ScoreBreakdown []points    `json:"score_breakdown,omitempty"`
+	// Right is false if the episode doesn't pass, whatever its score. It is missing where the score
+	// is.
+	Right          *bool             `json:"right,omitempty"`
 	Outcome        score.Outcome     `json:"outcome"`
 	Judge          string            `json:"judge"`
 	ScenarioDigest string            `json:"scenario_digest"`
@@ -68,6 +71,7 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	if f.Outcome == score.Withheld {
 		return m
 	}
+	m.Right = new(!f.Wrong)
 	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
 	for _, d := range f.Dimensions {
 		m.ScoreBreakdown = append(m.ScoreBreakdown, points{

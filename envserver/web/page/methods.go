@@ -45,6 +45,7 @@ var methods = template.FuncMap{
 	"failed":    (*transcript.Call).Failed,
 	"returned":  (*transcript.Call).Returned,
 	"sent":      (*transcript.Call).Sent,
+	"stated":    (*transcript.Call).Stated,
 
 	"answer": func(v interface{ Answer() string }) string { return v.Answer() },
 	"given":  func(v interface{ Given() string }) string { return v.Given() },

@@ -42,6 +42,7 @@ const (
 	numberField = "number"
 	flagField   = "flag"
 	jsonField   = "json"
+	listField   = "list"
 )
 
 // field is a value of an action.
@@ -53,6 +54,9 @@ type field struct {
 	MaxLength int
 	// textual means that a text is allowed besides a number.
 	textual bool
+	// Members are those of the objects in a list, which has at most Rows.
+	Members []field
+	Rows    int
 }
 
 // Title is the field's name for people.
@@ -71,6 +75,8 @@ type schema struct {
 	Properties  map[string]schema `json:"properties"`
 	Required    []string          `json:"required"`
 	MaxLength   int               `json:"maxLength"`
+	Items       *schema           `json:"items"`
+	MaxItems    int               `json:"maxItems"`
 	Description string            `json:"description"`
 	Ref         string            `json:"$ref"`
 }
@@ -166,6 +172,22 @@ func (s schema) object() *schema {
 	return nil
 }
 
+// list returns the schema of a short list of objects among the alternatives, nil for none.
+func (s schema) list() *schema {
+	if s.Items != nil && len(s.Items.Properties) > 0 && s.MaxItems > 0 && s.MaxItems <= maxRows {
+		return &s
+	}
+	for _, alternative := range s.AnyOf {
+		if found := alternative.list(); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// maxRows bounds the objects of a list that is a form.
+const maxRows = 20
+
 // choices returns the allowed texts, nil for free values.
 func (s schema) choices() []string {
 	var values []string
@@ -208,7 +230,7 @@ func (s schema) longest() int {
 
 // fieldOrder is the order of the fields that servers of csenv have; others follow by name.
 var fieldOrder = []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "sku", "amount",
-	"topic", "team", "reason", "address", "query", "message"}
+	"topic", "team", "reason", "address", "query", "message", "facts", "what", "value"}
 
 func fieldsOf(s schema, used func(name string) bool) []field {
 	var fields []field
@@ -242,10 +264,13 @@ func (s schema) field(name string, required bool) field {
 	is := func(kinds ...string) bool {
 		return slices.ContainsFunc(types, func(t string) bool { return slices.Contains(kinds, t) })
 	}
+	list := s.list()
 	switch {
+	case list != nil:
+		f.Kind, f.Rows, f.Members = listField, list.MaxItems, fieldsOf(*list.Items, nil)
 	case len(f.Choices) > 0:
 		f.Kind = choiceField
-	case is("number", "integer"):
+	case is("number", "integer") && !prefersText(types):
 		f.Kind = numberField
 	case is("boolean"):
 		f.Kind = flagField
@@ -259,6 +284,21 @@ func (s schema) field(name string, required bool) field {
 	return f
 }
 
+// prefersText reports whether a list of types has texts before numbers.
+func prefersText(types []string) bool {
+	text := slices.Index(types, "string")
+	return text >= 0 && text < slices.Index(types, "number")
+}
+
+// row returns a list's fields of one row, which are named after the list.
+func (f field) row(i int) []field {
+	row := slices.Clone(f.Members)
+	for k := range row {
+		row[k].Name = fmt.Sprintf("%s.%d.%s", f.Name, i, f.Members[k].Name)
+	}
+	return row
+}
+
 // Input is the name of the field's input in the form.
 func (f field) Input() string { return "f." + f.Name }
 
@@ -266,15 +306,13 @@ func (f field) Input() string { return "f." + f.Name }
 func (a action) encode(form url.Values) (json.RawMessage, error) {
 	given := map[string]json.RawMessage{}
 	for _, f := range a.Fields {
-		text := strings.ReplaceAll(form.Get(f.Input()), "\r\n", "\n")
-		if strings.TrimSpace(text) == "" {
-			continue
-		}
-		value, err := f.encode(text)
+		value, err := f.read(form)
 		if err != nil {
 			return nil, err
 		}
-		given[f.Name] = value
+		if value != nil {
+			given[f.Name] = value
+		}
 	}
 	if a.Type == "" {
 		return json.Marshal(given)
@@ -284,6 +322,47 @@ func (a action) encode(form url.Values) (json.RawMessage, error) {
 		return nil, err
 	}
 	return episode.Tool{Name: a.Type, Object: a.object}.Action(arguments)
+}
+
+// read returns the field's value in a form, nil if it is empty.
+func (f field) read(form url.Values) (json.RawMessage, error) {
+	if f.Kind == listField {
+		return f.readRows(form)
+	}
+	text := strings.ReplaceAll(form.Get(f.Input()), "\r\n", "\n")
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	return f.encode(text)
+}
+
+// readRows returns the filled-in rows of a list. A row has all its required values or none.
+func (f field) readRows(form url.Values) (json.RawMessage, error) {
+	var rows []map[string]json.RawMessage
+	for i := range f.Rows {
+		given, missing := map[string]json.RawMessage{}, ""
+		for k, member := range f.row(i) {
+			value, err := member.read(form)
+			switch {
+			case err != nil:
+				return nil, err
+			case value != nil:
+				given[f.Members[k].Name] = value
+			case member.Required:
+				missing = f.Members[k].Name
+			}
+		}
+		if len(given) > 0 && missing != "" {
+			return nil, fmt.Errorf("row %d of %s lacks its %s: add it or empty the row", i+1, f.Title(), missing)
+		}
+		if len(given) > 0 {
+			rows = append(rows, given)
+		}
+	}
+	if rows == nil {
+		return nil, nil
+	}
+	return json.Marshal(rows)
 }
 
 func (f field) encode(text string) (json.RawMessage, error) {

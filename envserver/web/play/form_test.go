@@ -3,6 +3,7 @@ package play
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"testing"
 )
 
@@ -15,6 +16,9 @@ func TestForms(t *testing.T) {
 		"payload":{"anyOf":[{"properties":{"x":{"type":"string"},"y":{"type":"string"}}},{"type":"null"}]},"text":{"type":"string"}},
 		"allOf":[{"if":{"properties":{"action_type":{"const":"a"}}},"then":{"properties":{"payload":{"properties":{"x":true}}}}},
 		{"if":{"properties":{"action_type":{"const":"b"}}},"then":{"properties":{"payload":{"type":"null"}},"required":["text"]}}]}`
+	const listed = `{"properties":{"facts":{"type":["array","null"],"maxItems":3,"items":{"type":"object","properties":{
+		"value":{"type":["string","number"],"maxLength":9},"n":{"type":"number"},"what":{"enum":["team","price"],
+		"description":"What.\nteam: who: a, b\nprice: how much"}},"required":["what","value"]}}}}`
 	for name, test := range map[string]struct {
 		schema, kind string
 		form         url.Values
@@ -28,7 +32,13 @@ func TestForms(t *testing.T) {
 		"no JSON":   {plain, "", url.Values{"f.list": {"x"}}, ""},
 		"payload":   {typed, "a", url.Values{"f.x": {"1"}, "f.y": {"2"}, "f.text": {"3"}}, `{"action_type":"a","payload":{"x":"1"}}`},
 		"own field": {typed, "b", url.Values{"f.x": {"1"}, "f.text": {"3"}}, `{"action_type":"b","text":"3"}`},
-		"empty":     {typed, "b", url.Values{"f.text": {" "}}, `{"action_type":"b"}`},
+		"list": {listed, "", url.Values{"f.facts.0.what": {"team"}, "f.facts.0.value": {"it's 2\r\n"},
+			"f.facts.2.value": {"7"}, "f.facts.2.what": {"price"}, "f.facts.3.what": {"price"}, "f.facts.3.value": {"out"}},
+			`{"facts":[{"value":"it's 2\n","what":"team"},{"value":"7","what":"price"}]}`},
+		"list empty":      {listed, "", url.Values{"f.facts.0.what": {""}, "f.facts.0.value": {" "}}, `{}`},
+		"list incomplete": {listed, "", url.Values{"f.facts.1.value": {"7"}}, ""},
+		"list no number":  {listed, "", url.Values{"f.facts.1.what": {"team"}, "f.facts.1.value": {"7"}, "f.facts.1.n": {"x"}}, ""},
+		"empty":           {typed, "b", url.Values{"f.text": {" "}}, `{"action_type":"b"}`},
 	} {
 		actions, err := actionsOf(json.RawMessage(test.schema))
 		if err != nil {
@@ -47,6 +57,16 @@ func TestForms(t *testing.T) {
 	actions, err := actionsOf(json.RawMessage(typed))
 	if err != nil || len(actions) != 2 || actions[0].Description != "does a." || !actions[1].Fields[0].Required {
 		t.Errorf("the actions are %+v, %v", actions, err)
+	}
+	actions, err = actionsOf(json.RawMessage(listed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := actions[0].Fields[0].show("a0-", url.Values{"f.facts.1.value": {"7"}})
+	want := []detail{{"team", "who: a, b"}, {"price", "how much"}}
+	if got := shown.Table[1]; len(shown.Table) != 3 || !slices.Equal(shown.Details, want) || got[0].Kind != choiceField ||
+		got[0].ID != "a0-facts.1.what" || got[1].Kind != lineField || got[1].Value != "7" || got[1].Label != "facts 2: value" {
+		t.Errorf("a list is shown as %+v", shown)
 	}
 	if _, err := actionsOf(json.RawMessage("[")); err == nil {
 		t.Error("a broken schema is read")

@@ -240,6 +240,8 @@ func TestRefusedActions(t *testing.T) {
 		{"schema", values("turn", "0", "action", "classify"), []string{"Not played.", `<details class="action" name="action-1" open>`}},
 		{"choice", values("turn", "0", "action", "classify", "f.category", "nonsense"), []string{"Not played.", "billing"}},
 		{"kept", values("turn", "1", "action", "respond", "f.message", `a "kept" </textarea>`), []string{"sent before", "a &#34;kept&#34; &lt;/textarea&gt;"}},
+		{"facts", values("turn", "0", "action", "respond", "f.message", "Hi", "f.facts.1.value", "$5"), []string{"Row 2 of facts lacks its what",
+			`name="f.facts.1.value" value="$5"`, `aria-label="facts 8: what"`, "<dt>team</dt><dd>the team that takes over (disputes,"}},
 		{"unknown", values("turn", "0", "action", "fly"), []string{"no action &#34;fly&#34;"}},
 		{"raw", values("turn", "0", "raw", "[1]"), []string{"not a JSON object", "[1]</textarea>"}},
 	} {
@@ -257,6 +259,11 @@ func TestRefusedActions(t *testing.T) {
 	if strings.Contains(body, "Not played.") || !strings.Contains(body, "1 of 10") {
 		t.Errorf("JSON isn't played:\n%s", body)
 	}
+	_, _, body = send(t, http.MethodPost, game+"/step", values("turn", "1", "action", "respond", "f.message", "It is $5.",
+		"f.facts.0.what", "price", "f.facts.0.value", "$5"), nil)
+	if !strings.Contains(body, "<dt>price</dt><dd>$5</dd>") {
+		t.Errorf("the facts stated aren't shown:\n%s", body)
+	}
 }
 
 // hostile is an OpenEnv server whose every text is markup.
@@ -264,11 +271,12 @@ func hostile(t *testing.T) string {
 	const bad = `<script>alert(1)</script>\u202e\" onload=\"x`
 	observation := `{"ticket_id":"` + bad + `","subject":"` + bad + `","description":"` + bad + `","queue":[{"ticket_id":"` + bad + `","subject":"` + bad +
 		`"}],"feedback":"` + bad + `","task":"` + bad + `","attachments":[{"name":"` + bad + `","content":"` + bad + `"}],"conversation_history":[{"role":"` +
-		bad + `","content":"` + bad + `"}],"knowledge_base":[{"id":"` + bad + `","title":"` + bad + `","body":"` + bad + `"}]}`
+		bad + `","content":"` + bad + `","facts":[{"what":"` + bad + `","value":"` + bad + `"}]}],"knowledge_base":[{"id":"` + bad + `","title":"` + bad + `","body":"` + bad + `"}]}`
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /schema", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"action":{"properties":{"action_type":{"enum":["`+bad+`","ok"],"description":"ok: `+bad+`"},"`+bad+
-			`":{"type":"string","description":"`+bad+`"},"n":{"enum":["`+bad+`"]},"x":{"type":"boolean"},"y":true}}}`)
+			`":{"type":"string","description":"`+bad+`"},"n":{"enum":["`+bad+`"]},"x":{"type":"boolean"},"y":true,`+
+			`"l":{"type":"array","maxItems":2,"items":{"properties":{"`+bad+`":{"enum":["`+bad+`"],"description":"x\n`+bad+`: `+bad+`"}}}}}}}`)
 	})
 	mux.HandleFunc("GET /ws", func(w http.ResponseWriter, r *http.Request) {
 		upgrader := websocket.Upgrader{}

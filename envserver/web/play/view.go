@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
@@ -67,6 +68,7 @@ type ticketView struct {
 	} `json:"attachments"`
 	Conversation []struct {
 		Role, Content string
+		Facts         []facts.Fact
 	} `json:"conversation_history"`
 	Status          string    `json:"status"`
 	Score           *float64  `json:"score"`
@@ -146,7 +148,16 @@ type shownAction struct {
 type shownField struct {
 	field
 	ID, Value string
+	// Label names a field of a list's row.
+	Label string
+	// Table are the rows of a list. Details are the lines of the descriptions of its members that
+	// say more than their name.
+	Table   [][]shownField
+	Details []detail
 }
+
+// detail is a line "name: text" of a description.
+type detail struct{ Name, Text string }
 
 // shownTurn is a played action.
 type shownTurn struct {
@@ -261,11 +272,33 @@ func (g *game) forms(allowed []string, queue []queued) []shownAction {
 					f.Choices = append(f.Choices, q.TicketID)
 				}
 			}
-			s.Inputs = append(s.Inputs, shownField{f, fmt.Sprintf("a%d-%s", i, f.Name), form.Get(f.Input())})
+			s.Inputs = append(s.Inputs, f.show(fmt.Sprintf("a%d-", i), form))
 		}
 		shown = append(shown, s)
 	}
 	return shown
+}
+
+// show returns the field with its values in a form.
+func (f field) show(prefix string, form url.Values) shownField {
+	s := shownField{field: f, ID: prefix + f.Name, Value: form.Get(f.Input())}
+	for i := range f.Rows {
+		var row []shownField
+		for k, member := range f.row(i) {
+			shown := member.show(prefix, form)
+			shown.Label = fmt.Sprintf("%s %d: %s", f.Title(), i+1, f.Members[k].Title())
+			row = append(row, shown)
+		}
+		s.Table = append(s.Table, row)
+	}
+	for _, member := range f.Members {
+		_, lines, _ := strings.Cut(member.Description, "\n")
+		for line := range strings.Lines(lines) {
+			name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			s.Details = append(s.Details, detail{name, text})
+		}
+	}
+	return s
 }
 
 // maxArticles bounds the articles that a game keeps.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 // Action is an agent's action. An action that isn't a JSON object has only Raw.
@@ -15,7 +17,9 @@ type Action struct {
 	Fields []Field
 	// Message is the message to the customer, or "".
 	Message string
-	Raw     string
+	// Facts are those stated beside the message.
+	Facts []facts.Fact
+	Raw   string
 
 	arguments []string
 }
@@ -39,12 +43,33 @@ func ReadAction(action json.RawMessage) Action {
 			switch {
 			case f.Name == "message":
 				a.Message = f.Value
+			case f.Name == "facts":
+				a.Facts = readFacts(f.Value)
 			case f.Name != "payload" || payload == nil:
 				a.arguments = append(a.arguments, f.Name+" "+f.Value)
 			}
 		}
 	}
 	return a
+}
+
+// readFacts reads facts, none from a value of another form.
+func readFacts(value string) (stated []facts.Fact) {
+	var list []struct {
+		What  string `json:"what"`
+		Value any    `json:"value"`
+	}
+	if json.Unmarshal([]byte(value), &list) != nil {
+		return nil
+	}
+	for _, f := range list {
+		text, isText := f.Value.(string)
+		if !isText {
+			text = encodeInline(f.Value)
+		}
+		stated = append(stated, facts.Fact{What: f.What, Value: text})
+	}
+	return stated
 }
 
 func listFields(members map[string]any) []Field {
@@ -70,5 +95,5 @@ func encodeInline(v any) string {
 	return string(data)
 }
 
-// Summary is the action's arguments in a line, without its message.
+// Summary is the action's arguments in a line, without its message and the facts beside it.
 func (a Action) Summary() string { return strings.Join(a.arguments, ", ") }

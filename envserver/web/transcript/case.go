@@ -24,30 +24,14 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 		}
 		return nil, ""
 	}
+	paid, why := criterion("steps")
+	r.add(Row{Criterion: "steps", Points: paid, Why: why})
 	for _, s := range f.Workflow.Steps {
-		paid, why := criterion(s.ID)
-		r.add(
-			Row{
-				Criterion: s.ID,
-				Given:     listSentActions(f.History, s.Action),
-				Gold:      StepText(s),
-				Points:    paid,
-				Why:       why,
-			},
-		)
+		r.add(Row{Part: true, Criterion: s.ID, Given: listSentActions(f.History, s.Action), Gold: StepText(s)})
 	}
-	paid, why := criterion("resolution")
+	paid, why = criterion("resolution")
 	r.add(Row{Criterion: "resolution", Points: paid, Why: why})
-	for i, fact := range f.Workflow.Facts {
-		finding := grader.Missing
-		if i < len(f.Told) {
-			finding = f.Told[i]
-		}
-		if !fact.Optional {
-			r.add(Row{Part: true, Criterion: fact.ID + " " + fact.Slot, Given: finding.String(), Gold: factText(fact),
-				texts: listWordings(fact, finding.String())})
-		}
-	}
+	r.told(f.Workflow.Required(), f.Stated, f.Told)
 	for i, goal := range f.Workflow.Goal {
 		given := "not met"
 		if f.Met[i] {

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -12,7 +14,7 @@ import (
 // reply adds the rows of the criteria, with the facts and questions below theirs.
 func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 	if v == nil {
-		v = &grader.Verdict{Criteria: []grader.Criterion{{ID: "Q1"}, {ID: "Q2"}, {ID: "Q3"}}}
+		v = &grader.Verdict{Criteria: []grader.Criterion{{ID: offline.CriterionFacts}}}
 	}
 	spec := &t.Ticket.Reply
 	for _, c := range v.Criteria {
@@ -25,6 +27,8 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 		}
 		r.add(row)
 		switch c.ID {
+		case offline.CriterionFacts:
+			r.told(t.Ticket.Required(), t.Stated, t.Told)
 		case "Q1":
 			r.facts(spec.Facts, parseFindings(c), c)
 		case "Q3":
@@ -80,6 +84,29 @@ func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c
 		if !f.Optional {
 			r.add(Row{Part: true, Criterion: f.ID + " " + f.Slot, Given: finding(f.ID), Gold: factText(f),
 				Evidence: answerTo("Q1."+f.ID, c), texts: listWordings(f, finding(f.ID))})
+		}
+	}
+}
+
+// told adds the rows of the required facts, and of those that were stated and aren't required.
+func (r *Review) told(required []facts.Wanted, stated []facts.Fact, told *grader.Told) {
+	for i, f := range required {
+		finding := facts.Missing
+		if told != nil {
+			finding = told.Facts.Required[i]
+		}
+		row := Row{Part: true, Criterion: f.ID + " " + f.What, Given: finding.String(), Gold: f.Values[0]}
+		if finding == facts.Right {
+			row.texts = f.Values
+		}
+		r.add(row)
+	}
+	if told == nil {
+		return
+	}
+	for i, f := range stated {
+		if finding := told.Facts.Stated[i]; finding == facts.Wrong || finding == facts.True {
+			r.add(Row{Part: true, Criterion: f.What, Given: f.Value, Why: finding.String()})
 		}
 	}
 }

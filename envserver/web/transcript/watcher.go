@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 )
@@ -176,6 +177,9 @@ func (c *Call) Arguments() string {
 
 // Sent is the message to the customer, or "".
 func (c *Call) Sent() string { return ReadAction(c.Payload).Message }
+
+// Stated are the facts beside the message.
+func (c *Call) Stated() []facts.Fact { return ReadAction(c.Payload).Facts }
 
 // result is what pages show of an answer by itself.
 type result struct {

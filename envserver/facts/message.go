@@ -1,0 +1,94 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
+// Message is a message to the customer, in which values are looked for. Nothing else of it is read.
+type Message struct {
+	context *Context
+	parsed
+	// words are its words and numbers without articles.
+	words string
+	teams []string
+	// Foreign is set if the message is in another language than the customer's.
+	Foreign bool
+}
+
+// NewMessage reads a message. If it isn't in the customer's language, it is read as English.
+func (c *Context) NewMessage(s string) *Message {
+	cleaned := clean(s)
+	m := &Message{context: c, parsed: c.parse(cleaned, c.lexicons[0]), teams: teamsIn(cleaned)}
+	if m.Foreign = !m.doc.InLanguage(); m.Foreign && len(c.lexicons) > 1 {
+		m.parsed = c.parse(cleaned, c.lexicons[1])
+	}
+	m.words = strings.Join(significantWords(cleaned), " ")
+	return m
+}
+
+// IsEmpty reports whether the message has no words.
+func (m *Message) IsEmpty() bool {
+	return !slices.ContainsFunc(m.doc.Tokens, func(t text.Token) bool { return t.Kind == text.WordToken })
+}
+
+// has reports whether the value stands in the message in some usual form of its type. Enums other
+// than teams aren't looked for, because only a reader of prose could find them.
+func (m *Message) has(v *value) bool {
+	switch v.of.Type {
+	case Enum:
+		return v.of.What != "team" || slices.Contains(m.teams, v.key)
+	case ID:
+		return m.hasID(v.key)
+	case Text:
+		if v.key != "" && hasWords(m.words, v.key) {
+			return true
+		}
+	case Amount, When, Duration, Number:
+	}
+	for _, r := range v.readings {
+		if v.of.Type == Amount && r.Amount == 0 && m.context.isFree(m.doc) {
+			return true
+		}
+		if slices.ContainsFunc(m.readings, func(other reading) bool {
+			return isOf(v.of.Type, other) && m.context.same(r, other)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasID reports whether the letters and digits of an id stand in the message, whatever separates
+// them.
+func (m *Message) hasID(key string) bool {
+	for i := range m.doc.Tokens {
+		var run strings.Builder
+		for k := i; k < len(m.doc.Tokens) && run.Len() < len(key); k++ {
+			part := lettersAndDigits(m.doc.Tokens[k].Text)
+			if part == "" && k == i {
+				break
+			}
+			run.WriteString(part)
+			if k == i && len(part) >= 5 && sameID(part, key) {
+				return true
+			}
+		}
+		if run.String() == key && key != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func lettersAndDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
+}

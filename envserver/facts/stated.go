@@ -1,0 +1,36 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Join returns what holds after a message has stated more: every fact of a name that it states
+// replaces the earlier ones of that name. It changes neither list.
+func Join(earlier, later []Fact) []Fact {
+	if len(later) == 0 {
+		return earlier
+	}
+	joined := make([]Fact, 0, len(earlier)+len(later))
+	for _, e := range earlier {
+		if !slices.ContainsFunc(later, func(l Fact) bool { return l.What == e.What }) {
+			joined = append(joined, e)
+		}
+	}
+	return append(joined, later...)
+}
+
+// Describe explains the vocabulary to an agent: a line for each name with its meaning, and its
+// values or an example.
+func Describe() string {
+	lines := make([]string, len(vocabulary))
+	for i, n := range vocabulary {
+		shown := n.Example
+		if n.Values != nil {
+			shown = strings.Join(n.Values, ", ")
+		}
+		lines[i] = fmt.Sprintf("%s: %s (%s)", n.What, n.Meaning, shown)
+	}
+	return strings.Join(lines, "\n")
+}

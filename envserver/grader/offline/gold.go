@@ -1,0 +1,91 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
+)
+
+// ticket returns the gold of a ticket. Two concurrent callers may both prepare it.
+func (j *Judge) ticket(t *scenarios.Ticket) *facts.Gold {
+	if g, ok := j.tickets.Get(t); ok {
+		return g
+	}
+	texts := append(t.ServedTexts(), t.Customer.Name, t.Customer.Company)
+	for _, a := range t.Articles {
+		texts = append(texts, a.Title, a.Body)
+	}
+	values := []string{day(t.Customer.Since), strconv.Itoa(t.SLAMinutes) + " minutes"}
+	for _, m := range t.History {
+		values = append(values, day(m.At))
+	}
+	for _, v := range t.Reply.AllowedValues {
+		if !slices.Contains(texts, v) {
+			values = append(values, v)
+		}
+	}
+	served := j.library.Read(facts.NewContext(t.Language, t.Now), texts, values)
+	g := facts.NewGold(served, t.Required(), t.Optional(), false)
+	j.tickets.Add(t, g)
+	return g
+}
+
+// workflow returns the gold of a workflow.
+func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
+	if g, ok := j.workflows.Get(w); ok {
+		return g
+	}
+	texts, values := []string{w.Query, w.Customer.Name}, []string(nil)
+	for _, a := range w.Answers {
+		texts = append(texts, a.Answer)
+	}
+	for _, s := range w.Steps {
+		texts = append(texts, s.Answer)
+	}
+	if !w.Closed {
+		values = slices.Concat(w.AllowedValues, policyValues(w.Desk))
+		texts = append(texts, records(w))
+		if w.Desk != nil {
+			texts = append(texts, desk.PolicyDocument())
+		}
+	}
+	served := j.library.Read(facts.NewContext(w.Language, w.Now), texts, values)
+	g := facts.NewGold(served, w.Required(), w.Optional(), w.Closed)
+	j.workflows.Add(w, g)
+	return g
+}
+
+// policyValues are the numbers of the policy with every unit that its rules may give them.
+func policyValues(d *desk.Desk) (values []string) {
+	if d == nil {
+		return nil
+	}
+	for _, n := range d.Policy.Values() {
+		if n.Amount == 0 {
+			values = append(values, fmt.Sprintf("%d %%", n.Days), fmt.Sprintf("%d hours", n.Days),
+				fmt.Sprintf("%d months", n.Days), fmt.Sprintf("%d days", n.Days))
+		}
+	}
+	return values
+}
+
+// records is the JSON of what tools look up.
+func records(w *scenarios.Workflow) string {
+	var state any = w.State
+	if w.Desk != nil {
+		state = w.Desk.Records
+	}
+	text, err := json.Marshal(state)
+	if err != nil {
+		panic(err) // The state has plain fields alone.
+	}
+	return string(text)
+}
+
+func day(t time.Time) string { return t.Format(time.DateOnly) }

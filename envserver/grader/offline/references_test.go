@@ -1,0 +1,96 @@
+package offline
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// eachReply calls a function with each good reply of the catalogue.
+func eachReply(t *testing.T, j *Judge, check func(id string, seed int64, reply string, required []facts.Wanted,
+	tell func(message string, stated []facts.Fact) grader.Told)) {
+	t.Helper()
+	c, err := scenarios.LoadPublic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Tickets() {
+		for seed := range int64(5) {
+			ticket, err := s.Instantiate(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, reply := range ticket.References.Good {
+				check(s.ID, seed, reply, ticket.Required(), func(m string, f []facts.Fact) grader.Told {
+					return j.TellTicket(ticket, m, f)
+				})
+			}
+		}
+	}
+	for _, s := range append(c.Workflows(), c.Cases()...) {
+		for seed := range int64(1) {
+			w, err := s.Instantiate(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, reply := range w.References.Good {
+				check(s.ID, seed, reply, w.Required(), func(m string, f []facts.Fact) grader.Told { return j.Tell(w, m, f) })
+			}
+		}
+	}
+}
+
+// TestReferences checks that good replies with the right facts are right.
+func TestReferences(t *testing.T) {
+	j, replies, faults := New(), 0, map[string]int{}
+	eachReply(t, j, func(id string, seed int64, reply string, required []facts.Wanted,
+		tell func(string, []facts.Fact) grader.Told) {
+		replies++
+		told := tell(reply, facts.Stated(required))
+		if told.IsRight() && told.Facts.Points(1000) == 1000 {
+			return
+		}
+		if faults[id]++; faults[id] > 1 {
+			return
+		}
+		t.Errorf("%s, seed %d: %v %v %v\n%v\n%s", id, seed, told.Facts.Required, told.Facts.Stated, told.Gates,
+			facts.Stated(required), reply)
+	})
+	t.Logf("%d replies", replies)
+}
+
+// wrongValue is a value of the name's type that no instance has.
+func wrongValue(w facts.Wanted) string {
+	name, _ := facts.Find(w.What)
+	for _, v := range name.Values {
+		if !slices.Contains(w.Values, v) {
+			return v
+		}
+	}
+	return map[facts.Type]string{facts.Amount: "$7,771.23", facts.When: "2039-01-01", facts.Duration: "777 hours",
+		facts.Number: "7771", facts.ID: "ZZ-777123", facts.Text: "Nowhere 777"}[name.Type]
+}
+
+// TestOneFault checks that no reply is right in which one fact is wrong or missing, and that it
+// earns at most three tenths.
+func TestOneFault(t *testing.T) {
+	wrong, missing, n := int64(0), int64(0), int64(0)
+	eachReply(t, New(), func(id string, seed int64, reply string, required []facts.Wanted,
+		tell func(string, []facts.Fact) grader.Told) {
+		for i := range required {
+			stated := facts.Stated(required)
+			stated[i].Value = wrongValue(required[i])
+			told := tell(reply, stated)
+			short := tell(reply, append(facts.Stated(required[:i]), facts.Stated(required[i+1:])...))
+			if told.IsRight() || short.IsRight() || told.Points(1000) > 300 || short.Points(1000) > 300 {
+				t.Errorf("%s, seed %d: %v instead of %v earns %d, none %d", id, seed, stated[i], required[i],
+					told.Points(1000), short.Points(1000))
+			}
+			wrong, missing, n = wrong+told.Points(1000), missing+short.Points(1000), n+1
+		}
+	})
+	t.Logf("one wrong earns %d of 1000, one missing %d, on average of %d", wrong/n, missing/n, n)
+}

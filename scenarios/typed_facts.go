@@ -1,0 +1,86 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/source"
+)
+
+// nextStep is the name and the id of the fact that says what was done about a ticket.
+const nextStep = "next_step"
+
+// Required are the facts that an agent must state: those of the file, and the next step of a ticket
+// that is resolved. The first value of each is the usual one.
+func (t *Ticket) Required() []facts.Wanted {
+	out := wantedFacts(t.Reply.Facts, false)
+	if len(t.Reply.NextSteps) > 0 && !t.Gold.Escalate {
+		out = append(out, facts.Wanted{ID: nextStep, What: nextStep, Values: t.Reply.NextSteps})
+	}
+	return out
+}
+
+// Optional are true facts that an agent may state.
+func (t *Ticket) Optional() []facts.Wanted {
+	return slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
+}
+
+// Required are the facts that an agent must state. The first value of each is the usual one.
+func (w *Workflow) Required() []facts.Wanted { return wantedFacts(w.Facts, false) }
+
+// Optional are true facts that an agent may state.
+func (w *Workflow) Optional() []facts.Wanted {
+	return slices.Concat(wantedFacts(w.Facts, true), w.True)
+}
+
+func wantedFacts(all []Fact, optional bool) []facts.Wanted {
+	var out []facts.Wanted
+	for _, f := range all {
+		if !f.Judged && f.Optional == optional {
+			out = append(out, facts.Wanted{ID: f.ID, What: f.What, Values: append([]string{f.Stated}, f.Also...)})
+		}
+	}
+	return out
+}
+
+// canonical renders the value of a fact. Values of an enum have the form of the vocabulary, so that
+// a param may draw words: "damaged box" is damaged_box.
+func (in *instance) canonical(pos source.Position, what string, value expr.Text) string {
+	v := in.Text(value)
+	n, known := facts.Find(what)
+	switch {
+	case in.Err != nil:
+	case !known:
+		in.Fail(pos.Errorf("%q isn't a name of the vocabulary%s", what, source.SuggestWord(what, listNames())))
+	case n.Type == facts.Enum:
+		v = strings.ReplaceAll(strings.ToLower(v), " ", "_")
+		if !slices.Contains(n.Values, v) {
+			in.Fail(pos.Errorf("%q isn't a value of %s%s", v, what, source.SuggestWord(v, n.Values)))
+		}
+	}
+	return v
+}
+
+// listNames are the names of the vocabulary.
+func listNames() []string {
+	names := make([]string, len(facts.Vocabulary()))
+	for i, n := range facts.Vocabulary() {
+		names[i] = n.What
+	}
+	return names
+}
+
+// checkFacts checks that every fact says what it states.
+func checkFacts(c *expr.Compiler, files []factFile) {
+	for _, f := range files {
+		switch {
+		case f.Judged == f.What.Given():
+			c.Failf(f.Pos, "fact %s (%s) needs either what, a name of the vocabulary such as team, or judged: true if "+
+				"only a model can read it: docs/scenarios.md lists the names", f.ID, f.Slot)
+		case f.Judged && len(f.Also) > 0:
+			c.Failf(f.Pos, "fact %s is judged: also belongs to a fact with what", f.ID)
+		}
+	}
+}

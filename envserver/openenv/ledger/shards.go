@@ -230,6 +230,8 @@ func (s *Ledgers) Keep(p Parcel, public ed25519.PublicKey) error {
 		}
 		return nil
 	}
-	r.holds[p.Shard] = r.holds[p.Shard] // given away with the others if this server ends, too
+	if _, held := r.holds[p.Shard]; !held {
+		r.holds[p.Shard] = hold{} // given away with the others if this server ends, too
+	}
 	return s.addStates(key, r, []ShardState{p.State}, public)
 }

@@ -131,11 +131,12 @@ func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	}
 	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, at, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())
+	ids := secrets.IDKey(secrets.RunCredential(plan.Run, score.FingerprintOf([]byte(inputs[runner.PlanKey]))))
 	places := map[int64]place{}
 	for shard := range plan.Shards {
 		episode := 0
 		for planned := range plan.Shard(shard) {
-			places[scripted.SeedOf(secrets.IDKey(plan.Run), planned)] = place{shard, episode}
+			places[scripted.SeedOf(ids, planned)] = place{shard, episode}
 			episode++
 		}
 	}

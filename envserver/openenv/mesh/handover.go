@@ -1,12 +1,9 @@
 package mesh
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 
 	"golang.org/x/sync/errgroup"
@@ -75,25 +72,10 @@ func (m *Mesh) SendAway(ctx context.Context) {
 
 // post sends a request to a peer.
 func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (answer handedOver, err error) {
-	sent, err := json.Marshal(body)
-	if err != nil {
-		return answer, err
+	got, err := m.send(ctx, peer, path, body, maxHandOver)
+	if err == nil {
+		err = json.Unmarshal(got, &answer)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+peer+path, bytes.NewReader(sent))
-	if err != nil {
-		return answer, err
-	}
-	request.Header.Set(protocol.DirectHeader, m.proof)
-	response, err := m.transport.RoundTrip(request)
-	if err != nil {
-		return answer, err
-	}
-	defer response.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(response.Body, maxHandOver))
-	if err != nil || response.StatusCode != http.StatusOK {
-		return answer, errors.Join(err, fmt.Errorf("the peer answered %s: %.200s", response.Status, got))
-	}
-	err = json.Unmarshal(got, &answer)
 	return answer, err
 }
 

@@ -66,7 +66,7 @@ func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) []ledg
 }
 
 func (m *Mesh) askShard(ctx context.Context, peer string, wanted wantedShard) (state ledger.ShardState, err error) {
-	answer, err := m.send(ctx, peer, shardPath, wanted)
+	answer, err := m.send(ctx, peer, shardPath, wanted, maxShardState)
 	if err == nil {
 		err = json.Unmarshal(answer, &state)
 	}
@@ -88,7 +88,7 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 			return
 		}
 		for ; i < len(parcels); i++ {
-			if _, err := m.send(ctx, peer, parcelPath, parcels[i]); err != nil {
+			if _, err := m.send(ctx, peer, parcelPath, parcels[i], maxShardState); err != nil {
 				m.host.Log.Warn("A peer did not take a shard", "peer", peer, "run", parcels[i].Run, "error", err)
 				tried = append(tried, peer)
 				break
@@ -97,8 +97,8 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 	}
 }
 
-// send posts a body to a peer and returns the answer.
-func (m *Mesh) send(ctx context.Context, peer, path string, body any) ([]byte, error) {
+// send posts a body to a peer and returns the answer, of which it reads at most limit bytes.
+func (m *Mesh) send(ctx context.Context, peer, path string, body any, limit int64) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (m *Mesh) send(ctx context.Context, peer, path string, body any) ([]byte, e
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxShardState))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%w: the peer answered %s", errUnreachable, response.Status)
+		err = fmt.Errorf("the peer answered %s: %.200s", response.Status, answer)
 	}
 	return answer, err
 }

@@ -329,6 +329,9 @@ func MakeCall(tools []Tool, id string, action json.RawMessage) (map[string]any, 
 func (t Tool) arguments(fields map[string]json.RawMessage) (string, error) {
 	takes := t.Function.Parameters
 	arguments := map[string]json.RawMessage{}
+	if takes.Properties["facts"] == nil {
+		delete(fields, "facts") // a release before typed facts
+	}
 	for name, value := range fields {
 		members := map[string]json.RawMessage{name: value}
 		if takes.Properties[name] == nil {

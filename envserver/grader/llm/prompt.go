@@ -149,7 +149,7 @@ func (c *claim) template() string {
 }
 
 func newClaimData(t *scenarios.Ticket, c claim) claimData {
-	d := claimData{claim: c, NextStep: describeNextStep(t), Tone: t.Tone,
+	d := claimData{claim: c, NextStep: t.NextStep(), Tone: t.Tone,
 		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {
 		d.Slot, d.Values = describeSlot(c.Fact), listValues(c.Fact)
@@ -166,32 +166,15 @@ func describeSlot(f *scenarios.Fact) string {
 	return slot
 }
 
-// listValues are the right values of a fact. A fact that only a model reads has words.
+// listValues are the right values of a fact in words.
 func listValues(f *scenarios.Fact) []string {
-	name, known := facts.Find(f.What)
-	if !known {
-		return []string{f.Value}
-	}
-	values := append([]string{f.Stated}, f.Also...)
-	if name.Type == facts.Enum {
+	values := f.Right()
+	if name, known := facts.Find(f.What); known && name.Type == facts.Enum {
 		for i := range values {
 			values[i] = formatID(values[i])
 		}
 	}
 	return values
-}
-
-// describeNextStep says what was right to do about a ticket.
-func describeNextStep(t *scenarios.Ticket) string {
-	switch {
-	case t.Gold.Escalate:
-		return "the matter is handed over to the team " + formatID(t.Gold.Team)
-	case len(t.Reply.NextSteps) > 0:
-		return formatID(strings.Join(t.Reply.NextSteps, " or "))
-	case t.Decision != nil:
-		return strings.ReplaceAll(formatID(t.Decision.Outcome), "+", ", and ")
-	}
-	return "what the facts above say"
 }
 
 func formatID(id string) string { return strings.ReplaceAll(id, "_", " ") }
@@ -224,7 +207,7 @@ func listFacts(t *scenarios.Ticket) []string {
 		}
 		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, strings.Join(listValues(f), " or ")))
 	}
-	return append(out, "next step: "+describeNextStep(t))
+	return append(out, "next step: "+t.NextStep())
 }
 
 // describeCustomer describes what the agent is served beside the customer's words. Harm is judged

@@ -93,17 +93,33 @@ func assess(rules *offline.Judge, c grader.Case) *assessment {
 	a := &assessment{Reading: rules.Read(c), kase: c}
 	a.text, _ = text.NormaliseReply(c.Reply)
 	a.folded = foldMarkdown(a.text)
-	a.harms = listHarms(c.Ticket.Reply.Harm, c.Ticket.Reply.Closed)
+	if c.Workflow != nil {
+		a.harms = listHarms(c.Workflow.Harm, c.Workflow.Closed)
+	} else {
+		a.harms = listHarms(c.Ticket.Reply.Harm, c.Ticket.Reply.Closed)
+	}
 	a.claims = a.listClaims()
 	return a
 }
 
 // listClaims returns the statements in the order of the criteria, then those about harm and the one
-// about the letter, or none if the reply earns nothing in any case.
+// about the letter, or none if the reply earns nothing in any case. Of a reply to a workflow, whose
+// facts code compares, the model decides about harm and the letter alone.
 func (a *assessment) listClaims() (claims []claim) {
 	if slices.ContainsFunc(a.Told.Gates, func(g grader.Gate) bool { return g.Cap == 0 }) {
 		return nil
 	}
+	if a.kase.Ticket != nil {
+		claims = a.listCriteria()
+	}
+	for i := range a.harms {
+		claims = append(claims, claim{ID: a.harms[i].ID, Criterion: a.harms[i].ID, Harm: &a.harms[i]})
+	}
+	return append(claims, claim{ID: letterClaim, Criterion: letterClaim})
+}
+
+// listCriteria returns the statements about a ticket's criteria.
+func (a *assessment) listCriteria() (claims []claim) {
 	spec := &a.kase.Ticket.Reply
 	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
 		if f := &spec.Facts[i]; !f.Optional {
@@ -126,10 +142,7 @@ func (a *assessment) listClaims() (claims []claim) {
 			claims = append(claims, claim{ID: c.id, Criterion: c.id})
 		}
 	}
-	for i := range a.harms {
-		claims = append(claims, claim{ID: a.harms[i].ID, Criterion: a.harms[i].ID, Harm: &a.harms[i]})
-	}
-	return append(claims, claim{ID: letterClaim, Criterion: letterClaim})
+	return claims
 }
 
 // grade adds up the answers to a verdict of the named judge. It returns an error unless each claim
@@ -145,11 +158,18 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 		g.met[c.ID] = checked[i].Verdict == grader.Met && checked[i].Refused == ""
 		g.evidence[c.Criterion] = append(g.evidence[c.Criterion], checked[i])
 	}
-	v.Criteria = g.criteria()
+	right := a.Told.Facts.IsRight()
+	if a.kase.Workflow != nil {
+		v.Criteria = a.Verdict().Criteria
+	} else {
+		told, required := g.countFacts()
+		right = told == required && g.met["Q2"]
+		v.Criteria, v.Gates = g.criteria(), append(v.Gates, g.factGates()...)
+	}
 	for _, c := range v.Criteria {
 		v.PreGate += c.Earned
 	}
-	v.Gates = slices.Concat(v.Gates, g.factGates(), g.harmGates(), g.letterGates())
+	v.Gates = slices.Concat(v.Gates, g.harmGates(), g.letterGates())
 	for _, h := range a.harms {
 		v.Harm = append(v.Harm, g.evidence[h.ID]...)
 	}
@@ -158,8 +178,7 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 	for _, gate := range v.Gates {
 		v.PostGate = min(v.PostGate, gate.Cap)
 	}
-	told, required := g.countFacts()
-	v.Right = told == required && g.met["Q2"] && len(v.Gates) == 0
+	v.Right = right && len(v.Gates) == 0
 	return v, nil
 }
 
@@ -288,8 +307,8 @@ func (g *grading) letterGates() []grader.Gate {
 		"judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
 }
 
-// describeTicket is what the customer wrote, normalised.
-func describeTicket(t *scenarios.Ticket) string {
+// writtenIn is what the customer wrote in a ticket, normalised.
+func writtenIn(t *scenarios.Ticket) string {
 	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Role+": "+m.Text)

@@ -92,9 +92,9 @@ func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	if c.Ticket == nil {
+	if c.Ticket == nil && c.Workflow == nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed},
-			errors.New("judging a reply: the case has no ticket")
+			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
 	release, err := share.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {

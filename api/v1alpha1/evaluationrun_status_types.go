@@ -307,8 +307,8 @@ type RunReplies struct {
 	NotJudged Count `json:"notJudged"`
 
 	// provoking is the number of replies in scored and failed episodes that alone made their
-	// judgement fail, twice, while a harmless reply was judged. The rules graded them, with at most
-	// 0.15 points.
+	// judgement fail, twice, while a harmless reply was judged. Their facts were compared, and they
+	// earned at most 0.15 points.
 	// +required
 	Provoking Count `json:"provoking"`
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
@@ -141,7 +140,7 @@ func (r *regrader) chooseJudge() (err error) {
 		return r.judge.Stray()
 	}
 	r.judge.FromEnvironment(os.LookupEnv)
-	if err := r.judge.Validate(tasks.Ticket); err != nil {
+	if err := r.judge.Validate(); err != nil {
 		return err
 	}
 	r.kinds.Judge, err = r.judge.New()

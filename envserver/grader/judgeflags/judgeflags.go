@@ -14,8 +14,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/prose"
-	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // The values of --judge.
@@ -75,16 +73,13 @@ func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
 	}
 }
 
-// Validate returns an error for invalid options, and for options that the environment doesn't
-// support.
-func (o *Options) Validate(environment string) error {
+// Validate returns an error for invalid options.
+func (o *Options) Validate() error {
 	switch {
 	case o.Type == offlineJudge:
 		return o.Stray()
 	case o.Type != llmJudge:
 		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
-	case environment == tasks.Workflow:
-		return errors.New("--judge is llm, but the workflow environment is graded by rules alone: leave --judge out")
 	case o.Model.Timeout <= 0 || o.Model.MaxConcurrency <= 0 || o.Model.Votes <= 0:
 		return errors.New("--judge-timeout, --judge-max-concurrency and --judge-votes must be positive")
 	}
@@ -127,7 +122,7 @@ func (o *Options) New() (grader.Judge, error) {
 			return nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
 		}
 	}
-	judge, err := llm.New(config, prose.New())
+	judge, err := llm.New(config, offline.New())
 	if err != nil {
 		return nil, fmt.Errorf("making the judge: %w", err)
 	}

@@ -16,15 +16,16 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // RubricVersion is the version of the templates, claims and answer schema. It is part of the scale
 // and of every cache key.
-const RubricVersion = "r3"
+const RubricVersion = "r4"
 
 //go:embed prompt
 var promptFiles embed.FS
@@ -45,7 +46,7 @@ type templates struct {
 }
 
 func parseTemplates() (templates, error) {
-	join := func(texts []string) string { return strings.Join(texts, "; ") }
+	join := func(texts []string) string { return strings.Join(texts, ", or ") }
 	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(
 		promptFiles, "prompt/*.tmpl")
 	if err != nil {
@@ -91,14 +92,13 @@ type question struct {
 	Seed                    int64
 	Policy                  []scenarios.Article
 	Facts                   []string
-	Harm                    []string
 	Actions                 string
 	Ticket, Reply           string
 	Cut                     bool
 	Claims                  []asked
 
-	claims     []prose.Claim // Claims and the one about the letter
-	assessment *prose.Assessment
+	claims     []claim // Claims and the one about the letter
+	assessment *assessment
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.
@@ -107,25 +107,23 @@ type asked struct {
 }
 
 // ask makes the question of the claims.
-func (j *Judge) ask(c grader.Case, assessment *prose.Assessment, claims []prose.Claim) (*question, error) {
-	t := c.Ticket
+func (j *Judge) ask(a *assessment) (*question, error) {
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
-		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
-		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: selectArticles(t),
-		Facts: listFacts(t), Harm: listHarms(t),
-		Actions: describeActions(
-			c.Actions,
-		), Ticket: datamarkText(describeCustomer(t) + "\n\n" + assessment.Ticket()), claims: claims,
-		assessment: assessment,
+		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens, claims: a.claims, assessment: a,
 	}
-	shown := text.ClipRunes(assessment.Text(), maxShown)
-	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(assessment.Text())
-	for i, claim := range claims {
-		if claim.ID == prose.LetterClaim {
+	if a.kase.Workflow != nil {
+		q.describeWorkflow(a.kase.Workflow, a.kase.Done)
+	} else {
+		q.describeTicket(a.kase.Ticket, a.kase.Actions)
+	}
+	shown := text.ClipRunes(a.text, maxShown)
+	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(a.text)
+	for i, claim := range a.claims {
+		if claim.ID == letterClaim {
 			continue // the last one, which every prompt asks for
 		}
-		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
+		statement, err := j.templates.render(claim.template(), newClaimData(a.kase.Ticket, claim))
 		if err != nil {
 			return nil, err
 		}
@@ -134,21 +132,88 @@ func (j *Judge) ask(c grader.Case, assessment *prose.Assessment, claims []prose.
 	return q, nil
 }
 
-// claimData is the input of the claims' templates.
-type claimData struct {
-	prose.Claim
-	Slot, Outcome, Tone string
-	Accept              []string
-	Upset               bool
+// describeTicket sets what the reply is about.
+func (q *question) describeTicket(t *scenarios.Ticket, did grader.Actions) {
+	q.Scenario, q.Version, q.Seed = t.ScenarioID, t.Version, t.Seed
+	q.Policy, q.Facts, q.Actions = selectArticles(t), listFacts(t), describeActions(did)
+	q.Ticket = datamarkText(describeCustomer(t.Customer, t.Now) + "\n\n" + writtenIn(t))
 }
 
-func newClaimData(t *scenarios.Ticket, c prose.Claim) claimData {
-	d := claimData{Claim: c, Outcome: formatID(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
-		Upset: t.Tone == "angry" || t.Tone == "worried"}
+// describeWorkflow sets what the reply is about. What the agent did is among the untrusted texts,
+// because the agent chose its words.
+func (q *question) describeWorkflow(w *scenarios.Workflow, done []string) {
+	q.Scenario, q.Version, q.Seed = w.ScenarioID, w.Version, w.Seed
+	if w.Desk != nil {
+		for _, page := range w.Desk.Policy.Pages() {
+			q.Policy = append(q.Policy, scenarios.Article{ID: page.Topic, Title: page.Title, Body: page.Body})
+		}
+	}
+	for i := range w.Facts {
+		q.Facts = append(q.Facts, formatID(w.Facts[i].Slot)+": "+strings.Join(listValues(&w.Facts[i]), " or "))
+	}
+	if w.Decision != nil {
+		q.Facts = append(q.Facts, "decision: "+formatID(strings.ReplaceAll(w.Decision.Outcome, "+", ", and ")))
+	}
+	q.Actions = "The changes that the agent has made are at the end of the record."
+	parts := []string{describeCustomer(w.Customer, w.Now), w.Query}
+	for _, a := range w.Answers {
+		parts = append(parts, a.Answer)
+	}
+	for _, s := range w.Steps {
+		parts = append(parts, s.Answer)
+	}
+	parts = append(parts, offline.Records(w), "Changes by the agent:\n"+strings.Join(done, "\n"))
+	q.Ticket = datamarkText(text.Normalise(strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }),
+		"\n\n")))
+}
+
+// claimData is the input of the claims' templates.
+type claimData struct {
+	claim
+	// Slot is what a fact is about, Values are its right values.
+	Slot           string
+	Values         []string
+	NextStep, Tone string
+	Upset          bool
+}
+
+// template is the name of the claim's template.
+func (c *claim) template() string {
+	if strings.HasPrefix(c.ID, "harm.") {
+		return "harm"
+	}
+	return c.Criterion
+}
+
+func newClaimData(t *scenarios.Ticket, c claim) claimData {
+	d := claimData{claim: c}
+	if t != nil {
+		d.NextStep, d.Tone, d.Upset = t.NextStep(), t.Tone, t.Tone == "angry" || t.Tone == "worried"
+	}
 	if c.Fact != nil {
-		d.Slot = formatID(c.Fact.Slot)
+		d.Slot, d.Values = describeSlot(c.Fact), listValues(c.Fact)
 	}
 	return d
+}
+
+// describeSlot says what a fact is about: its own name, and what its name in the vocabulary means.
+func describeSlot(f *scenarios.Fact) string {
+	slot := formatID(f.Slot)
+	if name, known := facts.Find(f.What); known {
+		slot += ": " + name.Meaning
+	}
+	return slot
+}
+
+// listValues are the right values of a fact in words.
+func listValues(f *scenarios.Fact) []string {
+	values := f.Right()
+	if name, known := facts.Find(f.What); known && name.Type == facts.Enum {
+		for i := range values {
+			values[i] = formatID(values[i])
+		}
+	}
+	return values
 }
 
 func formatID(id string) string { return strings.ReplaceAll(id, "_", " ") }
@@ -173,34 +238,26 @@ func selectArticles(t *scenarios.Ticket) []scenarios.Article {
 
 func listFacts(t *scenarios.Ticket) []string {
 	var out []string
-	for _, f := range t.Reply.Facts {
+	for i := range t.Reply.Facts {
+		f := &t.Reply.Facts[i]
 		not := ""
 		if f.Negative {
 			not = "not "
 		}
-		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, f.Value))
+		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, strings.Join(listValues(f), " or ")))
 	}
-	return append(out, "next step: "+formatID(t.Reply.Outcome.Value))
-}
-
-// listHarms complete the sentence "a reply that ... does harm", for this scenario.
-func listHarms(t *scenarios.Ticket) []string {
-	out := make([]string, len(t.Reply.Harm))
-	for i, h := range t.Reply.Harm {
-		out[i] = h.Why
-	}
-	return out
+	return append(out, "next step: "+t.NextStep())
 }
 
 // describeCustomer describes what the agent is served beside the customer's words. Harm is judged
 // against it. A customer chose some of it, so it is as untrusted as the ticket.
-func describeCustomer(t *scenarios.Ticket) string {
+func describeCustomer(c scenarios.Customer, now time.Time) string {
 	company := ""
-	if t.Customer.Company != "" {
-		company = " of " + t.Customer.Company
+	if c.Company != "" {
+		company = " of " + c.Company
 	}
-	return fmt.Sprintf("Customer: %s%s, account level %s, customer since %s\nNow: %s", t.Customer.Name, company,
-		t.Customer.AccountLevel, t.Customer.Since.Format(time.DateOnly), t.Now.Format("Monday, 2006-01-02 15:04"))
+	return fmt.Sprintf("Customer: %s%s, account level %s, customer since %s\nNow: %s", c.Name, company,
+		c.AccountLevel, c.Since.Format(time.DateOnly), now.Format("Monday, 2006-01-02 15:04"))
 }
 
 // describeActions describes the agent's actions. The team is one of a closed list.

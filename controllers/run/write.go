@@ -64,10 +64,11 @@ type writer struct {
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
 // follow the write.
-func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next rules.Decision) error {
+func (w *writer) writeStatus(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	run := snap.Run
 	if !equality.Semantic.DeepEqual(run.Status, next.Status) {
 		updated := run.DeepCopy()
-		updated.Status = next.Status
+		updated.Status = snap.SealStatus(next.Status)
 		if err := w.client.Status().Update(ctx, updated); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
@@ -127,12 +128,17 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	span.End(ended)
 }
 
-// writeScores writes the table of scenarios, guarded by its resource version.
-func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, table *string) error {
+// writeScores writes the table of scenarios, guarded by its resource version. A sealed one is opened
+// when the run ends.
+func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	table := next.Scores
+	if table == nil && snap.SealedTable && evaluation.HasEnded(next.Status.Conditions) {
+		table = new(snap.Scores.Data[v1alpha1.ScoresKey])
+	}
 	if table == nil {
 		return nil
 	}
-	data := map[string]string{v1alpha1.ScoresKey: *table}
+	data := map[string]string{v1alpha1.ScoresKey: snap.SealTable(*table, next.Status)}
 	if snap.Scores == nil {
 		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
 		return markRefusal("ConfigMap "+table.Name, w.create(ctx, table))

@@ -119,7 +119,7 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		s.log.Error("A ledger can't be signed", "run", key.Run, "shard", key.Shard, "error", err)
 		protocol.WriteDetail(w, http.StatusInternalServerError, err.Error())
 	default:
-		protocol.WriteJSON(w, http.StatusOK, signed)
+		protocol.WriteJSON(w, http.StatusOK, s.players.SealLedger(signed))
 		s.ledgers.Fetched(key)
 	}
 }

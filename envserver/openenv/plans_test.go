@@ -266,6 +266,17 @@ func TestScoresAreWithheld(t *testing.T) {
 	if _, err := score.VerifyReceipt(sealed, echo.LedgerKey().Public().(ed25519.PublicKey)); err == nil || sealed == "" {
 		t.Errorf("the receipt %q can be read", sealed)
 	}
+	signed, err := client.FetchLedger(t.Context(), url, "uid", 0, client.Options{Credential: r.credential})
+	empty, none := client.FetchLedger(t.Context(), url, "uid", 1, client.Options{Credential: r.credential})
+	if err = errors.Join(err, none); err != nil || !signed.IsSealed() || len(signed.Payload) != len(empty.Payload) {
+		t.Errorf("the ledger is readable: %+v, %v", signed, err)
+	}
+	if signed, err = signed.Open(poolSecrets(t).Scores); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := signed.Verify(echo.LedgerKey().Public().(ed25519.PublicKey)); err != nil || l.Tasks[0].Sum != 1_100_000 {
+		t.Errorf("the operator reads %+v, %v", l, err)
+	}
 	_, other := serve(t, Config{SharedKey: true, RunsOnly: true})
 	again := newPlannedRun(t, other)
 	if ended, err := again.open(t, other, 0, []string{sealed}); err != nil || ended != "0" {

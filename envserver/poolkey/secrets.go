@@ -21,6 +21,8 @@ type Secrets struct {
 	Operations string
 	// Metrics is the bearer token with which Prometheus reads /metrics.
 	Metrics string
+	// Scores seals what has scores that a pool withholds.
+	Scores cipher.AEAD
 	// plans is the key of the runs' credentials, runs that of the credentials that the release
 	// before gave out.
 	plans, runs []byte
@@ -35,9 +37,16 @@ func DeriveSecrets(key ed25519.PrivateKey) (*Secrets, error) {
 			return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
 		}
 	}
-	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]),
+	scores, err := NewScoreCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]), Scores: scores,
 		runs: derived[2], plans: derived[3]}, nil
 }
+
+// NewScoreCipher returns the cipher of Secrets.Scores.
+func NewScoreCipher(key ed25519.PrivateKey) (cipher.AEAD, error) { return NewCipher(key, "scores") }
 
 // NewCipher returns the cipher for what a pool's servers give to clients and take back, by
 // purpose. It authenticates and hides the content, and every server with the key can open it.

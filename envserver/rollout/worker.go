@@ -362,7 +362,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case err != nil:
 		return w.fail(err)
 	}
-	if err := w.shard.checked(); err != nil {
+	if err := w.shard.prepared(); err != nil {
 		return err
 	}
 	ctx, cancel := w.shard.bound(ctx, begun)

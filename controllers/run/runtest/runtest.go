@@ -141,6 +141,7 @@ type Playing struct {
 	Key     ed25519.PrivateKey
 	Errored []int64
 	Begun   int64 // attempts of earlier runners
+	Sealed  bool  // the pool withholds scores
 	Change  func(*score.Ledger)
 }
 
@@ -181,6 +182,13 @@ func SummaryOf(t testing.TB, plan score.Plan, shard int, p Playing) string {
 	var err error
 	if summary.Ledger, err = ledger.Sign(p.Key); err != nil {
 		t.Fatal(err)
+	}
+	if p.Sealed {
+		secrets, err := poolkey.DeriveSecrets(p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		summary.Ledger = summary.Ledger.Seal(secrets.Scores)
 	}
 	data, err := summary.Encode()
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
@@ -210,7 +211,8 @@ func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan 
 	if err != nil {
 		return err
 	}
-	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID), plan))
+	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID),
+		poolkey.Grant{Plan: plan, Namespace: s.Run.Namespace}))
 	if err := w.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
 			Namespace: secret.Namespace, Name: secret.Name}, err)

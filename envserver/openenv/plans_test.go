@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/wire"
@@ -55,7 +56,7 @@ func planRun(tb testing.TB, trials int) *plannedRun {
 	if r.text, err = json.Marshal(plan); err != nil {
 		tb.Fatal(err)
 	}
-	r.credential = poolSecrets(tb).RunCredential("uid", score.FingerprintOf(r.text))
+	r.credential = poolSecrets(tb).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(r.text), Namespace: "team"})
 	for shard := range plan.Shards {
 		for ep := range plan.Shard(shard) {
 			r.episodes, r.shards = append(r.episodes, ep), append(r.shards, shard)
@@ -160,7 +161,7 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	changed := *r
 	changed.plan.GraderVersion = "echo.2"
 	changed.text, _ = json.Marshal(changed.plan) //nolint:errchkjson // a plan
-	changed.credential = poolSecrets(t).RunCredential("uid", score.FingerprintOf(changed.text))
+	changed.credential = poolSecrets(t).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(changed.text), Namespace: "team"})
 	if _, err := changed.open(t, other, 0, nil); !errors.As(err, &refused) ||
 		refused.Status != http.StatusPreconditionFailed {
 		t.Errorf("a plan of another grader: %v", err)

@@ -62,27 +62,33 @@ func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// RunCredential returns the secret of the run with a UID for the plan with a fingerprint (see
-// score.FingerprintOf), which it begins with. With it a client can open the run's ledgers, play
-// the plan's episodes, add receipts and fetch ledgers.
-func (s *Secrets) RunCredential(run, plan string) string {
-	return plan + "." + computeMAC(s.plans, plan+"\n"+run)
+// Grant is what the credential of a run is for.
+type Grant struct {
+	// Plan is the fingerprint of the run's plan (see score.FingerprintOf), and Namespace the run's.
+	// Both are "" in a credential of the release before, and without a configured key.
+	Plan, Namespace string
+}
+
+// RunCredential returns the secret of the run with a UID, which begins with the grant. With it a
+// client can open the run's ledgers, play the plan's episodes, add receipts and fetch ledgers.
+func (s *Secrets) RunCredential(run string, g Grant) string {
+	return g.Plan + "." + g.Namespace + "." + computeMAC(s.plans, g.Plan+"\n"+g.Namespace+"\n"+run)
 }
 
 // OldRunCredential returns the secret of a run as the release before gave it out, for any plan.
 func (s *Secrets) OldRunCredential(run string) string { return computeMAC(s.runs, run) }
 
-// AdmitsRun reports whether the credential is the run's, and for which plan it is. The plan is ""
-// for one of the release before, and without a configured key.
-func (s *Secrets) AdmitsRun(run, credential string) (plan string, admitted bool) {
+// AdmitsRun reports whether the credential is the run's, and what it is for.
+func (s *Secrets) AdmitsRun(run, credential string) (g Grant, admitted bool) {
 	if s == nil {
-		return "", true
+		return g, true
 	}
-	plan, _, bound := strings.Cut(credential, ".")
-	if !bound {
-		return "", isSameSecret(credential, s.OldRunCredential(run))
+	parts := strings.Split(credential, ".")
+	if len(parts) != 3 {
+		return g, isSameSecret(credential, s.OldRunCredential(run))
 	}
-	return plan, isSameSecret(credential, s.RunCredential(run, plan))
+	g = Grant{Plan: parts[0], Namespace: parts[1]}
+	return g, isSameSecret(credential, s.RunCredential(run, g))
 }
 
 // AdmitsOperator reports whether a token is the operator's.

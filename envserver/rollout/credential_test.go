@@ -47,7 +47,7 @@ func TestRunnersPassOnSealedLedgers(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	pod, secrets := serveShared(t, kind, func(c *openenv.Config) { c.WithholdScores = true })
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
-	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, fingerprint(t, cfg.Plan))
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, cfg.Plan)})
 	summary, err := Run(t.Context(), cfg)
 	if err != nil || !summary.Ledger.IsSealed() {
 		t.Fatalf("the summary %+v is readable, %v", summary, err)
@@ -68,8 +68,8 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	cfg.Clock = sleepingClock()
 	for name, c := range map[string]struct{ credential, want string }{
 		"none":          {"", "credential is missing or wrong"},
-		"another run's": {secrets.RunCredential("run-2", fingerprint(t, cfg.Plan)), "credential is missing or wrong"},
-		"another plan's": {secrets.RunCredential(cfg.Plan.Run, fingerprint(t, plan(t, kind, 1, 1, 1))),
+		"another run's": {secrets.RunCredential("run-2", poolkey.Grant{Plan: fingerprint(t, cfg.Plan)}), "credential is missing or wrong"},
+		"another plan's": {secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, plan(t, kind, 1, 1, 1))}),
 			"not the one of the run's credential"},
 	} {
 		cfg.Credential = c.credential
@@ -77,7 +77,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
-	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, fingerprint(t, cfg.Plan))
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, cfg.Plan)})
 	var mu sync.Mutex
 	var played []record.Episode
 	cfg.Record = func(e record.Episode) {

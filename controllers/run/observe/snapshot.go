@@ -1,8 +1,8 @@
 package observe
 
 import (
-	"crypto/cipher"
 	"cmp"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"time"

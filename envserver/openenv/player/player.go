@@ -33,7 +33,7 @@ type Factory struct {
 	// unjudged bounds the warnings about the judge, which fails for all sessions at once.
 	unjudged *rate.Sometimes
 	seal     cipher.AEAD // of checkpoints
-	scores cipher.AEAD // of receipts and ledgers whose scores are withheld
+	scores   cipher.AEAD // of receipts and ledgers whose scores are withheld
 }
 
 // Config has the dependencies that players share.

@@ -38,6 +38,10 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
 	}
+	var turn int64
+	if body.Plan != nil {
+		turn = s.ledgers.Turn(key)
+	}
 	receipts := make([]score.Receipt, len(body.Receipts))
 	for i, text := range body.Receipts {
 		var err error
@@ -55,6 +59,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
 	}
+	answer.Turn = turn
 	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 
@@ -75,13 +80,14 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, grant poolkey.G
 	if err != nil {
 		return err
 	}
-	return s.ledgers.TakeOver(key, asked, s.mesh.AskShard(ctx, key, score.FingerprintOf(text)), s.publicKey())
+	states, silent := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
+	return s.ledgers.TakeOver(key, asked, states, silent, s.publicKey())
 }
 
 // ledgerStatus is the status of a refused POST /ledger.
 func ledgerStatus(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken):
+	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken), errors.Is(err, ledger.ErrSilent):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, ledger.ErrGrading):
 		return http.StatusPreconditionFailed

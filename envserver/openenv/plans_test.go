@@ -56,7 +56,7 @@ func planRun(tb testing.TB, trials int) *plannedRun {
 	if r.text, err = json.Marshal(plan); err != nil {
 		tb.Fatal(err)
 	}
-	r.credential = poolSecrets(tb).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(r.text), Namespace: "team"})
+	r.credential = poolSecrets(tb).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(r.text)})
 	for shard := range plan.Shards {
 		for ep := range plan.Shard(shard) {
 			r.episodes, r.shards = append(r.episodes, ep), append(r.shards, shard)
@@ -124,7 +124,7 @@ func TestCredentialIsThePlans(t *testing.T) {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
-	if got := s.ledgers.RunReports(nil)[0].Opened; got != 0 {
+	if got := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened; got != 0 {
 		t.Errorf("%d episodes were begun", got)
 	}
 	for i := range r.episodes {
@@ -161,7 +161,7 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	changed := *r
 	changed.plan.GraderVersion = "echo.2"
 	changed.text, _ = json.Marshal(changed.plan) //nolint:errchkjson // a plan
-	changed.credential = poolSecrets(t).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(changed.text), Namespace: "team"})
+	changed.credential = poolSecrets(t).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(changed.text)})
 	if _, err := changed.open(t, other, 0, nil); !errors.As(err, &refused) ||
 		refused.Status != http.StatusPreconditionFailed {
 		t.Errorf("a plan of another grader: %v", err)
@@ -213,7 +213,7 @@ func TestEpisodeIsGradedOnce(t *testing.T) {
 	if ended, err := r.open(t, url, 0, []string{receiptIn(t, first)}); err != nil || ended != "0" {
 		t.Errorf("the receipt of its first end counts as %s, %v", ended, err)
 	}
-	if got := s.ledgers.RunReports(nil); !slices.ContainsFunc(got, func(r score.RunReport) bool {
+	if got := s.ledgers.RunReports([]string{"uid"}, nil); !slices.ContainsFunc(got, func(r score.RunReport) bool {
 		return r.Run == "uid" && r.Opened == 2 && r.Scored == 1 && r.ScoreSum == 333_000
 	}) {
 		t.Errorf("no report says that the episode was graded once")
@@ -315,6 +315,37 @@ func TestOldCredentialStillCounts(t *testing.T) {
 	}
 }
 
+// A runner that plays on after another one has begun its shard begins no more episodes. The episode
+// that it is playing is graded, once.
+func TestRunnersThatPlayOnAreRefused(t *testing.T) {
+	s, url := serve(t, Config{SharedKey: true, RunsOnly: true})
+	r := newPlannedRun(t, url)
+	begin := func() string {
+		answer, err := client.OpenLedger(t.Context(), url, client.Shard{Run: "uid", PassScore: r.plan.PassScore,
+			Plan: r.text}, nil, client.Options{Credential: r.credential})
+		if err != nil || answer.Turn == 0 {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		return fmt.Sprintf("turn=%d", answer.Turn)
+	}
+	old, late := begin(), wire.Connect(t, url)
+	late.Ask(r.reset(0, old))
+	next := begin()
+	if end := late.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`); receiptIn(t, end) == "" {
+		t.Errorf("its last episode is lost: %s", end)
+	}
+	opened := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened
+	if got := late.Ask(r.reset(1, old)); !strings.Contains(got, "PLAN_UNKNOWN") || !strings.Contains(got, "another runner") {
+		t.Errorf("it begins another: %s", got)
+	}
+	if got := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened; got != opened {
+		t.Errorf("which counts as begun: %d, not %d", got, opened)
+	}
+	if got := late.Ask(r.reset(1, next)); !strings.Contains(got, `"observation"`) {
+		t.Errorf("the next runner: %s", got)
+	}
+}
+
 // A shard that is played on another server of the pool continues there with the scores that the
 // first one gave, without receipts, and the first server then grades none of its episodes. No
 // server of the pool plays an episode that has ended on another one.
@@ -359,7 +390,7 @@ func TestShardContinuesOnAPeer(t *testing.T) {
 	}
 	var graded int64
 	for _, m := range members {
-		for _, report := range m.ledgers.RunReports(nil) {
+		for _, report := range m.ledgers.RunReports([]string{"uid"}, nil) {
 			graded += report.Scored + report.Failed
 		}
 	}

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	}
 	s := newShard(cfg, found.pod)
 	s.skip(found.ledger.Ended)
-	s.begun = found.ledger.Begun
+	s.begun, s.turn = found.ledger.Begun, found.ledger.Turn
 	if err := s.play(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
@@ -247,6 +247,7 @@ type shard struct {
 	durations stats.Durations
 	retried   int64
 	begun     int64 // attempts that earlier runners have begun and not ended
+	turn      int64 // the runner's on its server
 	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
 	tokens    score.Tokens

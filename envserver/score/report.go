@@ -17,8 +17,8 @@ type Report struct {
 	// JudgeFault is why the judge can't grade, for which the server admits no session. It is "" if
 	// the judge can grade or hasn't been tried.
 	JudgeFault string `json:"judgeFault,omitempty"`
-	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
-	// ordered by UID.
+	// Runs are those that the query names by UID, as run, or without names any, at most
+	// MaxRunReports of them.
 	Runs []RunReport `json:"runs,omitempty"`
 	// Packs are the packs that a server started now would play, nil if it reads no packs.
 	Packs *Packs `json:"packs,omitempty"`
@@ -42,8 +42,8 @@ type DrainReport struct {
 	Seconds int64 `json:"seconds"`
 }
 
-// MaxRunReports bounds the runs of a report.
-const MaxRunReports = 256
+// MaxRunReports bounds the runs of a report, whose UIDs are in the URL of the request.
+const MaxRunReports = 128
 
 // RunReport counts the episodes of one run on a server, played and being played. A run's figures
 // come from the ledgers, with which its counts are compared when the run ends.

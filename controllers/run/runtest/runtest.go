@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,7 +141,7 @@ func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 type Playing struct {
 	Key     ed25519.PrivateKey
 	Errored []int64
-	Begun   int64 // attempts of earlier runners
+	Begun   int64 // attempts that the server had seen before
 	Sealed  bool  // the pool withholds scores
 	Change  func(*score.Ledger)
 }
@@ -289,12 +290,15 @@ func AgentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 // FakePool returns the reports of servers by address.
 type FakePool map[string]score.Report
 
-// Report returns the report of an address.
-func (f FakePool) Report(_ context.Context, podIP, _ string) (score.Report, error) {
+// Report returns the report of an address, with the counts of the runs that are asked for.
+func (f FakePool) Report(_ context.Context, podIP, _ string, runs ...string) (score.Report, error) {
 	report, ok := f[podIP]
 	if !ok {
 		return score.Report{}, fmt.Errorf("dialling %s: %w", podIP, io.ErrUnexpectedEOF)
 	}
+	report.Runs = slices.DeleteFunc(slices.Clone(report.Runs), func(r score.RunReport) bool {
+		return !slices.Contains(runs, r.Run)
+	})
 	return report, nil
 }
 

@@ -75,7 +75,7 @@ func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, compl
 		f.Counted = append(f.Counted, Shard{
 			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
 			Errored:    countErrored(summary),
-			Unreported: countUnreported(ledger, summary),
+			Unreported: countUnreported(ledger, summary, runner.CountStopped(pod)),
 		})
 	}
 	return f
@@ -85,11 +85,11 @@ func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, compl
 const maxAttempts = 10
 
 // countUnreported counts the attempts that servers have begun and no runner reports. Attempts of
-// earlier runners of the shard, which were stopped, are reported by the last one, up to as many as
-// one more runner could have made.
-func countUnreported(l *score.Ledger, s score.Summary) int64 {
+// runners that were stopped have no report, and are known to the last one as begun. They count as
+// theirs only if the shard had such runners, and up to as many as these could have made.
+func countUnreported(l *score.Ledger, s score.Summary, stopped int64) int64 {
 	ended := l.Scored + l.Failed + s.ErroredEpisodes()
-	known := min(s.Begun, ended*maxAttempts)
+	known := min(s.Begun, stopped*ended*maxAttempts)
 	return max(0, l.Opened-ended-s.Retried-known)
 }
 

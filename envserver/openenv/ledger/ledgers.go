@@ -109,6 +109,10 @@ var (
 		"plan with POST /ledger first")
 	// ErrTaken means that a peer has asked for a shard while this server did.
 	ErrTaken = errors.New("another request or server of the pool has taken the shard meanwhile: send this one again")
+	// ErrSilent means that a peer that may have a shard's ledger doesn't answer.
+	ErrSilent = errors.New("a server of the pool that may be playing the shard doesn't answer: send this request " +
+		"again")
+	errSuperseded = fmt.Errorf("another runner of the shard has begun since: %w", ErrNoPlan)
 	// ErrFull means that the server has no room for another ledger, while others may have.
 	ErrFull = fmt.Errorf("this server has no room for another run or shard of this namespace: it has %d ledgers at "+
 		"most that runners have not fetched, and remembers runs for a day: play the shard on another server, or give "+
@@ -155,6 +159,9 @@ func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*Shar
 	}
 	if !r.plays(tag.Shard) {
 		return nil, ErrNoPlan
+	}
+	if r != nil && tag.Turn != 0 && tag.Turn != r.holds[tag.Shard].turn {
+		return nil, errSuperseded
 	}
 	l, err := s.open(tag, r)
 	if err == nil && l.isLost(planned.Index) {

@@ -184,18 +184,19 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 	}
 }
 
-func TestRunReportsAreBounded(t *testing.T) {
+// The operator reads the counts of the runs that it asks for, whatever others are played.
+func TestRunReportsAreOfTheRunsAskedFor(t *testing.T) {
 	store := New(echo.Kind{}, nil, false)
+	fill(t, store, "wanted", 1, true)
 	for i := range score.MaxRunReports + 10 {
-		l, err := store.Open(protocol.RunTag{Run: fmt.Sprintf("run-%03d", i), PassScore: 1}, score.PlannedEpisode{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.run.touched = time.Unix(int64(i), 0)
+		fill(t, store, fmt.Sprintf("run-%03d", i), 1, true)
 	}
-	got := store.RunReports(nil)
-	if len(got) != score.MaxRunReports || got[0].Run != "run-010" || got[len(got)-1].Run != "run-265" {
-		t.Errorf("%d runs from %s, want the %d most recent ones", len(got), got[0].Run, score.MaxRunReports)
+	if got := store.RunReports([]string{"none", "wanted"}, map[string]int64{"wanted": 2}); len(got) != 1 ||
+		got[0] != (score.RunReport{Run: "wanted", Active: 2, Opened: 1, Scored: 1}) {
+		t.Errorf("reports %+v", got)
+	}
+	if got := store.RunReports(nil, nil); len(got) != score.MaxRunReports {
+		t.Errorf("%d runs, want %d", len(got), score.MaxRunReports)
 	}
 }
 
@@ -347,7 +348,7 @@ func takeOver(store *Ledgers, key Key) error {
 	if err != nil {
 		return err
 	}
-	return store.TakeOver(key, asked, nil, nil)
+	return store.TakeOver(key, asked, nil, false, nil)
 }
 
 // Runs that nobody has used for a day don't prevent new ones, although they still have ledgers.
@@ -437,10 +438,10 @@ func TestServersThatAskAtOnce(t *testing.T) {
 	toA := giveUp(b)
 	askedB := ask(b)
 	toB := giveUp(a)
-	if err := a.TakeOver(key, askedA, toA, public); !errors.Is(err, ErrTaken) {
+	if err := a.TakeOver(key, askedA, toA, false, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the server whose peer asked last: %v", err)
 	}
-	if err := b.TakeOver(key, askedB, toB, public); err != nil {
+	if err := b.TakeOver(key, askedB, toB, false, public); err != nil {
 		t.Errorf("the server that asked last: %v", err)
 	}
 	if _, err := a.Open(tag, planned); !errors.Is(err, ErrNoPlan) {
@@ -452,12 +453,46 @@ func TestServersThatAskAtOnce(t *testing.T) {
 	// Of two requests to one server, the one that asked last counts.
 	before, after := ask(a), ask(a)
 	toA = giveUp(b)
-	if err := a.TakeOver(key, before, toA, public); !errors.Is(err, ErrTaken) {
+	if err := a.TakeOver(key, before, toA, false, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the request that asked first: %v", err)
 	}
-	if err := a.TakeOver(key, after, toA, public); err != nil {
+	if err := a.TakeOver(key, after, toA, false, public); err != nil {
 		t.Errorf("the request that asked last: %v", err)
 	}
+}
+
+// A shard is not played again while a peer that may be grading it is silent, unless it stays so.
+func TestShardsWaitForSilentPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := New(echo.Kind{}, nil, false), Key{"run", 0}
+		if err := store.Plan("run", poolkey.Grant{}, bigPlan(t, "run", 2)); err != nil {
+			t.Fatal(err)
+		}
+		begin := func(silent bool) error {
+			asked, err := store.Ask(key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store.TakeOver(key, asked, nil, silent, nil)
+		}
+		for _, after := range []time.Duration{0, silentPatience / 2, silentPatience/2 - 1} {
+			elapse(after)
+			if err := begin(true); !errors.Is(err, ErrSilent) || store.runs["run"].plays(0) {
+				t.Errorf("the shard is played, %v", err)
+			}
+		}
+		elapse(1)
+		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+			t.Errorf("the peer doesn't come back: %v", err)
+		}
+		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+			t.Errorf("the server no longer plays its shard: %v", err)
+		}
+		key.Shard = 1
+		if err := begin(false); err != nil {
+			t.Errorf("all peers answer: %v", err)
+		}
+	})
 }
 
 // A parcel of a server that ends doesn't let a peer play a shard that another one may have taken

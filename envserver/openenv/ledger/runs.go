@@ -31,10 +31,11 @@ type run struct {
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// holds are the shards of the plan that this server plays or asks its peers for, and asked is
-	// the number of the last asking.
+	// holds are the shards of the plan that this server plays or asks its peers for, asked is the
+	// number of the last asking, and turns that of the last runner.
 	holds   map[int]hold
 	asked   int64
+	turns   int64
 	ledgers int
 	touched time.Time
 
@@ -60,10 +61,28 @@ func (s *Ledgers) shareOf(namespace string) *share {
 }
 
 // hold is a shard that a server plays, or takes over once its peers have given it up. No other
-// server of the pool has one. asked numbers the asking of the peers.
+// server of the pool has one.
 type hold struct {
-	asked int64
+	asked int64 // the number of the asking of the peers
 	plays bool
+	turn  int64     // the number of its present runner
+	since time.Time // when the first of the askings was to which a peer was silent
+}
+
+// Turn begins the turn of another runner of a shard, and returns its number, which its resets have.
+// Those of runners before it are refused. It is 0 for a shard that isn't played here.
+func (s *Ledgers) Turn(key Key) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || !r.plays(key.Shard) {
+		return 0
+	}
+	r.turns++
+	held := r.holds[key.Shard]
+	held.turn = r.turns
+	r.holds[key.Shard] = held
+	return held.turn
 }
 
 // indexes has a bit for each episode of a plan.
@@ -227,21 +246,19 @@ func (r *run) count(e score.Episode) {
 	r.sum += e.Score
 }
 
-// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has
-// the number of running episodes of each run.
-func (s *Ledgers) RunReports(active map[string]int64) []score.RunReport {
+// RunReports reports what the server has counted of the named runs that it knows, without names of
+// any, and of score.MaxRunReports at most. Active has the number of running episodes of each run.
+func (s *Ledgers) RunReports(runs []string, active map[string]int64) (reports []score.RunReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := slices.SortedFunc(maps.Keys(s.runs), func(a, b string) int {
-		return cmp.Or(s.runs[b].touched.Compare(s.runs[a].touched), cmp.Compare(a, b))
-	})
-	ids = ids[:min(len(ids), score.MaxRunReports)]
-	slices.Sort(ids)
-	reports := make([]score.RunReport, len(ids))
-	for i, id := range ids {
-		r := s.runs[id]
-		reports[i] = score.RunReport{Run: id, Active: active[id], Opened: r.opened.Load(), Scored: r.scored,
-			Failed: r.failed, Errored: r.errored, ScoreSum: r.sum}
+	if len(runs) == 0 {
+		runs = slices.Sorted(maps.Keys(s.runs))
+	}
+	for _, id := range runs[:min(len(runs), score.MaxRunReports)] {
+		if r := s.runs[id]; r != nil {
+			reports = append(reports, score.RunReport{Run: id, Active: active[id], Opened: r.opened.Load(),
+				Scored: r.scored, Failed: r.failed, Errored: r.errored, ScoreSum: r.sum})
+		}
 	}
 	return reports
 }

@@ -90,6 +90,7 @@ func writeProbe(w http.ResponseWriter, passes bool) {
 // report is the server's /stats, with the counts of the named runs.
 func (s *Server) report(runs []string) score.Report {
 	report := score.Report{
+		Protocol:    score.Protocol,
 		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(),
 		GraderVersion: s.cfg.Kind.GraderVersion(), Judge: s.cfg.Kind.Judge(),
 		Draining: s.sessions.slots.Draining(),

@@ -67,7 +67,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
 	cfg.Clock = sleepingClock()
 	for name, c := range map[string]struct{ credential, want string }{
-		"none":          {"", "credential is missing or wrong"},
+		"none":          {"", "server of an earlier release than this runner's"},
 		"another run's": {secrets.RunCredential("run-2", poolkey.Grant{Plan: fingerprint(t, cfg.Plan)}), "credential is missing or wrong"},
 		"another plan's": {secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, plan(t, kind, 1, 1, 1))}),
 			"not the one of the run's credential"},

@@ -1,7 +1,14 @@
 package score
 
+// Protocol is that of this release's runners. A change of what they send to servers that servers of
+// the release before don't understand raises it.
+const Protocol = 1
+
 // Report is the reply of a server to /stats, which the controllers read.
 type Report struct {
+	// Protocol is that of the runners whose runs the server plays, 0 for a server of a release
+	// before their credentials named a plan.
+	Protocol       int      `json:"protocol,omitempty"`
 	Environment    string   `json:"environment"`
 	ScenarioDigest string   `json:"scenarioDigest"`
 	GraderVersion  string   `json:"graderVersion"`

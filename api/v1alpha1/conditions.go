@@ -229,7 +229,8 @@ const (
 	ReasonTooManyErrored = "TooManyErrored"
 	// ReasonGradedAgain: servers have graded more episodes than the run counts.
 	ReasonGradedAgain = "GradedAgain"
-	// ReasonUnreportedAttempts: servers have begun more attempts than the runners report.
+	// ReasonUnreportedAttempts: servers have begun more attempts than the runners report, and than
+	// those that were stopped could have begun.
 	ReasonUnreportedAttempts = "UnreportedAttempts"
 	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed during the run.
 	ReasonEnvironmentChanged = "EnvironmentChanged"

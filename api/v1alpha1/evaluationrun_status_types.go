@@ -446,7 +446,7 @@ type Shards struct {
 
 	// accumulator holds the exact sums behind the figures, to which the controller adds the next
 	// shard. Its format may change.
-	// +kubebuilder:validation:MaxLength=32768
+	// +kubebuilder:validation:MaxLength=49152
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`
 
@@ -464,7 +464,7 @@ type CountedShards struct {
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
 
 	// accumulator holds their exact sums. Its format may change.
-	// +kubebuilder:validation:MaxLength=32768
+	// +kubebuilder:validation:MaxLength=49152
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`
 }

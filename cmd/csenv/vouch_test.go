@@ -209,6 +209,10 @@ func TestKeyOfAnotherMachine(t *testing.T) {
 	if got := rankedRuns(t, folder, "--key", key); got != "shared; " {
 		t.Errorf("the board with the key is %q", got)
 	}
+	if board := must(t, "leaderboard", "--results", folder, "--key", key); !strings.Contains(
+		strings.Join(strings.Fields(board), " "), "can't show whether each was played once") {
+		t.Errorf("the board doesn't say what no store shows:\n%s", board)
+	}
 	if _, errs, code := csenv(t, "leaderboard", "--results", folder, "--key", "x"); code != exitError ||
 		!strings.Contains(errs, "reading --key") {
 		t.Errorf("exit code %d: %s", code, errs)

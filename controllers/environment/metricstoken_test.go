@@ -20,7 +20,7 @@ import (
 // tokenReader is a server that obeys one token.
 type tokenReader string
 
-func (r tokenReader) Report(_ context.Context, _, token string) (score.Report, error) {
+func (r tokenReader) Report(_ context.Context, _, token string, _ ...string) (score.Report, error) {
 	if token != string(r) {
 		return score.Report{}, errors.New("401")
 	}

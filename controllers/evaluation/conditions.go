@@ -125,7 +125,7 @@ func PlayedOnceCondition(episodes *v1alpha1.RunEpisodes) (metav1.Condition, bool
 			episodes.Scored+episodes.Failed)
 	case episodes.Unreported > 0:
 		return of(v1alpha1.ReasonUnreportedAttempts, "The pool's servers have begun %d attempts at episodes that no "+
-			"runner reports, so scenarios could be tried out.", episodes.Unreported)
+			"runner reports or can have begun, so scenarios could be tried out.", episodes.Unreported)
 	}
 	return metav1.Condition{}, false
 }

@@ -30,6 +30,12 @@ func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 	WriteTotals(status, sums.Figures())
 }
 
+// HideScores removes the figures that WriteFigures has made of scores.
+func HideScores(status *v1alpha1.EvaluationRunStatus) {
+	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
+	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
+}
+
 // WriteTotals writes figures into a status that has a total of episodes.
 func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed

@@ -159,7 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if err := r.writeScores(ctx, snap, next.Scores); err != nil {
+	if err := r.writeScores(ctx, snap, next); err != nil {
 		uncounted := next // without the shards whose scores aren't written
 		uncounted.Status = snap.Run.Status
 		return r.handleWriteError(ctx, snap, uncounted, err)
@@ -167,7 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.countRun(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
-	if err := r.writeStatus(ctx, snap.Run, next); err != nil {
+	if err := r.writeStatus(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
 	r.metrics.observeDeciding(next.Tally, took)

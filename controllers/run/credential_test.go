@@ -47,8 +47,8 @@ func TestRunnersGetTheRunsCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	inputs := runner.ReadInputs(&w.job().Spec.Template)
-	plan, admitted := servers.AdmitsRun(string(w.run().UID), string(secret.Data[runner.CredentialKey]))
-	if !admitted || plan != score.FingerprintOf([]byte(inputs[runner.PlanKey])) ||
+	grant, admitted := servers.AdmitsRun(string(w.run().UID), string(secret.Data[runner.CredentialKey]))
+	if !admitted || grant.Plan != score.FingerprintOf([]byte(inputs[runner.PlanKey])) || grant.Namespace != runtest.Namespace ||
 		!metav1.IsControlledBy(&secret, w.run()) {
 		t.Errorf("the run's Secret is %+v", secret)
 	}

@@ -120,7 +120,7 @@ func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)
 // rolloutPool returns the servers by address.
 type rolloutPool map[string]*envServer
 
-func (p rolloutPool) Report(context.Context, string, string) (score.Report, error) {
+func (p rolloutPool) Report(context.Context, string, string, ...string) (score.Report, error) {
 	return runtest.NewReport(), nil
 }
 

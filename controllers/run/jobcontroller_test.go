@@ -19,6 +19,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
@@ -95,6 +96,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(job.Status.Failed).To(BeZero())
 		for index := range 2 {
 			Expect(again[index].Annotations).To(HaveKeyWithValue(batchv1.JobIndexFailureCountAnnotation, "0"))
+			Expect(runner.CountStopped(again[index])).To(BeEquivalentTo(1), "their attempts have no report")
 		}
 		Expect(runtest.FormatConditions(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=False/Running Failed=False"))
 

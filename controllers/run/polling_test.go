@@ -23,9 +23,9 @@ type hangingPool struct {
 	answers observe.PoolReader
 }
 
-func (p hangingPool) Report(ctx context.Context, podIP, token string) (score.Report, error) {
+func (p hangingPool) Report(ctx context.Context, podIP, token string, runs ...string) (score.Report, error) {
 	<-p.open
-	return p.answers.Report(ctx, podIP, token)
+	return p.answers.Report(ctx, podIP, token, runs...)
 }
 
 func (p hangingPool) Rollouts(ctx context.Context, podIP, token string, q score.CollectRequest) (score.Segment, error) {

@@ -72,7 +72,9 @@ func (w *writer) writeRefusal(ctx context.Context, snap observe.Snapshot, next r
 	if run.UID != snap.Run.UID || evaluation.HasEnded(run.Status.Conditions) {
 		return ctrl.Result{}, nil
 	}
-	if err := w.writeStatus(ctx, &run, d); err != nil {
+	snap.Run = &run
+	snap.OpenFigures()
+	if err := w.writeStatus(ctx, snap, d); err != nil {
 		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: d.Again}, nil

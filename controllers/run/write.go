@@ -28,6 +28,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
@@ -64,10 +65,11 @@ type writer struct {
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
 // follow the write.
-func (w *writer) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next rules.Decision) error {
+func (w *writer) writeStatus(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	run := snap.Run
 	if !equality.Semantic.DeepEqual(run.Status, next.Status) {
 		updated := run.DeepCopy()
-		updated.Status = next.Status
+		updated.Status = snap.SealStatus(next.Status)
 		if err := w.client.Status().Update(ctx, updated); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
@@ -127,12 +129,17 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	span.End(ended)
 }
 
-// writeScores writes the table of scenarios, guarded by its resource version.
-func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, table *string) error {
+// writeScores writes the table of scenarios, guarded by its resource version. A sealed one is opened
+// when the run ends.
+func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	table := next.Scores
+	if table == nil && snap.SealedTable && evaluation.HasEnded(next.Status.Conditions) {
+		table = new(snap.Scores.Data[v1alpha1.ScoresKey])
+	}
 	if table == nil {
 		return nil
 	}
-	data := map[string]string{v1alpha1.ScoresKey: *table}
+	data := map[string]string{v1alpha1.ScoresKey: snap.SealTable(*table, next.Status)}
 	if snap.Scores == nil {
 		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
 		return markRefusal("ConfigMap "+table.Name, w.create(ctx, table))
@@ -204,7 +211,8 @@ func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan 
 	if err != nil {
 		return err
 	}
-	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID), plan))
+	secret := runner.MakeCredential(s.Run, secrets.RunCredential(string(s.Run.UID),
+		poolkey.Grant{Plan: plan, Namespace: s.Run.Namespace}))
 	if err := w.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s with the run's credential: %w", types.NamespacedName{
 			Namespace: secret.Namespace, Name: secret.Name}, err)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,10 +71,11 @@ func NewReader() *Reader {
 	}
 }
 
-// Report reads the statistics of the server at a pod's address. The token is that of its operations
-// port.
-func (r *Reader) Report(ctx context.Context, podIP, token string) (score.Report, error) {
-	report, err := getJSON[score.Report](ctx, r, podIP, token, "/stats", "report", maxReport)
+// Report reads the statistics of the server at a pod's address, with the counts of at most
+// score.MaxRunReports runs, by UID. The token is that of its operations port.
+func (r *Reader) Report(ctx context.Context, podIP, token string, runs ...string) (score.Report, error) {
+	path := "/stats?" + url.Values{"run": runs}.Encode()
+	report, err := getJSON[score.Report](ctx, r, podIP, token, path, "report", maxReport)
 	if err != nil {
 		return report, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -17,7 +18,7 @@ import (
 // answers with the indexes of its episodes. Repeated receipts change nothing. If one receipt is
 // invalid, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
-	key, plan, ok := s.ledgerKeyOf(w, r)
+	key, grant, ok := s.ledgerKeyOf(w, r)
 	if !ok {
 		return
 	}
@@ -33,9 +34,13 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))
 		return
 	}
-	if err := s.beginShard(r.Context(), key, plan, body.Plan); err != nil {
+	if err := s.beginShard(r.Context(), key, grant, body.Plan); err != nil {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
+	}
+	var turn int64
+	if body.Plan != nil {
+		turn = s.ledgers.Turn(key)
 	}
 	receipts := make([]score.Receipt, len(body.Receipts))
 	for i, text := range body.Receipts {
@@ -49,17 +54,18 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	if body.PassScore != nil {
 		tag.PassScore = min(max(*body.PassScore, 0), score.One)
 	}
-	answer, err := s.ledgers.AddReceipts(tag, plan, body.PassScore != nil, receipts)
+	answer, err := s.ledgers.AddReceipts(tag, grant.Plan, body.PassScore != nil, receipts)
 	if err != nil {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
 	}
+	answer.Turn = turn
 	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 
 // beginShard makes the plan of a run known, nil for none, and continues a shard that was begun on
 // other servers of the pool.
-func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint string, packed []byte) error {
+func (s *Server) beginShard(ctx context.Context, key ledger.Key, grant poolkey.Grant, packed []byte) error {
 	if packed == nil {
 		return nil
 	}
@@ -67,20 +73,21 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, fingerprint str
 	if err != nil {
 		return err
 	}
-	if err := s.ledgers.Plan(key.Run, fingerprint, text); err != nil || s.ledgers.Has(key) {
+	if err := s.ledgers.Plan(key.Run, grant, text); err != nil || s.ledgers.Has(key) {
 		return err
 	}
 	asked, err := s.ledgers.Ask(key, s.publicKey())
 	if err != nil {
 		return err
 	}
-	return s.ledgers.TakeOver(key, asked, s.mesh.AskShard(ctx, key, score.FingerprintOf(text)), s.publicKey())
+	states, silent := s.mesh.AskShard(ctx, key, score.FingerprintOf(text))
+	return s.ledgers.TakeOver(key, asked, states, silent, s.publicKey())
 }
 
 // ledgerStatus is the status of a refused POST /ledger.
 func ledgerStatus(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken):
+	case errors.Is(err, ledger.ErrFull), errors.Is(err, ledger.ErrTaken), errors.Is(err, ledger.ErrSilent):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, ledger.ErrGrading):
 		return http.StatusPreconditionFailed
@@ -88,21 +95,21 @@ func ledgerStatus(err error) int {
 	return http.StatusConflict
 }
 
-// ledgerKeyOf returns the ledger that a request names and may use, and the fingerprint of the plan
-// that its credential is for, or answers 400 or 403.
-func (s *Server) ledgerKeyOf(w http.ResponseWriter, r *http.Request) (key ledger.Key, plan string, ok bool) {
+// ledgerKeyOf returns the ledger that a request names and may use, and what its credential is for,
+// or answers 400 or 403.
+func (s *Server) ledgerKeyOf(w http.ResponseWriter, r *http.Request) (key ledger.Key, g poolkey.Grant, ok bool) {
 	query := r.URL.Query()
 	shard, err := strconv.Atoi(query.Get("shard"))
 	if run := query.Get("run"); run == "" || len(run) > protocol.MaxRunID || shard < 0 || err != nil {
 		protocol.WriteDetail(w, http.StatusBadRequest, "request /ledger?run=<UID of the run>&shard=<number>")
-		return ledger.Key{}, "", false
+		return ledger.Key{}, g, false
 	}
-	plan, err = s.ledgers.Admit(query.Get("run"), r.Header.Get(protocol.CredentialHeader))
+	g, err = s.ledgers.Admit(query.Get("run"), r.Header.Get(protocol.CredentialHeader))
 	if err != nil {
 		protocol.WriteDetail(w, http.StatusForbidden, err.Error())
-		return ledger.Key{}, "", false
+		return ledger.Key{}, g, false
 	}
-	return ledger.Key{Run: query.Get("run"), Shard: shard}, plan, true
+	return ledger.Key{Run: query.Get("run"), Shard: shard}, g, true
 }
 
 // serveLedger serves the signed ledger of a run's shard.
@@ -119,7 +126,7 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		s.log.Error("A ledger can't be signed", "run", key.Run, "shard", key.Shard, "error", err)
 		protocol.WriteDetail(w, http.StatusInternalServerError, err.Error())
 	default:
-		protocol.WriteJSON(w, http.StatusOK, signed)
+		protocol.WriteJSON(w, http.StatusOK, s.players.SealLedger(signed))
 		s.ledgers.Fetched(key)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/wire"
 )
@@ -128,7 +129,7 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 		packed, err := protocol.PackPlan(run.text)
 		for shard := 0; shard < run.plan.Shards && err == nil; shard++ {
 			key := ledger.Key{Run: "uid", Shard: shard}
-			err = s.beginShard(t.Context(), key, score.FingerprintOf(run.text), packed)
+			err = s.beginShard(t.Context(), key, poolkey.Grant{Plan: score.FingerprintOf(run.text)}, packed)
 		}
 		if err != nil {
 			t.Fatal(err)

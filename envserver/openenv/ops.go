@@ -16,7 +16,9 @@ import (
 // OpsHandler serves the operations port: /healthz and /readyz without authentication, /stats and
 // /rollouts to the operator, and /metrics to Prometheus.
 func (s *Server) OpsHandler() http.Handler {
-	stats := func(w http.ResponseWriter, _ *http.Request) { protocol.WriteJSON(w, http.StatusOK, s.report()) }
+	stats := func(w http.ResponseWriter, r *http.Request) {
+		protocol.WriteJSON(w, http.StatusOK, s.report(r.URL.Query()["run"]))
+	}
 	operator, prometheus := s.secrets.AdmitsOperator, s.secrets.AdmitsMetrics
 	return s.recovered(routes{
 		"/healthz":  {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, true) }},
@@ -85,15 +87,16 @@ func writeProbe(w http.ResponseWriter, passes bool) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// report is the server's /stats.
-func (s *Server) report() score.Report {
+// report is the server's /stats, with the counts of the named runs.
+func (s *Server) report(runs []string) score.Report {
 	report := score.Report{
+		Protocol:    score.Protocol,
 		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(),
 		GraderVersion: s.cfg.Kind.GraderVersion(), Judge: s.cfg.Kind.Judge(),
 		Draining: s.sessions.slots.Draining(),
 		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
 		Episodes: s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
-		JudgeFault: s.judgeFault(), Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(s.playedRuns()),
+		JudgeFault: s.judgeFault(), Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(runs, s.playedRuns()),
 	}
 	if s.cfg.Packs != nil {
 		report.Packs = new(s.cfg.Packs())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/wire"
@@ -55,7 +56,7 @@ func planRun(tb testing.TB, trials int) *plannedRun {
 	if r.text, err = json.Marshal(plan); err != nil {
 		tb.Fatal(err)
 	}
-	r.credential = poolSecrets(tb).RunCredential("uid", score.FingerprintOf(r.text))
+	r.credential = poolSecrets(tb).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(r.text)})
 	for shard := range plan.Shards {
 		for ep := range plan.Shard(shard) {
 			r.episodes, r.shards = append(r.episodes, ep), append(r.shards, shard)
@@ -123,7 +124,7 @@ func TestCredentialIsThePlans(t *testing.T) {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
-	if got := s.ledgers.RunReports(nil)[0].Opened; got != 0 {
+	if got := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened; got != 0 {
 		t.Errorf("%d episodes were begun", got)
 	}
 	for i := range r.episodes {
@@ -160,7 +161,7 @@ func TestPlanIsLearnedByItsCredential(t *testing.T) {
 	changed := *r
 	changed.plan.GraderVersion = "echo.2"
 	changed.text, _ = json.Marshal(changed.plan) //nolint:errchkjson // a plan
-	changed.credential = poolSecrets(t).RunCredential("uid", score.FingerprintOf(changed.text))
+	changed.credential = poolSecrets(t).RunCredential("uid", poolkey.Grant{Plan: score.FingerprintOf(changed.text)})
 	if _, err := changed.open(t, other, 0, nil); !errors.As(err, &refused) ||
 		refused.Status != http.StatusPreconditionFailed {
 		t.Errorf("a plan of another grader: %v", err)
@@ -212,7 +213,7 @@ func TestEpisodeIsGradedOnce(t *testing.T) {
 	if ended, err := r.open(t, url, 0, []string{receiptIn(t, first)}); err != nil || ended != "0" {
 		t.Errorf("the receipt of its first end counts as %s, %v", ended, err)
 	}
-	if got := s.ledgers.RunReports(nil); !slices.ContainsFunc(got, func(r score.RunReport) bool {
+	if got := s.ledgers.RunReports([]string{"uid"}, nil); !slices.ContainsFunc(got, func(r score.RunReport) bool {
 		return r.Run == "uid" && r.Opened == 2 && r.Scored == 1 && r.ScoreSum == 333_000
 	}) {
 		t.Errorf("no report says that the episode was graded once")
@@ -266,6 +267,17 @@ func TestScoresAreWithheld(t *testing.T) {
 	if _, err := score.VerifyReceipt(sealed, echo.LedgerKey().Public().(ed25519.PublicKey)); err == nil || sealed == "" {
 		t.Errorf("the receipt %q can be read", sealed)
 	}
+	signed, err := client.FetchLedger(t.Context(), url, "uid", 0, client.Options{Credential: r.credential})
+	empty, none := client.FetchLedger(t.Context(), url, "uid", 1, client.Options{Credential: r.credential})
+	if err = errors.Join(err, none); err != nil || !signed.IsSealed() || len(signed.Payload) != len(empty.Payload) {
+		t.Errorf("the ledger is readable: %+v, %v", signed, err)
+	}
+	if signed, err = signed.Open(poolSecrets(t).Scores); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := signed.Verify(echo.LedgerKey().Public().(ed25519.PublicKey)); err != nil || l.Tasks[0].Sum != 1_100_000 {
+		t.Errorf("the operator reads %+v, %v", l, err)
+	}
 	_, other := serve(t, Config{SharedKey: true, RunsOnly: true})
 	again := newPlannedRun(t, other)
 	if ended, err := again.open(t, other, 0, []string{sealed}); err != nil || ended != "0" {
@@ -300,6 +312,37 @@ func TestOldCredentialStillCounts(t *testing.T) {
 	planned.Plan = text
 	if answer, err := client.OpenLedger(t.Context(), url, planned, nil, o); err != nil || answer.Ended.String() != "0" {
 		t.Errorf("its next attempt finds %s, %v", answer.Ended, err)
+	}
+}
+
+// A runner that plays on after another one has begun its shard begins no more episodes. The episode
+// that it is playing is graded, once.
+func TestRunnersThatPlayOnAreRefused(t *testing.T) {
+	s, url := serve(t, Config{SharedKey: true, RunsOnly: true})
+	r := newPlannedRun(t, url)
+	begin := func() string {
+		answer, err := client.OpenLedger(t.Context(), url, client.Shard{Run: "uid", PassScore: r.plan.PassScore,
+			Plan: r.text}, nil, client.Options{Credential: r.credential})
+		if err != nil || answer.Turn == 0 {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		return fmt.Sprintf("turn=%d", answer.Turn)
+	}
+	old, late := begin(), wire.Connect(t, url)
+	late.Ask(r.reset(0, old))
+	next := begin()
+	if end := late.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`); receiptIn(t, end) == "" {
+		t.Errorf("its last episode is lost: %s", end)
+	}
+	opened := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened
+	if got := late.Ask(r.reset(1, old)); !strings.Contains(got, "PLAN_UNKNOWN") || !strings.Contains(got, "another runner") {
+		t.Errorf("it begins another: %s", got)
+	}
+	if got := s.ledgers.RunReports([]string{"uid"}, nil)[0].Opened; got != opened {
+		t.Errorf("which counts as begun: %d, not %d", got, opened)
+	}
+	if got := late.Ask(r.reset(1, next)); !strings.Contains(got, `"observation"`) {
+		t.Errorf("the next runner: %s", got)
 	}
 }
 
@@ -347,7 +390,7 @@ func TestShardContinuesOnAPeer(t *testing.T) {
 	}
 	var graded int64
 	for _, m := range members {
-		for _, report := range m.ledgers.RunReports(nil) {
+		for _, report := range m.ledgers.RunReports([]string{"uid"}, nil) {
 			graded += report.Scored + report.Failed
 		}
 	}

@@ -168,7 +168,7 @@ func TestPanicCostsOneEpisode(t *testing.T) {
 			t.Errorf("after the panic, a step was answered with %s", got)
 		}
 	}
-	if got := s.report().Episodes.Errored; got != 1 {
+	if got := s.report(nil).Episodes.Errored; got != 1 {
 		t.Errorf("%d errored episodes, want 1", got)
 	}
 }
@@ -404,7 +404,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := s.report().Episodes; got.Scored != 200 || got.ScoreSum != 200*500_000 {
+	if got := s.report(nil).Episodes; got.Scored != 200 || got.ScoreSum != 200*500_000 {
 		t.Errorf("episodes %+v", got)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// planned is the fingerprint of a plan.
-const planned = "sha256:11"
+var planned = Grant{Plan: "sha256:11", Namespace: "team-a"}
 
 var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
@@ -86,6 +85,8 @@ func TestSecrets(t *testing.T) {
 		{"that of the release before", pool, pool.OldRunCredential("uid"), true, false, false},
 		{"that of another run", pool, pool.RunCredential("uid2", planned), false, false, false},
 		{"that of another run and release", pool, pool.OldRunCredential("uid2"), false, false, false},
+		{"that of another namespace", pool, strings.Replace(pool.RunCredential("uid", planned), "-a", "-b", 1), false, false,
+			false},
 		{"that of another plan", pool, strings.Replace(pool.RunCredential("uid", planned), "1", "2", 1), false, false,
 			false},
 		{"the operator's token", pool, pool.Operations, false, true, true},
@@ -95,8 +96,8 @@ func TestSecrets(t *testing.T) {
 		{"another pool's operator", pool, other.Operations, false, false, false},
 		{"no key is configured", none, "", true, true, true},
 	} {
-		plan, got := c.secrets.AdmitsRun("uid", c.given)
-		if got != c.run || c.name == "the run's credential" && plan != planned {
+		grant, got := c.secrets.AdmitsRun("uid", c.given)
+		if got != c.run || c.name == "the run's credential" && grant != planned {
 			t.Errorf("%s opens the run's ledgers: %v", c.name, got)
 		}
 		if got := c.secrets.AdmitsOperator(c.given); got != c.ops {

@@ -21,6 +21,8 @@ type Secrets struct {
 	Operations string
 	// Metrics is the bearer token with which Prometheus reads /metrics.
 	Metrics string
+	// Scores seals what has scores that a pool withholds.
+	Scores cipher.AEAD
 	// plans is the key of the runs' credentials, runs that of the credentials that the release
 	// before gave out.
 	plans, runs []byte
@@ -35,9 +37,16 @@ func DeriveSecrets(key ed25519.PrivateKey) (*Secrets, error) {
 			return nil, fmt.Errorf("deriving a secret from the ledger key: %w", err)
 		}
 	}
-	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]),
+	scores, err := NewScoreCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Secrets{Operations: hex.EncodeToString(derived[0]), Metrics: hex.EncodeToString(derived[1]), Scores: scores,
 		runs: derived[2], plans: derived[3]}, nil
 }
+
+// NewScoreCipher returns the cipher of Secrets.Scores.
+func NewScoreCipher(key ed25519.PrivateKey) (cipher.AEAD, error) { return NewCipher(key, "scores") }
 
 // NewCipher returns the cipher for what a pool's servers give to clients and take back, by
 // purpose. It authenticates and hides the content, and every server with the key can open it.
@@ -53,27 +62,33 @@ func NewCipher(key ed25519.PrivateKey, purpose string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// RunCredential returns the secret of the run with a UID for the plan with a fingerprint (see
-// score.FingerprintOf), which it begins with. With it a client can open the run's ledgers, play
-// the plan's episodes, add receipts and fetch ledgers.
-func (s *Secrets) RunCredential(run, plan string) string {
-	return plan + "." + computeMAC(s.plans, plan+"\n"+run)
+// Grant is what the credential of a run is for.
+type Grant struct {
+	// Plan is the fingerprint of the run's plan (see score.FingerprintOf), and Namespace the run's.
+	// Both are "" in a credential of the release before, and without a configured key.
+	Plan, Namespace string
+}
+
+// RunCredential returns the secret of the run with a UID, which begins with the grant. With it a
+// client can open the run's ledgers, play the plan's episodes, add receipts and fetch ledgers.
+func (s *Secrets) RunCredential(run string, g Grant) string {
+	return g.Plan + "." + g.Namespace + "." + computeMAC(s.plans, g.Plan+"\n"+g.Namespace+"\n"+run)
 }
 
 // OldRunCredential returns the secret of a run as the release before gave it out, for any plan.
 func (s *Secrets) OldRunCredential(run string) string { return computeMAC(s.runs, run) }
 
-// AdmitsRun reports whether the credential is the run's, and for which plan it is. The plan is ""
-// for one of the release before, and without a configured key.
-func (s *Secrets) AdmitsRun(run, credential string) (plan string, admitted bool) {
+// AdmitsRun reports whether the credential is the run's, and what it is for.
+func (s *Secrets) AdmitsRun(run, credential string) (g Grant, admitted bool) {
 	if s == nil {
-		return "", true
+		return g, true
 	}
-	plan, _, bound := strings.Cut(credential, ".")
-	if !bound {
-		return "", isSameSecret(credential, s.OldRunCredential(run))
+	parts := strings.Split(credential, ".")
+	if len(parts) != 3 {
+		return g, isSameSecret(credential, s.OldRunCredential(run))
 	}
-	return plan, isSameSecret(credential, s.RunCredential(run, plan))
+	g = Grant{Plan: parts[0], Namespace: parts[1]}
+	return g, isSameSecret(credential, s.RunCredential(run, g))
 }
 
 // AdmitsOperator reports whether a token is the operator's.

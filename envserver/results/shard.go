@@ -116,7 +116,7 @@ func (s *Shard) read(ctx context.Context, segment Segment, plan score.Plan, key 
 // resume counts a stored record as done if it has a valid receipt for an episode of the shard.
 // Without such a record the episode is played again.
 func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
-	if score.IsSealedReceipt(e.Receipt) { // the pool verifies it
+	if score.IsSealed(e.Receipt) { // the pool verifies it
 		s.stored.Add(e.Index)
 		s.receipts = append(s.receipts, e.Receipt)
 		s.spend(e)

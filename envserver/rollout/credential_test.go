@@ -20,13 +20,17 @@ import (
 )
 
 // serveShared starts a server whose key the operator has too, and returns its address and secrets.
-func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
+func serveShared(tb testing.TB, kind episode.Kind, changes ...func(*openenv.Config)) (string, *poolkey.Secrets) {
 	tb.Helper()
 	secrets, err := poolkey.DeriveSecrets(poolKey)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: poolKey, SharedKey: true, Logger: quiet()})
+	serverConfig := openenv.Config{Kind: kind, LedgerKey: poolKey, SharedKey: true, Logger: quiet()}
+	for _, change := range changes {
+		change(&serverConfig)
+	}
+	server, err := openenv.New(serverConfig)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -38,6 +42,24 @@ func serveShared(tb testing.TB, kind episode.Kind) (string, *poolkey.Secrets) {
 	return strings.TrimPrefix(front.URL, "http://"), secrets
 }
 
+// The runner of a pool that withholds scores passes on a ledger that it can't read.
+func TestRunnersPassOnSealedLedgers(t *testing.T) {
+	kind := ticketKind(t, offline.New())
+	pod, secrets := serveShared(t, kind, func(c *openenv.Config) { c.WithholdScores = true })
+	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, cfg.Plan)})
+	summary, err := Run(t.Context(), cfg)
+	if err != nil || !summary.Ledger.IsSealed() {
+		t.Fatalf("the summary %+v is readable, %v", summary, err)
+	}
+	if summary.Ledger, err = summary.Ledger.Open(secrets.Scores); err != nil {
+		t.Fatal(err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != cfg.Plan.Episodes() {
+		t.Errorf("the ledger has %+v", l)
+	}
+}
+
 // A pool plays a shard only for the run's runner, and the stored episodes can be graded again.
 func TestShardsNeedTheRunsCredential(t *testing.T) {
 	kind := ticketKind(t, offline.New())
@@ -45,9 +67,9 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
 	cfg.Clock = sleepingClock()
 	for name, c := range map[string]struct{ credential, want string }{
-		"none":          {"", "credential is missing or wrong"},
-		"another run's": {secrets.RunCredential("run-2", fingerprint(t, cfg.Plan)), "credential is missing or wrong"},
-		"another plan's": {secrets.RunCredential(cfg.Plan.Run, fingerprint(t, plan(t, kind, 1, 1, 1))),
+		"none":          {"", "server of an earlier release than this runner's"},
+		"another run's": {secrets.RunCredential("run-2", poolkey.Grant{Plan: fingerprint(t, cfg.Plan)}), "credential is missing or wrong"},
+		"another plan's": {secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, plan(t, kind, 1, 1, 1))}),
 			"not the one of the run's credential"},
 	} {
 		cfg.Credential = c.credential
@@ -55,7 +77,7 @@ func TestShardsNeedTheRunsCredential(t *testing.T) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
-	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, fingerprint(t, cfg.Plan))
+	cfg.Credential = secrets.RunCredential(cfg.Plan.Run, poolkey.Grant{Plan: fingerprint(t, cfg.Plan)})
 	var mu sync.Mutex
 	var played []record.Episode
 	cfg.Record = func(e record.Episode) {

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	}
 	s := newShard(cfg, found.pod)
 	s.skip(found.ledger.Ended)
-	s.begun = found.ledger.Begun
+	s.begun, s.turn = found.ledger.Begun, found.ledger.Turn
 	if err := s.play(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
@@ -226,10 +226,9 @@ type shard struct {
 	Config
 	pod   string
 	began time.Time
-	// checked verifies once that the pool is the planned one, fetches the schema of its actions,
-	// and rehearses.
-	checked func() error
-	schema  json.RawMessage
+	// prepared fetches the schema of the pool's actions and rehearses, once.
+	prepared func() error
+	schema   json.RawMessage
 	// agent guards tried, the time of the last trial of the agent while episodes are played.
 	agent sync.Mutex
 	tried time.Time
@@ -248,6 +247,7 @@ type shard struct {
 	durations stats.Durations
 	retried   int64
 	begun     int64 // attempts that earlier runners have begun and not ended
+	turn      int64 // the runner's on its server
 	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
 	tokens    score.Tokens
@@ -286,7 +286,7 @@ func shuffleJobs(jobs []job, idKey string) {
 func (s *shard) play(ctx context.Context, first *client.Client) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s.checked = sync.OnceValue(func() error { return s.checkPool(ctx) })
+	s.prepared = sync.OnceValue(func() error { return s.prepare(ctx) })
 	defer context.AfterFunc(ctx, s.wakeAll)()
 	s.sessions = min(s.Concurrency, max(len(s.queue), 1))
 	var workers sync.WaitGroup
@@ -352,47 +352,21 @@ func (s *shard) progress() {
 // ledgerAttempts is the maximum number of requests for a ledger or a schema.
 const ledgerAttempts = 6
 
-func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, error) {
-	key, err := score.ParsePublicKey(s.Plan.LedgerKey)
-	if err != nil {
-		return score.SignedLedger{}, nil, fmt.Errorf("reading the plan's ledger key: %w", err)
-	}
-	var signed score.SignedLedger
+func (s *shard) ledger(ctx context.Context) (signed score.SignedLedger, err error) {
 	for attempt := range ledgerAttempts {
 		if signed, err = client.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.client()); err == nil {
-			break
+			return signed, nil
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {
-			return score.SignedLedger{}, nil, err
+			return signed, err
 		}
 	}
-	if err != nil {
-		return score.SignedLedger{}, nil, fmt.Errorf("env pod %s: %w", s.pod, err)
-	}
-	ledger, err := signed.Verify(key)
-	if err != nil {
-		return score.SignedLedger{}, nil, fmt.Errorf("verifying the ledger of env pod %s: %w", s.pod, err)
-	}
-	return signed, ledger, nil
+	return signed, fmt.Errorf("env pod %s: %w", s.pod, err)
 }
 
-// checkPool compares the pool's scenarios, grader and judge, which even an empty ledger has, with
-// the plan's, and rehearses.
-func (s *shard) checkPool(ctx context.Context) error {
-	_, ledger, err := s.ledger(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range []struct{ what, pool, plan string }{
-		{"scenario digest", ledger.ScenarioDigest, s.Plan.ScenarioDigest},
-		{"grader version", ledger.GraderVersion, s.Plan.GraderVersion},
-		{"judge", ledger.Judge, s.Plan.Judge},
-	} {
-		if c.pool != c.plan {
-			return fmt.Errorf("%w: the %s of env pod %s is %s, the plan's is %s; create the run again", ErrPoolChanged,
-				c.what, s.pod, c.pool, c.plan)
-		}
-	}
+// prepare fetches the schema and rehearses. The server has compared its scenarios, grader and judge
+// with the plan's.
+func (s *shard) prepare(ctx context.Context) error {
 	if err := s.fetchSchema(ctx); err != nil {
 		return err
 	}
@@ -439,7 +413,7 @@ func (s *shard) fetchSchema(ctx context.Context) error {
 
 // summarise fetches the ledger and accounts for every planned episode.
 func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
-	signed, ledger, err := s.ledger(ctx)
+	signed, err := s.ledger(ctx)
 	if err != nil {
 		return score.Summary{}, err
 	}
@@ -453,10 +427,26 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}
-	if err := s.Plan.Check(s.Shard, ledger, summary); err != nil {
-		return score.Summary{}, fmt.Errorf("checking the ledger of env pod %s: %w", s.pod, err)
+	return summary, s.check(summary)
+}
+
+// check checks the summary as the operator does, who alone can read a sealed ledger.
+func (s *shard) check(summary score.Summary) error {
+	if summary.Ledger.IsSealed() {
+		return nil
 	}
-	return summary, nil
+	key, err := score.ParsePublicKey(s.Plan.LedgerKey)
+	if err != nil {
+		return fmt.Errorf("reading the plan's ledger key: %w", err)
+	}
+	ledger, err := summary.Ledger.Verify(key)
+	if err == nil {
+		err = s.Plan.Check(s.Shard, ledger, summary)
+	}
+	if err != nil {
+		return fmt.Errorf("checking the ledger of env pod %s: %w", s.pod, err)
+	}
+	return nil
 }
 
 // The backoff between attempts: full jitter below an exponential bound.

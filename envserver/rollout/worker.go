@@ -29,8 +29,8 @@ const (
 	codeValidation = "VALIDATION_ERROR"
 )
 
-// errLedgerLost means that the shard's server has restarted.
-var errLedgerLost = errors.New("the server has lost the shard's ledger: play the shard again")
+// errLedgerLost means that the shard's server has restarted, or that another runner has the shard.
+var errLedgerLost = errors.New("the server no longer plays the shard for this runner: play the shard again")
 
 // maxActions bounds an episode that never ends. It is far above any environment's own limit.
 const maxActions = 10_000
@@ -287,6 +287,7 @@ type resetOptions struct {
 	Shard      int                `json:"shard"`
 	Episode    int64              `json:"episode"`
 	PassScore  int64              `json:"pass_score"`
+	Turn       int64              `json:"turn,omitempty"`
 	Credential string             `json:"run_credential,omitempty"`
 }
 
@@ -298,7 +299,7 @@ func (s *shard) options(j job) resetOptions {
 	return resetOptions{
 		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
 		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard,
-		Episode: j.episode.Index, PassScore: s.Plan.PassScore, Credential: s.Credential,
+		Episode: j.episode.Index, PassScore: s.Plan.PassScore, Turn: s.turn, Credential: s.Credential,
 	}
 }
 
@@ -362,7 +363,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case err != nil:
 		return w.fail(err)
 	}
-	if err := w.shard.checked(); err != nil {
+	if err := w.shard.prepared(); err != nil {
 		return err
 	}
 	ctx, cancel := w.shard.bound(ctx, begun)

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"crypto/ed25519"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/score/bitstream"
@@ -11,8 +12,6 @@ import (
 const (
 	// summaryFrame is the size of the JSON around the parts, and of its numbers.
 	summaryFrame = 120
-	// signatureText is the size of an Ed25519 signature in base64.
-	signatureText = 88
 	// durationsText is the size in base64 of durationBins columns of 18 bits, for 144,000 episodes
 	// in each of two bins.
 	durationsText = 148
@@ -24,9 +23,11 @@ const (
 	tokensText = 72
 	storedText = 44 + MaxStoreError
 
-	// maxPlannedLedgerBytes is the room for the ledger, which is sent as base64.
-	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText -
-		retriedText - tokensText - storedText) / 4 * 3
+	// ledgerBytes is the room for the ledger and its signature, which are sent as base64.
+	ledgerBytes = (MaxSummaryBytes - summaryFrame - durationsText - erroredText - retriedText - tokensText -
+		storedText) / 4 * 3
+	// maxPlannedLedgerBytes is the room for the ledger if both are sealed, which takes more.
+	maxPlannedLedgerBytes = ledgerBytes/sealedBlock*sealedBlock - sealedFrame - ed25519.SignatureSize
 )
 
 // Allowances for the parts of a ledger that don't follow from its plan, with a margin over the

@@ -1,7 +1,14 @@
 package score
 
+// Protocol is that of this release's runners. A change of what they send to servers that servers of
+// the release before don't understand raises it.
+const Protocol = 1
+
 // Report is the reply of a server to /stats, which the controllers read.
 type Report struct {
+	// Protocol is that of the runners whose runs the server plays, 0 for a server of a release
+	// before their credentials named a plan.
+	Protocol       int      `json:"protocol,omitempty"`
 	Environment    string   `json:"environment"`
 	ScenarioDigest string   `json:"scenarioDigest"`
 	GraderVersion  string   `json:"graderVersion"`
@@ -17,8 +24,8 @@ type Report struct {
 	// JudgeFault is why the judge can't grade, for which the server admits no session. It is "" if
 	// the judge can grade or hasn't been tried.
 	JudgeFault string `json:"judgeFault,omitempty"`
-	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
-	// ordered by UID.
+	// Runs are those that the query names by UID, as run, or without names any, at most
+	// MaxRunReports of them.
 	Runs []RunReport `json:"runs,omitempty"`
 	// Packs are the packs that a server started now would play, nil if it reads no packs.
 	Packs *Packs `json:"packs,omitempty"`
@@ -42,8 +49,8 @@ type DrainReport struct {
 	Seconds int64 `json:"seconds"`
 }
 
-// MaxRunReports bounds the runs of a report.
-const MaxRunReports = 256
+// MaxRunReports bounds the runs of a report, whose UIDs are in the URL of the request.
+const MaxRunReports = 128
 
 // RunReport counts the episodes of one run on a server, played and being played. A run's figures
 // come from the ledgers, with which its counts are compared when the run ends.

@@ -1,7 +1,6 @@
 package score
 
 import (
-	"crypto/cipher"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -55,11 +54,11 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return raw, nil
 }
 
-// SignedLedger is an encoded ledger and the pool's signature over it. Servers send its JSON, and
-// runners relay it.
+// SignedLedger is an encoded ledger and the pool's signature over it, or both sealed as the payload.
+// Servers send its JSON, and runners relay it.
 type SignedLedger struct {
 	Payload   []byte `json:"payload"`
-	Signature []byte `json:"signature"`
+	Signature []byte `json:"signature,omitempty"`
 }
 
 // Sign encodes and signs the ledger.
@@ -151,48 +150,6 @@ func VerifyReceipt(text string, pub ed25519.PublicKey) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}
 	return r, nil
-}
-
-const (
-	// sealedPrefix begins the text of a sealed receipt.
-	sealedPrefix = "sealed."
-	// sealedSize is the size, in bytes, to a multiple of which receipts are filled up with spaces
-	// before they are sealed: the size of a receipt depends on its score.
-	sealedSize = 1024
-)
-
-// SealReceipt encrypts the text of a receipt, "" for none, so that only the pool's servers can read
-// the score.
-func SealReceipt(text string, c cipher.AEAD) string {
-	if text == "" {
-		return ""
-	}
-	text += strings.Repeat(" ", sealedSize-len(text)%sealedSize)
-	sealed := c.Seal(nil, nil, []byte(text), nil) //nolint:gosec // the cipher draws the nonce itself
-	return sealedPrefix + base64.RawStdEncoding.EncodeToString(sealed)
-}
-
-// IsSealedReceipt reports whether a text is from SealReceipt, which nobody but the pool can verify.
-func IsSealedReceipt(text string) bool { return strings.HasPrefix(text, sealedPrefix) }
-
-// OpenReceipt decrypts a sealed receipt and returns any other text as it is. An error wraps
-// ErrReceipt.
-func OpenReceipt(text string, c cipher.AEAD) (string, error) {
-	sealed, is := strings.CutPrefix(text, sealedPrefix)
-	if !is {
-		return text, nil
-	}
-	if len(sealed) > 2*maxReceiptText {
-		return "", fmt.Errorf("%w: %d bytes are more than %d", ErrReceipt, len(sealed), 2*maxReceiptText)
-	}
-	raw, err := base64.RawStdEncoding.DecodeString(sealed)
-	if err == nil {
-		raw, err = c.Open(nil, nil, raw, nil)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: it was not sealed by this pool", ErrReceipt)
-	}
-	return strings.TrimRight(string(raw), " "), nil
 }
 
 // code describes the receipt's encoding.

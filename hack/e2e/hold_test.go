@@ -17,6 +17,7 @@ import (
 
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
@@ -131,7 +132,8 @@ func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	}
 	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, at, plan.LedgerKey)
 	Expect(err).NotTo(HaveOccurred())
-	ids := secrets.IDKey(secrets.RunCredential(plan.Run, score.FingerprintOf([]byte(inputs[runner.PlanKey]))))
+	ids := secrets.IDKey(secrets.RunCredential(plan.Run, poolkey.Grant{
+		Plan: score.FingerprintOf([]byte(inputs[runner.PlanKey])), Namespace: namespace}))
 	places := map[int64]place{}
 	for shard := range plan.Shards {
 		episode := 0

@@ -75,6 +75,11 @@ func stateOf(run *v1alpha1.EvaluationRun) string {
 // board, each with the words that name its owner.
 type Vouchers map[string]string
 
+// unchecked says what the receipts of a pool don't prove. The operator compares the servers' counts
+// when a run ends, and no store has the result.
+const unchecked = "read from a store, which can't show whether each was played once: the condition PlayedOnce of " +
+	"the run in its cluster does"
+
 // NewVouchers returns the key with which csenv eval signs on this machine, and those that a user
 // trusts.
 func NewVouchers(own string, trusted []string) (Vouchers, error) {
@@ -83,7 +88,7 @@ func NewVouchers(own string, trusted []string) (Vouchers, error) {
 		if _, err := score.ParsePublicKey(key); err != nil {
 			return nil, fmt.Errorf("reading --key: %w: give a pool's status.ledgerPublicKey", err)
 		}
-		v[key] = "vouched for by --key"
+		v[key] = "vouched for by --key, " + unchecked
 	}
 	if own != "" {
 		v[own] = "played by csenv eval on this machine"
@@ -95,7 +100,7 @@ func NewVouchers(own string, trusted []string) (Vouchers, error) {
 func (v Vouchers) AddPools(pools []*v1alpha1.CustomerSupportEnv) {
 	for _, pool := range pools {
 		if key := pool.Status.LedgerPublicKey; key != "" {
-			v[key] = namePool(cluster.NameOf(pool))
+			v[key] = "stored episodes of " + namePool(cluster.NameOf(pool)) + ", " + unchecked
 		}
 	}
 }

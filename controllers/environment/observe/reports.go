@@ -26,7 +26,7 @@ const (
 
 // StatsReader reads the report of the server at an address.
 type StatsReader interface {
-	Report(ctx context.Context, podIP, token string) (score.Report, error)
+	Report(ctx context.Context, podIP, token string, runs ...string) (score.Report, error)
 }
 
 // readReports polls every running pod and returns the reports by pod name. A pod that doesn't

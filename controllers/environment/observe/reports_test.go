@@ -23,7 +23,7 @@ import (
 // statsFunc reads the reports of servers with a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
-func (f statsFunc) Report(ctx context.Context, podIP, _ string) (score.Report, error) {
+func (f statsFunc) Report(ctx context.Context, podIP, _ string, _ ...string) (score.Report, error) {
 	return f(ctx, podIP)
 }
 

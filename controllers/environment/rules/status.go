@@ -156,7 +156,7 @@ func sumEpisodes(s observe.Snapshot) *v1alpha1.PoolEpisodes {
 		sum.Errored += max(0, report.Episodes.Errored)
 		scores += report.Episodes.ScoreSum
 	}
-	if graded := sum.Scored + sum.Failed; graded > 0 {
+	if graded := sum.Scored + sum.Failed; graded > 0 && s.Env.Spec.Runs.Scores != v1alpha1.ScoresInResults {
 		sum.MeanScore = score.FormatDecimal(scores / graded)
 	}
 	return sum

@@ -35,6 +35,9 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	p := pollerOf(reports)
 	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
 	asked(t, p, servers, runtest.StartTime())
+	if of := p.figures(t.Context(), pool, "", servers, "unasked", runtest.StartTime(), 0, runtest.StartTime()); of.Known {
+		t.Errorf("a run that no server was asked for has counts %+v", of)
+	}
 	at := func(d time.Duration) *Live {
 		return p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), pollInterval,
 			runtest.StartTime().Add(d))

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,6 @@ const (
 	pollWidth = 16
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
-	// maxRuns bounds the runs of a pool with counts. Servers report fewer each.
-	maxRuns = 4096
 )
 
 // Live are the servers' counts of a run's episodes. They show progress, and never enter the
@@ -35,7 +34,9 @@ type Live struct {
 	// that its servers have graded themselves.
 	AsOf   time.Time
 	Graded int64
-	Due    bool // whether it is time to write them to the status
+	// Complete reports whether all servers have answered it.
+	Complete bool
+	Due      bool // whether it is time to write them to the status
 	// Active and ended are numbers of episodes, ended ones including those of counted shards.
 	// Episodes of servers that no longer exist are missing.
 	Active, Ended int64
@@ -61,7 +62,9 @@ type polledPool struct {
 	polled   time.Time                  // when the last poll was requested
 	asOf     time.Time                  // when the last one that has ended was
 	pending  bool                       // it hasn't ended
-	reports  map[string]score.RunReport // by run
+	complete bool                       // every server has answered
+	wanted   map[string]time.Time       // the runs that it asks for, with when they were requested
+	reports  map[string]score.RunReport // by run, also of those that no server knows
 	sessions score.Sessions
 }
 
@@ -82,13 +85,14 @@ func NewLivePoller(reader PoolReader,
 // figures returns the last counts of a run that began at a time, and starts a poll if they are old.
 func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
 	run types.UID, began time.Time, interval time.Duration, now time.Time) *Live {
-	if p.begins(pool, now) {
+	if p.begins(pool, run, now) {
 		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	state := p.pools[pool]
-	report, live := state.reports[string(run)], &Live{Known: state.reports != nil}
+	report, known := state.reports[string(run)]
+	live := &Live{Known: known, Complete: state.complete}
 	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
 	live.AsOf, live.Graded = state.asOf, report.Scored+report.Failed
 	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
@@ -113,16 +117,17 @@ func (p *LivePoller) idle(run types.UID, live *Live, now time.Time) time.Duratio
 	return now.Sub(last.at)
 }
 
-// begins reports whether it is time for another poll of the pool.
-func (p *LivePoller) begins(pool types.NamespacedName, now time.Time) bool {
+// begins reports whether it is time for another poll of the pool. The next one asks for the run.
+func (p *LivePoller) begins(pool types.NamespacedName, run types.UID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweep(now)
 	state := p.pools[pool]
 	if state == nil {
-		state = &polledPool{}
+		state = &polledPool{wanted: map[string]time.Time{}}
 		p.pools[pool] = state
 	}
+	state.wanted[string(run)] = now
 	if state.pending || now.Sub(state.polled) < pollInterval {
 		return false
 	}
@@ -135,26 +140,40 @@ func (p *LivePoller) sweep(now time.Time) {
 	maps.DeleteFunc(p.pools, func(_ types.NamespacedName, pool *polledPool) bool {
 		return !pool.pending && now.Sub(pool.polled) >= forgetAfter
 	})
+	for _, pool := range p.pools {
+		maps.DeleteFunc(pool.wanted, func(_ string, at time.Time) bool { return now.Sub(at) >= forgetAfter })
+	}
 	maps.DeleteFunc(p.shown, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgetAfter })
 	maps.DeleteFunc(p.busy, func(_ types.UID, a activity) bool { return now.Sub(a.seen) >= forgetAfter })
 }
 
 // poll adds up the statistics of all servers of a pool that answer.
 func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token string, servers []string) {
+	p.mu.Lock()
+	var runs []string
+	if state := p.pools[pool]; state != nil {
+		runs = slices.Sorted(maps.Keys(state.wanted))
+	}
+	p.mu.Unlock()
 	var mu sync.Mutex
-	sums := map[string]score.RunReport{}
+	sums := make(map[string]score.RunReport, len(runs))
+	for _, run := range runs {
+		sums[run] = score.RunReport{Run: run}
+	}
 	var sessions score.Sessions
+	complete := true
 	forEach(ctx, servers, pollWidth, func(ctx context.Context, server string) {
-		report, err := p.reader.Report(ctx, server, token)
-		if err != nil {
-			return
-		}
+		report, err := p.ask(ctx, server, token, runs)
 		mu.Lock()
 		defer mu.Unlock()
+		if err != nil {
+			complete = false
+			return
+		}
 		sessions.Active += report.Sessions.Active
 		sessions.Capacity += report.Sessions.Capacity
 		for _, run := range report.Runs {
-			if sum, known := sums[run.Run]; known || len(sums) < maxRuns {
+			if sum, wanted := sums[run.Run]; wanted {
 				sums[run.Run] = sum.Plus(run)
 			}
 		}
@@ -162,6 +181,21 @@ func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state := p.pools[pool]; state != nil {
-		state.reports, state.sessions, state.pending, state.asOf = sums, sessions, false, state.polled
+		state.reports, state.sessions, state.complete = sums, sessions, complete
+		state.pending, state.asOf = false, state.polled
 	}
+}
+
+// ask asks a server for its counts of all runs.
+func (p *LivePoller) ask(ctx context.Context, server, token string, runs []string) (score.Report, error) {
+	var all score.Report
+	for part := range slices.Chunk(runs, score.MaxRunReports) {
+		report, err := p.reader.Report(ctx, server, token, part...)
+		if err != nil {
+			return all, err
+		}
+		report.Runs = append(all.Runs, report.Runs...)
+		all = report
+	}
+	return all, nil
 }

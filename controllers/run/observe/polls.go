@@ -20,7 +20,8 @@ const concurrentPolls = 16
 
 // PoolReader reads the report and the segments of the server at a pod's address.
 type PoolReader interface {
-	Report(ctx context.Context, podIP, token string) (score.Report, error)
+	// The report has the counts of the runs with these UIDs.
+	Report(ctx context.Context, podIP, token string, runs ...string) (score.Report, error)
 	Rollouts(ctx context.Context, podIP, token string, request score.CollectRequest) (score.Segment, error)
 }
 

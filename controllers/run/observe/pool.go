@@ -71,16 +71,17 @@ func (r *Reader) readReport(ctx context.Context, s *Snapshot) error {
 	// The report must be of the grader that this version of the pool's status describes.
 	version := s.Run.ResourceVersion + " " + s.Env.ResourceVersion
 	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p Polled) {
-		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env)
+		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env, !IsExternal(s.Run))
 		return p
 	})
 	s.Report, s.ReportErr, s.ImageDigests = answer.report, answer.reportErr, answer.digests
 	return err
 }
 
-// fetchReport returns a server's report, and the digests of the image that the ready servers run.
-func (r *Reader) fetchReport(ctx context.Context,
-	env *v1alpha1.CustomerSupportEnv) (*score.Report, []string, error) {
+// fetchReport returns the report of a server, which understands runners if the run has any, and the
+// digests of the image that the ready servers run.
+func (r *Reader) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
+	played bool) (*score.Report, []string, error) {
 	servers, err := objects.ListServers(ctx, r.Cache, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, nil, err
@@ -101,6 +102,9 @@ func (r *Reader) fetchReport(ctx context.Context,
 		if err == nil {
 			err = checkGrader(env, report)
 		}
+		if err == nil && played && report.Protocol < score.Protocol {
+			err = errOldServer
+		}
 		if err == nil {
 			return &report, pods.ImageDigests(servers, pods.ServerContainer), nil
 		}
@@ -108,6 +112,10 @@ func (r *Reader) fetchReport(ctx context.Context,
 	}
 	return nil, nil, failure
 }
+
+// errOldServer means that a server would refuse the run's runners.
+var errOldServer = errors.New("it is of a release before the operator's, and doesn't understand its runners; the run " +
+	"begins when a server of this release is ready, for which spec.image of the pool must be unset or name this release")
 
 // checkGrader returns an error if a server's scenarios or grader differ from its pool's status.
 func checkGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {

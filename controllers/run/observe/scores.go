@@ -78,7 +78,9 @@ func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 // doesn't have is read past it: it may be new, or another owner's object.
 func (r *Reader) readOwnTable(ctx context.Context, s *Snapshot, needed bool) error {
 	var err error
-	if s.Scores, err = r.readCached(ctx, s.Run, NameScores(s.Run)); err != nil || s.Scores != nil || !needed {
+	s.Scores, err = r.readCached(ctx, s.Run, NameScores(s.Run))
+	defer func() { s.openTable(s.Scores) }()
+	if err != nil || s.Scores != nil || !needed {
 		return err
 	}
 	object := &corev1.ConfigMap{}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"time"
@@ -100,6 +101,10 @@ type Snapshot struct {
 	LostNodes map[string]bool               // nodes of overdue pods, true for those that don't answer
 
 	PodsRefused string // why the API server refuses the Job's pods, "" if it has pods
+
+	Withheld    bool        // the run's scores are sealed until it has ended
+	SealedTable bool        // the table is stored sealed
+	Cipher      cipher.AEAD // of sealed scores, nil until the run begins and if the pool's key is gone
 
 	Report    *score.Report // the pool's offer, read only while the run has no plan
 	ReportErr error         // why report couldn't be read

@@ -35,7 +35,7 @@ func (p *pass) countSummaries() {
 		p.d.Tally, p.planErr = tally.Result{Sums: sums, Completed: done}, err
 		return
 	}
-	p.d.Tally = tally.FoldSummaries(plan, sums, done, p.chooseSummaries(done))
+	p.d.Tally = tally.FoldSummaries(plan, p.s.Cipher, sums, done, p.chooseSummaries(done))
 	p.plan = plan
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
@@ -163,10 +163,12 @@ func (p *pass) announceProgress(before, now, total int64, message string) {
 	quarter := now * quarters / total
 	lasts := p.s.Now.Sub(ptr.Deref(p.s.Run.Status.StartTime, metav1.NewTime(p.s.Now)).Time)
 	if quarter > before*quarters/total && quarter < quarters && lasts >= ProgressAfter {
+		if !p.s.Withheld {
+			message += fmt.Sprintf(" The mean score so far is %s.", evaluation.MeanScore(p.d.Status))
+		}
 		p.d.Events = append(p.d.Events, Event{
 			Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonProgress,
-			Action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			Note:   fmt.Sprintf("%s The mean score so far is %s.", message, evaluation.MeanScore(p.d.Status)),
+			Action: fmt.Sprintf("Count%dPercent", quarter*100/quarters), Note: message,
 		})
 	}
 }

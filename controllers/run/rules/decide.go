@@ -248,8 +248,7 @@ func (p *pass) dropFlawed() error {
 	if err != nil {
 		return err
 	}
-	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
-	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
+	evaluation.HideScores(status)
 	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
 	p.d.Tally.Sums, p.d.Tally.Completed = sums, done
 	evaluation.WriteFigures(status, sums, done)

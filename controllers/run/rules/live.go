@@ -47,14 +47,16 @@ func (p *pass) showLive() {
 }
 
 // compareCounts compares the figures of a run that has just completed with the servers' counts.
-// Those of servers that are gone are missing, so that fewer graded episodes mean nothing.
+// Those of servers that are gone, or don't answer for a while, are missing, so that fewer graded
+// episodes mean nothing.
 func (p *pass) compareCounts() {
 	live, ended, episodes := p.s.Live, p.d.Status.CompletionTime, p.d.Status.Episodes
 	if live == nil || ended == nil || episodes == nil ||
 		!meta.IsStatusConditionTrue(p.d.Status.Conditions, v1alpha1.ConditionComplete) {
 		return
 	}
-	if !live.Known || !live.AsOf.After(ended.Time) {
+	patient := p.s.Now.Sub(ended.Time) < observe.CountsPatience/2
+	if !live.Known || !live.AsOf.After(ended.Time) || !live.Complete && patient {
 		p.d.wake(countsInterval)
 		return
 	}

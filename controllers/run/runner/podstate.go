@@ -34,6 +34,21 @@ func ReadShard(pod *corev1.Pod) (int, error) {
 	return int(shard), nil
 }
 
+// maxStopped bounds what CountStopped reads in an annotation.
+const maxStopped = 1 << 20
+
+// CountStopped counts the runners that played a pod's shard before and left no summary: those of its
+// Job that failed or were stopped, and one for each Job before.
+func CountStopped(pod *corev1.Pod) (stopped int64) {
+	for name, own := range map[string]int64{batchv1.JobIndexFailureCountAnnotation: 0,
+		batchv1.JobIndexIgnoredFailureCountAnnotation: 0, AnnotationJobAttempt: 1} {
+		if n, err := strconv.ParseInt(pod.Annotations[name], 10, 64); err == nil {
+			stopped += min(max(n-own, 0), maxStopped)
+		}
+	}
+	return stopped
+}
+
 // MeasurePlaying is the time that the runner's container took.
 func MeasurePlaying(pod *corev1.Pod) time.Duration {
 	end := pods.FindTerminatedState(pod, Container)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func NewReport() score.Report {
 	all := []score.Scenario{scenario("B01", "billing"), scenario("B02", "billing"), scenario("S01", "shipping"),
 		scenario("T01", "technical")}
 	return score.Report{
-		Environment: "ticket", ScenarioDigest: DigestA, GraderVersion: "1", Judge: "offline-v1",
+		Protocol: score.Protocol, Environment: "ticket", ScenarioDigest: DigestA, GraderVersion: "1", Judge: "offline-v1",
 		Tasks: []score.Task{{Name: "ticket-classify", Scenarios: all[:3]}, {Name: "ticket-resolve", Scenarios: all}},
 	}
 }
@@ -140,7 +141,8 @@ func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 type Playing struct {
 	Key     ed25519.PrivateKey
 	Errored []int64
-	Begun   int64 // attempts of earlier runners
+	Begun   int64 // attempts that the server had seen before
+	Sealed  bool  // the pool withholds scores
 	Change  func(*score.Ledger)
 }
 
@@ -181,6 +183,13 @@ func SummaryOf(t testing.TB, plan score.Plan, shard int, p Playing) string {
 	var err error
 	if summary.Ledger, err = ledger.Sign(p.Key); err != nil {
 		t.Fatal(err)
+	}
+	if p.Sealed {
+		secrets, err := poolkey.DeriveSecrets(p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		summary.Ledger = summary.Ledger.Seal(secrets.Scores)
 	}
 	data, err := summary.Encode()
 	if err != nil {
@@ -281,12 +290,15 @@ func AgentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 // FakePool returns the reports of servers by address.
 type FakePool map[string]score.Report
 
-// Report returns the report of an address.
-func (f FakePool) Report(_ context.Context, podIP, _ string) (score.Report, error) {
+// Report returns the report of an address, with the counts of the runs that are asked for.
+func (f FakePool) Report(_ context.Context, podIP, _ string, runs ...string) (score.Report, error) {
 	report, ok := f[podIP]
 	if !ok {
 		return score.Report{}, fmt.Errorf("dialling %s: %w", podIP, io.ErrUnexpectedEOF)
 	}
+	report.Runs = slices.DeleteFunc(slices.Clone(report.Runs), func(r score.RunReport) bool {
+		return !slices.Contains(runs, r.Run)
+	})
 	return report, nil
 }
 

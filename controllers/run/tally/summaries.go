@@ -1,6 +1,8 @@
 package tally
 
 import (
+	"crypto/cipher"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +44,9 @@ func AddFlawless(before *v1alpha1.Shards, f Result) (*v1alpha1.CountedShards, er
 }
 
 // FoldSummaries adds the summaries of the pods whose runner has succeeded to the sums, each shard
-// once. It changes only sums.
-func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) Result {
+// once. It changes only sums. Sealed ledgers wait while there is no cipher for them.
+func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, completed score.IndexSet,
+	list []corev1.Pod) Result {
 	f := Result{Sums: sums, Completed: completed.Clone()}
 	for i := range list {
 		pod := &list[i]
@@ -57,7 +60,10 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		var ledger *score.Ledger
 		var summary score.Summary
 		if err == nil {
-			ledger, summary, err = readSummary(plan, shard, pods.FindTerminatedState(pod, runner.Container).Message)
+			ledger, summary, err = readSummary(plan, c, shard, pods.FindTerminatedState(pod, runner.Container).Message)
+		}
+		if errors.Is(err, errNoCipher) {
+			continue
 		}
 		if err != nil {
 			f.Refused = append(f.Refused, Refusal{Pod: pod, Reason: classifyRefusal(err), Err: err})
@@ -69,7 +75,7 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		f.Counted = append(f.Counted, Shard{
 			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
 			Errored:    countErrored(summary),
-			Unreported: countUnreported(ledger, summary),
+			Unreported: countUnreported(ledger, summary, runner.CountStopped(pod)),
 		})
 	}
 	return f
@@ -79,11 +85,11 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 const maxAttempts = 10
 
 // countUnreported counts the attempts that servers have begun and no runner reports. Attempts of
-// earlier runners of the shard, which were stopped, are reported by the last one, up to as many as
-// one more runner could have made.
-func countUnreported(l *score.Ledger, s score.Summary) int64 {
+// runners that were stopped have no report, and are known to the last one as begun. They count as
+// theirs only if the shard had such runners, and up to as many as these could have made.
+func countUnreported(l *score.Ledger, s score.Summary, stopped int64) int64 {
 	ended := l.Scored + l.Failed + s.ErroredEpisodes()
-	known := min(s.Begun, ended*maxAttempts)
+	known := min(s.Begun, stopped*ended*maxAttempts)
 	return max(0, l.Opened-ended-s.Retried-known)
 }
 
@@ -95,11 +101,20 @@ func countErrored(summary score.Summary) map[string]int64 {
 	return classes
 }
 
+// errNoCipher means that a sealed ledger can't be opened for now.
+var errNoCipher = errors.New("the pool's key is not known")
+
 // readSummary decodes a termination message and checks that the pool graded the planned episodes.
-func readSummary(plan score.Plan, shard int, message string) (*score.Ledger, score.Summary, error) {
+func readSummary(plan score.Plan, c cipher.AEAD, shard int, message string) (*score.Ledger, score.Summary, error) {
 	summary, err := score.DecodeSummary([]byte(message))
 	if err != nil {
 		return nil, summary, err
+	}
+	if summary.Ledger.IsSealed() && c == nil {
+		return nil, summary, errNoCipher
+	}
+	if summary.Ledger, err = summary.Ledger.Open(c); err != nil {
+		return nil, summary, fmt.Errorf("%w: %w", score.ErrSignature, err)
 	}
 	key, err := score.ParsePublicKey(plan.LedgerKey)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestFoldRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, tc.message)
-			f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
+			f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 			if tc.want == "" {
 				if len(f.Refused) > 0 || f.Completed.String() != "1" {
 					t.Fatalf("refused %v, completed %q", f.Refused, f.Completed)
@@ -100,7 +100,7 @@ func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := runtest.NewSucceededPod(t, run, plan, 1)
 			pod.Annotations[batchv1.JobCompletionIndexAnnotation] = index
-			if f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.Refused) != 1 ||
+			if f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.Refused) != 1 ||
 				f.Completed.Len() != 0 {
 				t.Errorf("refused %v, completed %q", f.Refused, f.Completed)
 			}
@@ -113,7 +113,7 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 	var done score.IndexSet
 	done.Add(0)
 	pods := []corev1.Pod{*runtest.NewSucceededPod(t, run, plan, 0), *runtest.NewSucceededPod(t, run, plan, 1), *runtest.RunnerPod(run, 2)}
-	f := FoldSummaries(plan, score.Accumulator{}, done, pods)
+	f := FoldSummaries(plan, nil, score.Accumulator{}, done, pods)
 	if done.String() != "0" {
 		t.Errorf("the argument became %q", done)
 	}
@@ -147,7 +147,7 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 			}})
 			runners := []corev1.Pod{*runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message),
 				*runtest.NewSucceededPod(t, run, plan, 1)}
-			f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, runners)
+			f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, runners)
 			if len(f.Counted) != 2 || f.Counted[0].Replayed != tc.replayed ||
 				f.Counted[0].Unreported != tc.unreported || f.Counted[1].IsSuspect() {
 				t.Errorf("counted %+v, refused %v", f.Counted, f.Refused)

@@ -146,6 +146,7 @@ func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string,
 		}
 	}
 	// The plan is sent alone unless it is small: a body has one bound for both.
+	var turn int64
 	for rest := receipts; ; {
 		n := 0
 		if len(body.Plan) < protocol.MaxBody/20 {
@@ -155,8 +156,9 @@ func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string,
 		if answer, err = postReceipts(ctx, target, body, o); err != nil {
 			return answer, fmt.Errorf("opening the ledger of run %s, shard %d: %w", s.Run, s.Shard, err)
 		}
-		body.Plan = nil
+		body.Plan, turn = nil, max(turn, answer.Turn)
 		if rest = rest[n:]; len(rest) == 0 {
+			answer.Turn = turn
 			return answer, nil
 		}
 	}

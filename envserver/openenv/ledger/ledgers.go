@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxLedgers bounds the ledgers of a server. A new one takes the place of one that nobody
-	// needs (see usefulness), or of one of the run that has most.
+	// needs (see usefulness), or of one of the namespace or the run that has most.
 	maxLedgers = 4096
 	// ledgerIdle is when episodes that were never fetched count as abandoned.
 	ledgerIdle = time.Hour
@@ -45,9 +45,10 @@ type Ledgers struct {
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
-	// runs are the runs of the ledgers, and those with a plan also without ledgers. remembered is
-	// about their size in bytes.
+	// runs are the runs of the ledgers, and those with a plan also without ledgers. shares has what
+	// those of each namespace take, and remembered is about the size of all in bytes.
 	runs       map[string]*run
+	shares     map[string]*share
 	remembered int64
 	// parcels are of shards whose plan is unknown here, for the peer that plays them next.
 	parcels map[Key]Parcel
@@ -81,6 +82,7 @@ func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
 		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{}, runs: map[string]*run{},
+		shares:  map[string]*share{},
 		parcels: map[Key]Parcel{},
 	}
 }
@@ -107,9 +109,14 @@ var (
 		"plan with POST /ledger first")
 	// ErrTaken means that a peer has asked for a shard while this server did.
 	ErrTaken = errors.New("another request or server of the pool has taken the shard meanwhile: send this one again")
+	// ErrSilent means that a peer that may have a shard's ledger doesn't answer.
+	ErrSilent = errors.New("a server of the pool that may be playing the shard doesn't answer: send this request " +
+		"again")
+	errSuperseded = fmt.Errorf("another runner of the shard has begun since: %w", ErrNoPlan)
 	// ErrFull means that the server has no room for another ledger, while others may have.
-	ErrFull = fmt.Errorf("this server has the maximum of %d ledgers, and runners have not fetched them: play the "+
-		"shard on another server, or give the pool more servers", maxLedgers)
+	ErrFull = fmt.Errorf("this server has no room for another run or shard of this namespace: it has %d ledgers at "+
+		"most that runners have not fetched, and remembers runs for a day: play the shard on another server, or give "+
+		"the pool more servers", maxLedgers)
 	// ErrCredential means that a request for a run's ledger is not from the run's runner.
 	ErrCredential = errors.New("the run's credential is missing or wrong, which the operator gives to the run's " +
 		"runners: create an EvaluationRun to evaluate an agent; to tag episodes for a run of type External, send its " +
@@ -119,17 +126,17 @@ var (
 		"play here (access.play of the pool is RunsOnly): create the run again", ErrCredential)
 )
 
-// Admit returns ErrCredential unless the credential is the run's, and else the fingerprint of the
-// plan that it is for. The fingerprint is "" for a run that may play without a plan.
-func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
-	plan, admitted := s.secrets.AdmitsRun(run, credential)
+// Admit returns ErrCredential unless the credential is the run's, and else what it is for. The
+// plan's fingerprint is "" for a run that may play without a plan.
+func (s *Ledgers) Admit(run, credential string) (poolkey.Grant, error) {
+	grant, admitted := s.secrets.AdmitsRun(run, credential)
 	switch {
 	case !admitted:
-		return "", ErrCredential
-	case plan == "" && s.plannedOnly:
-		return "", errOldCredential
+		return grant, ErrCredential
+	case grant.Plan == "" && s.plannedOnly:
+		return grant, errOldCredential
 	}
-	return plan, nil
+	return grant, nil
 }
 
 // Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
@@ -137,14 +144,14 @@ func (s *Ledgers) Admit(run, credential string) (plan string, err error) {
 // ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a
 // new ledger without room.
 func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*ShardLedger, error) {
-	plan, err := s.Admit(tag.Run, tag.Credential)
+	grant, err := s.Admit(tag.Run, tag.Credential)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[tag.Run]
-	if plan != "" && (r == nil || r.fingerprint != plan) {
+	if grant.Plan != "" && (r == nil || r.fingerprint != grant.Plan) {
 		return nil, ErrNoPlan
 	}
 	if err := r.admits(planned, tag.Shard); err != nil {
@@ -152,6 +159,9 @@ func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*Shar
 	}
 	if !r.plays(tag.Shard) {
 		return nil, ErrNoPlan
+	}
+	if r != nil && tag.Turn != 0 && tag.Turn != r.holds[tag.Shard].turn {
+		return nil, errSuperseded
 	}
 	l, err := s.open(tag, r)
 	if err == nil && l.isLost(planned.Index) {
@@ -165,10 +175,10 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil {
-		if !s.makeRoom(time.Now(), tag.Run) {
+		l = s.newLedger(tag, r)
+		if !s.makeRoom(time.Now(), l.run) {
 			return nil, ErrFull
 		}
-		l = s.newLedger(tag, r)
 		s.put(l)
 	}
 	return l, l.accept(tag)
@@ -177,18 +187,16 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 // put stores a ledger that has no place.
 func (s *Ledgers) put(l *ShardLedger) {
 	if s.runs[l.key.Run] == nil {
-		s.runs[l.key.Run] = l.run
-		if l.run.plan != nil { // forgotten while the episode of a session was played
-			s.remembered += l.run.bytes()
-		}
+		s.keep(l.key.Run, l.run) // it was forgotten while the episode of a session was played, or is new
 	}
 	l.run.ledgers++
+	l.run.share.ledgers++
 	s.byKey[l.key] = l
 }
 
 func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
 	if r == nil {
-		r = &run{}
+		r = &run{share: s.shareOf("")}
 	}
 	return &ShardLedger{store: s, key: Key{tag.Run, tag.Shard}, run: r, ended: map[int64]struct{}{},
 		lost: r.listEnded(tag.Shard), sums: score.Ledger{
@@ -287,12 +295,12 @@ func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
 }
 
 // makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of
-// the run that has most of these, and of these the least useful and least recently used. If all are
-// needed, it deletes one of the run that has most, unless the new one's has as many. It reports
-// false if it may delete none.
+// the namespace that has most ledgers, of its run that has most, and of these the least useful and
+// least recently used. If all are needed, it deletes one of these, unless the new one's namespace,
+// or in the same namespace its run, has as many. It reports false if it may delete none.
 //
 // A planned run keeps which episodes have ended, so that none of them is graded again.
-func (s *Ledgers) makeRoom(now time.Time, forRun string) bool {
+func (s *Ledgers) makeRoom(now time.Time, own *run) bool {
 	if len(s.byKey) < maxLedgers {
 		return true
 	}
@@ -306,8 +314,11 @@ func (s *Ledgers) makeRoom(now time.Time, forRun string) bool {
 			victim, least = l, of
 		}
 	}
-	if own := s.runs[forRun]; least == needed && (victim.run == own || victim.run.ledgers < 2 ||
-		own != nil && victim.run.ledgers <= own.ledgers+1) {
+	most, mine := victim.run.ledgers, own.ledgers
+	if victim.run.share != own.share {
+		most, mine = victim.run.share.ledgers, own.share.ledgers
+	}
+	if least == needed && (victim.run == own || most <= mine+1) {
 		return false
 	}
 	s.forget(victim)
@@ -319,7 +330,8 @@ func (s *Ledgers) goesBefore(l *ShardLedger, of int, o *ShardLedger, than int) b
 	if isNeeded := of == needed; isNeeded != (than == needed) {
 		return !isNeeded
 	}
-	return cmp.Or(cmp.Compare(o.run.ledgers, l.run.ledgers), cmp.Compare(of, than), l.touched.Compare(o.touched)) < 0
+	return cmp.Or(cmp.Compare(o.run.share.ledgers, l.run.share.ledgers), cmp.Compare(o.run.ledgers, l.run.ledgers),
+		cmp.Compare(of, than), l.touched.Compare(o.touched)) < 0
 }
 
 // Expire deletes ledgers of runs without a plan that were not used for ledgerTTL. A planned run may
@@ -336,6 +348,7 @@ func (s *Ledgers) Expire(now time.Time) {
 
 func (s *Ledgers) forget(l *ShardLedger) {
 	delete(s.byKey, l.key)
+	l.run.share.ledgers--
 	if l.run.ledgers--; l.run.ledgers == 0 && l.run.plan == nil {
 		delete(s.runs, l.key.Run)
 	}
@@ -405,7 +418,7 @@ func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
 	now := s.byKey[l.key]
 	switch {
 	case now == nil:
-		s.makeRoom(time.Now(), l.key.Run) // without room, the table exceeds its bound by a session's ledger
+		s.makeRoom(time.Now(), l.run) // without room, the table exceeds its bound by a session's ledger
 		s.put(l)
 		return l
 	case now != l:

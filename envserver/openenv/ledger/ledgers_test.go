@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 )
@@ -183,18 +184,19 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 	}
 }
 
-func TestRunReportsAreBounded(t *testing.T) {
+// The operator reads the counts of the runs that it asks for, whatever others are played.
+func TestRunReportsAreOfTheRunsAskedFor(t *testing.T) {
 	store := New(echo.Kind{}, nil, false)
+	fill(t, store, "wanted", 1, true)
 	for i := range score.MaxRunReports + 10 {
-		l, err := store.Open(protocol.RunTag{Run: fmt.Sprintf("run-%03d", i), PassScore: 1}, score.PlannedEpisode{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.run.touched = time.Unix(int64(i), 0)
+		fill(t, store, fmt.Sprintf("run-%03d", i), 1, true)
 	}
-	got := store.RunReports(nil)
-	if len(got) != score.MaxRunReports || got[0].Run != "run-010" || got[len(got)-1].Run != "run-265" {
-		t.Errorf("%d runs from %s, want the %d most recent ones", len(got), got[0].Run, score.MaxRunReports)
+	if got := store.RunReports([]string{"none", "wanted"}, map[string]int64{"wanted": 2}); len(got) != 1 ||
+		got[0] != (score.RunReport{Run: "wanted", Active: 2, Opened: 1, Scored: 1}) {
+		t.Errorf("reports %+v", got)
+	}
+	if got := store.RunReports(nil, nil); len(got) != score.MaxRunReports {
+		t.Errorf("%d runs, want %d", len(got), score.MaxRunReports)
 	}
 }
 
@@ -216,6 +218,86 @@ func TestOneRunCannotUseUpTheLedgers(t *testing.T) {
 	if _, err := store.Open(protocol.RunTag{Run: "greedy", Shard: maxLedgers}, score.PlannedEpisode{}); !errors.Is(err,
 		ErrFull) {
 		t.Errorf("the run with most gets another one: %v", err)
+	}
+}
+
+// The runs of one namespace can't keep those of others out, however many they are and however large
+// their plans: no more than half of what the others leave is theirs. Nothing of a run that is being
+// played is forgotten for that, so that no episode is graded again.
+func TestNamespacesShareTheMemory(t *testing.T) {
+	store := New(echo.Kind{}, nil, true)
+	fillMemory := func(namespace string, runs int) error {
+		for i := range runs {
+			id := fmt.Sprintf("%s-%d", namespace, i)
+			if err := store.Plan(id, poolkey.Grant{Namespace: namespace}, bigPlan(t, id, score.MaxTrials)); err != nil {
+				return err
+			}
+			store.runs[id].ended.add(0)
+		}
+		return nil
+	}
+	if err := fillMemory("greedy", 1<<20); !errors.Is(err, ErrFull) {
+		t.Fatalf("one namespace takes all: %v", err)
+	}
+	greedy := len(store.runs)
+	for i := range 10 {
+		if err := fillMemory(fmt.Sprintf("other-%d", i), 50); err != nil {
+			t.Fatalf("namespace %d is kept out: %v", i, err)
+		}
+	}
+	if err := fillMemory("second", 1<<20); !errors.Is(err, ErrFull) {
+		t.Errorf("a second namespace takes the rest: %v", err)
+	}
+	if err := fillMemory("late", 50); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+	for i := range greedy {
+		if r := store.runs[fmt.Sprintf("greedy-%d", i)]; r == nil || !r.ended.has(0) {
+			t.Fatalf("run %d is forgotten: %+v", i, r)
+		}
+	}
+}
+
+// Many runs of a namespace with a ledger each can't keep others out either.
+func TestOneNamespaceCannotUseUpTheLedgers(t *testing.T) {
+	store := New(echo.Kind{}, nil, true)
+	begin := func(namespace string, i int) error {
+		id := fmt.Sprintf("%s-%d", namespace, i)
+		text := bigPlan(t, id, 2)
+		if err := store.Plan(id, poolkey.Grant{Namespace: namespace}, text); err != nil {
+			return err
+		}
+		if err := takeOver(store, Key{id, 0}); err != nil {
+			return err
+		}
+		plan, err := score.ParsePlan(text)
+		if err != nil {
+			return err
+		}
+		for planned := range plan.Shard(0) {
+			_, err := store.AddReceipts(protocol.RunTag{Run: id, PassScore: 1}, score.FingerprintOf(text), true,
+				[]score.Receipt{{Run: id, PassScore: 1, ScenarioDigest: plan.ScenarioDigest,
+					GraderVersion: plan.GraderVersion, Judge: plan.Judge, Planned: planned,
+					Episode: score.Episode{Outcome: score.Scored}}})
+			return err
+		}
+		return nil
+	}
+	for i := range maxLedgers {
+		if err := begin("greedy", i); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for i := range 20 {
+		if err := begin("late", i); err != nil {
+			t.Fatalf("run %d of another namespace is kept out: %v", i, err)
+		}
+	}
+	if err := begin("greedy", maxLedgers); !errors.Is(err, ErrFull) {
+		t.Errorf("the namespace with most gets another one: %v", err)
+	}
+	if store.shares["late"].ledgers != 20 || store.Figures().Open != maxLedgers {
+		t.Errorf("%d ledgers of the late namespace, %d in all", store.shares["late"].ledgers, store.Figures().Open)
 	}
 }
 
@@ -242,7 +324,7 @@ func TestRememberedRunsAreBounded(t *testing.T) {
 		last := ""
 		for i := 0; ; i++ {
 			run := fmt.Sprintf("run-%d", i)
-			err := store.Plan(run, "", bigPlan(t, run, score.MaxTrials))
+			err := store.Plan(run, poolkey.Grant{}, bigPlan(t, run, score.MaxTrials))
 			if errors.Is(err, ErrFull) {
 				last = run
 				break
@@ -251,11 +333,11 @@ func TestRememberedRunsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(store.runs) < 10_000 || store.remembered > maxRemembered {
+		if len(store.runs) < 5_000 || store.remembered > maxRemembered/2 {
 			t.Errorf("%d runs with %d bytes", len(store.runs), store.remembered)
 		}
 		elapse(runIdle)
-		if err := store.Plan(last, "", bigPlan(t, last, score.MaxTrials)); err != nil || store.runs[last] == nil {
+		if err := store.Plan(last, poolkey.Grant{}, bigPlan(t, last, score.MaxTrials)); err != nil || store.runs[last] == nil {
 			t.Errorf("after a day: %v", err)
 		}
 	})
@@ -266,7 +348,7 @@ func takeOver(store *Ledgers, key Key) error {
 	if err != nil {
 		return err
 	}
-	return store.TakeOver(key, asked, nil, nil)
+	return store.TakeOver(key, asked, nil, false, nil)
 }
 
 // Runs that nobody has used for a day don't prevent new ones, although they still have ledgers.
@@ -275,7 +357,7 @@ func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 		store := New(echo.Kind{}, nil, false)
 		begin := func(run string) error {
 			text := bigPlan(t, run, 2)
-			if err := store.Plan(run, "", text); err != nil {
+			if err := store.Plan(run, poolkey.Grant{}, text); err != nil {
 				return err
 			}
 			key := Key{run, 0}
@@ -288,7 +370,7 @@ func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 		if err := begin("first"); err != nil {
 			t.Fatal(err)
 		}
-		store.remembered = maxRemembered // as if it were a large one
+		store.resize(store.runs["first"], maxRemembered/2-store.remembered) // as if it were a large one
 		if err := begin("second"); !errors.Is(err, ErrFull) {
 			t.Errorf("beyond the bound: %v", err)
 		}
@@ -307,7 +389,7 @@ func TestMemoryOfAPlannedEpisode(t *testing.T) {
 	const trials = score.MaxTrials
 	r := func() *run {
 		store := New(echo.Kind{}, nil, true)
-		if err := store.Plan("run", "", bigPlan(t, "run", trials)); err != nil {
+		if err := store.Plan("run", poolkey.Grant{}, bigPlan(t, "run", trials)); err != nil {
 			t.Fatal(err)
 		}
 		return store.runs["run"]
@@ -327,7 +409,7 @@ func TestServersThatAskAtOnce(t *testing.T) {
 	planned := score.PlannedEpisode{}
 	a, b := New(echo.Kind{}, nil, false), New(echo.Kind{}, nil, false)
 	for _, store := range []*Ledgers{a, b} {
-		if err := store.Plan("run", "", text); err != nil {
+		if err := store.Plan("run", poolkey.Grant{}, text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,10 +438,10 @@ func TestServersThatAskAtOnce(t *testing.T) {
 	toA := giveUp(b)
 	askedB := ask(b)
 	toB := giveUp(a)
-	if err := a.TakeOver(key, askedA, toA, public); !errors.Is(err, ErrTaken) {
+	if err := a.TakeOver(key, askedA, toA, false, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the server whose peer asked last: %v", err)
 	}
-	if err := b.TakeOver(key, askedB, toB, public); err != nil {
+	if err := b.TakeOver(key, askedB, toB, false, public); err != nil {
 		t.Errorf("the server that asked last: %v", err)
 	}
 	if _, err := a.Open(tag, planned); !errors.Is(err, ErrNoPlan) {
@@ -371,12 +453,46 @@ func TestServersThatAskAtOnce(t *testing.T) {
 	// Of two requests to one server, the one that asked last counts.
 	before, after := ask(a), ask(a)
 	toA = giveUp(b)
-	if err := a.TakeOver(key, before, toA, public); !errors.Is(err, ErrTaken) {
+	if err := a.TakeOver(key, before, toA, false, public); !errors.Is(err, ErrTaken) {
 		t.Errorf("the request that asked first: %v", err)
 	}
-	if err := a.TakeOver(key, after, toA, public); err != nil {
+	if err := a.TakeOver(key, after, toA, false, public); err != nil {
 		t.Errorf("the request that asked last: %v", err)
 	}
+}
+
+// A shard is not played again while a peer that may be grading it is silent, unless it stays so.
+func TestShardsWaitForSilentPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := New(echo.Kind{}, nil, false), Key{"run", 0}
+		if err := store.Plan("run", poolkey.Grant{}, bigPlan(t, "run", 2)); err != nil {
+			t.Fatal(err)
+		}
+		begin := func(silent bool) error {
+			asked, err := store.Ask(key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store.TakeOver(key, asked, nil, silent, nil)
+		}
+		for _, after := range []time.Duration{0, silentPatience / 2, silentPatience/2 - 1} {
+			elapse(after)
+			if err := begin(true); !errors.Is(err, ErrSilent) || store.runs["run"].plays(0) {
+				t.Errorf("the shard is played, %v", err)
+			}
+		}
+		elapse(1)
+		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+			t.Errorf("the peer doesn't come back: %v", err)
+		}
+		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+			t.Errorf("the server no longer plays its shard: %v", err)
+		}
+		key.Shard = 1
+		if err := begin(false); err != nil {
+			t.Errorf("all peers answer: %v", err)
+		}
+	})
 }
 
 // A parcel of a server that ends doesn't let a peer play a shard that another one may have taken
@@ -390,7 +506,7 @@ func TestParcelIsNotPlayed(t *testing.T) {
 	for name, known := range map[string]bool{"a known plan": true, "an unknown plan": false} {
 		store := New(echo.Kind{}, nil, false)
 		learn := func() {
-			if err := store.Plan("run", "", text); err != nil {
+			if err := store.Plan("run", poolkey.Grant{}, text); err != nil {
 				t.Fatal(err)
 			}
 		}

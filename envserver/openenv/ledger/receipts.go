@@ -44,7 +44,7 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 			return protocol.ReceiptsAnswer{}, err
 		}
 	}
-	if fresh && !s.makeRoom(time.Now(), tag.Run) {
+	if fresh && !s.makeRoom(time.Now(), l.run) {
 		return protocol.ReceiptsAnswer{}, ErrFull
 	}
 	answer, err := l.addReceipts(receipts)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -24,15 +25,17 @@ const (
 
 // run is what a server keeps of a run. Its ledgers may be deleted before it.
 type run struct {
+	share *share // of its namespace
 	// plan is nil for a run without one. Its fingerprint is the one in the run's credential.
 	plan        *score.Outline
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// holds are the shards of the plan that this server plays or asks its peers for, and asked is
-	// the number of the last asking.
+	// holds are the shards of the plan that this server plays or asks its peers for, asked is the
+	// number of the last asking, and turns that of the last runner.
 	holds   map[int]hold
 	asked   int64
+	turns   int64
 	ledgers int
 	touched time.Time
 
@@ -43,11 +46,43 @@ type run struct {
 	sum                     int64
 }
 
+// share is what the runs of a namespace take of a server: ledgers, and with a plan bytes of memory.
+type share struct {
+	ledgers int
+	bytes   int64
+}
+
+// shareOf returns the share of a namespace, "" for runs without a plan.
+func (s *Ledgers) shareOf(namespace string) *share {
+	if s.shares[namespace] == nil {
+		s.shares[namespace] = &share{}
+	}
+	return s.shares[namespace]
+}
+
 // hold is a shard that a server plays, or takes over once its peers have given it up. No other
-// server of the pool has one. asked numbers the asking of the peers.
+// server of the pool has one.
 type hold struct {
-	asked int64
+	asked int64 // the number of the asking of the peers
 	plays bool
+	turn  int64     // the number of its present runner
+	since time.Time // when the first of the askings was to which a peer was silent
+}
+
+// Turn begins the turn of another runner of a shard, and returns its number, which its resets have.
+// Those of runners before it are refused. It is 0 for a shard that isn't played here.
+func (s *Ledgers) Turn(key Key) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[key.Run]
+	if r == nil || r.plan == nil || !r.plays(key.Shard) {
+		return 0
+	}
+	r.turns++
+	held := r.holds[key.Shard]
+	held.turn = r.turns
+	r.holds[key.Shard] = held
+	return held.turn
 }
 
 // indexes has a bit for each episode of a plan.
@@ -64,18 +99,18 @@ var (
 	errPlan    = errors.New("the plan is not the one of the run's credential")
 )
 
-// Plan makes the plan of a run known, whose JSON must have the fingerprint that Admit has returned,
-// unless that is "": then a run that is being played without a plan goes on so. A plan that is
-// known may be sent again.
-func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
+// Plan makes the plan of a run known, whose JSON must have the fingerprint of the grant that Admit
+// has returned, unless that is "": then a run that is being played without a plan goes on so. A
+// plan that is known may be sent again.
+func (s *Ledgers) Plan(runID string, grant poolkey.Grant, text []byte) error {
 	got := score.FingerprintOf(text)
-	if fingerprint != "" && fingerprint != got {
+	if grant.Plan != "" && grant.Plan != got {
 		return errPlan
 	}
 	s.mu.Lock()
 	known := s.runs[runID]
 	s.mu.Unlock()
-	if known != nil && (known.fingerprint == got || known.plan == nil && fingerprint == "") {
+	if known != nil && (known.fingerprint == got || known.plan == nil && grant.Plan == "") {
 		return nil
 	}
 	plan, err := score.ParsePlan(text)
@@ -97,33 +132,50 @@ func (s *Ledgers) Plan(runID, fingerprint string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrGrading, err)
 	}
-	return s.remember(runID, &run{plan: outline, fingerprint: got,
+	return s.remember(runID, grant.Namespace, &run{plan: outline, fingerprint: got,
 		ended: make(indexes, outline.Episodes()/64+1), holds: map[int]hold{}})
 }
 
-// remember adds a run with a plan, for which it forgets idle ones. It returns ErrFull without room.
-func (s *Ledgers) remember(id string, r *run) error {
+// remember adds a run of a namespace with a plan, for which it forgets idle ones, those of the
+// namespace that takes most first. It returns ErrFull without room. A namespace may have half of
+// what the others leave, so that there is room for another one, whatever the others take.
+func (s *Ledgers) remember(id, namespace string, r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs[id] != nil {
 		return nil // another request has added it
 	}
-	r.touched = time.Now()
-	for s.remembered+r.bytes() > maxRemembered {
-		oldest := ""
+	r.touched, r.share = time.Now(), s.shareOf(namespace)
+	for {
+		if free := maxRemembered - (s.remembered - r.share.bytes); r.share.bytes+r.bytes() <= free/2 {
+			s.keep(id, r)
+			return nil
+		}
+		idle := ""
 		for id, other := range s.runs {
-			if other.plan != nil && (oldest == "" || other.touched.Before(s.runs[oldest].touched)) {
-				oldest = id
+			if other.plan != nil && r.touched.Sub(other.touched) >= runIdle && (idle == "" ||
+				cmp.Or(cmp.Compare(s.runs[idle].share.bytes, other.share.bytes),
+					other.touched.Compare(s.runs[idle].touched)) < 0) {
+				idle = id
 			}
 		}
-		if oldest == "" || r.touched.Sub(s.runs[oldest].touched) < runIdle {
+		if idle == "" {
 			return ErrFull
 		}
-		s.forgetRun(oldest)
+		s.forgetRun(idle)
 	}
+}
+
+// keep stores a run that isn't stored.
+func (s *Ledgers) keep(id string, r *run) {
 	s.runs[id] = r
-	s.remembered += r.bytes()
-	return nil
+	s.resize(r, r.bytes())
+}
+
+// resize counts the bytes of a run that is stored or forgotten.
+func (s *Ledgers) resize(r *run, bytes int64) {
+	s.remembered += bytes
+	r.share.bytes += bytes
 }
 
 // forgetRun deletes a run with a plan, and its ledgers.
@@ -134,12 +186,17 @@ func (s *Ledgers) forgetRun(id string) {
 			s.forget(l)
 		}
 	}
-	s.remembered -= r.bytes()
+	s.resize(r, -r.bytes())
 	delete(s.runs, id)
 }
 
-// bytes is about how much memory a run with a plan takes.
-func (r *run) bytes() int64 { return runBytes + int64(len(r.ended))*8 + r.plan.Bytes() }
+// bytes is about how much memory a run with a plan takes, 0 for one without, which has ledgers.
+func (r *run) bytes() int64 {
+	if r.plan == nil {
+		return 0
+	}
+	return runBytes + int64(len(r.ended))*8 + r.plan.Bytes()
+}
 
 // admits returns an error unless an episode of a shard may be played: it is the plan's, and hasn't
 // ended. A run without a plan, nil for a new one, has any episode.
@@ -189,21 +246,19 @@ func (r *run) count(e score.Episode) {
 	r.sum += e.Score
 }
 
-// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has
-// the number of running episodes of each run.
-func (s *Ledgers) RunReports(active map[string]int64) []score.RunReport {
+// RunReports reports what the server has counted of the named runs that it knows, without names of
+// any, and of score.MaxRunReports at most. Active has the number of running episodes of each run.
+func (s *Ledgers) RunReports(runs []string, active map[string]int64) (reports []score.RunReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := slices.SortedFunc(maps.Keys(s.runs), func(a, b string) int {
-		return cmp.Or(s.runs[b].touched.Compare(s.runs[a].touched), cmp.Compare(a, b))
-	})
-	ids = ids[:min(len(ids), score.MaxRunReports)]
-	slices.Sort(ids)
-	reports := make([]score.RunReport, len(ids))
-	for i, id := range ids {
-		r := s.runs[id]
-		reports[i] = score.RunReport{Run: id, Active: active[id], Opened: r.opened.Load(), Scored: r.scored,
-			Failed: r.failed, Errored: r.errored, ScoreSum: r.sum}
+	if len(runs) == 0 {
+		runs = slices.Sorted(maps.Keys(s.runs))
+	}
+	for _, id := range runs[:min(len(runs), score.MaxRunReports)] {
+		if r := s.runs[id]; r != nil {
+			reports = append(reports, score.RunReport{Run: id, Active: active[id], Opened: r.opened.Load(),
+				Scored: r.scored, Failed: r.failed, Errored: r.errored, ScoreSum: r.sum})
+		}
 	}
 	return reports
 }

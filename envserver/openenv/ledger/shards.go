@@ -39,7 +39,9 @@ func (s *Ledgers) Ask(key Key, public ed25519.PublicKey) (int64, error) {
 		return 0, nil
 	}
 	r.asked++
-	r.holds[key.Shard] = hold{r.asked, r.plays(key.Shard)}
+	held := r.holds[key.Shard]
+	held.asked = r.asked
+	r.holds[key.Shard] = held
 	kept, found := s.parcels[key]
 	if !found || kept.Plan != r.fingerprint {
 		return r.asked, nil
@@ -47,6 +49,10 @@ func (s *Ledgers) Ask(key Key, public ed25519.PublicKey) (int64, error) {
 	delete(s.parcels, key)
 	return r.asked, s.addStates(key, r, []ShardState{kept.State}, public)
 }
+
+// silentPatience is how long a shard waits for a peer that is silent, which may be grading it. One
+// that is gone is soon no peer any more.
+const silentPatience = 30 * time.Second
 
 // GiveUp returns the state of a shard of the plan with a fingerprint, for a peer that plays the
 // shard from now on. Episodes that are being played here, and further ones, no longer count here.
@@ -86,9 +92,9 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 // TakeOver continues a shard of a planned run with what the peers knew of it. A ledger that has all
 // episodes of this server's replaces it, and one that has none of them is added. Episodes that
 // ended and are in neither are lost. The states are what the peers have answered since Ask returned
-// the number asked. TakeOver returns ErrTaken if a peer or another request has asked for the shard
-// since.
-func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed25519.PublicKey) error {
+// the number asked, and silent reports whether one hasn't. TakeOver returns ErrTaken if a peer or
+// another request has asked for the shard since, and for silentPatience ErrSilent if one is silent.
+func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, silent bool, public ed25519.PublicKey) error {
 	slices.SortStableFunc(states, func(a, b ShardState) int { return cmp.Compare(b.Counted.Len(), a.Counted.Len()) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,11 +102,21 @@ func (s *Ledgers) TakeOver(key Key, asked int64, states []ShardState, public ed2
 	if r == nil || r.plan == nil || key.Shard >= r.plan.Shards() {
 		return nil
 	}
-	if r.holds[key.Shard].asked != asked {
+	held, now := r.holds[key.Shard], time.Now()
+	if held.asked != asked {
 		return ErrTaken
 	}
-	r.holds[key.Shard] = hold{asked, true}
-	return s.addStates(key, r, states, public)
+	if held.since.IsZero() {
+		held.since = now
+	}
+	err := s.addStates(key, r, states, public)
+	if held.plays = held.plays || !silent || now.Sub(held.since) >= silentPatience; held.plays {
+		held.since = time.Time{}
+	} else if err == nil {
+		err = ErrSilent
+	}
+	r.holds[key.Shard] = held
+	return err
 }
 
 // addStates adds what peers knew of a shard.

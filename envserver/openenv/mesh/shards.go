@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +23,7 @@ const (
 	shardPath = "/shard"
 	// parcelPath takes the state of a shard from a server that ends.
 	parcelPath = "/parcel"
-	// shardTimeout bounds the time in which all peers have to answer.
+	// shardTimeout bounds the time in which all peers have to answer, or to take parcels.
 	shardTimeout = 3 * time.Second
 	// maxShardState bounds an answer, in bytes.
 	maxShardState = 8 << 20
@@ -36,34 +37,37 @@ type wantedShard struct {
 }
 
 // AskShard returns what the peers know of a shard of the plan with a fingerprint, which they give
-// up. The episodes of a peer that doesn't answer are missing.
-func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) []ledger.ShardState {
+// up. It reports whether one may know more: it didn't answer, although a server may be there.
+func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) (states []ledger.ShardState, silent bool) {
 	if m == nil {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.slack(shardTimeout))
 	defer cancel()
 	var mu sync.Mutex
-	var states []ledger.ShardState
 	var asking errgroup.Group
 	asking.SetLimit(maxAsked)
 	for _, address := range m.others(ctx) {
 		asking.Go(func() error {
 			state, err := m.askShard(ctx, address, wantedShard{key.Run, key.Shard, plan})
+			mu.Lock()
+			defer mu.Unlock()
 			if err != nil {
+				silent = silent || !errors.Is(err, errRefused) && !errors.Is(err, syscall.ECONNREFUSED)
 				m.host.Log.Warn("A peer was not asked for the ledger of a shard", "peer", address, "run", key.Run,
 					"shard", key.Shard, "error", err)
 				return nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			states = append(states, state)
 			return nil
 		})
 	}
 	_ = asking.Wait()
-	return states
+	return states, silent
 }
+
+// errRefused means that a peer refuses a request, for example because it is of an earlier release.
+var errRefused = errors.New("the peer refuses")
 
 func (m *Mesh) askShard(ctx context.Context, peer string, wanted wantedShard) (state ledger.ShardState, err error) {
 	answer, err := m.send(ctx, peer, shardPath, wanted, maxShardState)
@@ -116,6 +120,9 @@ func (m *Mesh) send(ctx context.Context, peer, path string, body any, limit int6
 	answer, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the peer answered %s: %.200s", response.Status, answer)
+		if response.StatusCode < http.StatusInternalServerError {
+			err = errors.Join(errRefused, err)
+		}
 	}
 	return answer, err
 }

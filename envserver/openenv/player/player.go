@@ -33,7 +33,7 @@ type Factory struct {
 	// unjudged bounds the warnings about the judge, which fails for all sessions at once.
 	unjudged *rate.Sometimes
 	seal     cipher.AEAD // of checkpoints
-	receipts cipher.AEAD // of receipts whose scores are withheld
+	scores   cipher.AEAD // of receipts and ledgers whose scores are withheld
 }
 
 // Config has the dependencies that players share.
@@ -80,7 +80,7 @@ func NewFactory(cfg Config) (*Factory, error) {
 	if f.seal, err = poolkey.NewCipher(cfg.Key, "checkpoints"); err != nil {
 		return nil, err
 	}
-	if f.receipts, err = poolkey.NewCipher(cfg.Key, "receipts"); err != nil {
+	if f.scores, err = poolkey.NewScoreCipher(cfg.Key); err != nil {
 		return nil, err
 	}
 	for _, task := range cfg.Kind.Tasks() {
@@ -390,7 +390,7 @@ func (p *Player) finish(f *episode.Final) (withheld bool) {
 	}
 	if withheld {
 		*f = episode.Final{Task: f.Task, Scenario: f.Scenario, Outcome: score.Withheld, Judge: f.Judge,
-			Forked: f.Forked, Receipt: score.SealReceipt(f.Receipt, p.receipts)}
+			Forked: f.Forked, Receipt: score.SealText(f.Receipt, score.ReceiptPurpose, p.scores)}
 	}
 	p.setTag(nil, nil)
 	return withheld
@@ -412,11 +412,19 @@ func (p *Player) recordEnd(f *episode.Final) error {
 
 // VerifyReceipt is score.VerifyReceipt for receipts of this pool, also sealed ones.
 func (f *Factory) VerifyReceipt(text string) (score.Receipt, error) {
-	text, err := score.OpenReceipt(text, f.receipts)
+	text, err := score.OpenText(text, score.ReceiptPurpose, f.scores)
 	if err != nil {
-		return score.Receipt{}, err
+		return score.Receipt{}, fmt.Errorf("%w: %w", score.ErrReceipt, err)
 	}
 	return score.VerifyReceipt(text, f.Key.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // always is one
+}
+
+// SealLedger seals the ledger of a planned run if its scores are withheld.
+func (f *Factory) SealLedger(signed score.SignedLedger) score.SignedLedger {
+	if f.WithholdScores {
+		return signed.Seal(f.scores)
+	}
+	return signed
 }
 
 // Abandon ends the episode as errored after a panic, and makes a new environment.

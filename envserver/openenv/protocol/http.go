@@ -83,6 +83,9 @@ type ReceiptsAnswer struct {
 	// Begun is the number of episodes of the ledger that were begun and are not in its sums: they
 	// are being played, errored or abandoned.
 	Begun int64 `json:"begun,omitempty"`
+	// Turn is the number of the runner if the request had the plan. Its resets have it, which are
+	// refused once another runner has begun the shard.
+	Turn int64 `json:"turn,omitempty"`
 	// Lost has the episodes of the shard that have ended and are not in the ledger. They count
 	// only by their receipts.
 	Lost score.IndexSet `json:"lost,omitzero"`

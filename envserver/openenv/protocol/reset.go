@@ -64,6 +64,8 @@ type RunTag struct {
 	Shard     int
 	Episode   int64
 	PassScore int64
+	// Turn is that of the answer with which the runner began the shard, 0 for any.
+	Turn int64
 	// Credential is the run's, "" for none.
 	Credential string
 }
@@ -97,14 +99,14 @@ func (o ResetOptions) Advise(message string) string {
 // because trainers pass whole rows of a data set.
 type resetData struct {
 	seed, episodeID, task, scenario, taskID, rewardMode, split, index, pressure, run, shard, episode,
-	passScore, credential, row, evaluation, penalty jsontext.Value
+	passScore, turn, credential, row, evaluation, penalty jsontext.Value
 }
 
 func (d *resetData) read(members object.Object) (others object.Object) {
 	return members.Take(map[string]*jsontext.Value{
 		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
 		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
-		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore,
+		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore, "turn": &d.turn,
 		"run_credential": &d.credential, "row_index": &d.row, "evaluation": &d.evaluation, PenaltyOption: &d.penalty,
 	})
 }
@@ -354,6 +356,9 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 	}
 	if IsGiven(d.passScore) {
 		tag.PassScore = r.Integer("pass_score", d.passScore, score.One)
+	}
+	if IsGiven(d.turn) {
+		tag.Turn = r.Integer("turn", d.turn, math.MaxInt64)
 	}
 	if tag.Run == "" || len(tag.Run) > MaxRunID {
 		r.Faultf("value_error", "run", d.run, "run should be the UID of an evaluation run, at most %d bytes", MaxRunID)

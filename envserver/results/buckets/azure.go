@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -90,7 +91,7 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 	if service.SASToken != "" {
 		return container.NewClientWithNoCredential(at, nil)
 	}
-	if service.Protocol != "https" || service.StorageDomain != locateDomain() {
+	if !belongsToAzure(at) {
 		return nil, noIdentity(at)
 	}
 	identity, err := findAzureIdentity()
@@ -98,6 +99,16 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 		return nil, err
 	}
 	return container.NewClient(at, identity, nil)
+}
+
+// hostOfAzure is the pattern of the accounts in Azure's clouds.
+var hostOfAzure = regexp.MustCompile(`^[a-z0-9]{3,24}(-secondary)?\.(z\d{1,2}\.blob\.storage\.azure\.net|` +
+	`blob\.core\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn))$`)
+
+// belongsToAzure reports whether an address is that of an account in Azure.
+func belongsToAzure(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.User == nil && hostOfAzure.MatchString(u.Host)
 }
 
 // findAzureIdentity leaves out the command lines of Azure, which the default credential runs.

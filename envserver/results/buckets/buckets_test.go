@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -235,8 +236,25 @@ func TestIdentityOfAPod(t *testing.T) {
 	s.answer["/credentials"] = `{"AccessKeyId": "POD", "SecretAccessKey": "s", "Token": "t", "Expiration": "2099-01-01T00:00:00Z"}`
 	hostile(t, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": s.URL + "/credentials",
 		"AWS_CONTAINER_AUTHORIZATION_TOKEN": "of-the-pod"})
-	for endpoint, given := range map[string]bool{"": true, "https://vpce.s3.eu-central-1.vpce.amazonaws.com": true,
-		s.URL: false, "http://s3.amazonaws.com": false, "https://evil.example": false, "https://amazonaws.com.evil.example": false} {
+	for endpoint, given := range map[string]bool{"": true, "https://b.vpce-1a.s3.eu-central-1.vpce.amazonaws.com": true,
+		"https://s3.amazonaws.com": true, "https://b.s3.eu-central-1.amazonaws.com": true,
+		"https://s3-us-west-2.amazonaws.com": true, "https://s3.dualstack.us-gov-west-1.amazonaws.com": true,
+		"https://s3-fips.dualstack.us-east-1.amazonaws.com": true, "https://s3.cn-north-1.amazonaws.com.cn": true,
+		"https://a-1.s3-accesspoint.eu-west-1.amazonaws.com": true, "https://s3-accelerate.amazonaws.com": true,
+		"https://abc123.execute-api.us-east-1.amazonaws.com":     false,
+		"https://s3.abc123.execute-api.us-east-1.amazonaws.com":  false,
+		"https://s3-1.us-east-1.elb.amazonaws.com":               false,
+		"https://s3.elb.amazonaws.com":                           false,
+		"https://b.s3-website-us-east-1.amazonaws.com":           false,
+		"https://ec2-1-2-3-4.compute-1.amazonaws.com":            false,
+		"https://vpce-1.vpce-svc-2.us-east-1.vpce.amazonaws.com": false,
+		"https://evils3.amazonaws.com":                           false,
+		"https://s3.amazonaws.com@evil.example":                  false,
+		"https://evil.example/?x=.s3.eu-central-1.amazonaws.com": false,
+		"https://evil.example#.s3.eu-central-1.amazonaws.com":    false,
+		"https://s3.us-east-1.amazonaws.com.evil.example":        false,
+		"https://evil.example\\@s3.us-east-1.amazonaws.com":      false,
+		s.URL: false, "http://s3.amazonaws.com": false, "https://evil.example": false} {
 		provider, err := findAWSCredentials(aws.Config{Region: "r"}, endpoint, nil)
 		if (err == nil) != given {
 			t.Errorf("%s: %v", endpoint, err)
@@ -253,5 +271,39 @@ func TestIdentityOfAPod(t *testing.T) {
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://evil.example/credentials")
 	if _, err := findAWSCredentials(aws.Config{}, "", nil); err == nil {
 		t.Error("the pod's token would be sent elsewhere")
+	}
+}
+
+// The identity of a pod or machine goes to an account in Azure, and to no other address, whatever
+// the parameters and variables make of it.
+func TestIdentityStaysInAzure(t *testing.T) {
+	for address, given := range map[string]bool{
+		"https://own.blob.core.windows.net/c": true, "https://own-secondary.blob.core.windows.net/c": true,
+		"https://own.blob.core.chinacloudapi.cn/c": true, "https://own.z12.blob.storage.azure.net/c": true,
+		"http://own.blob.core.windows.net/c": false, "https://own.evil.example/c": false,
+		"https://evil.example/x.blob.core.windows.net/c": false, "https://blob.core.windows.net/c": false,
+		"https://evil.example#.blob.core.windows.net/c": false, "https://own.azurewebsites.net/c": false,
+		"https://evil.example@own.blob.core.windows.net/c": false, "https://own.blob.core.windows.net:8443/c": false,
+	} {
+		if got := belongsToAzure(address); got != given {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+	hostile(t, map[string]string{"AZURE_STORAGE_ACCOUNT": "own", "AZURE_STORAGE_DOMAIN": "evil.example"})
+	for _, location := range []string{"azblob://c/p", "azblob://c/p?storage_account=evil.example%2F",
+		"azblob://c/p?domain=blob.core.windows.net&storage_account=evil.example%23"} {
+		if _, err := Open(t.Context(), location); err == nil || !strings.Contains(err.Error(), "there are no credentials") {
+			t.Errorf("%s: %v", location, err)
+		}
+	}
+	hostile(t, map[string]string{"STORAGE_EMULATOR_HOST": "evil.example"})
+	if _, err := Open(t.Context(), "gs://b/p"); err == nil || !strings.Contains(err.Error(), "there are no credentials") {
+		t.Errorf("an emulator: %v", err)
+	}
+	for _, name := range []string{"x.evil.example/", "a#", "a@b", "a.b"} {
+		if _, err := Open(t.Context(), "s3://b/p?region="+url.QueryEscape(name)); err == nil ||
+			!strings.Contains(err.Error(), "is not a name such as") {
+			t.Errorf("region %s: %v", name, err)
+		}
 	}
 }

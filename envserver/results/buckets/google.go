@@ -54,6 +54,9 @@ func findGoogleCredentials(ctx context.Context) (oauth2.TokenSource, error) {
 		}
 	}
 	if len(text) == 0 {
+		if emulator := firstVariable("STORAGE_EMULATOR_HOST"); emulator != "" {
+			return nil, noIdentity(emulator)
+		}
 		return google.ComputeTokenSource("", storageScope), nil
 	}
 	var key struct {

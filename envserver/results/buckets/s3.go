@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,6 +49,9 @@ func openS3(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	}
 	if cfg.Region == "" {
 		return nil, errors.New("missing region")
+	}
+	if !regionLabel.MatchString(cfg.Region) { // it becomes a part of the host to which identities are sent
+		return nil, fmt.Errorf("the region %q is not a name such as eu-central-1", cfg.Region)
 	}
 	if err := setChecksums(&cfg, q); err != nil {
 		return nil, err
@@ -105,14 +109,24 @@ func findAWSCredentials(cfg aws.Config, endpoint string, q url.Values) (aws.Cred
 	return aws.NewCredentialsCache(provider), nil
 }
 
+// region is the pattern of AWS's regions, and hostOfS3 that of the endpoints of S3: other names in
+// amazonaws.com are of whoever rents a gateway, a balancer or a machine there.
+const region = `[a-z]{2,4}(-[a-z]+)+-\d{1,2}`
+
+var (
+	hostOfS3 = regexp.MustCompile(`^([^/]+\.)?(s3(-fips|-accesspoint|-accesspoint-fips)?(\.dualstack)?\.` + region +
+		`|s3(-` + region + `)?|s3-accelerate(\.dualstack)?|s3express-[a-z0-9-]+\.` + region + `|s3\.` + region +
+		`\.vpce)\.amazonaws\.com(\.cn)?$`)
+	regionLabel = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+)
+
 // belongsToAWS reports whether a bucket without an endpoint, or with this one, is in AWS.
 func belongsToAWS(endpoint string) bool {
 	if endpoint == "" {
 		return true
 	}
 	u, err := url.Parse(endpoint)
-	return err == nil && u.Scheme == "https" && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") ||
-		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
+	return err == nil && u.Scheme == "https" && hostOfS3.MatchString(u.Hostname())
 }
 
 func findAWSIdentity(cfg aws.Config) (aws.CredentialsProvider, error) {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 var update = flag.Bool("update", false, "write conditions.md from the comments of the constants")
@@ -17,8 +19,26 @@ var update = flag.Bool("update", false, "write conditions.md from the comments o
 const conditionsHead = `# Conditions and reasons
 
 What ` + "`kubectl describe cse NAME`" + ` and ` + "`kubectl describe evalrun NAME`" + ` show. The message of a condition has the details of the object.
-[Troubleshooting](troubleshooting.md) has what to do. This page is written by ` + "`go test ./docs -update`" + ` from the constants of the API.
+[Troubleshooting](troubleshooting.md) has what to do. This page is written by ` + "`go test ./docs -update`" + ` from the constants of the API and from controllers/pods.
 `
+
+const remediesHead = `
+## What keeps pods from running
+
+Messages of pools and runs quote why a pod doesn't run, and say what to do if the words are known.
+For a run they say ` + "`spec.parallelism`" + ` instead of ` + "`spec.replicas`" + `, and, because what its pods are made of can't be changed, to delete the run and create it again instead of changing ` + "`spec.template`" + `.
+
+| who says it | cause | what to do |
+|---|---|---|
+`
+
+func writeRemedies(page *strings.Builder) {
+	page.WriteString(remediesHead)
+	for _, r := range pods.ListRemedies() {
+		advice := strings.ReplaceAll(r.Advice, "$1", "NAME")
+		fmt.Fprintf(page, "| %s | %s | %s |\n", r.From, r.Cause, pods.Server.Write(advice))
+	}
+}
 
 // The page of the conditions has every constant with its comment, and no other.
 func TestTheConditionsAreThoseOfTheAPI(t *testing.T) {
@@ -40,6 +60,7 @@ func TestTheConditionsAreThoseOfTheAPI(t *testing.T) {
 			page.WriteString(row(t, spec))
 		}
 	}
+	writeRemedies(&page)
 	if *update {
 		if err := os.WriteFile("conditions.md", []byte(page.String()), 0o600); err != nil {
 			t.Fatal(err)

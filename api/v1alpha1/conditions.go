@@ -4,7 +4,8 @@ package v1alpha1
 const (
 	// ConditionReady is True when the pool or run has reached what its spec asks for: all servers
 	// of the pool run the newest template and one accepts sessions, or it needs none; the run is
-	// complete and reaches its thresholds.
+	// complete and reaches its thresholds. Its reason is the state that kubectl get prints: the
+	// worst of all conditions.
 	ConditionReady = "Ready"
 	// ConditionStalled is True when a run has ended and can't become Ready. Otherwise it is absent.
 	ConditionStalled = "Stalled"
@@ -57,8 +58,10 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonApplyFailed: the API server refuses one of the pool's objects.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonUnschedulable: no node can run a server or runner.
+	// ReasonUnschedulable: no node can run a server or runner, or its scheduler doesn't run.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonNodeLost: the node of a server or runner doesn't answer.
+	ReasonNodeLost = "NodeLost"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
 	ReasonServersUnreachable = "ServersUnreachable"
 	// ReasonJudgeNotReady: the judge's endpoint refuses or doesn't answer, so servers accept no
@@ -101,7 +104,7 @@ const (
 	// ConditionEnvironmentReady is True while the pool exists and accepts sessions.
 	ConditionEnvironmentReady = "EnvironmentReady"
 	// ConditionComplete is True when every shard's summary, or the requested number of trainers'
-	// episodes, is in the figures. Its reason is the state that kubectl get prints.
+	// episodes, is in the figures.
 	ConditionComplete = "Complete"
 	// ConditionFailed is True when the run has ended without completing. The figures keep the
 	// results counted so far.
@@ -212,7 +215,7 @@ const (
 	// example the proxy of a service mesh. The message names it.
 	ReasonSidecarRunning = "SidecarRunning"
 	// ReasonJobRefused: the API server refuses the run's Job, for example because of a quota. The
-	// operator tries again.
+	// operator tries again, unless a value of the template isn't valid: then the run fails.
 	ReasonJobRefused = "JobRefused"
 	// ReasonRunnersRefused: the API server refuses the runners' pods. The Job controller tries
 	// again.

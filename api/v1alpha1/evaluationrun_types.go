@@ -387,7 +387,7 @@ type Retries struct {
 // +kubebuilder:printcolumn:name="Cost",type=string,priority=1,JSONPath=`.status.cost`
 // +kubebuilder:printcolumn:name="Pass",type=string,JSONPath=`.status.passRate`
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="ThresholdsMet")].status`
-// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Complete")].reason`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is also the name of a Job: use at most 50 lower-case letters, digits and '-', beginning with a letter, for example gpt-4-1-mini"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec.baselineRef) || self.spec.baselineRef.name != self.metadata.name",optionalOldSelf=true,message="baselineRef names this run itself: name an earlier run of the namespace"

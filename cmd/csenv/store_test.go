@@ -318,7 +318,7 @@ func TestEvalWithoutItsStore(t *testing.T) {
 	if code != exitOutcome || errs != "" {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored",
+	for _, want := range []string{"StoreFailed, 2 of 2 episodes scored", "0 of 2 episodes are stored",
 		"000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
 			t.Errorf("the output does not contain %q:\n%s", want, out)

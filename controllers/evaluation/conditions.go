@@ -81,6 +81,28 @@ func buildReadyConditions(conditions []metav1.Condition, o Outcome) []metav1.Con
 	return ready
 }
 
+// NameFlaw gives the condition Ready of a complete run the reason of what isn't as it should be,
+// although the run is Ready: the reason is the state that kubectl get prints.
+func NameFlaw(conditions []metav1.Condition) {
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		return
+	}
+	for _, kind := range []string{v1alpha1.ConditionPlayedOnce, v1alpha1.ConditionCompared,
+		v1alpha1.ConditionResultsStored} {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			ready.Reason, ready.Message = c.Reason, c.Message
+			return
+		}
+	}
+}
+
+// FindState returns the condition whose reason is the state of a run, nil if it has none yet.
+func FindState(conditions []metav1.Condition) *metav1.Condition {
+	return cmp.Or(meta.FindStatusCondition(conditions, v1alpha1.ConditionReady),
+		meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete))
+}
+
 // HasEnded reports whether the conditions of a run say that it has completed or failed.
 func HasEnded(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||

@@ -184,7 +184,7 @@ func (c *stateCollector) Collect(metrics chan<- prometheus.Metric) {
 // readState is the reason that kubectl get shows: one of the API's constants.
 func readState(run *v1alpha1.EvaluationRun) string {
 	reason := ""
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete); c != nil {
+	if c := evaluation.FindState(run.Status.Conditions); c != nil {
 		reason = c.Reason
 	}
 	return cmp.Or(reason, "New")

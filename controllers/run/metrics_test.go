@@ -46,7 +46,7 @@ func TestMetricsOfARun(t *testing.T) {
 func TestRunsByState(t *testing.T) {
 	over := runtest.NewRun()
 	over.Name = "over"
-	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonCompleted}}
 	w := newWorld(t, runtest.NewRun(), over)
 	registry := prometheus.NewRegistry()

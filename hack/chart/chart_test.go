@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -174,6 +175,43 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Commands and tables of the documentation name values that the chart has.
+func TestTheDocumentationNamesValues(t *testing.T) {
+	all := values(t, read(t, chartFolder+"/values.yaml"))
+	pages, err := filepath.Glob(root + "/docs/*.md")
+	guides, guidesErr := filepath.Glob(root + "/docs/guides/*.md")
+	if err = errors.Join(err, guidesErr); err != nil {
+		t.Fatal(err)
+	}
+	flag, key := regexp.MustCompile(`--set(?:-json|-string)? '?"?([^\s'"]+)`), regexp.MustCompile(`(?:^|,)([a-zA-Z.]+)=`)
+	row, found := regexp.MustCompile("(?m)^\\| `([a-zA-Z.]+)` \\| [^|]* \\| [^|]* \\|$"), 0
+	check := func(page, path string) {
+		keys := make([]any, 0, strings.Count(path, ".")+1)
+		for part := range strings.SplitSeq(path, ".") {
+			keys = append(keys, part)
+		}
+		if found++; at(all, keys...) == nil {
+			t.Errorf("%s names the value %s, which the chart doesn't have", page, path)
+		}
+	}
+	for _, page := range slices.Concat(pages, guides, []string{root + "/README.md", chartFolder + "/README.md"}) {
+		text := read(t, page)
+		for _, set := range flag.FindAllStringSubmatch(text, -1) {
+			for _, name := range key.FindAllStringSubmatch(set[1], -1) {
+				check(page, name[1])
+			}
+		}
+		if filepath.Base(page) == "install.md" {
+			for _, name := range row.FindAllStringSubmatch(text, -1) {
+				check(page, name[1])
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("found %d names", found)
+	}
+}
+
 func TestLint(t *testing.T) {
 	version, err := common.ParseKubeVersion(kubeVersion)
 	if err != nil {
@@ -202,6 +240,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"{args: [leader-elect]}":                         "/args/0",
 		"{resources: {limit: {cpu: 1}}}":                 "/resources",
 		"{metrics: {serviceMonitor: {interval: often}}}": "/metrics/serviceMonitor/interval",
+		"{metrics: {podMonitors: [{pool: a}]}}":          "/metrics/podMonitors/0",
+		"{env: {A: b}}":                                  "/env",
+		"{ui: {service: {type: External}}}":              "/ui/service/type",
 	} {
 		if _, err := install(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", values, err, want)

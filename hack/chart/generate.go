@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -28,7 +29,8 @@ type part struct {
 type edit struct {
 	line  string
 	block bool
-	with  string // in which the constant original stands for what is replaced
+	with  string // in which the constant original stands for what is replaced, which is the default
+	edits []edit // of what is replaced, before
 }
 
 const original = "\x00"
@@ -126,7 +128,11 @@ func apply(text string, edits []edit) (string, error) {
 		for e.block && end < len(lines) && belongs(lines[end], e.line) {
 			end++
 		}
-		with := strings.ReplaceAll(e.with, original, strings.Join(lines[start:end], "\n"))
+		replaced, err := apply(strings.Join(lines[start:end], "\n"), e.edits)
+		if err != nil {
+			return "", fmt.Errorf("below %q: %w", e.line, err)
+		}
+		with := strings.ReplaceAll(cmp.Or(e.with, original), original, replaced)
 		lines = slices.Replace(lines, start, end, strings.Split(with, "\n")...)
 	}
 	return strings.Join(lines, "\n"), nil

@@ -42,6 +42,52 @@ func TestSwitches(t *testing.T) {
 				"{memory: 2Gi}}}}",
 			map[string][]string{operator: {"- --max-pool-updates=9\n", "memory: 1Gi\n"}, pages: {"memory: 2Gi\n"}}, nil,
 		},
+		"containers and labels": {
+			"{ui: {enabled: true}, env: [{name: HTTPS_PROXY, value: 'http://p'}], envFrom: [{secretRef: {name: extra}}], " +
+				"volumes: [{name: ca, configMap: {name: ca}}], volumeMounts: [{name: ca, mountPath: /ca}], " +
+				"podLabels: {team: rl}, podAnnotations: {mesh: 'no'}, serviceAccountAnnotations: {role: x}, " +
+				"probes: {timeoutSeconds: 9}}",
+			map[string][]string{
+				operator: append(container(), "kubectl.kubernetes.io/default-container: manager\n        mesh: \"no\"\n"),
+				pages: append(container(), "optional: true\n        - secretRef:\n            name: extra\n",
+					"mountPath: /cache\n          name: cache\n        - mountPath: /ca\n", "name: cache\n      - configMap:\n"),
+				"ServiceAccount/csenv-manager": {"role: x\n"},
+			}, nil,
+		},
+		"images of their own": {
+			"{workloadImage: 'r.example/servers:1', ui: {enabled: true, image: 'r.example/ui:2'}, image: {tag: v1}}",
+			map[string][]string{operator: {"image: csenv:v1\n", "value: r.example/servers:1\n"},
+				pages: {"image: r.example/ui:2\n"}}, nil,
+		},
+		"spread by values": {
+			"{replicas: 2, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}",
+			map[string][]string{operator: {"topologySpreadConstraints:\n      - maxSkew: 1\n        topologyKey: zone\n"}}, nil,
+		},
+		"monitors of servers": {
+			"{metrics: {podMonitors: [{namespace: lab, pool: big}], serviceMonitor: {enabled: true, interval: 1m, labels: " +
+				"{release: p}, endpoint: {scrapeTimeout: 9s}}}}",
+			map[string][]string{"PodMonitor/lab/csenv-big": {"name: big-metrics-token\n", "interval: 1m\n",
+				"csenv.dev/environment: big\n", "release: p\n"}, monitor: {"scrapeTimeout: 9s\n"}}, nil,
+		},
+		"the way to the pages": {
+			"{ui: {enabled: true, service: {type: LoadBalancer, annotations: {lb: internal}}, cache: {claim: index}, " +
+				"ingress: {host: csenv.example, className: nginx, annotations: {auth: 'yes'}, tlsSecretName: cert}}}",
+			map[string][]string{
+				"Service/csenv-ui": {"type: LoadBalancer\n", "lb: internal\n"},
+				"Ingress/csenv-ui": {"auth: \"yes\"\n", "ingressClassName: nginx\n", "host: csenv.example\n", "secretName: cert\n"},
+				pages:              {"claimName: index\n", "type: Recreate\n"},
+			}, nil,
+		},
+		"no way to the pages": {"{ui: {enabled: true}}", map[string][]string{pages: {"sizeLimit: 10Gi\n"}},
+			[]string{"Ingress/csenv-ui"}},
+		"policies by values": {
+			"{ui: {enabled: true}, networkPolicy: {enabled: true, metricsFrom: {metrics: null, team: sre}, pagesFrom: " +
+				"{ui: null, team: web}, egress: {enabled: true, more: [{ports: [{port: 4318}]}]}}}",
+			map[string][]string{
+				"NetworkPolicy/csenv-manager-metrics": {"team: sre\n", "- Egress\n", "port: 9000\n", "port: 4318\n"},
+				"NetworkPolicy/csenv-ui":              {"team: web\n", "- Egress\n"},
+			}, nil,
+		},
 		"watched namespaces": {
 			"{watchNamespaces: [a, b]}",
 			map[string][]string{operator: {"- --watch-namespaces=a,b\n"}},
@@ -85,6 +131,12 @@ func TestSwitches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { checkParts(t, render(t, tt.values), tt.want, tt.absent) })
 	}
+}
+
+// container returns the fields of a container and its pod's labels.
+func container() []string {
+	return []string{"- name: HTTPS_PROXY\n          value: http://p\n", "secretRef:\n            name: extra\n",
+		"mountPath: /ca\n", "configMap:\n          name: ca\n", "team: rl\n", "mesh: \"no\"\n", "timeoutSeconds: 9\n"}
 }
 
 // pod returns the fields of a pod.
@@ -144,6 +196,9 @@ func TestEdits(t *testing.T) {
 		"a list":      {edit{line: "b:", block: true, with: "b: []"}, "a: 1\nb: []\ne:\n  f: 3\ng: 4\n"},
 		"a mapping":   {edit{line: "e:", block: true, with: "<" + original + ">"}, "a: 1\nb:\n- c\n- d: 2\n<e:\n  f: 3>\ng: 4\n"},
 		"a lost line": {edit{line: "z: 1", with: "z: 2"}, ""},
+		"below a line": {edit{line: "e:", block: true, edits: []edit{{line: "  f: 3", with: "  f: 4"}}},
+			"a: 1\nb:\n- c\n- d: 2\ne:\n  f: 4\ng: 4\n"},
+		"a lost line below": {edit{line: "b:", block: true, edits: []edit{{line: "  f: 3"}}}, ""},
 	} {
 		got, err := apply(text, []edit{tt.edit})
 		if (err != nil) != (tt.want == "") || got != tt.want {

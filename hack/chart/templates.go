@@ -1,5 +1,11 @@
 package main
 
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
 // perNamespace repeats Roles for each watched namespace. Without one, it renders them once, for the
 // cluster.
 const perNamespace = `range $.Values.watchNamespaces | default (list "")`
@@ -39,6 +45,10 @@ func templateFiles() []templateFile {
 				{[]string{"if .Values.networkPolicy.enabled", "if .Values.ui.enabled"},
 					[]string{"NetworkPolicy/csenv-ui"}},
 			},
+			edits: map[string][]edit{
+				"NetworkPolicy/csenv-manager-metrics": policyEdits("metrics: enabled", "metricsFrom"),
+				"NetworkPolicy/csenv-ui":              policyEdits("ui: enabled", "pagesFrom"),
+			},
 		},
 		{
 			name: "prometheus.yaml", source: "config/prometheus",
@@ -49,6 +59,31 @@ func templateFiles() []templateFile {
 			},
 			edits: monitoringEdits(),
 		},
+		{
+			name: "servers.yaml", source: "config/prometheus/servers",
+			parts: []part{{[]string{"range .Values.metrics.podMonitors"}, []string{"PodMonitor/csenv-support"}}},
+			edits: map[string][]edit{"PodMonitor/csenv-support": {
+				{line: "  name: csenv-support", with: "  name: csenv-{{ .pool }}"},
+				{line: "  namespace: default", with: "  namespace: {{ .namespace }}"},
+				{line: "    app.kubernetes.io/name: csenv", with: original + moreLabels("serviceMonitor")},
+				{line: "    interval: 30s", with: "    interval: {{ $.Values.metrics.serviceMonitor.interval }}"},
+				{line: "        name: support-metrics-token", with: "        name: {{ .pool }}-metrics-token"},
+				{line: "      csenv.dev/environment: support", with: "      csenv.dev/environment: {{ .pool }}"},
+			}},
+		},
+	}
+}
+
+// policyEdits let values say who is admitted, and which requests are.
+func policyEdits(label, from string) []edit {
+	return []edit{
+		{line: "          " + label, with: "          {{- toYaml .Values.networkPolicy." + from + " | nindent 10 }}"},
+		{line: "  - Ingress", with: original + `
+  {{- if .Values.networkPolicy.egress.enabled }}
+  - Egress
+  egress:
+  {{- include "csenv.egress" . | nindent 2 }}
+  {{- end }}`},
 	}
 }
 
@@ -82,7 +117,15 @@ func operatorEdits() map[string][]edit {
 		"ClusterRoleBinding/csenv-manager": namespacedBinding(),
 		"Service/csenv-manager-metrics": {{line: "  - name: https",
 			with: `  - name: {{ ternary "https" "http" .Values.metrics.secure }}`}},
-		"Deployment/csenv-manager": append(podEdits("        image: csenv:dev"), []edit{
+		"ServiceAccount/csenv-manager": {annotate("serviceAccountAnnotations")},
+		"Deployment/csenv-manager": append(podEdits(`include "csenv.image" .`), []edit{
+			{line: "          value: csenv:dev",
+				with: `          value: {{ .Values.workloadImage | default (include "csenv.image" .) }}`},
+			{line: "        env:", block: true, with: original + appended("env", 8) + optional("envFrom", 8)},
+			{line: "        terminationMessagePolicy: FallbackToLogsOnError",
+				with: original + optional("volumeMounts", 8)},
+			{line: "      serviceAccountName: csenv-manager", with: original + optional("volumes", 6)},
+			{line: "      annotations:", block: true, with: original + appended("podAnnotations", 8)},
 			{line: "  replicas: 2", with: "  replicas: {{ .Values.replicas }}"},
 			{line: "        - --health-probe-bind-address=:8081", with: original + `
         {{- if not .Values.metrics.secure }}
@@ -94,11 +137,10 @@ func operatorEdits() map[string][]edit {
         {{- with .Values.args }}
         {{- toYaml . | nindent 8 }}
         {{- end }}`},
-			{line: "          value: csenv:dev", with: `          value: {{ include "csenv.image" . }}`},
 			{line: "        resources:", block: true, with: `        resources:
           {{- toYaml .Values.resources | nindent 10 }}`},
-			{line: "      topologySpreadConstraints:", block: true,
-				with: "      {{- " + manyReplicas + " }}\n" + original + "\n      {{- end }}"},
+			{line: "      topologySpreadConstraints:", block: true, with: "      {{- if and (gt (int .Values.replicas) 1) " +
+				"(not .Values.topologySpreadConstraints) }}\n" + original + "\n      {{- end }}"},
 		}...),
 	}
 }
@@ -107,12 +149,29 @@ func uiEdits() map[string][]edit {
 	return map[string][]edit{
 		"ClusterRole/csenv-ui":        namespacedRole(),
 		"ClusterRoleBinding/csenv-ui": namespacedBinding(),
-		"ServiceAccount/csenv-ui": {{line: "metadata:", with: original + `
-  {{- with .Values.ui.serviceAccountAnnotations }}
-  annotations:
-    {{- toYaml . | nindent 4 }}
+		"ServiceAccount/csenv-ui":     {annotate("ui.serviceAccountAnnotations")},
+		"Service/csenv-ui": {annotate("ui.service.annotations"), {line: "spec:", with: original + `
+  {{- with .Values.ui.service.type }}
+  type: {{ . }}
   {{- end }}`}},
-		"Deployment/csenv-ui": append(podEdits("        image: csenv:dev"), []edit{
+		"Deployment/csenv-ui": append(podEdits(`.Values.ui.image | default (include "csenv.image" .)`), []edit{
+			{line: "        env:", block: true, with: original + appended("env", 8)},
+			{line: "        envFrom:", block: true, with: original + appended("envFrom", 8)},
+			{line: "        volumeMounts:", block: true, with: original + appended("volumeMounts", 8)},
+			{line: "      - emptyDir:", block: true, with: `      - name: cache
+        {{- if .Values.ui.cache.claim }}
+        persistentVolumeClaim:
+          claimName: {{ .Values.ui.cache.claim }}
+        {{- else }}
+        emptyDir:
+          sizeLimit: {{ .Values.ui.cache.size }}
+        {{- end }}` + appended("volumes", 6)},
+			{line: "      labels:", block: true, with: original + optional("podAnnotations", 6, "annotations")},
+			{line: "  replicas: 1", with: original + `
+  {{- if .Values.ui.cache.claim }}
+  strategy:
+    type: Recreate
+  {{- end }}`},
 			{line: "        - --all-namespaces", with: `        {{- with .Values.watchNamespaces }}
         {{- if gt (len .) 1 }}
         {{- fail "ui.enabled: the pages show one namespace or all, but watchNamespaces has several" }}
@@ -135,16 +194,11 @@ func uiEdits() map[string][]edit {
 
 func monitoringEdits() map[string][]edit {
 	const partOf = "    app.kubernetes.io/part-of: csenv"
-	labels := func(of string) string {
-		return original + `
-    {{- with .Values.metrics.` + of + `.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}`
-	}
 	return map[string][]edit{
 		"ServiceMonitor/csenv-manager": {
-			{line: partOf, with: labels("serviceMonitor")},
-			{line: "    interval: 30s", with: "    interval: {{ .Values.metrics.serviceMonitor.interval }}"},
+			{line: partOf, with: original + moreLabels("serviceMonitor")},
+			{line: "    interval: 30s", with: "    interval: {{ .Values.metrics.serviceMonitor.interval }}" +
+				appended("metrics.serviceMonitor.endpoint", 4)},
 			{line: "    port: https", with: `    port: {{ ternary "https" "http" .Values.metrics.secure }}`},
 			{line: "    scheme: https", with: `    scheme: {{ ternary "https" "http" .Values.metrics.secure }}`},
 			{line: "    tlsConfig:", block: true, with: `    {{- if .Values.metrics.secure }}
@@ -153,21 +207,50 @@ func monitoringEdits() map[string][]edit {
     {{- end }}`},
 			{line: "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", with: "  -"},
 		},
-		"PrometheusRule/csenv": {{line: partOf, with: labels("rules")}},
+		"PrometheusRule/csenv": {{line: partOf, with: original + moreLabels("rules")}},
 		"ConfigMap/csenv-dashboard": {{line: `    grafana_dashboard: "1"`,
 			with: "    {{- toYaml .Values.metrics.dashboard.labels | nindent 4 }}"}},
 	}
 }
 
+// moreLabels adds the labels of a group of values.
+func moreLabels(group string) string { return appended("metrics."+group+".labels", 4) }
+
+// appended adds the items of a value to a list or mapping with an indent.
+func appended(value string, indent int) string {
+	space := strings.Repeat(" ", indent)
+	return fmt.Sprintf("\n%s{{- with $.Values.%s }}\n%s{{- toYaml . | nindent %d }}\n%s{{- end }}", space, value, space,
+		indent, space)
+}
+
+// optional adds a field that a value sets, of the value's name or another.
+func optional(value string, indent int, name ...string) string {
+	space := strings.Repeat(" ", indent)
+	field := cmp.Or(strings.Join(name, ""), value)
+	return fmt.Sprintf("\n%s{{- with $.Values.%s }}\n%s%s:\n%s  {{- toYaml . | nindent %d }}\n%s{{- end }}", space, value,
+		space, field, space, indent+2, space)
+}
+
+// annotate adds annotations to an object without any.
+func annotate(value string) edit {
+	return edit{line: "metadata:", with: original + optional(value, 2, "annotations")}
+}
+
 // podEdits are common to the pods of the operator and of the pages.
 func podEdits(image string) []edit {
+	probe := func(name string) edit {
+		return edit{line: "        " + name + ":", block: true, edits: []edit{{line: "          timeoutSeconds: 5",
+			with: "          timeoutSeconds: {{ .Values.probes.timeoutSeconds }}"}}}
+	}
 	return []edit{
-		{line: image, with: `        image: {{ include "csenv.image" . }}
+		{line: "        image: csenv:dev", with: `        image: {{ ` + image + ` }}
         {{- with .Values.image.pullPolicy }}
         imagePullPolicy: {{ . }}
         {{- end }}`},
 		{line: "      containers:", with: `      {{- include "csenv.pod" . | nindent 6 }}
 ` + original},
+		{line: "      labels:", block: true, with: original + appended("podLabels", 8)},
+		probe("livenessProbe"), probe("readinessProbe"),
 	}
 }
 

@@ -51,7 +51,7 @@ func write(t *testing.T, path string, content any) {
 
 func TestMonitors(t *testing.T) {
 	var pods monitoringv1.PodMonitor
-	read(t, "pod_monitor.yaml", &pods)
+	read(t, "servers/pod_monitor.yaml", &pods)
 	if len(pods.Spec.PodMetricsEndpoints) != 1 {
 		t.Errorf("pods are scraped at %+v", pods.Spec.PodMetricsEndpoints)
 	}

@@ -89,7 +89,7 @@ func (c cluster) schemas(t *testing.T) {
 		}
 	}
 	files := []string{"../../config/prometheus/rules.yaml", "../../config/prometheus/service_monitor.yaml",
-		"../../config/prometheus/pod_monitor.yaml"}
+		"../../config/prometheus/servers/pod_monitor.yaml"}
 	for _, file := range append(files, manifests(t)...) {
 		t.Run(strings.TrimLeft(file, "./"), func(t *testing.T) {
 			for _, object := range read(t, file) {

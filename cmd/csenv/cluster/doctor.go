@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -157,11 +159,47 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 		return
 	}
 	add("API server", newOK(server.GitVersion))
+	connected.checkRunners(ctx, add)
 	if connected.checkDefinitions(ctx, add) {
 		connected.checkOperator(ctx, add)
 		connected.checkPools(ctx, add)
 		connected.checkRuns(ctx, add)
 	}
+}
+
+// releaseRunners is the command that has pods of runs deleted, as docs/install.md and the chart's notes
+// have it: it removes csenv's finalizer and leaves the others.
+const releaseRunners = `kubectl get pods --all-namespaces --no-headers ` +
+	`-l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner ` +
+	`-o custom-columns=:metadata.namespace,:metadata.name | xargs -rn2 sh -c 'kubectl patch pod -n $0 $1 ` +
+	`-p "{\"metadata\":{\"\$deleteFromPrimitiveList/finalizers\":[\"csenv.dev/summary\"]}}"'`
+
+// releaseTime is how long an operator may take to remove the finalizer of a pod that is deleted.
+const releaseTime = 10 * time.Minute
+
+// checkRunners reports pods of runs that aren't deleted, because no operator removes their finalizer.
+func (c *Connection) checkRunners(ctx context.Context, add func(string, finding)) {
+	list := &corev1.PodList{}
+	if c.List(ctx, list, "", labels.FormatLabels(map[string]string{
+		v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue, v1alpha1.LabelComponent: v1alpha1.ComponentRunner})) != nil {
+		return // other checks say which rights are missing
+	}
+	if stuck := countStuck(list.Items, time.Now()); stuck > 0 {
+		add("pods of runs", newBad(fmt.Sprintf("%s can't be deleted: no operator removes the finalizer",
+			view.FormatCount(stuck, "pod")), "install csenv again, or: "+releaseRunners))
+	}
+}
+
+// countStuck counts the pods with csenv's finalizer that should have been deleted long ago.
+func countStuck(list []corev1.Pod, now time.Time) (stuck int) {
+	for i := range list {
+		deleted := list[i].DeletionTimestamp
+		if deleted != nil && now.Sub(deleted.Time) > releaseTime &&
+			slices.Contains(list[i].Finalizers, runner.SummaryFinalizer) {
+			stuck++
+		}
+	}
+	return stuck
 }
 
 // checkRuns reports the runs that have failed or don't play: the stuck ones first, then the latest.

@@ -63,7 +63,7 @@ func checkWaiting(run *v1alpha1.EvaluationRun, complete *metav1.Condition) findi
 			f.Level = view.LevelBad
 		}
 		return f
-	case v1alpha1.ReasonRunnersNotStarted, v1alpha1.ReasonUnschedulable:
+	case v1alpha1.ReasonRunnersNotStarted, v1alpha1.ReasonUnschedulable, v1alpha1.ReasonNodeLost:
 		return newBad(found, kubectl("describe pods -l %s=%s", v1alpha1.LabelRun, run.Name))
 	case v1alpha1.ReasonJobRefused, v1alpha1.ReasonRunnersRefused, v1alpha1.ReasonNameTaken,
 		v1alpha1.ReasonSidecarRunning:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -87,13 +86,8 @@ func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 
 // StateOf returns the state of a run and the message of the condition that sets it.
 func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
-	failed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed)
-	complete := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete)
-	switch {
-	case failed != nil && failed.Status == metav1.ConditionTrue:
-		return failed.Reason, failed.Message
-	case complete != nil:
-		return complete.Reason, complete.Message
+	if c := evaluation.FindState(run.Status.Conditions); c != nil {
+		return c.Reason, c.Message
 	}
 	return "Pending", "The operator hasn't seen the run yet."
 }

@@ -171,22 +171,23 @@ func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints
 // listVerdicts are the states of a run that a reader should know, the run's own first.
 func listVerdicts(run *v1alpha1.EvaluationRun) []Verdict {
 	conditions := run.Status.Conditions
+	complete := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
 	state, message := StateOf(run)
 	own := Verdict{state, "busy", message}
 	switch {
-	case missedThreshold(run):
-		own.Text, own.Kind = own.Text+", but a threshold is missed", "bad"
-	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete):
-		own.Kind = "good"
-	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed):
+	case missedThreshold(run), meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed):
 		own.Kind = "bad"
+	case complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == state:
+		own.Kind = "good"
+	case complete != nil && complete.Status == metav1.ConditionTrue:
+		own.Kind = ""
 	}
 	kinds := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "good", metav1.ConditionFalse: "bad"}
 	out := []Verdict{own}
 	for _, name := range []string{v1alpha1.ConditionThresholdsMet, v1alpha1.ConditionCompared,
 		v1alpha1.ConditionResultsStored} {
 		c := meta.FindStatusCondition(conditions, name)
-		if c == nil || name != v1alpha1.ConditionThresholdsMet && c.Status == metav1.ConditionTrue {
+		if c == nil || c.Reason == state || name != v1alpha1.ConditionThresholdsMet && c.Status == metav1.ConditionTrue {
 			continue
 		}
 		out = append(out, Verdict{c.Reason, kinds[c.Status], c.Message})

@@ -27,14 +27,19 @@ func viewed(status metav1.ConditionStatus, reason string) *v1alpha1.EvaluationRu
 func TestRunViewStates(t *testing.T) {
 	failed := viewed(metav1.ConditionFalse, "Running")
 	failed.Status.Conditions = append(failed.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed,
-		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTooManyErrored, Message: secret})
+		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTooManyErrored, Message: secret},
+		metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonTooManyErrored, Message: secret})
 	missed := viewed(metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	missed.Status.Conditions = append(missed.Status.Conditions,
 		metav1.Condition{Type: v1alpha1.ConditionThresholdsMet, Status: metav1.ConditionFalse, Reason: "ThresholdsMissed"},
+		metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "ThresholdsMissed"},
 		metav1.Condition{Type: v1alpha1.ConditionCompared, Status: metav1.ConditionTrue, Reason: "Compared"})
 	awaits := viewed(metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	awaits.Status.Conditions = append(awaits.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionCompared,
-		Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBaselineNotFound, Message: "There is none."})
+		Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBaselineNotFound, Message: "There is none."},
+		metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+			Reason: v1alpha1.ReasonBaselineNotFound, Message: "There is none."})
 	stored := viewed(metav1.ConditionFalse, "Incomplete")
 	stored.Namespace, stored.ResourceVersion = "", ""
 	for name, tt := range map[string]struct {
@@ -51,8 +56,8 @@ func TestRunViewStates(t *testing.T) {
 		"waits for capacity": {viewed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForCapacity),
 			"WaitingForCapacity busy", "wait, or raise the replicas: ", "kubectl -n team edit cse pool"},
 		"failed":                   {failed, "TooManyErrored bad", "correct the cause, then: ", "csenv run --resume gpt"},
-		"misses a threshold":       {missed, "Completed, but a threshold is missed bad, ThresholdsMissed bad", "", ""},
-		"awaits its baseline":      {awaits, "Completed good, BaselineNotFound ", "create or finish that run", ""},
+		"misses a threshold":       {missed, "ThresholdsMissed bad", "", ""},
+		"awaits its baseline":      {awaits, "BaselineNotFound ", "create or finish that run", ""},
 		"is stored and incomplete": {stored, "Incomplete busy", "The same csenv eval command", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

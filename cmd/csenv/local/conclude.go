@@ -50,6 +50,7 @@ func (g *game) conclude(cause error) {
 // end writes the conditions of a run that has ended.
 func (g *game) end(conditions []metav1.Condition) {
 	g.run.Status.CompletionTime = g.now()
+	evaluation.NameFlaw(conditions)
 	for _, c := range conditions {
 		c.ObservedGeneration, c.LastTransitionTime = g.run.Generation, *g.now()
 		meta.SetStatusCondition(&g.run.Status.Conditions, c)

@@ -60,12 +60,9 @@ func (r *LoadedRun) Doubt() string {
 	return ""
 }
 
-// stateOf is the reason of a run's condition Failed or else Complete.
+// stateOf is the reason of a run's condition Ready.
 func stateOf(run *v1alpha1.EvaluationRun) string {
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed); c != nil && c.Status == "True" {
-		return c.Reason
-	}
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete); c != nil {
+	if c := evaluation.FindState(run.Status.Conditions); c != nil {
 		return c.Reason
 	}
 	return "Pending"

@@ -75,7 +75,7 @@ func TestPagesOfFigures(t *testing.T) {
 			"sha256:", `aria-label="pass rate from 0 to 1: this run 1.0000`,
 			" the agent noop <b title=\"0.0000\">"}, []string{"<h2>Events</h2>", "style="}},
 		"a run below its threshold": {paths["noop"], false, 200, []string{`<span class="state bad">missed</span>`,
-			"meanScore is 0.0000, below 0.5", `<span class="state bad">Completed, but a threshold is missed</span>`,
+			"meanScore is 0.0000, below 0.5", `<span class="state bad">ThresholdsMissed</span>`,
 			`class="bound missed"`}, []string{`class="state good"`}},
 		"a run in public": {paths["noop"], true, 200, []string{`<span class="state bad">missed</span>`},
 			[]string{"/episodes", "below 0.5", "stored in", t.TempDir()}},

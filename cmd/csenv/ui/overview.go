@@ -392,14 +392,13 @@ func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 // stateOf returns the state of a run, and the message of the condition that sets it.
 func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 	state, message := figures.StateOf(run)
-	missed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionThresholdsMet)
+	conditions := run.Status.Conditions
+	complete := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
 	switch {
-	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed):
+	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed),
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet):
 		return stateView{state, "bad"}, message
-	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) && missed != nil &&
-		missed.Status == metav1.ConditionFalse:
-		return stateView{missed.Reason, "bad"}, missed.Message
-	case meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete):
+	case complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == state:
 		return stateView{state, "good"}, ""
 	case state == v1alpha1.ReasonRunning:
 		return stateView{state, "busy"}, ""

@@ -29,7 +29,7 @@ var degradedRules = slices.Concat([]Rule{
 				f.env.Namespace), ""
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonApplyFailed,
-		"the API server refuses an object of the pool", "Correct the cause", func(f facts) (what, detail string) {
+		"the API server refuses an object of the pool", "Correct what it names", func(f facts) (what, detail string) {
 			if f.writeErr == nil {
 				return "", ""
 			}
@@ -38,7 +38,7 @@ var degradedRules = slices.Concat([]Rule{
 		}},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodsRefused,
 		"the API server refuses the servers' pods",
-		"Raise the namespace's quota or change the policy that refuses them", func(f facts) (what, detail string) {
+		"Correct what it names", func(f facts) (what, detail string) {
 			if f.refusal == "" {
 				return "", ""
 			}
@@ -96,15 +96,22 @@ var degradedRules = slices.Concat([]Rule{
 // serverRules check the faulty server. The first server counts that one of them holds for, in order
 // of their names.
 var serverRules = []Rule{
+	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNodeLost,
+		"the node of a server doesn't answer", "Repair it, or, if it is gone, delete it (`kubectl delete node NODE`): " +
+			"the server is replaced at once then, and else after the tolerance for unreachable nodes", checkNode},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonUnschedulable,
 		"no node can run a server", "Add nodes, or lower spec.replicas", checkScheduled},
+	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonUnschedulable,
+		"no scheduler has looked at a server", "Run that scheduler, or change spec.template.schedulerName", checkClaimed},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
 		"the image can't be pulled", "Correct spec.image, or make the image available to the nodes", checkImage},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
-		"the kubelet can't create a server's container", "Correct the cause", checkContainer},
+		"the kubelet can't create a server's container", "Correct what it names", checkContainer},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
-		"a server's container isn't created in time", "`kubectl describe pod -n NAMESPACE SERVER` shows the cause. " +
-			"If Secret KEY_SECRET doesn't exist, create a new key: " + replaceKey, checkCreation},
+		"a server's container isn't created in time", "`kubectl describe pod -n NAMESPACE SERVER` shows the cause, " +
+			"such as a RuntimeClass that the node lacks. If Secret KEY_SECRET doesn't exist, create a new key: " + replaceKey, checkCreation},
+	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
+		"a server's container can't start", "Correct what it names", checkStart},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonCrashLoop,
 		"a server ran out of memory", "Lower spec.sessions.perPod and raise spec.replicas, or raise " +
 			"spec.template.resources.limits.memory", checkMemory},
@@ -123,6 +130,17 @@ var serverRules = []Rule{
 			"shows the full log)", checkEnd},
 }
 
+func checkNode(f facts) (what, detail string) {
+	node := pods.FindLostNode(f.faulty)
+	return describeNumbers(node != "", "Node %s of server %s doesn't answer.", node, f.faulty.Name)
+}
+
+func checkClaimed(f facts) (what, detail string) {
+	return describeNumbers(pods.IsUnclaimed(f.faulty) && f.now.Sub(f.faulty.CreationTimestamp.Time) >=
+		pods.CreationPatience, "Scheduler %s hasn't looked at server %s for more than %s.",
+		f.faulty.Spec.SchedulerName, f.faulty.Name, pods.CreationPatience)
+}
+
 func checkScheduled(f facts) (what, detail string) {
 	c := pods.FindCondition(f.faulty, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
@@ -136,13 +154,8 @@ func checkImage(f facts) (what, detail string) {
 	if !pods.ImagePullFailed(waiting) {
 		return "", ""
 	}
-	return fmt.Sprintf(
-			"Image %q of server %s can't be pulled.",
-			f.image,
-			f.faulty.Name,
-		), pods.QuoteMessage(
-			waiting.Message,
-		)
+	return fmt.Sprintf("Image %q of server %s can't be pulled.", f.image, f.faulty.Name),
+		pods.QuoteMessage(pods.DescribeWaiting(waiting))
 }
 
 func checkContainer(f facts) (what, detail string) {
@@ -174,10 +187,22 @@ func findEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return pods.LastTerminated(status)
 }
 
+func checkStart(f facts) (what, detail string) {
+	ended := findEnd(f.faulty)
+	if ended == nil || !pods.HasNotStarted(*ended) {
+		return "", ""
+	}
+	return fmt.Sprintf("Server %s can't be started%s.", f.faulty.Name, limitMemory(f)),
+		pods.QuoteMessage(ended.Message)
+}
+
 func checkMemory(f facts) (what, detail string) {
 	ended := findEnd(f.faulty)
-	return describeNumbers(ended != nil && ended.Reason == "OOMKilled", "Server %s ran out of memory.", f.faulty.Name)
+	return describeNumbers(ended != nil && ended.Reason == pods.OutOfMemory, "Server %s ran out of memory%s.",
+		f.faulty.Name, limitMemory(f))
 }
+
+func limitMemory(f facts) string { return pods.DescribeMemory(f.faulty, pods.ServerContainer) }
 
 func checkToken(f facts) (what, detail string) {
 	ended, token := findEnd(f.faulty), f.env.Spec.Access.TokenSecretRef

@@ -29,6 +29,20 @@ func refused(d *appsv1.Deployment) {
 	}
 }
 
+// lostNode makes a pod as the node controller marks it.
+func lostNode(pod *corev1.Pod) {
+	pod.Spec.NodeName = "n1"
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}
+}
+
+func unclaimed(since time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.CreationTimestamp, pod.Spec.SchedulerName, pod.Spec.NodeName = metav1.NewTime(noon.Add(-since)), "special", ""
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	}
+}
+
 func TestDegraded(t *testing.T) {
 	t.Parallel()
 	fault := func(reason, words string) wantCondition { return wantCondition{metav1.ConditionTrue, reason, words} }
@@ -45,21 +59,39 @@ func TestDegraded(t *testing.T) {
 			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
 		"an object is refused": {func(s *pass) { s.Err = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
-		"no judge":         {unjudged, fault(v1alpha1.ReasonJudgeNotReady, "model.test answered 401 Unauthorized")},
-		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
+		"no judge": {unjudged, fault(v1alpha1.ReasonJudgeNotReady, "model.test answered 401 Unauthorized")},
+		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "can't be created. Raise ResourceQuota "+
+			"small, wait until others use less of it, or lower spec.replicas: pods \"x\" is forbidden: exceeded quota: small")},
+		"an object isn't valid": {func(s *pass) {
+			s.Err = errors.New(`applying Deployment support: Deployment.apps "support" is invalid: spec.template.spec`)
+		}, fault(v1alpha1.ReasonApplyFailed, "tries again. Change spec.template as the message says: applying Deployment")},
+		"a lost node": {withPod(server("support-c", lostNode)), fault(v1alpha1.ReasonNodeLost,
+			"Node n1 of server support-c doesn't answer. Repair it, or, if it is gone, delete it")},
+		"no scheduler": {withPod(server("support-c", unclaimed(2*time.Minute))), fault(v1alpha1.ReasonUnschedulable,
+			"Scheduler special hasn't looked at server support-c for more than 2m0s. Run that scheduler, or change "+
+				"spec.template.schedulerName")},
+		"a scheduler that has time": {withPod(server("support-c", unclaimed(time.Minute))), fine},
+		"a node selector": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
+			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", 0))),
+			fault(v1alpha1.ReasonUnschedulable, "change spec.template.nodeSelector: 0/1 nodes")},
+		"a memory limit that is too low to start": {withPod(server("support-c", broken, ended("StartError", 128,
+			"container init was OOM-killed (memory limit too low?)"))), fault(v1alpha1.ReasonStartFailed,
+			"Server support-c can't be started, with a memory limit of 1Gi. Change spec.template.resources.limits.memory: ")},
 		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
 			"0/3 nodes are available", 0))),
 			fault(v1alpha1.ReasonUnschedulable, "No node can run server support-c. Add nodes, or lower spec.replicas: "+
 				"0/3 nodes are available")},
 		"no image": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
 			fault(v1alpha1.ReasonImagePullFailed,
-				`Image "csenv:test" of server support-c can't be pulled. Correct spec.image`)},
+				`Image "csenv:test" of server support-c can't be pulled. Check the registry's name, and that nodes reach and `+
+					`trust it, or change spec.image: ImagePullBackOff: no such host`)},
 		"an image that runs as root": {withPod(server("support-c",
 			waiting("CreateContainerConfigError", "image will run as root"))),
-			fault(v1alpha1.ReasonStartFailed, "support-c can't be started. Correct the cause: image will run as root")},
+			fault(v1alpha1.ReasonStartFailed, "support-c can't be started. Build the image with a numeric "+
+				"USER other than 0, or change spec.template.securityContext.runAsUser: image will run as root")},
 		"a missing Secret": {withPod(server("support-c",
 			waiting("CreateContainerConfigError", `secret "judge" not found`))),
-			fault(v1alpha1.ReasonStartFailed, "support-c can't be started. Correct the cause: secret \"judge\" not found. Create it: "+
+			fault(v1alpha1.ReasonStartFailed, "support-c can't be started. Correct what it names: secret \"judge\" not found. Create it: "+
 				"`kubectl create secret generic judge -n shop --from-literal=")},
 		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""),
 			scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
@@ -77,7 +109,7 @@ func TestDegraded(t *testing.T) {
 		"a silent end": {withPod(server("support-c", broken, ended("Error", 1, ""))),
 			fault(v1alpha1.ReasonCrashLoop, "(no message)")},
 		"out of memory": {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))),
-			fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
+			fault(v1alpha1.ReasonCrashLoop, "ran out of memory, with a memory limit of 1Gi. Lower spec.sessions.perPod")},
 		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
 		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
 		"a server doesn't answer": {func(s *pass) { delete(s.Reports, "support-b") },

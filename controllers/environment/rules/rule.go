@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // Rule gives a condition a reason. Of the rules of a condition, the first that holds counts.
@@ -59,11 +61,20 @@ func (f facts) isSuspended() bool { return f.env.Spec.OperatingMode == v1alpha1.
 // isAutoscaled reports whether the number of servers follows the sessions.
 func (f facts) isAutoscaled() bool { return f.env.Spec.Autoscaling != nil }
 
+// sources are whose words the details of a reason are. What is known about them is better advice
+// than that of the rule.
+var sources = map[string]pods.Source{
+	v1alpha1.ReasonApplyFailed: pods.APIServer, v1alpha1.ReasonPodsRefused: pods.APIServer,
+	v1alpha1.ReasonUnschedulable: pods.Scheduler, v1alpha1.ReasonImagePullFailed: pods.Registry,
+	v1alpha1.ReasonStartFailed: pods.Kubelet,
+}
+
 // findRule returns the first rule that holds and its message, or nil.
 func findRule(rules []Rule, f facts) (*Rule, string) {
 	for i := range rules {
 		if what, detail := rules[i].check(f); what != "" {
-			return &rules[i], writeMessage(f, what, rules[i].Advice, detail)
+			known := pods.Advise(pods.Server, sources[rules[i].Reason], detail)
+			return &rules[i], writeMessage(f, what, cmp.Or(known, rules[i].Advice), detail)
 		}
 	}
 	return nil, ""

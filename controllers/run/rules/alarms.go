@@ -51,13 +51,13 @@ func awaitStart(p *pass, _ Facts) time.Duration {
 	return left
 }
 
-// awaitCreation is for containers that the kubelet prepares.
+// awaitCreation is for containers that the kubelet prepares, and pods that a scheduler hasn't seen.
 func awaitCreation(p *pass, _ Facts) time.Duration {
 	var next time.Duration
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		left := pods.CreationPatience - p.s.Now.Sub(runner.ReadScheduledTime(pod))
-		if left > 0 && runner.IsCreating(pod) && p.isJobCurrent() && (next == 0 || left < next) {
+		if left > 0 && (runner.IsCreating(pod) || pods.IsUnclaimed(pod)) && p.isJobCurrent() && (next == 0 || left < next) {
 			next = left
 		}
 	}

@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
@@ -130,17 +132,29 @@ func checkCollectionEnded(f Facts) (string, bool) {
 	return f.Deadline.Verdict.Message, f.Deadline.Over && f.Deadline.Verdict.State == evaluation.Completed
 }
 
+// howToGoOn tells what to do about a run that failed because of its pods, with an advice if there
+// is one. A run that must be created again isn't resumed.
+func howToGoOn(run *v1alpha1.EvaluationRun, advice string) string {
+	switch {
+	case advice == "":
+		return "Correct that, then " + evaluation.HowToResume(run) + "."
+	case strings.HasPrefix(advice, "Delete the run"):
+		return advice + "."
+	default:
+		return advice + ". If the run stays, " + evaluation.HowToResume(run) + "."
+	}
+}
+
 // checkFailure reports whether the Job has failed for this reason.
 func checkFailure(reason string) func(Facts) (string, bool) {
 	return func(f Facts) (string, bool) {
-		return f.Job.Failure + ". Correct that, then " + evaluation.HowToResume(f.Run) + ".",
-			f.Job.FailureReason == reason
+		return f.Job.Failure + ". " + howToGoOn(f.Run, f.Job.Advice), f.Job.FailureReason == reason
 	}
 }
 
 func checkStuck(f Facts) (string, bool) {
-	return fmt.Sprintf("A runner could not start for %s: %s. Correct that, then %s.", stuckDeadline, f.Job.Trouble,
-		evaluation.HowToResume(f.Run)), f.Job.Stuck
+	return fmt.Sprintf("A runner could not start for %s: %s. %s", stuckDeadline,
+		strings.TrimSuffix(f.Job.Trouble.Why, "."), howToGoOn(f.Run, f.Job.Trouble.Advice)), f.Job.Stuck
 }
 
 func checkLost(f Facts) (string, bool) {
@@ -172,21 +186,33 @@ func checkOwners(f Facts) (string, bool) {
 		f.Job.Taken != ""
 }
 
-// checkRefusal keeps what an earlier pass has written, until this one has created the object.
+func checkInvalid(f Facts) (string, bool) { return f.Job.Refusal, f.Job.Invalid }
+
+// howToBeAccepted tells what to do about words of the API server.
+func howToBeAccepted(words string) string {
+	return cmp.Or(pods.Advise(pods.Runner, pods.APIServer, words), "Correct that to continue") + "."
+}
+
+// checkRefusal also keeps what an earlier pass has written, until this one has created the object.
 func checkRefusal(f Facts) (string, bool) { return f.Job.Refusal, f.Job.Refusal != "" }
 
 func checkPodRefusal(f Facts) (string, bool) {
-	return fmt.Sprintf("%s The API server refuses the runners' pods: %s. Correct that to continue.", f.Counts.Progress,
-		pods.QuoteMessage(strings.TrimSuffix(f.Job.PodRefusal, "."))), f.Job.PodRefusal != ""
+	return fmt.Sprintf("%s The API server refuses the runners' pods: %s. %s", f.Counts.Progress,
+			pods.QuoteMessage(strings.TrimSuffix(f.Job.PodRefusal, ".")), howToBeAccepted(f.Job.PodRefusal)),
+		f.Job.PodRefusal != ""
 }
 
 func checkTrouble(f Facts) (string, bool) {
-	return fmt.Sprintf("%s A runner can't start: %s.", f.Counts.Progress, strings.TrimSuffix(f.Job.Trouble, ".")),
-		f.Job.Trouble != ""
+	return strings.TrimSpace(fmt.Sprintf("%s A runner can't start: %s. %s", f.Counts.Progress,
+		strings.TrimSuffix(f.Job.Trouble.Why, "."), endSentence(f.Job.Trouble.Advice))), f.Job.Trouble.Why != ""
+}
+
+func checkNode(f Facts) (string, bool) {
+	return f.Counts.Progress + " " + f.Job.LostNode, f.Job.LostNode != ""
 }
 
 func checkScheduled(f Facts) (string, bool) {
-	return f.Counts.Progress + " " + f.Job.Unscheduled, f.Job.Unscheduled != ""
+	return strings.TrimSpace(f.Counts.Progress + " " + f.Job.Unscheduled), f.Job.Unscheduled != ""
 }
 
 func checkSidecars(f Facts) (string, bool) {
@@ -202,7 +228,11 @@ func checkWait(reason string) func(Facts) (string, bool) {
 }
 
 func describePlaying(f Facts) (string, bool) {
-	return f.Counts.Progress + " To see the runners' logs: " + writeLogsCommand(f.Run), true
+	progress := f.Counts.Progress
+	if f.Job.LastFailure != "" {
+		progress += " A runner has failed, and its shard is played again" + f.Job.LastFailure + "."
+	}
+	return progress + " To see the runners' logs: " + writeLogsCommand(f.Run), true
 }
 
 func describeCollecting(f Facts) (string, bool) {

@@ -100,7 +100,8 @@ var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
 	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
-	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonNodeLost: corev1.EventTypeWarning,
+	v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
 }
 
 // announceChanges announces changes of the pool, of the run's suspension and of what delays it.
@@ -138,16 +139,22 @@ const (
 )
 
 // ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
-// the status alone.
+// the status alone. A Job that isn't valid never will be, because the spec that it follows from
+// can't be changed.
 func ReportRefusal(s observe.Snapshot, next Decision, object string, refusal error) Decision {
-	words := pods.QuoteMessage(strings.TrimSuffix(refusal.Error(), "."))
+	words := strings.TrimSuffix(refusal.Error(), ".")
+	invalid := strings.HasPrefix(object, "Job ") && strings.Contains(words, " is invalid: ")
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
-	o := evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonJobRefused, Message: fmt.Sprintf(
-		"%s The API server refuses %s: %s. Correct that to continue.",
-		describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run)), object, words)}
+	progress := describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run))
+	_, o, _ := askRules(Refused, Facts{Run: s.Run, Job: JobFacts{Invalid: invalid, Refusal: fmt.Sprintf(
+		"%s The API server refuses %s: %s. %s", progress, object, pods.QuoteMessage(words), howToBeAccepted(words))}})
 	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
 	if last == nil || last.Reason != o.Reason || last.Message != pods.ShortenText(o.Message, pods.MaxNote) {
 		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+	}
+	if o.Ended() {
+		d.Status.CompletionTime = new(metav1.NewTime(s.Now))
+		d.hideLive()
 	}
 	for _, c := range evaluation.BuildConditions(s.Run, d.Status, next.Tally.Sums, o) {
 		d.setCondition(c, s.Run.Generation, s.Now)

@@ -46,6 +46,7 @@ func DecideRun(s observe.Snapshot) Decision {
 			p.proceed()
 		}
 	}
+	evaluation.NameFlaw(p.d.Status.Conditions)
 	return p.d
 }
 

@@ -83,11 +83,15 @@ type DeadlineFacts struct {
 type JobFacts struct {
 	Taken         string // objects of others with names that the run needs
 	Pods          int
-	Refusal       string         // the message that the API server refuses an object, which is tried again
+	Refusal       string         // the message that the API server refuses an object
+	Invalid       bool           // it always will, because of what the spec says
 	PodRefusal    string         // why it refuses the pods
 	FailureReason string         // if the Job has failed
 	Failure       string         // how
-	Trouble       string         // why a runner can't start
+	Advice        string         // about the failure, "" if nothing is known
+	LastFailure   string         // of a runner that its pod's spec ended, whose shard is played again
+	Trouble       runner.Trouble // why a runner can't start
+	LostNode      string
 	Stuck         bool           // it couldn't for stuckDeadline
 	Incomplete    bool           // the Job is complete, and the shards Unplayed are missing for good
 	Unplayed      score.IndexSet // shards that aren't counted
@@ -118,6 +122,7 @@ const (
 	Planned                      // its plan has been made
 	Counted                      // the summaries of a Job's runners are in the figures
 	Playing                      // the Job is as it should be
+	Refused                      // the API server has refused an object that the pass writes
 	Collected                    // the segments of trainers' episodes are in the figures
 	Collecting                   // more of them are requested
 )
@@ -278,8 +283,8 @@ func (p *pass) gatherDeadline() DeadlineFacts {
 
 func (p *pass) gatherJob() JobFacts {
 	facts := JobFacts{Taken: strings.Join(p.s.Taken, ", "), Pods: len(p.s.Pods), PodRefusal: p.s.PodsRefused,
-		Refusal: p.findRefusal(), Unscheduled: describeUnscheduled(p.s.Pods), Held: runner.IsHeldByQueue(p.s.Job)}
-	facts.Trouble, _ = runner.FindStartTrouble(p.s.Pods, p.s.Now)
+		Refusal: p.findRefusal(), Unscheduled: describeUnscheduled(p.s.Pods, p.s.Now),
+		LostNode: describeLostNode(p.s.Pods), Trouble: p.findTrouble(), Held: runner.IsHeldByQueue(p.s.Job)}
 	if facts.Held {
 		facts.Queue = p.s.Job.Labels[runner.LabelQueue]
 	}
@@ -292,7 +297,10 @@ func (p *pass) gatherJob() JobFacts {
 		return facts
 	}
 	if c := runner.FindJobCondition(p.s.Job, batchv1.JobFailed); c != nil {
-		facts.FailureReason, facts.Failure = explainFailure(p.s.Job, c, p.s.Failed)
+		facts.FailureReason, facts.Failure, facts.Advice = explainFailure(p.s.Job, c, p.s.Failed)
+	}
+	if failed := runner.SelectFailed(p.s.Failed, p.s.Job); runner.AdviseFailure(failed) != "" {
+		facts.LastFailure = runner.QuoteLastFailure(failed)
 	}
 	left, stuck := p.findStuck()
 	facts.Stuck = stuck && left <= 0
@@ -302,8 +310,9 @@ func (p *pass) gatherJob() JobFacts {
 	return facts
 }
 
-// explainFailure describes the failure of the Job.
-func explainFailure(job *batchv1.Job, c *batchv1.JobCondition, failed []corev1.Pod) (reason, message string) {
+// explainFailure describes the failure of the Job, with what to do if that is known.
+func explainFailure(job *batchv1.Job, c *batchv1.JobCondition,
+	failed []corev1.Pod) (reason, message, advice string) {
 	reason, message = v1alpha1.ReasonShardsFailed, fmt.Sprintf("Job %s failed: %s", job.Name,
 		strings.TrimSuffix(c.Message, "."))
 	if indexes := ptr.Deref(job.Status.FailedIndexes, ""); indexes != "" {
@@ -317,19 +326,47 @@ func explainFailure(job *batchv1.Job, c *batchv1.JobCondition, failed []corev1.P
 		case score.ExitAgentUnavailable:
 			reason = v1alpha1.ReasonAgentUnavailable
 		}
+		advice = runner.AdviseFailure(failed)
 	}
-	return reason, message + runner.QuoteLastFailure(failed)
+	return reason, message + runner.QuoteLastFailure(failed), advice
 }
 
-// describeUnscheduled returns why a pod can't be scheduled, "" if each can.
-func describeUnscheduled(list []corev1.Pod) string {
+// describeUnscheduled returns why a pod can't be scheduled, and what to do, "" if each can.
+func describeUnscheduled(list []corev1.Pod, now time.Time) string {
 	for i := range list {
-		if c := pods.FindCondition(&list[i], corev1.PodScheduled); c != nil &&
-			c.Reason == corev1.PodReasonUnschedulable {
-			return fmt.Sprintf("Runner pod %s can't be scheduled: %s", list[i].Name, pods.QuoteMessage(c.Message))
+		pod := &list[i]
+		if c := pods.FindCondition(pod, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+			return fmt.Sprintf("Runner pod %s can't be scheduled: %s. %s", pod.Name,
+				strings.TrimSuffix(pods.QuoteMessage(c.Message), "."),
+				endSentence(pods.Advise(pods.Runner, pods.Scheduler, c.Message)))
+		}
+		if pods.IsUnclaimed(pod) && now.Sub(pod.CreationTimestamp.Time) >= pods.CreationPatience {
+			return fmt.Sprintf("Scheduler %s hasn't looked at runner pod %s for more than %s. Run that scheduler, or "+
+				"delete the run and create it again with another spec.template.schedulerName.", pod.Spec.SchedulerName,
+				pod.Name, pods.CreationPatience)
 		}
 	}
 	return ""
+}
+
+// describeLostNode returns which node of a runner doesn't answer, "" if each does.
+func describeLostNode(list []corev1.Pod) string {
+	for i := range list {
+		if node := pods.FindLostNode(&list[i]); node != "" {
+			return fmt.Sprintf("Node %s of runner pod %s doesn't answer. If it comes back, the runner goes on; otherwise "+
+				"its shard is played again after the tolerance for unreachable nodes, or as soon as the node is deleted: "+
+				"`kubectl delete node %s`.", node, list[i].Name, node)
+		}
+	}
+	return ""
+}
+
+// endSentence adds the full stop to an advice, if there is one.
+func endSentence(advice string) string {
+	if advice == "" {
+		return ""
+	}
+	return advice + "."
 }
 
 // mayPlayAgain reports whether shards may be played by another Job.

@@ -24,8 +24,12 @@ func (p *pass) isJobCurrent() bool {
 
 // findStuck returns how long a runner may still fail to start, false if none fails.
 func (p *pass) findStuck() (left time.Duration, stuck bool) {
-	why, since := runner.FindStartTrouble(p.s.Pods, p.s.Now)
-	return since.Add(stuckDeadline).Sub(p.s.Now), why != ""
+	trouble := p.findTrouble()
+	return trouble.Since.Add(stuckDeadline).Sub(p.s.Now), trouble.Why != ""
+}
+
+func (p *pass) findTrouble() runner.Trouble {
+	return runner.FindStartTrouble(p.s.Pods, runner.SelectFailed(p.s.Failed, p.s.Job), p.s.Now)
 }
 
 // findLost returns how long the summaries of a complete Job are waited for, false if the Job isn't

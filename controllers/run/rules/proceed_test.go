@@ -154,8 +154,9 @@ func TestProceed(t *testing.T) {
 				addPods(s, pod)
 				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
 			},
-			states:   runtest.EnvReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			message:  "longer than specified deadline. Last message of pod baseline-2: exit code 1 OOMKilled.",
+			states: runtest.EnvReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			message: "longer than specified deadline. Last message of pod baseline-2: exit code 1 OOMKilled, with a " +
+				"memory limit of 512Mi. Delete the run and create it again with another spec.template.resources.limits.memory.",
 			released: "baseline-2",
 		},
 		"a summary with a foreign signature": {

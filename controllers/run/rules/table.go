@@ -131,6 +131,9 @@ func listChanges() []Rule {
 func listJobFailures() []Rule {
 	const ended = evaluation.Failed
 	return []Rule{
+		{Reason: v1alpha1.ReasonJobRefused, State: ended, asked: Refused, check: checkInvalid,
+			When:   "the API server doesn't accept what the spec has in `template` or `agent`, such as requests above limits",
+			Advice: "the message names the field: delete the run and create it again"},
 		{Reason: v1alpha1.ReasonAgentRefused, State: ended, asked: Counted,
 			check:  checkFailure(v1alpha1.ReasonAgentRefused),
 			When:   "the agent's endpoint refuses every request",
@@ -140,9 +143,10 @@ func listJobFailures() []Rule {
 			When:   "the agent's endpoint did not answer for two minutes, more often than `shardBackoffLimit`",
 			Advice: "the message quotes the last failure: check the address and network policies"},
 		{Reason: v1alpha1.ReasonShardsFailed, State: ended, asked: Counted,
-			check:  checkFailure(v1alpha1.ReasonShardsFailed),
-			When:   "a shard failed more often than `shardBackoffLimit`",
-			Advice: "the message quotes the runner; correct the cause and resume the run"},
+			check: checkFailure(v1alpha1.ReasonShardsFailed),
+			When:  "a shard failed more often than `shardBackoffLimit`",
+			Advice: "the message quotes the runner; correct the cause and resume the run, or, if it is in `template`, " +
+				"create the run again"},
 		{Reason: v1alpha1.ReasonRunnersNotStarted, State: ended, asked: Counted, check: checkStuck,
 			When: "a scheduled runner could not start for ten minutes: an image cannot be pulled, or the agent's " +
 				"container ends before it listens",
@@ -154,6 +158,9 @@ func listJobFailures() []Rule {
 			Advice: "find out who removes finalizers, and resume the run"},
 	}
 }
+
+// seeWords is the advice for what pods.ListRemedies knows more about.
+const seeWords = "the message quotes why, and has [what to do](conditions.md#what-keeps-pods-from-running)"
 
 // listDelays are the rules of runs that have begun and not ended: what delays them.
 func listDelays() []Rule {
@@ -168,16 +175,17 @@ func listDelays() []Rule {
 			When: "the queue has not admitted the Job", Advice: "see the queue's Workload"},
 		{Reason: v1alpha1.ReasonNameTaken, State: running, asked: Playing, check: checkOwners,
 			When: "a Job or ConfigMap with the run's name belongs to something else", Advice: "delete it"},
-		{Reason: v1alpha1.ReasonJobRefused, State: running, asked: Playing, check: checkRefusal,
-			holdsStart: isNothingPlayed, When: "the API server refuses an object of the run",
-			Advice: "the message quotes it: correct the quota, the policy or the spec"},
+		{Reason: v1alpha1.ReasonJobRefused, State: running, asked: Playing | Refused, check: checkRefusal,
+			holdsStart: isNothingPlayed, When: "the API server refuses an object of the run", Advice: seeWords},
 		{Reason: v1alpha1.ReasonRunnersRefused, State: running, asked: Playing, check: checkPodRefusal,
-			holdsStart: isNothingPlayed, When: "the API server refuses the runners' pods",
-			Advice: "the message quotes it: correct the quota or the policy"},
+			holdsStart: isNothingPlayed, When: "the API server refuses the runners' pods", Advice: seeWords},
+		{Reason: v1alpha1.ReasonNodeLost, State: running, asked: Playing, check: checkNode,
+			When:   "the node of a runner doesn't answer",
+			Advice: "repair it, or delete it (`kubectl delete node NODE`): then the shard is played again at once"},
 		{Reason: v1alpha1.ReasonRunnersNotStarted, State: running, asked: Playing, check: checkTrouble,
-			When: "a scheduled runner can't start", Advice: "the message quotes the kubelet"},
+			When: "a scheduled runner can't start", Advice: seeWords},
 		{Reason: v1alpha1.ReasonUnschedulable, State: running, asked: Playing, check: checkScheduled,
-			When: "no node takes a runner", Advice: "the message quotes the scheduler"},
+			When: "no node takes a runner, or its scheduler doesn't run", Advice: seeWords},
 		{Reason: v1alpha1.ReasonSidecarRunning, State: running, asked: Playing, check: checkSidecars,
 			When: "a runner is counted, but the container that the message names, for example a mesh's proxy, keeps " +
 				"its pod",

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +215,105 @@ func jobDecision(d Decision) string {
 		return "end"
 	default:
 		return ""
+	}
+}
+
+// What keeps a runner from playing is named, with advice that can be followed although the template
+// of a run can't be changed.
+func TestWhatKeepsRunnersFromPlaying(t *testing.T) {
+	const again = "delete the run and create it again with another spec."
+	condition := func(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason, message string) {
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message})
+	}
+	for name, tt := range map[string]struct {
+		edit   func(*observe.Snapshot, *corev1.Pod)
+		reason string
+		words  string
+	}{
+		"a PriorityClass": {func(s *observe.Snapshot, _ *corev1.Pod) {
+			s.Pods, s.PodsRefused = nil, `pods "b-" is forbidden: no PriorityClass with name gold was found.`
+		}, v1alpha1.ReasonRunnersRefused, "was found. Create PriorityClass gold, or " + again + "template.priorityClassName."},
+		"an unknown refusal": {func(s *observe.Snapshot, _ *corev1.Pod) { s.Pods, s.PodsRefused = nil, "no way." },
+			v1alpha1.ReasonRunnersRefused, "no way. Correct that to continue."},
+		"a node selector": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+			condition(pod, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable,
+				"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
+		}, v1alpha1.ReasonUnschedulable, "selector. Label a node as nodeSelector and affinity ask for"},
+		"no scheduler": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+			pod.Spec.SchedulerName, pod.Status.Phase = "special", corev1.PodPending
+			pod.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-2 * time.Minute))
+		}, v1alpha1.ReasonUnschedulable, "Scheduler special hasn't looked at runner pod baseline-0"},
+		"a lost node": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+			pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning
+			condition(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
+			condition(pod, corev1.ContainersReady, corev1.ConditionTrue, "", "")
+		}, v1alpha1.ReasonNodeLost, "Node n1 of runner pod baseline-0 doesn't answer."},
+		"the agent's image": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+			runtest.AgentWaits(pod, corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason: "ErrImagePull", Message: "r.example/agent:1: not found"}}})
+		}, v1alpha1.ReasonRunnersNotStarted, "not found. Push the image, or " + again + "agent.container.image."},
+		"a memory limit that is too low to start": {func(s *observe.Snapshot, pod *corev1.Pod) {
+			exits(pod, 128, "cannot start a stopped process")
+			pod.Status.ContainerStatuses[0].State.Terminated.Reason = "StartError"
+		}, v1alpha1.ReasonRunnersNotStarted, "A runner can't start: pod baseline-0: cannot start a stopped process, with a " +
+			"memory limit of 512Mi. Delete the run and create it again with another spec.template.resources.limits.memory."},
+		"a runner out of memory": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+			exits(pod, 137, "").Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+		}, v1alpha1.ReasonRunning, "its shard is played again. Last message of pod baseline-0: exit code 137 OOMKilled, with " +
+			"a memory limit of 512Mi. To see"},
+		"another failure": {func(_ *observe.Snapshot, pod *corev1.Pod) { exits(pod, 1, "error: interrupted") },
+			v1alpha1.ReasonRunning, "0 of 4 shards are counted. To see"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			pod := runtest.RunnerPod(s.Run, 0)
+			tt.edit(&s, pod)
+			if s.PodsRefused == "" {
+				addPods(&s, pod)
+			}
+			d := DecideRun(s)
+			if c := completeOf(d); c.Reason != tt.reason || !strings.Contains(c.Message, tt.words) {
+				t.Errorf("%s: %s, want %s: %s", c.Reason, c.Message, tt.reason, tt.words)
+			}
+		})
+	}
+}
+
+// A scheduler that hasn't seen a pod is asked for again when it has had its time.
+func TestPodsThatNoSchedulerSawAreLookedAtAgain(t *testing.T) {
+	s, _ := begun(t)
+	pod := runtest.RunnerPod(s.Run, 0)
+	pod.Spec.SchedulerName, pod.Status.Phase = "special", corev1.PodPending
+	pod.CreationTimestamp = metav1.NewTime(s.Now.Add(-time.Minute))
+	addPods(&s, pod)
+	if d := DecideRun(s); completeOf(d).Reason != v1alpha1.ReasonRunning || d.Again != time.Minute {
+		t.Errorf("%s, again after %v", completeOf(d).Reason, d.Again)
+	}
+}
+
+// A Job that isn't valid ends its run, because the spec that it follows from can't be changed. A
+// quota or a policy may change.
+func TestAJobThatIsNotValidEndsItsRun(t *testing.T) {
+	const invalid = `Job.batch "baseline" is invalid: spec.template.spec.tolerations[0].operator: Invalid value: "Exist"`
+	for name, tt := range map[string]struct {
+		object, words string
+		fails         bool
+		advice        string
+	}{
+		"a value": {"Job baseline", invalid, true, "Delete the run and create it again with another spec.template as the " +
+			"message says."},
+		"a policy":     {"Job baseline", "jobs is forbidden: ValidatingAdmissionPolicy 'p' denied request: no", false, "policy"},
+		"a quota":      {"Job baseline", "exceeded quota: small, requested: 1", false, "Raise ResourceQuota small"},
+		"another kind": {"ConfigMap baseline-plan", invalid, false, ""},
+	} {
+		s := snap()
+		d := ReportRefusal(s, Decision{Status: s.Run.Status}, tt.object, errors.New(tt.words))
+		c := completeOf(d)
+		failed := meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionFailed)
+		if c.Reason != v1alpha1.ReasonJobRefused || failed != tt.fails || (d.Status.CompletionTime != nil) != tt.fails ||
+			!strings.Contains(strings.ToLower(c.Message), strings.ToLower(tt.advice)) {
+			t.Errorf("%s: failed %v, %s: %s", name, failed, c.Reason, c.Message)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func TestSecretsThatRunnersNeedAreNamed(t *testing.T) {
 		"some": {run, "; the runner needs the Secret models with the key key " +
 			"(`kubectl create secret generic models -n default --from-literal=key=VALUE`), and pool-tokens with the key key " +
 			"(`kubectl create secret generic pool-tokens -n default --from-literal=key=VALUE`), and aws"},
-		"none": {runtest.NewRun(), "doesn't exist"},
+		"none": {runtest.NewRun(), "that the node lacks"},
 	} {
 		pod := runtest.RunnerWaits(runtest.RunnerPod(run, 0), "ContainerCreating")
 		pool := env
@@ -123,9 +123,9 @@ func TestSecretsThatRunnersNeedAreNamed(t *testing.T) {
 			pool = runtest.NewPool()
 		}
 		pod.Spec.Volumes = makeJob(tt.run, pool, 1).Spec.Template.Spec.Volumes
-		why, _ := runner.FindStartTrouble([]corev1.Pod{*pod}, runtest.StartTime().Add(time.Hour))
-		if !strings.HasSuffix(why, tt.want) {
-			t.Errorf("%s: %s", what, why)
+		trouble := runner.FindStartTrouble([]corev1.Pod{*pod}, nil, runtest.StartTime().Add(time.Hour))
+		if !strings.HasSuffix(trouble.Why, tt.want) {
+			t.Errorf("%s: %s", what, trouble.Why)
 		}
 	}
 }

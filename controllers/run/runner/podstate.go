@@ -93,10 +93,46 @@ func QuoteLastFailure(list []corev1.Pod) string {
 	if last == nil {
 		return ""
 	}
-	end := pods.FindTerminatedState(last, Container)
-	words := cmp.Or(strings.TrimSpace(pods.LastWords(end.Message)), last.Status.Message,
+	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, describeEnd(last))
+}
+
+// describeEnd quotes how a pod's runner ended, and its memory limit if it couldn't start with it or
+// exceeded it.
+func describeEnd(pod *corev1.Pod) string {
+	end := pods.FindTerminatedState(pod, Container)
+	limit := ""
+	if endsByLimit(end) {
+		limit = pods.DescribeMemory(pod, Container)
+	}
+	words := cmp.Or(strings.TrimSpace(pods.LastWords(end.Message)), pod.Status.Message,
 		strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason)))
-	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, strings.TrimSuffix(pods.QuoteMessage(words), "."))
+	return strings.TrimSuffix(pods.QuoteMessage(words), ".") + limit
+}
+
+// AdviseFailure returns what to do about the pod that failed last, if it did because of what it is
+// made of, else "".
+func AdviseFailure(list []corev1.Pod) string {
+	last := FindLastFailure(list)
+	if last == nil || !endsByLimit(pods.FindTerminatedState(last, Container)) {
+		return ""
+	}
+	end := pods.FindTerminatedState(last, Container)
+	return pods.Advise(pods.Runner, pods.Kubelet, end.Reason+": "+end.Message)
+}
+
+func endsByLimit(end corev1.ContainerStateTerminated) bool {
+	return end.Reason == pods.OutOfMemory || pods.HasNotStarted(end)
+}
+
+// SelectFailed returns the pods that failed in a Job.
+func SelectFailed(list []corev1.Pod, job *batchv1.Job) []corev1.Pod {
+	var failed []corev1.Pod
+	for i := range list {
+		if job != nil && list[i].Annotations[AnnotationJobAttempt] == job.Annotations[AnnotationJobAttempt] {
+			failed = append(failed, list[i])
+		}
+	}
+	return failed
 }
 
 // ReadScheduledTime is when a pod got its node, or its creation if it has no such condition.

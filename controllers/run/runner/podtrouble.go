@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,38 +14,56 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 )
 
-// FindStartTrouble returns why a runner can't start, "" if each can, and since when: the oldest
-// trouble of a kind that rarely resolves itself.
-func FindStartTrouble(list []corev1.Pod, now time.Time) (why string, since time.Time) {
+// Trouble is why a runner can't start: a phrase, and what to do about it, "" if nothing is known.
+type Trouble struct {
+	Why, Advice string
+	Since       time.Time
+}
+
+// FindStartTrouble returns the oldest trouble of a kind that rarely resolves itself, the zero value
+// if each runner can start. failed are the pods of the same Job that have failed.
+func FindStartTrouble(list, failed []corev1.Pod, now time.Time) (oldest Trouble) {
 	for i := range list {
-		trouble := describePod(&list[i], now)
-		if began := ReadScheduledTime(&list[i]); trouble != "" && (why == "" || began.Before(since)) {
-			why, since = fmt.Sprintf("pod %s: %s", list[i].Name, trouble), began
+		t := describePod(&list[i], now)
+		if t.Since = ReadScheduledTime(&list[i]); t.Why != "" && (oldest.Why == "" || t.Since.Before(oldest.Since)) {
+			t.Why = fmt.Sprintf("pod %s: %s", list[i].Name, t.Why)
+			oldest = t
 		}
 	}
-	return why, since
+	last := FindLastFailure(failed)
+	if oldest.Why != "" || last == nil || !pods.HasNotStarted(pods.FindTerminatedState(last, Container)) ||
+		slices.ContainsFunc(list, isPlaying) {
+		return oldest
+	}
+	return Trouble{Why: fmt.Sprintf("pod %s: %s", last.Name, describeEnd(last)), Advice: AdviseFailure(failed),
+		Since: ReadScheduledTime(&failed[0])}
 }
+
+func isPlaying(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 
 // describePod returns why a pod's runner can't start: its own container, or the agent's, which
 // starts first.
-func describePod(pod *corev1.Pod, now time.Time) string {
+func describePod(pod *corev1.Pod, now time.Time) Trouble {
 	runner := pods.FindContainerStatus(pod, Container)
 	if runner != nil && runner.State.Waiting == nil {
-		return "" // later failures of the agent are errors of episodes
+		return Trouble{} // later failures of the agent are errors of episodes
 	}
 	if IsCreating(pod) && now.Sub(ReadScheduledTime(pod)) >= pods.CreationPatience {
-		return fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod -n %s %s` "+
-			"shows the cause, such as a volume whose Secret or ConfigMap doesn't exist%s", pods.CreationPatience,
-			pod.Namespace, pod.Name, listSecrets(pod))
+		return Trouble{Why: fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod "+
+			"-n %s %s` shows the cause, such as a volume whose Secret or ConfigMap doesn't exist, or a RuntimeClass that "+
+			"the node lacks%s",
+			pods.CreationPatience, pod.Namespace, pod.Name, listSecrets(pod))}
 	}
-	if trouble := waitingTrouble(pod, runner); trouble != "" {
+	if trouble := describeWaiting(pod, runner, pods.Runner); trouble.Why != "" {
 		return trouble
 	}
 	agent := pods.FindContainerStatus(pod, AgentContainer)
-	if trouble := waitingTrouble(pod, agent); trouble != "" {
-		return "the agent's container: " + trouble
+	trouble := describeWaiting(pod, agent, pods.Agent)
+	if trouble.Why == "" {
+		return describeAgent(pod, agent)
 	}
-	return describeAgent(pod, agent)
+	trouble.Why = "the agent's container: " + trouble.Why
+	return trouble
 }
 
 // listSecrets tells which Secrets and keys the runner needs, "" if only that of its credential.
@@ -75,38 +95,40 @@ func IsCreating(pod *corev1.Pod) bool {
 		pods.FindWaitingState(pods.FindContainerStatus(pod, AgentContainer)).Reason == pods.ContainerCreating
 }
 
-// waitingTrouble returns the kubelet's message on a container that waits for a user to act, and how
-// to create a missing object.
-func waitingTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
+// describeWaiting quotes the kubelet on a container that waits for a user to act.
+func describeWaiting(pod *corev1.Pod, c *corev1.ContainerStatus, owner pods.Owner) Trouble {
 	waiting := pods.FindWaitingState(c)
-	if !pods.ImagePullFailed(waiting) && !pods.CreationFailed(waiting) {
-		return ""
+	from := pods.Registry
+	switch {
+	case pods.CreationFailed(waiting):
+		from = pods.Kubelet
+	case !pods.ImagePullFailed(waiting):
+		return Trouble{}
 	}
-	if waiting.Message == "" {
-		return waiting.Reason
-	}
-	trouble := waiting.Reason + ": " + pods.QuoteMessage(waiting.Message)
-	if create := pods.HowToCreate(pod, waiting.Message); create != "" {
-		trouble += ". " + create
-	}
-	return trouble
+	words := pods.DescribeWaiting(waiting)
+	return Trouble{Why: pods.QuoteMessage(words),
+		Advice: cmp.Or(pods.HowToCreate(pod, words), pods.Advise(owner, from, words))}
 }
 
 // describeAgent describes an agent's container that ended before it listened, which isn't known
 // during its first start: an agent may take agentStartSeconds. The text is the same in each of the
 // container's states, so that the status doesn't change with every restart.
-func describeAgent(pod *corev1.Pod, c *corev1.ContainerStatus) string {
+func describeAgent(pod *corev1.Pod, c *corev1.ContainerStatus) Trouble {
 	if c == nil || ptr.Deref(c.Started, false) {
-		return ""
+		return Trouble{}
 	}
 	if w := c.State.Waiting; c.RestartCount == 0 && (w == nil || w.Reason != "CrashLoopBackOff") {
-		return ""
+		return Trouble{}
 	}
-	why := fmt.Sprintf("the agent's container doesn't listen on port %d", findAgentPort(pod))
+	trouble := Trouble{Why: fmt.Sprintf("the agent's container doesn't listen on port %d", findAgentPort(pod))}
 	if end := pods.LastTerminated(c); end != nil {
-		why += fmt.Sprintf(", and ended with exit code %d", end.ExitCode)
+		trouble.Why += fmt.Sprintf(", and ended with exit code %d", end.ExitCode)
+		if pods.HasNotStarted(*end) || end.Reason == pods.OutOfMemory {
+			trouble.Why += " (" + end.Reason + pods.DescribeMemory(pod, AgentContainer) + ")"
+			trouble.Advice = pods.Advise(pods.Agent, pods.Kubelet, end.Reason+": "+end.Message)
+		}
 	}
-	return why
+	return trouble
 }
 
 func findAgentPort(pod *corev1.Pod) int32 {

@@ -102,6 +102,7 @@ func NewServer(template *corev1.PodTemplateSpec, name string, edits ...func(*cor
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels,
 			Annotations: maps.Clone(template.Annotations)},
+		Spec: *template.Spec.DeepCopy(),
 		Status: corev1.PodStatus{
 			Phase:      corev1.PodRunning,
 			PodIP:      "10.0.0.1",

@@ -50,7 +50,7 @@ func (m *Message) has(v *value) bool {
 	case Amount, When, Duration, Number:
 	}
 	for _, r := range v.readings {
-		if v.of.Type == Amount && r.Amount == 0 && m.context.isFree(m.doc) {
+		if v.of.Type == Amount && r.Amount == 0 && isFree(m.doc) {
 			return true
 		}
 		if slices.ContainsFunc(m.readings, func(other reading) bool {

@@ -173,7 +173,8 @@ func (s *Served) supportsFact(v *value) bool {
 func (s *Served) holds(v *value) bool {
 	return slices.ContainsFunc(s.texts, func(e *extract) bool {
 		return v.of.Type == Text && hasWords(e.words, v.key) || slices.ContainsFunc(e.values, func(o text.Value) bool {
-			return v.of.Type == ID && o.Kind >= text.NumberValue && sameID(lettersAndDigits(o.ID), v.key)
+			return v.of.Type == ID && o.Kind >= text.NumberValue && slices.ContainsFunc(idKeys(v.cleaned),
+				func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
 		})
 	})
 }
@@ -318,7 +319,7 @@ func (s *Served) unsupported(m *Message) string {
 		if !isClaim(v) || s.supports(v) {
 			continue
 		}
-		id := value{of: Name{Type: ID}, key: lettersAndDigits(v.ID)}
+		id := value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)}
 		if v.Kind != text.IDValue || !s.holds(&id) {
 			return m.doc.Quote(v.At)
 		}

@@ -22,7 +22,8 @@ type Lexicon struct {
 
 	expansions map[string]string
 	months     map[string]int64
-	fractions  map[string]int64 // the words for parts of a unit of time, in thousandths
+	fractions  map[string]int64  // the words for parts of a unit of time, in thousandths
+	halves     map[string]string // the words for parts of the day: am, pm or night
 	units      map[string]timeUnit
 	irregular  map[string]string
 
@@ -75,7 +76,7 @@ func newLexicon(language, text string) (*Lexicon, error) {
 		expansions: parsePairs(
 			lines["expand"],
 		), irregular: parsePairs(lines["irregular"]), months: parseNumbers(lines["months"]),
-		fractions: parseNumbers(lines["fractions"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
+		fractions: parseNumbers(lines["fractions"]), halves: parsePairs(lines["halves"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
 		endings: splitFields(lines["endings"]), weekdays: splitFields(lines["calendar"]), Commitments: lines["commit"],
 	}
 	for key := range lines {
@@ -102,7 +103,7 @@ func newLexicon(language, text string) (*Lexicon, error) {
 // isKnownKey reports whether a lexicon's file may have the key.
 func isKnownKey(key string) bool {
 	switch key {
-	case "identify", "expand", "numbers", "fractions", "months", "seconds", "months_of", "irregular", "remedy", "same",
+	case "identify", "expand", "numbers", "fractions", "halves", "months", "seconds", "months_of", "irregular", "remedy", "same",
 		"commit", "endings":
 		return true
 	}
@@ -280,7 +281,7 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 		return false
 	case mark == ' ':
 		return lex.decimal == ',' && lex.Language != "de" ||
-			len(rest) > 2 && rest[0] == lex.decimal && countDigits(rest[1:]) == 2 // "1 235.50"
+			len(rest) > 2 && (rest[0] == '.' || rest[0] == ',') && countDigits(rest[1:]) == 2 // "1 235.50"
 	case mark != lex.decimal:
 		return true
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // Message is a message to the customer, in which values are looked for. Nothing else of it is read.
@@ -30,10 +28,8 @@ func (c *Context) NewMessage(s string) *Message {
 	return m
 }
 
-// IsEmpty reports whether the message has no words.
-func (m *Message) IsEmpty() bool {
-	return !slices.ContainsFunc(m.doc.Tokens, func(t text.Token) bool { return t.Kind == text.WordToken })
-}
+// IsEmpty reports whether the message has neither words nor values.
+func (m *Message) IsEmpty() bool { return m.doc.CountWords(m.doc.Whole()) == 0 }
 
 // has reports whether the value stands in the message in some usual form of its type. Enums other
 // than teams aren't looked for, because only a reader of prose could find them.

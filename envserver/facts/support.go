@@ -127,20 +127,24 @@ func (l *Library) Read(c *Context, texts, values []string) *Served {
 // add adds values that the agent may state.
 func (s *Served) add(values ...text.Value) {
 	for _, v := range values {
-		if text.Contains(s.values, v) {
+		if slices.ContainsFunc(s.values, func(known text.Value) bool { return known.Kind == v.Kind && known.Equal(v) }) {
 			continue
 		}
 		s.values = append(s.values, v)
 		switch v.Kind {
 		case text.MoneyValue:
 			s.amounts = append(s.amounts, v.Amount)
+		case text.NumberValue: // records have amounts without a sign
+			if v.Equal(text.Value{Kind: text.MoneyValue, Amount: v.Amount}) && !slices.Contains(s.amounts, v.Amount) {
+				s.amounts = append(s.amounts, v.Amount)
+			}
 		case text.PercentValue:
 			s.percents = append(s.percents, v.Amount)
 		case text.DurationValue:
 			s.durations = append(s.durations, v)
 		case text.DateValue:
 			s.days = append(s.days, v.Days(s.context.now)...)
-		case text.ClockValue, text.NumberValue, text.IDValue:
+		case text.ClockValue, text.IDValue:
 		}
 	}
 }

@@ -102,7 +102,7 @@ func compare(g *facts.Gold, message string, stated []facts.Fact) grader.Told {
 		told.Gates = append(told.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
 	}
 	if m.IsEmpty() {
-		gate("empty", 0, "the message has no words")
+		gate("empty", 0, "the message has neither words nor values")
 		return told
 	}
 	if g.IsCopy(m) {

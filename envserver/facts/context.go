@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,9 +55,12 @@ func startOfDay(t time.Time) time.Time {
 
 // clean normalises and folds an untrusted text, without marks of Markdown.
 func clean(s string) string {
-	plain, _ := text.NormaliseReply(s)
+	plain, _ := text.NormaliseReply(vulgar.Replace(s))
 	return text.Fold(stripMarkdown(plain))
 }
+
+// vulgar writes the fractions of one character as decimals: "1½ hours".
+var vulgar = strings.NewReplacer(" ½", ".5", "½", ".5", " ¼", ".25", "¼", ".25", " ¾", ".75", "¾", ".75")
 
 // stripMarkdown removes marks of emphasis and code, which may stand inside a value: "**5** business
 // days". An underscore within a word or an id stays.
@@ -86,10 +88,15 @@ func isWordByte(c byte) bool {
 // reading is a value that a text states in one language.
 type reading struct {
 	text.Value
-	// number is the number before the unit, in thousandths, and unit the word after a bare one.
+	// number is the number before the unit, in thousandths. unit is the unit of a bare number, or
+	// hourUnit of a value that may be a time of day or a number of hours: "20 h".
 	number int64
 	unit   string
+	// A day that only completes another one doesn't count besideDay, nor besideSpan, a duration.
+	besideDay, besideSpan bool
 }
+
+const hourUnit = "h"
 
 // parsed is a text that was read in one language.
 type parsed struct {
@@ -112,6 +119,10 @@ func (c *Context) parse(cleaned string, lex *text.Lexicon) parsed {
 		if v.Kind == text.NumberValue && v.At.Hi < len(d.Tokens) {
 			r.unit = units[d.Tokens[v.At.Hi].Text]
 		}
+		if hours := d.Tokens[v.At.Hi-1]; v.Kind == text.ClockValue && hours.Kind == text.IDToken ||
+			v.Timed() && hours.IsWord("h", "horas", "heures") {
+			r.unit = hourUnit
+		}
 		p.readings = append(p.readings, r)
 	}
 	p.readings = append(p.readings, c.readWords(d)...)
@@ -119,111 +130,24 @@ func (c *Context) parse(cleaned string, lex *text.Lexicon) parsed {
 }
 
 // units are the names of the units that numbers of the vocabulary have.
-var units = map[string]string{
-	"kg": "kg", "kilo": "kg", "kilos": "kg", "kilogram": "kg", "kilograms": "kg", "kilogramm": "kg",
-	"kilogrammes": "kg", "kilogramos": "kg", "m": "m", "metre": "m", "metres": "m", "meter": "m", "meters": "m",
-	"metern": "m", "metro": "m", "metros": "m", "cm": "cm", "centimetres": "cm", "centimeters": "cm",
-	"centimetros": "cm", "zentimeter": "cm", "ghz": "ghz", "gigahertz": "ghz", "mhz": "mhz", "megahertz": "mhz",
-	"gb": "gb", "gigabytes": "gb", "mb": "mb", "megabytes": "mb", "lb": "lb", "lbs": "lb", "pounds": "lb",
-	"feet": "ft", "ft": "ft", "volt": "v", "volts": "v", "v": "v",
-}
+var units = unitsOf(map[string]string{
+	"kg": "kg kgs kilo kilos kilogram kilograms kilogramm kilogrammes kilogramme kilogramo kilogramos",
+	"g":  "g gram grams gramm gramme grammes gramo gramos", "lb": "lb lbs pound pounds", "oz": "oz ounce ounces",
+	"m":  "m metre metres meter meters metern metro metros",
+	"km": "km kilometre kilometres kilometer kilometers kilometros",
+	"cm": "cm centimetre centimetres centimeter centimeters centimetro centimetros zentimeter", "mm": "mm",
+	"t": "t ton tons tonne tonnes", "in": "inch inches", "ft": "ft foot feet",
+	"ghz": "ghz gigahertz", "mhz": "mhz megahertz",
+	"gb": "gb gigabyte gigabytes", "mb": "mb megabyte megabytes", "tb": "tb terabyte terabytes",
+	"v": "v volt volts voltios", "w": "w watt watts", "a": "amp amps ampere amperes",
+})
 
-// dayWords are the words for days and times that a language has, beside the names of weekdays.
-type dayWords struct {
-	today, tomorrow []string
-	// nextBusinessDay and withinHour are phrases, free those that say that something costs nothing;
-	// or has the words between alternatives, upTo those between the ends of a range.
-	nextBusinessDay, withinHour, free []string
-	or, upTo                          []string
-}
-
-var dayWordsOf = map[string]dayWords{
-	"en": {today: []string{"today", "tonight"}, tomorrow: []string{"tomorrow"},
-		nextBusinessDay: []string{"next business day", "next working day", "next workday", "following business day"},
-		withinHour:      []string{"the hour", "this hour"},
-		free: []string{"free", "no charge", "no extra charge", "no additional charge", "without charge", "no cost",
-			"no extra cost", "at our expense", "costs nothing", "cost nothing", "nothing to pay", "no fee",
-			"without a fee", "pay nothing", "charge you nothing", "not charge"},
-		or: []string{"or"}, upTo: []string{"to", "until", "till", "through"}},
-	"de": {today: []string{"heute"}, tomorrow: []string{"morgen"},
-		nextBusinessDay: []string{"nachsten werktag", "nachster werktag", "nachsten arbeitstag", "nachster arbeitstag",
-			"nachsten geschaftstag", "folgenden werktag"},
-		withinHour: []string{"der nachsten stunde", "dieser stunde"},
-		free: []string{"kostenlos", "kostenfrei", "gebuhrenfrei", "gratis", "ohne gebuhr", "ohne kosten",
-			"keine kosten", "keine gebuhr", "kostet nichts", "kostet sie nichts"},
-		or: []string{"oder"}, upTo: []string{"bis"}},
-	"es": {today: []string{"hoy"}, tomorrow: []string{"manana"},
-		nextBusinessDay: []string{"proximo dia habil", "proximo dia laborable", "siguiente dia habil",
-			"siguiente dia laborable", "dia habil siguiente", "dia laborable siguiente"},
-		withinHour: []string{"la proxima hora"},
-		free: []string{"gratis", "gratuito", "gratuita", "gratuitamente", "sin coste", "sin costo", "sin cargo",
-			"no cuesta nada", "ningun coste"},
-		or: []string{"o", "u"}, upTo: []string{"a", "hasta"}},
-	"fr": {today: []string{"aujourd"}, tomorrow: []string{"demain"},
-		nextBusinessDay: []string{"prochain jour ouvre", "jour ouvre suivant", "prochain jour ouvrable",
-			"jour ouvrable suivant"},
-		withinHour: []string{"l heure", "la prochaine heure"},
-		free: []string{"gratuit", "gratuite", "gratuitement", "sans frais", "aucuns frais", "aucun frais",
-			"ne coute rien", "ne vous coute rien", "offert", "offerte"},
-		or: []string{"ou"}, upTo: []string{"a", "au", "jusqu"}},
-}
-
-// readWords reads the words for days: today, tomorrow, weekdays, "next business day".
-func (c *Context) readWords(d *text.Document) (found []reading) {
-	words := dayWordsOf[d.Lexicon.Language]
-	day := func(t time.Time, lo, hi int) {
-		found = append(found, reading{Value: dayValue(t, text.NewSpan(lo, hi))})
-	}
-	for i := range d.Tokens {
-		t := &d.Tokens[i]
-		if t.Kind != text.WordToken {
-			continue
-		}
-		weekday, ok := d.Lexicon.Weekday(t.Text)
-		switch {
-		case ok:
-			ahead := (int(weekday)-int(c.today.Weekday())+6)%7 + 1
-			if ahead < 7 {
-				day(c.today.AddDate(0, 0, ahead), i, i+1)
-			}
-		case slices.Contains(words.today, t.Text):
-			day(c.today, i, i+1)
-		case slices.Contains(words.tomorrow, t.Text):
-			day(c.today.AddDate(0, 0, 1), i, i+1)
+func unitsOf(names map[string]string) map[string]string {
+	all := map[string]string{}
+	for unit, words := range names {
+		for word := range strings.FieldsSeq(words) {
+			all[word] = unit
 		}
 	}
-	for _, phrase := range words.nextBusinessDay {
-		if at, n := findPhrase(d, phrase); at >= 0 {
-			next, _ := text.Value{Kind: text.DurationValue, Unit: text.BusinessDays, Amount: 1000}.Shift(c.today, 1)
-			day(next, at, at+n)
-		}
-	}
-	for _, phrase := range words.withinHour {
-		if at, n := findPhrase(d, phrase); at >= 0 {
-			found = append(found, reading{Value: text.Value{Kind: text.DurationValue, Unit: text.Seconds,
-				Amount: 3600 * 1000, At: text.NewSpan(at, at+n)}, number: 1000})
-		}
-	}
-	return found
-}
-
-func dayValue(t time.Time, at text.Span) text.Value {
-	v := text.DayValue(t)
-	v.At = at
-	return v
-}
-
-// findPhrase returns the first token of a phrase in the text and the number of its tokens, or -1.
-func findPhrase(d *text.Document, phrase string) (at, n int) {
-	words := strings.Fields(phrase)
-	for i := 0; i+len(words) <= len(d.Tokens); i++ {
-		same := true
-		for k, w := range words {
-			same = same && d.Tokens[i+k].Text == w
-		}
-		if same {
-			return i, len(words)
-		}
-	}
-	return -1, 0
+	return all
 }

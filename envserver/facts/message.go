@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // Message is a message to the customer, in which values are looked for. Nothing else of it is read.
@@ -43,10 +41,8 @@ func (m *Message) Sentences() int { return len(m.doc.Sentences) }
 // Words is the number of its words, numbers and ids.
 func (m *Message) Words() int { return m.doc.CountWords(m.doc.Whole()) }
 
-// IsEmpty reports whether the message has no words.
-func (m *Message) IsEmpty() bool {
-	return !slices.ContainsFunc(m.doc.Tokens, func(t text.Token) bool { return t.Kind == text.WordToken })
-}
+// IsEmpty reports whether the message has neither words nor values.
+func (m *Message) IsEmpty() bool { return m.doc.CountWords(m.doc.Whole()) == 0 }
 
 // has reports whether the value stands in the message in some usual form of its type. Enums other
 // than teams aren't looked for, because only a reader of prose could find them.
@@ -63,7 +59,7 @@ func (m *Message) has(v *value) bool {
 	case Amount, When, Duration, Number:
 	}
 	for _, r := range v.readings {
-		if v.of.Type == Amount && r.Amount == 0 && m.context.isFree(m.doc) {
+		if v.of.Type == Amount && r.Amount == 0 && isFree(m.doc) {
 			return true
 		}
 		if slices.ContainsFunc(m.readings, func(other reading) bool {

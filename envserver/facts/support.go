@@ -127,20 +127,24 @@ func (l *Library) Read(c *Context, texts, values []string) *Served {
 // add adds values that the agent may state.
 func (s *Served) add(values ...text.Value) {
 	for _, v := range values {
-		if text.Contains(s.values, v) {
+		if slices.ContainsFunc(s.values, func(known text.Value) bool { return known.Kind == v.Kind && known.Equal(v) }) {
 			continue
 		}
 		s.values = append(s.values, v)
 		switch v.Kind {
 		case text.MoneyValue:
 			s.amounts = append(s.amounts, v.Amount)
+		case text.NumberValue: // records have amounts without a sign
+			if v.Equal(text.Value{Kind: text.MoneyValue, Amount: v.Amount}) && !slices.Contains(s.amounts, v.Amount) {
+				s.amounts = append(s.amounts, v.Amount)
+			}
 		case text.PercentValue:
 			s.percents = append(s.percents, v.Amount)
 		case text.DurationValue:
 			s.durations = append(s.durations, v)
 		case text.DateValue:
 			s.days = append(s.days, v.Days(s.context.now)...)
-		case text.ClockValue, text.NumberValue, text.IDValue:
+		case text.ClockValue, text.IDValue:
 		}
 	}
 }
@@ -173,14 +177,15 @@ func (s *Served) supportsFact(v *value) bool {
 func (s *Served) holds(v *value) bool {
 	return slices.ContainsFunc(s.texts, func(e *extract) bool {
 		return v.of.Type == Text && hasWords(e.words, v.key) || slices.ContainsFunc(e.values, func(o text.Value) bool {
-			return v.of.Type == ID && o.Kind >= text.NumberValue && sameID(lettersAndDigits(o.ID), v.key)
+			return v.of.Type == ID && o.Kind >= text.NumberValue && slices.ContainsFunc(idKeys(v.cleaned),
+				func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
 		})
 	})
 }
 
 // holdsID reports whether a value is an id that a served text has, with or without a prefix.
 func (s *Served) holdsID(v text.Value) bool {
-	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, key: lettersAndDigits(v.ID)})
+	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)})
 }
 
 // maxCount is the greatest number that needs no support, because it may count anything.

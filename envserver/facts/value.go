@@ -23,7 +23,9 @@ type value struct {
 
 // nothing are texts of values that say that there is none. Models fill lists with them.
 var nothing = []string{"", "none", "unknown", "n/a", "na", "null", "nil", "-", "no", "not specified", "not stated",
-	"not applicable", "unspecified", "undefined", "not given", "not known", "no value", "tbd", "empty", "false"}
+	"not applicable", "unspecified", "undefined", "not given", "not known", "no value", "tbd", "empty", "false",
+	"keine angabe", "nicht angegeben", "unbekannt", "ninguno", "no aplica", "desconocido", "no especificado", "aucun",
+	"inconnu", "non precise", "sans objet"}
 
 // IsStated reports whether a fact states something. A fact with an empty value, "none" or
 // "unknown", or with a sum or number of 0 that isn't a price, counts as not stated.
@@ -45,19 +47,25 @@ func (f Fact) IsStated() bool {
 
 // read reads a value of the name's type.
 func (c *Context) read(of Name, s string) value {
-	v := value{of: of, cleaned: strings.Trim(clean(s), " .;,\"'")}
+	whole := clean(s)
+	v := value{of: of, cleaned: strings.Trim(whole, " .;,\"'")}
 	switch of.Type {
 	case Enum:
 		v.key = enumKey(of, v.cleaned)
 		return v
 	case ID:
-		v.key = idKey(v.cleaned)
+		v.key = lettersAndDigits(v.cleaned)
 	case Text:
 		v.key = strings.Join(significantWords(v.cleaned), " ")
 	case Amount, When, Duration, Number:
 	}
 	for _, lex := range c.lexicons {
-		if one, ok := c.readOne(of.Type, v.cleaned, lex); ok {
+		one, ok := c.readOne(of.Type, whole, lex)
+		if article, unit, found := strings.Cut(v.cleaned, " "); len(one) == 0 && found &&
+			slices.Contains(sayingsOf[lex.Language].one, article) { // "a day"
+			one, ok = c.readOne(of.Type, "1 "+unit, lex)
+		}
+		if ok {
 			v.readings = append(v.readings, one...)
 		}
 	}
@@ -68,12 +76,15 @@ func (c *Context) read(of Name, s string) value {
 // same moment.
 func (c *Context) readOne(of Type, cleaned string, lex *text.Lexicon) ([]reading, bool) {
 	p := c.parse(cleaned, lex)
-	words := dayWordsOf[lex.Language]
-	if slices.ContainsFunc(p.doc.Tokens, func(t text.Token) bool { return t.IsWord(words.or...) }) {
-		return nil, false
+	words := sayingsOf[lex.Language]
+	for i := range p.doc.Tokens {
+		if p.doc.Tokens[i].IsWord(words.or...) && p.doc.ValueAt(i) == nil {
+			return nil, false
+		}
 	}
 	found := slices.DeleteFunc(p.readings, func(r reading) bool { return !isOf(of, r) })
-	if of == Amount && len(found) == 0 && c.isFree(p.doc) {
+	found = dropBeside(found)
+	if of == Amount && len(found) == 0 && (isFree(p.doc) || slices.Contains(words.zero, strings.Trim(cleaned, " .,;"))) {
 		found = append(found, reading{Value: text.Value{Kind: text.MoneyValue}})
 	}
 	found = upperEnds(found, p.doc, words)
@@ -103,7 +114,7 @@ func isOf(of Type, r reading) bool {
 }
 
 // upperEnds drops the lower end of each range: "3 to 5 business days".
-func upperEnds(found []reading, d *text.Document, words dayWords) []reading {
+func upperEnds(found []reading, d *text.Document, words sayings) []reading {
 	for i := 0; i+1 < len(found); i++ {
 		a, b := found[i], found[i+1]
 		if a.Kind != b.Kind || b.At.Lo != a.At.Hi+1 {
@@ -116,12 +127,13 @@ func upperEnds(found []reading, d *text.Document, words dayWords) []reading {
 	return found
 }
 
-// isFree reports whether a text says that something costs nothing.
-func (*Context) isFree(d *text.Document) bool {
-	return slices.ContainsFunc(dayWordsOf[d.Lexicon.Language].free, func(phrase string) bool {
-		at, _ := findPhrase(d, phrase)
-		return at >= 0
-	})
+// dropBeside drops the days that complete another value: "Friday, May 8", "3 days from today".
+func dropBeside(found []reading) []reading {
+	has := func(kind text.ValueKind) bool {
+		return slices.ContainsFunc(found, func(r reading) bool { return r.Kind == kind && !r.besideDay })
+	}
+	day, span := has(text.DateValue), has(text.DurationValue)
+	return slices.DeleteFunc(found, func(r reading) bool { return r.besideDay && day || r.besideSpan && span })
 }
 
 // same reports whether two readings are the same value.
@@ -143,6 +155,9 @@ func (c *Context) same(a, b reading) bool {
 		return ok && a.Equal(text.DayValue(end))
 	case a.Kind == text.DurationValue && b.Kind == text.ClockValue:
 		m := a.Minutes()
+		if (a.unit == hourUnit || b.unit == hourUnit) && m == b.Amount {
+			return true
+		}
 		return m > 0 && text.ClocksMeet(b.Amount, int64(c.now.Hour()*60+c.now.Minute())+m, nearMinutes)
 	case b.Kind == text.NumberValue: // a number whose unit is left out
 		return a.number == b.number && b.unit == ""
@@ -173,7 +188,7 @@ func (c *Context) equal(required, stated *value) bool {
 	case Enum:
 		return required.key != "" && required.key == stated.key
 	case ID:
-		return sameID(required.key, stated.key)
+		return slices.ContainsFunc(idKeys(stated.cleaned), func(key string) bool { return sameID(required.key, key) })
 	case Text:
 		if sameText(required, stated) {
 			return true
@@ -207,7 +222,7 @@ func sameText(required, stated *value) bool {
 	if strings.Count(stated.key, " ") >= maxWords || strings.ContainsAny(stated.cleaned, ";|") {
 		return false
 	}
-	for _, words := range dayWordsOf {
+	for _, words := range sayingsOf {
 		for _, or := range words.or {
 			if len(or) > 1 && hasWords(stated.key, or) && !hasWords(required.key, or) {
 				return false
@@ -220,9 +235,9 @@ func sameText(required, stated *value) bool {
 // hasWords reports whether a text of words contains the words in a row.
 func hasWords(s, words string) bool { return strings.Contains(" "+s+" ", " "+words+" ") }
 
-// articles are words that a text may have or lack.
+// articles are words that a text may have or lack: "dock no. 11".
 var articles = []string{"the", "a", "an", "our", "your", "der", "die", "das", "den", "dem", "el", "la", "los", "las",
-	"le", "les", "l"}
+	"le", "les", "l", "no", "nr", "number"}
 
 // significantWords returns the words and numbers of a cleaned text without articles.
 func significantWords(cleaned string) []string {
@@ -238,26 +253,17 @@ func significantWords(cleaned string) []string {
 	return out
 }
 
-// idKey returns the letters and digits of an id. If words stand before it, only the id counts.
-func idKey(cleaned string) string {
-	if fields := strings.Fields(cleaned); len(fields) > 1 {
-		var ids []string
-		for _, f := range fields {
-			if strings.ContainsFunc(f, unicode.IsDigit) {
-				ids = append(ids, f)
-			}
+// idKeys returns the letters and digits of an id, with and without the words before it.
+func idKeys(cleaned string) []string {
+	keys := []string{lettersAndDigits(cleaned)}
+	for rest := cleaned; ; {
+		word, after, more := strings.Cut(rest, " ")
+		if !more || strings.ContainsFunc(word, unicode.IsDigit) {
+			return keys
 		}
-		if len(ids) == 1 && !strings.ContainsFunc(strings.TrimSuffix(cleaned, ids[0]), unicode.IsDigit) &&
-			strings.ContainsFunc(ids[0], unicode.IsLetter) {
-			cleaned = ids[0]
-		}
+		rest = after
+		keys = append(keys, lettersAndDigits(rest))
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return r
-		}
-		return -1
-	}, cleaned)
 }
 
 // sameID compares ids. A number of at least five digits may lack its prefix.
@@ -286,7 +292,11 @@ func enumKey(of Name, cleaned string) string {
 
 var enumAliases = map[string]string{"true": "yes", "false": "no", "kept": "yes", "escalated": "handed_over",
 	"handover": "handed_over", "refund": "refunded", "credit": "credited", "replacement": "replaced",
-	"replace": "replaced", "denied": "refused", "declined": "refused", "canceled": "cancelled"}
+	"replace": "replaced", "denied": "refused", "declined": "refused", "rejected": "refused", "refuse": "refused",
+	"refusal": "refused", "decline": "refused", "canceled": "cancelled", "cancel": "cancelled",
+	"cancellation": "cancelled", "hand_over": "handed_over", "escalate": "handed_over", "escalation": "handed_over",
+	"explain": "explained", "explanation": "explained", "informed": "explained", "change": "changed",
+	"update": "changed", "updated": "changed", "send": "sent", "y": "yes", "n": "no"}
 
 // teamWords are the beginnings of the words that name a team, in all languages.
 var teamWords = map[string][]string{
@@ -294,8 +304,8 @@ var teamWords = map[string][]string{
 	"documentation":        {"documentation", "docs", "dokumentation", "documentacion"},
 	"emergency_disclosure": {"disclosure", "emergency"},
 	"engineering":          {"engineer", "entwickl", "technik", "ingenier", "ingenieur"},
-	"finance": {"financ", "finanz", "billing", "buchhalt",
-		"contabil", "comptab", "accounts", "accounting"},
+	"finance": {"financ", "finanz", "billing", "buchhalt", "rechnung", "facturac", "facturat", "contabil",
+		"comptab", "accounts", "accounting"},
 	"incident":  {"inciden", "storung"},
 	"legal":     {"legal", "disclosure", "emergency", "brand", "recht", "juridi"},
 	"logistics": {"logist", "shipping"},

@@ -85,7 +85,7 @@ func (t *truth) order(o *Order) {
 	t.days("starts_on", o.Placed)
 	t.days("arrives_by", o.Promised)
 	t.days("last_day", addDays(o.Placed, t.Policy.PriceDays), addDays(o.Placed, t.Policy.CouponDays))
-	t.amounts("price", o.Total, o.Delivery, o.unshipped())
+	t.amounts("price", o.Total, o.Total-o.Delivery, o.Delivery, o.unshipped())
 	if o.Status == "packed" {
 		t.texts("reason", "packed")
 	}

@@ -61,18 +61,14 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 	return g
 }
 
-// policyValues are the numbers of the policy with every unit that its rules may give them.
-func policyValues(d *desk.Desk) (values []string) {
+// policyValues are the numbers of the policy with their units, and the days of the year (RET-4,
+// DMG-9).
+func policyValues(d *desk.Desk) []string {
 	if d == nil {
 		return nil
 	}
-	for _, n := range d.Policy.Values() {
-		if n.Amount == 0 {
-			values = append(values, fmt.Sprintf("%d %%", n.Days), fmt.Sprintf("%d hours", n.Days),
-				fmt.Sprintf("%d months", n.Days), fmt.Sprintf("%d days", n.Days))
-		}
-	}
-	return values
+	return append(d.Policy.Texts(), fmt.Sprintf("January %d", d.Policy.HolidayDay),
+		fmt.Sprintf("December %d", d.Policy.FreezeDay))
 }
 
 // Records is the JSON of what tools look up.

@@ -125,7 +125,7 @@ func gates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
 		found = append(found, grader.Gate{ID: id, Cap: limit, Reason: reason})
 	}
 	if m.IsEmpty() {
-		gate("empty", 0, "the message has no words")
+		gate("empty", 0, "the message has neither words nor values")
 		return found
 	}
 	if g.IsCopy(m) {

@@ -29,17 +29,21 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 }
 
 // readNamedDate reads the date that s starts with if hyphens join a day, a month's name and a year:
-// "29-sep-2026". It returns the date's length and value, or 0.
+// "29-sep-2026", "sep-29-2026". It returns the date's length and value, or 0.
 func (lex *Lexicon) readNamedDate(s string) (n int, date int64) {
-	day, rest, ok := strings.Cut(s, "-")
-	if !ok || len(day) > 2 || countDigits(day) != len(day) {
+	first, rest, ok := strings.Cut(s, "-")
+	second, rest, both := strings.Cut(rest, "-")
+	if !ok || !both || countDigits(rest) != 4 {
 		return 0, 0
 	}
-	month, rest, ok := strings.Cut(rest, "-")
-	if !ok || lex.months[month] == 0 || countDigits(rest) != 4 {
+	day, month := first, lex.months[second]
+	if month == 0 {
+		day, month = second, lex.months[first]
+	}
+	if month == 0 || len(day) > 2 || countDigits(day) != len(day) {
 		return 0, 0
 	}
-	return len(day) + len(month) + 6, dateOf(parseDigits(rest[:4]), lex.months[month], parseDigits(day), true)
+	return len(first) + len(second) + 6, dateOf(parseDigits(rest[:4]), month, parseDigits(day), true)
 }
 
 // dateIn returns the date that s starts with, or 0. Its first part has a digits, its second part

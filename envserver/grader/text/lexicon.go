@@ -46,7 +46,8 @@ type Lexicon struct {
 
 	expansions map[string]string
 	months     map[string]int64
-	fractions  map[string]int64 // the words for parts of a unit of time, in thousandths
+	fractions  map[string]int64  // the words for parts of a unit of time, in thousandths
+	halves     map[string]string // the words for parts of the day: am, pm or night
 	units      map[string]timeUnit
 	words      map[string]*word // by text
 	weekdays   []string         // the names of days from Monday on
@@ -94,7 +95,8 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	lex := &Lexicon{
 		Language: language, decimal: ',', words: map[string]*word{}, expansions: parsePairs(lines["expand"]),
 		months: parseNumbers(lines["months"]), fractions: parseNumbers(lines["fractions"]),
-		units: map[string]timeUnit{}, weekdays: splitFields(lines["weekdays"]),
+		halves: parsePairs(lines["halves"]),
+		units:  map[string]timeUnit{}, weekdays: splitFields(lines["weekdays"]),
 	}
 	for key := range lines {
 		if !isKnownKey(key) {
@@ -117,7 +119,7 @@ func newLexicon(language, text string) (*Lexicon, error) {
 // isKnownKey reports whether a lexicon's file may have the key.
 func isKnownKey(key string) bool {
 	switch key {
-	case "identify", "expand", "numbers", "fractions", "months", "seconds", "months_of", "weekdays":
+	case "identify", "expand", "numbers", "fractions", "halves", "months", "seconds", "months_of", "weekdays":
 		return true
 	}
 	return wordKeys()[key] != 0
@@ -229,7 +231,7 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 		return false
 	case mark == ' ':
 		return lex.decimal == ',' && lex.Language != "de" ||
-			len(rest) > 2 && rest[0] == lex.decimal && countDigits(rest[1:]) == 2 // "1 235.50"
+			len(rest) > 2 && (rest[0] == '.' || rest[0] == ',') && countDigits(rest[1:]) == 2 // "1 235.50"
 	case mark != lex.decimal:
 		return true
 	}

@@ -194,9 +194,9 @@ func TestNumbersNextToOthers(t *testing.T) {
 		"range of compound": {"en", "thirty to forty-five days",
 			[]Value{{Kind: DurationValue, Amount: 30 * SecondsPerDay * 1000, Unit: Seconds},
 				{Kind: DurationValue, Amount: 45 * SecondsPerDay * 1000, Unit: Seconds}}},
-		"article":       {"en", "an hour of music", []Value{{Kind: DurationValue, Amount: 3_600_000, Unit: Seconds}}},
-		"no measure":    {"en", "a second parcel", nil},
-		"id in English": {"en", "17h30", []Value{{Kind: IDValue}}},
+		"article":         {"en", "an hour of music", []Value{{Kind: DurationValue, Amount: 3_600_000, Unit: Seconds}}},
+		"no measure":      {"en", "a second parcel", nil},
+		"time in English": {"en", "17h30", []Value{{Kind: ClockValue, Amount: 1050}}},
 	}
 	lexicons := loadLexicons()
 	for name, tc := range tests {

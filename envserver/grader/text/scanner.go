@@ -59,10 +59,24 @@ func (s *scanner) scan() Token {
 	switch {
 	case c >= '0' && c <= '9':
 		return s.scanNumeric()
+	case c == '.' && s.startsFraction():
+		n, value := s.lex.readNumber("0" + s.text[s.pos:])
+		return s.take(n-1, NumberToken, value)
+	case c == 't' && s.pos > 0 && countDigits(s.text[s.pos-1:]) > 0 && clockLength(s.text[s.pos+1:]) > 0:
+		s.pos++ // "2026-04-07T18:00:00Z"
+		return s.scanNumeric()
 	case c >= 'a' && c <= 'z', c >= utf8.RuneSelf:
 		return s.scanWord()
 	}
 	return s.mark(1)
+}
+
+// startsFraction reports whether a number without digits before its point starts here: "$.80".
+func (s *scanner) startsFraction() bool {
+	rest := s.text[s.pos+1:]
+	n := countDigits(rest)
+	return n > 0 && n < 3 && (n == len(rest) || strings.IndexByte(" \n,;)", rest[n]) >= 0) &&
+		(s.pos == 0 || strings.IndexByte(" $(", s.text[s.pos-1]) >= 0)
 }
 
 func (s *scanner) mark(n int) Token {
@@ -83,6 +97,11 @@ func (s *scanner) scanWord() Token {
 	if n == 3 && n < len(rest) && (strings.HasPrefix(rest, "usd") || strings.HasPrefix(rest, "eur")) &&
 		countDigits(rest[n:]) > 0 { // "USD135"
 		return s.word(s.take(n, WordToken, 0))
+	}
+	if n < len(rest) && rest[n] == '-' {
+		if m, date := s.lex.readNamedDate(rest); m > 0 {
+			return s.take(m, DateToken, date)
+		}
 	}
 	// Letters alone are neither an address nor an id.
 	if n < len(rest) && strings.IndexByte(addressEnds, rest[n]) < 0 {

@@ -81,8 +81,13 @@ func (r *valueReader) readNumber(i int) Value {
 		return d
 	}
 	j := r.skipRepeated(r.skipHyphen(i+1), c.Amount)
+	if t, ok := r.readDayPart(clockMinutes(c.Amount), i, j); ok {
+		return t
+	}
 	next := r.at(j)
 	switch {
+	case next.Text == "¢", next.IsWord("cents", "centavos", "centimes"), next.Text == "cent" && r.lex.Language != "fr":
+		c.Kind, c.Amount, c.At.Hi = MoneyValue, c.Amount/100, j+1
 	case next.Kind == CurrencyToken && !r.ofNext(j), next.Kind == WordToken && next.Is(Currencies):
 		c.Kind, c.At.Hi = MoneyValue, j+1
 		r.addCents(&c)
@@ -90,8 +95,10 @@ func (r *valueReader) readNumber(i int) Value {
 		c.Kind, c.At.Hi = PercentValue, j+1
 	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
 		c.Kind, c.At.Hi = PercentValue, j+2
-	case next.IsWord("am", "pm", "uhr"):
+	case next.IsWord("am", "pm"):
 		return newClockValue(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
+	case next.IsWord("uhr"), next.IsWord("o") && r.at(j+1).IsWord("clock"):
+		return r.readHourWord(i, j)
 	case next.IsWord("a", "p") && r.at(j+2).IsWord("m"):
 		return newClockValue(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
 	default:
@@ -111,7 +118,7 @@ func (r *valueReader) addCents(c *Value) {
 	if r.at(j-1).Kind != WordToken || c.Amount%1000 != 0 {
 		return
 	}
-	joined := r.at(j).Is(NumberJoins)
+	joined := r.at(j).Is(NumberJoins) || r.at(j).IsWord("con")
 	if joined {
 		j++
 	}
@@ -138,31 +145,120 @@ func (r *valueReader) ofNext(j int) bool {
 // clockMinutes reads the hours before "pm" or "Uhr", with the minutes of "10.15" after the point.
 func clockMinutes(thousandths int64) int64 { return thousandths/1000*60 + thousandths%1000/10 }
 
-// readHour reads a time of day with an "h" at token j after the number i: "à 13 h", "13 h 15".
+// readHourWord reads a time of day with "Uhr" or "o'clock" at token j after the number i: "16 Uhr 30".
+func (r *valueReader) readHourWord(i, j int) Value {
+	c := Value{Kind: ClockValue, Amount: clockMinutes(r.at(i).Value), At: Span{i, j + 1}}
+	if r.at(j).Text == "o" {
+		c.At.Hi++
+	} else if m := r.at(j + 1); m.Kind == NumberToken && len(m.Text) == 2 && m.Value < 60_000 {
+		c.Amount, c.At.Hi = c.Amount+m.Value/1000, j+2
+	}
+	if d, ok := r.readDayPart(c.Amount, i, c.At.Hi); ok {
+		return d
+	}
+	return c
+}
+
+// readHour reads a time of day with an hour at token j after the number i: "à 13 h", "13 h 15", "8
+// heures du soir".
 func (r *valueReader) readHour(i, j int) (Value, bool) {
 	hour := r.at(i).Value
-	if !r.at(j).IsWord("h") || r.lex.Language == "en" || r.lex.Language == "de" || hour%1000 != 0 || hour >= 24_000 {
+	if r.lex.units[r.at(j).Text].length != 3600 || hour >= 24_000 {
 		return Value{}, false
 	}
-	c := Value{Kind: ClockValue, Amount: hour / 1000 * 60, At: Span{i, j + 1}}
-	if m := r.at(j + 1); m.Kind == NumberToken && len(m.Text) == 2 && m.Value < 60_000 {
-		c.Amount += m.Value / 1000
-		c.At.Hi++
+	if d, ok := r.readDayPart(clockMinutes(hour), i, j+1); ok {
+		return d, true
+	}
+	if !r.at(j).IsWord("h") || r.lex.Language == "en" || r.lex.Language == "de" {
+		return Value{}, false
+	}
+	c := Value{Kind: ClockValue, Amount: clockMinutes(hour), At: Span{i, j + 1}}
+	if m := r.at(j + 1); m.Kind == NumberToken && len(m.Text) == 2 && m.Value < 60_000 && hour%1000 == 0 {
+		c.Amount, c.At.Hi = c.Amount+m.Value/1000, j+2
 		return c, true
 	}
-	return c, i > 0 && r.at(i-1).IsWord("a")
+	point := strings.HasSuffix(r.at(i).Text, ".00") || strings.HasSuffix(r.at(i).Text, ".30") // "20.00 h"
+	return c, point || i > 0 && r.at(i-1).IsWord("a")
+}
+
+// readDayPart reads the half of the day after a time, which ends before token j: "in the evening",
+// "de la tarde", "du soir", "abends". A quarter or half of an hour may stand before it: "8 y media
+// de la tarde".
+func (r *valueReader) readDayPart(minutes int64, i, j int) (Value, bool) {
+	if minutes > 24*60 {
+		return Value{}, false
+	}
+	if sign, k := int64(1), j+1; r.at(j).IsWord("y", "et", "menos", "moins") {
+		if r.at(j).IsWord("menos", "moins") {
+			sign = -1
+		}
+		if r.at(k).IsWord("le") {
+			k++
+		}
+		if part := r.lex.fractions[r.at(k).Text]; part > 0 {
+			minutes, j = minutes+sign*part*60/1000, k+1
+		}
+	}
+	for k := j; k < j+4; k++ {
+		half := r.lex.halves[r.at(k).Text]
+		switch {
+		case half == "night" && minutes < 5*60, half == "night" && minutes >= 12*60 && minutes < 13*60:
+			return newClockValue(minutes, "am", Span{i, k + 1}), true
+		case half == "night":
+			return newClockValue(minutes, "pm", Span{i, k + 1}), true
+		case half != "":
+			if r.at(k+1).Text == "-" && r.at(k+2).IsWord("midi") { // "après-midi"
+				k += 2
+			}
+			return newClockValue(minutes, half, Span{i, k + 1}), true
+		case !r.at(k).IsWord("o", "clock", "in", "the", "at", "de", "la", "du", "l", "am", "por"):
+			return Value{}, false
+		}
+	}
+	return Value{}, false
+}
+
+// readSpokenTime reads "half past eight", "a quarter to 4", "halb fünf", "Viertel nach vier".
+func (r *valueReader) readSpokenTime(i int) (Value, bool) {
+	j, minutes := i+2, int64(0)
+	switch t, side := r.at(i), r.at(i+1); {
+	case t.IsWord("halb"):
+		j, minutes = i+1, -30
+	case t.IsWord("half") && side.IsWord("past"):
+		minutes = 30
+	case t.IsWord("quarter", "viertel") && side.IsWord("past", "nach"):
+		minutes = 15
+	case t.IsWord("quarter", "viertel") && side.IsWord("to", "vor"):
+		minutes = -15
+	default:
+		return Value{}, false
+	}
+	hour := r.at(j)
+	if hour.Kind > NumberToken || hour.Value < 1000 || hour.Value > 12_000 {
+		return Value{}, false
+	}
+	minutes += clockMinutes(hour.Value)
+	if c, ok := r.readDayPart(minutes, i, j+1); ok {
+		return c, true
+	}
+	if r.at(j+1).IsWord("am", "pm") {
+		return newClockValue(minutes, r.at(j+1).Text, Span{i, j + 2}), true
+	}
+	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, j + 1}}, true
 }
 
 // readHourID reads "17h30", which looks like an id.
 func (r *valueReader) readHourID(s string, i int) (Value, bool) {
 	h, m, ok := strings.Cut(s, "h")
-	if !ok || r.lex.Language == "en" || r.lex.Language == "de" || countDigits(h) != len(h) || len(h) > 2 ||
-		countDigits(m) != 2 ||
-		len(m) != 2 || h == "" || parseDigits(h) > 23 ||
-		parseDigits(m) > 59 {
+	if !ok || countDigits(h) != len(h) || len(h) > 2 || countDigits(m) != 2 || len(m) != 2 || h == "" ||
+		parseDigits(h) > 23 || parseDigits(m) > 59 {
 		return Value{}, false
 	}
-	return Value{Kind: ClockValue, Amount: 60*parseDigits(h) + parseDigits(m), At: Span{i, i + 1}}, true
+	hi := i + 1
+	if r.at(hi).IsWord("m", "min") {
+		hi++
+	}
+	return Value{Kind: ClockValue, Amount: 60*parseDigits(h) + parseDigits(m), At: Span{i, hi}}, true
 }
 
 // skipHyphen steps over the hyphen of "30-day".
@@ -213,7 +309,36 @@ func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 	}
 	c.Kind, c.At.Hi = DurationValue, j
 	c.Amount, c.Unit = u.convert(c.Amount, business)
+	if c.Unit == Seconds {
+		r.addRest(&c, u.length)
+	}
 	return c, true
+}
+
+// addRest adds a smaller unit after a duration: "1 hour and 30 minutes".
+func (r *valueReader) addRest(c *Value, length int64) {
+	i := c.At.Hi
+	if r.at(i).Is(NumberJoins) {
+		i++
+	}
+	n, j := r.at(i).Value, i+1
+	switch r.at(i).Kind {
+	case NumberToken:
+	case WordToken:
+		if n > 0 {
+			n, j = r.readNumberWords(i)
+		}
+	default:
+		return
+	}
+	u := r.lex.units[r.at(j).Text]
+	if length == 3600 && r.at(j).IsWord("m") {
+		u = timeUnit{60, Seconds}
+	}
+	if n > 0 && u.unit == Seconds && u.length < length && !r.at(j+1).Is(Business) {
+		amount, _ := u.convert(n, false)
+		c.Amount, c.At.Hi = c.Amount+amount, j+1
+	}
 }
 
 // readHalf returns the token after the "and a half" at token j, or j.
@@ -252,6 +377,13 @@ func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 func (r *valueReader) readClock(i int) Value {
 	h, m, _ := strings.Cut(r.at(i).Text, ":")
 	minutes, next := 60*parseDigits(h)+parseDigits(m), r.at(i+1)
+	j := i + 1
+	if next.IsWord("uhr", "h") {
+		j++
+	}
+	if c, ok := r.readDayPart(minutes, i, j); ok {
+		return c
+	}
 	if next.IsWord("am", "pm") {
 		return newClockValue(minutes, next.Text, Span{i, i + 2})
 	}
@@ -292,7 +424,12 @@ func (r *valueReader) readDayMonth(i int) (Value, bool) {
 	for j < i+4 && (r.at(j).Is(Ordinals) || r.at(j).Text == "." && r.at(j).glued) {
 		j++
 	}
-	if month := r.lex.months[r.at(j).Text]; month != 0 {
+	month := r.lex.months[r.at(j).Text]
+	if m := r.at(j); r.lex.Language == "de" && j == i+2 && m.Kind == NumberToken && m.Value%1000 == 0 &&
+		m.Value <= 12_000 && r.at(j+1).Text == "." && r.at(j+1).glued { // "29. 09. 2026"
+		month = m.Value / 1000
+	}
+	if month != 0 {
 		year, hi := r.readYear(j + 1)
 		return Value{Kind: DateValue, Amount: year*10000 + month*100 + day, At: Span{i, hi}}, true
 	}
@@ -323,13 +460,21 @@ func (r *valueReader) readWord(i int) (Value, bool) {
 			return c, ok
 		}
 	}
+	if c, ok := r.readSpokenTime(i); ok {
+		return c, true
+	}
 	if part := r.lex.fractions[t.Text]; part > 0 {
 		return r.readPart(i, part)
 	}
 	switch {
+	case t.IsWord("premier", "primero"):
+		first := append([]Token{{Kind: NumberToken, Value: 1000}}, r.tokens[i+1:min(i+6, len(r.tokens))]...)
+		c, ok := (&valueReader{first, r.lex}).readDayMonth(0)
+		c.At = Span{i, c.At.Hi + i}
+		return c, ok
 	case t.Text == "usd", t.Text == "eur":
 		return r.readPrefixedMoney(i)
-	case t.Is(Articles):
+	case t.Is(Articles) && (t.Value == 0 || r.readHalf(i+1) == i+1):
 		return r.readArticle(i)
 	case t.Value == 0:
 		return Value{}, false
@@ -341,10 +486,13 @@ func (r *valueReader) readWord(i int) (Value, bool) {
 		c.At.Lo = i
 		return c, ok
 	}
+	if c, ok := r.readDayPart(value/1000*60, i, hi); ok {
+		return c, ok
+	}
 	if k := r.readHalf(hi); k > hi {
 		value, hi = value+500, k
 	}
-	written := append([]Token{{Kind: NumberToken, Value: value}}, r.tokens[hi:min(hi+4, len(r.tokens))]...)
+	written := append([]Token{{Kind: NumberToken, Value: value}}, r.tokens[hi:min(hi+9, len(r.tokens))]...)
 	c := (&valueReader{written, r.lex}).readNumber(0)
 	c.At = Span{i, c.At.Hi + hi - 1}
 	return c, true
@@ -362,6 +510,9 @@ func (r *valueReader) readArticle(i int) (Value, bool) {
 // idle reports whether the article at token i begins a figure of speech, "it takes a minute", or
 // counts something: "a second parcel", "on such a day".
 func (r *valueReader) idle(i int) bool {
+	if r.at(i + 1).Is(Business) {
+		return false
+	}
 	if i > 0 && r.at(i-1).Is(Within) {
 		return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
 	}

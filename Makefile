@@ -16,12 +16,11 @@ SHORT ?= -short
 # goroutines.
 RACEPACKAGES ?= ./envserver/openenv/... ./envserver/rollout ./envserver/endpoint ./envserver/grader/llm \
 	./envserver/results ./envserver/load ./controllers/polling ./cmd/csenv/index ./cmd/csenv/ui
-# Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the
-# label s3 build an S3 server first.
+# Extra flags of the end-to-end suite, for example E2EFLAGS='--label-filter=upgrade' or
+# E2EFLAGS='--focus "random kills"'. Specs with the label s3 build an S3 server first.
 E2EFLAGS ?=
 # An older minor of Kubernetes for `make test`, for example KUBERNETES=1.36; empty is the newest.
 KUBERNETES ?=
-FUZZTIME ?= 10s
 # The build tags of programs, those of hack/shipped.
 TAGS := disable_grpc_modules,grpcnotrace
 # Training. The flags are those of examples/learn/learn.py.
@@ -73,6 +72,10 @@ test-race: ## Run the tests of RACEPACKAGES with the race detector, which needs 
 .PHONY: test-deep
 test-deep: ## Run what the gate leaves out, or some PARTS of it (hack/deep.sh --list), and print each part's time.
 	@hack/deep.sh $(PARTS)
+
+.PHONY: ci
+ci: ## Run the gate: everything that a change must pass.
+	.ci/run
 
 ##@ Development
 
@@ -132,10 +135,6 @@ test-lint: ## Test hack/lint with faults that it must find.
 lint-deep: ## Run all of golangci-lint's linters in .golangci.yaml (built from its Go module: 9 minutes, once).
 	$(call tool,golangci-lint) run --build-tags e2e,image ./... ./hack/...
 
-.PHONY: manifests
-manifests: ## Print what `kubectl apply -k config/default` applies.
-	@$(call tool,kustomize) build config/default
-
 ##@ Training
 
 .PHONY: learn
@@ -144,16 +143,6 @@ learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 1
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
 	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
-
-.PHONY: examples
-examples: ## Run the recipes of examples/trainers with the trainers' packages (8 GB, once) against a server.
-	@mkdir -p bin
-	@go build -o bin/conformance ./hack/conformance
-	@bin/conformance --suites trainers $(EXAMPLESFLAGS)
-
-.PHONY: ci
-ci: ## Run the gate: everything that a change must pass.
-	.ci/run
 
 ##@ Slow tests
 
@@ -173,39 +162,23 @@ test-smoke: ## Install csenv in a local cluster, play, replace servers, kill the
 test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 	@IMAGE=$(IMAGE) $(call tool,ginkgo) run --tags e2e --timeout 120m --vv=false -v --label-filter='!smoke' $(E2EFLAGS) ./hack/e2e
 
-.PHONY: test-upgrade
-test-upgrade: ## Upgrade the local cluster from the previous release and back, with runs and sessions that go on.
-	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=upgrade'
-
-.PHONY: test-learn
-test-learn: ## Train with examples/learn in the local cluster while servers are restarted and killed (6 minutes).
-	@$(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=learn'
-
 .PHONY: test-browser
 test-browser: ## Test the web pages in Chromium, which is installed with apt-get if it is missing, with axe-core.
 	go run ./hack/browser/install
 	CSENV_REQUIRE_BROWSER=1 go test -count=1 -timeout 30m -run TestPages $(GOTESTFLAGS) ./hack/browser
-
-.PHONY: test-scale
-test-scale: ## Measure the operator with many simulated pods and runners.
-	go run ./hack/scale $(SCALEFLAGS)
 
 .PHONY: test-alerts
 test-alerts: ## Check the alerts and the dashboard with promtool, which is built if it is not on PATH.
 	cd hack/promtool && GOWORK=off go test -timeout 30m ./...
 
 .PHONY: test-docs
-test-docs: ## Check the links of the documentation, and that its index lists every page.
-	go test ./docs
+test-docs: ## Check the links of the documentation, and run the commands of README.md and docs/guides that need no cluster (2 minutes).
+	go test ./docs ./hack/guides -count=1
 
 .PHONY: docs
 docs: ## Build the site of docs/ into dist/site, without a link that leads nowhere.
 	@python="$$(go run ./hack/python site hack/site/requirements.txt)"; NO_MKDOCS_2_WARNING=1 "$$python" -m mkdocs build --strict --quiet
 	@echo "dist/site/index.html is written"
-
-.PHONY: test-guides
-test-guides: ## Run the commands of README.md and docs/guides that need no cluster, and compare their output (1 minute).
-	go test ./hack/guides -count=1 -v
 
 .PHONY: test-chart
 test-chart: ## Check the Helm chart with Helm's library: the same objects as config, values, schema.
@@ -220,10 +193,6 @@ test-kueue: ## Test runs in a queue with Kueue's own controller, which is built 
 	@assets="$$($(CLUSTER) envtest)"; \
 	CSENV_KUEUE="$(CURDIR)/bin/kueue" CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" \
 		go test ./controllers/run -count=1 -run TestAgainstAPIServer -ginkgo.focus "Kueue's default queue"
-
-.PHONY: bench
-bench: ## Run the benchmarks of the hot paths.
-	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
 
 .PHONY: bench-openenv
 bench-openenv: ## Compare the env server with the official Python one and write docs/benchmark.md (20 minutes).
@@ -248,20 +217,6 @@ test-openenv: ## Test with OpenEnv's official client, without the test that last
 	@bin/conformance --suites openenv --match 'not blocked_for_120_s' || { code=$$?; [ "$$code" = 3 ] || exit "$$code"; \
 		echo "warning: the package index can't be reached: the official client was not tested"; }
 
-.PHONY: abuse
-abuse: ## Attack one server within the memory of its pod while other clients play (3 minutes).
-	go run ./hack/abuse
-
-.PHONY: fuzz
-fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
-# Without the limit, Go shortens each new input for up to a minute, counts no execution meanwhile, and
-# then starts the process again.
-	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | \
-	while IFS=: read -r file _ func; do \
-		echo "==> $${func#func } in $$(dirname $$file)"; \
-		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) \
-			-fuzzminimizetime 100x; done
-
 ##@ Release
 
 .PHONY: release
@@ -280,61 +235,18 @@ test-release: ## Check dist/ with cosign and with the SBOMs' libraries, install 
 	@python="$$(go run ./hack/python sbom hack/release/requirements.txt)"; "$$python" hack/release/sbom.py dist
 	@CSENV_RELEASE="$(CURDIR)/dist" $(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=helm'
 
-.PHONY: release-keys
-release-keys: ## Make the key pair cosign.key and cosign.pub, encrypted if COSIGN_PASSWORD is set.
-	@$(RELEASE) keys cosign
-
-.PHONY: release-push
-release-push: ## Push image and chart of dist/ to their registry, with the credentials of `docker login`.
-	@$(RELEASE) push
-
-.PHONY: release-sign-keyless
-release-sign-keyless: ## Push image and chart of dist/ and sign them and the checksums with the identity of the CI job.
+.PHONY: release-publish
+release-publish: ## Push image and chart of dist/, sign them with the identity of the CI job, and publish the release VERSION on GitHub, with gh.
 	@if [ -n "$${REGISTRY_USER:-}" ]; then $(COSIGN) login "$(firstword $(subst /, ,$(IMAGE_REPOSITORY)))" \
 		--username "$$REGISTRY_USER" --password-stdin <<<"$$GH_TOKEN"; fi
 	@$(RELEASE) push | while read -r reference; do $(COSIGN) sign --yes "$$reference"; done
 	$(COSIGN) sign-blob --yes --bundle dist/checksums.txt.keyless.sigstore.json dist/checksums.txt
-
-.PHONY: release-publish
-release-publish: ## Publish dist/ as the release VERSION on GitHub, with gh.
 	@mkdir -p bin
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf bin/csenv_$(VERSION)_release.tar.gz dist
 	gh release create "$(VERSION)" --verify-tag --generate-notes bin/csenv_$(VERSION)_release.tar.gz \
 		$$(find dist -maxdepth 1 -type f)
 
-##@ Local cluster
-
-.PHONY: cluster-up
-cluster-up: ## Start the local cluster: kind if Docker and kind are installed, else processes on this machine.
-	@$(CLUSTER) up
-
-.PHONY: cluster-load
-cluster-load: ## Build the csenv image and load it into the local cluster.
-	@$(CLUSTER) load --image $(IMAGE)
-
-.PHONY: cluster-down
-cluster-down: ## Stop the local cluster and remove its files.
-	@$(CLUSTER) down
-
-.PHONY: deploy
-deploy: ## Install the CRDs and the operator into the local cluster.
-	@$(CLUSTER) kubectl -- apply --server-side --force-conflicts -k config/default
-
-.PHONY: undeploy
-undeploy: ## Remove every run and pool, the operator and the CRDs from the local cluster.
-	@# Delete the runs first: the operator must still run to remove the finalizers of their pods.
-	@for kind in evaluationruns.csenv.dev customersupportenvs.csenv.dev; do \
-		crd="$$($(CLUSTER) kubectl -- get crd "$$kind" --ignore-not-found -o name)"; \
-		if [ -n "$$crd" ]; then $(CLUSTER) kubectl -- delete "$$kind" --all --all-namespaces --timeout=120s; fi; done
-	@$(CLUSTER) kubectl -- wait --for=delete pods --all-namespaces --timeout=120s \
-		-l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner
-	@$(CLUSTER) kubectl -- delete --ignore-not-found -k config/default
-
 ##@ Other
-
-.PHONY: clean
-clean: ## Remove build results from the checkout.
-	rm -rf bin dist
 
 .PHONY: help
 help: ## Print this list.

@@ -13,7 +13,7 @@ say "building csenv and the cluster tool (the first time about 4 minutes on 2 co
 make --no-print-directory programs
 # The image gets the same program.
 export CSENV_PROGRAM=$PWD/bin/csenv
-bin/csenv eval ticket-resolve --agent heuristic --results none
+bin/csenv eval ticket-classify --agent heuristic --results none
 
 kubectl() { bin/cluster kubectl -- "$@"; }
 
@@ -58,4 +58,4 @@ kubectl get evalrun oracle noop-agent -o 'go-template={{range .items}}{{$run := 
 say "done in $((SECONDS - started)) s. To use the cluster:"
 echo "  export KUBECONFIG=$(bin/cluster kubeconfig)"
 echo "  bin/cluster kubectl -- get evalrun heuristic -o yaml"
-echo "  make cluster-down   # to remove the cluster"
+echo "  bin/cluster down   # to remove the cluster"

@@ -386,6 +386,9 @@ type Retries struct {
 // +kubebuilder:printcolumn:name="High",type=string,priority=1,JSONPath=`.status.score.ci95.high`
 // +kubebuilder:printcolumn:name="Cost",type=string,priority=1,JSONPath=`.status.cost`
 // +kubebuilder:printcolumn:name="Pass",type=string,JSONPath=`.status.passRate`
+// +kubebuilder:printcolumn:name="No-Action-%",type=string,priority=1,JSONPath=`.status.answers.noActionPercent`
+// +kubebuilder:printcolumn:name="Not-Judged",type=integer,priority=1,JSONPath=`.status.replies.notJudged`
+// +kubebuilder:printcolumn:name="Provoking",type=integer,priority=1,JSONPath=`.status.replies.provoking`
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="ThresholdsMet")].status`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Complete")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

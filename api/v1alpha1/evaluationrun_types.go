@@ -280,7 +280,7 @@ type TaskSelection struct {
 	// name is the name of a task in the pool's status.tasks.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="name a task in lower-case letters, digits and hyphens, such as ticket-resolve"
 	// +required
 	Name string `json:"name,omitempty"`
 

@@ -95,6 +95,10 @@ const (
 	grammars = `\bgrammar\b|schema conversion|initialize samplers`
 )
 
+// unsupported finds words that leave no doubt that the endpoint doesn't know a part of the request.
+var unsupported = regexp.MustCompile(`(?i)unsupported|not supported?\b|unknown (name|param|arg|field)|` +
+	`unrecogni[sz]ed|unexpected (keyword|arg|param|field)|extra (inputs|fields)|not permitted`)
+
 var (
 	refuses = regexp.MustCompile(`(?i)` + refusing)
 	lacks   = regexp.MustCompile(`(?i)passed back|must be (provided|included)|is missing|missing an?\b`)

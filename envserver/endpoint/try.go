@@ -35,13 +35,8 @@ func (c *Completions) Try(ctx context.Context, model string, extra map[string]js
 	return err
 }
 
-// The waits between trials, and their sum for an endpoint that isn't ready.
-const (
-	firstTrialWait, maxTrialWait = time.Second, 10 * time.Second
-	// longestAsked bounds the pause that an endpoint may ask for.
-	longestAsked  = 90 * time.Second
-	startPatience = 2 * time.Minute
-)
+// The waits between trials.
+const firstTrialWait, maxTrialWait = time.Second, 10 * time.Second
 
 // AwaitStart tries an endpoint up to so many times, where a failure says nothing of its settings.
 // One that isn't ready, because it loads its model, is waited for.
@@ -54,9 +49,9 @@ func AwaitStart(ctx context.Context, attempts int, wait func(context.Context, ti
 		if !ok || e.Class != ServerError && e.Class != Throttled && e.Class != Unclear {
 			return err
 		}
-		pause := max(min(firstTrialWait<<(attempt-1), maxTrialWait), min(e.After, longestAsked))
+		pause := max(min(firstTrialWait<<(attempt-1), maxTrialWait), min(e.After, LongestAsked))
 		ready := e.Status != http.StatusServiceUnavailable && !loading.MatchString(e.Words)
-		if ready && attempt >= attempts || waited+pause > startPatience || wait(ctx, pause) != nil {
+		if ready && attempt >= attempts || waited+pause > Patience || wait(ctx, pause) != nil {
 			return err
 		}
 		waited += pause

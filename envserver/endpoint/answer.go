@@ -26,9 +26,8 @@ type Answer struct {
 	// PromptTokenIDs and TokenIDs are vLLM's lists of token ids.
 	PromptTokenIDs, TokenIDs []int32
 	LogProbs                 LogProbs
-	// thought means that the model wrote something, if only thoughts, and counted that the endpoint
-	// has given the usage.
-	thought, counted bool
+	// thought means that the model wrote something, if only thoughts.
+	thought bool
 }
 
 // Usage are the tokens that an answer cost, as the endpoint counts them.
@@ -118,7 +117,7 @@ func (c *completion) best() choice {
 
 // newAnswer reads what the model wrote. The error names a part that can't be read.
 func newAnswer(c *completion, offered []ChatTool) (*Answer, error) {
-	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value, counted: c.Usage.Given,
+	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value,
 		PromptTokenIDs: c.PromptTokenIDs.Value}
 	if len(c.Choices.Value) == 0 {
 		return a, errNoChoices

@@ -211,21 +211,25 @@ func (a *Answer) decide(odd error, counts bool) *Error {
 		break
 	}
 	text := strings.TrimSpace(a.Text)
-	_, _, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
+	object, _, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
 	says := strings.HasPrefix(reason, "tool") || strings.HasPrefix(reason, "function")
 	switch {
 	case a.Slip != "", a.Refusal != "":
 	case odd != nil:
 		return &Error{Class: Unclear, Err: odd}
-	case len(a.Calls) > 0, length > 0, known && a.Cut:
+	case len(a.Calls) > 0:
+	case length == len(text) && object["error"] != nil:
+		return &Error{Class: Unclear, Err: fmt.Errorf("%w: %.100s", errError, text)}
+	case length > 0:
+	case a.Usage == Usage{} && counts:
+		return &Error{Class: Unclear, Err: errUncounted}
+	case known && a.Cut:
 	case !known:
 		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no action",
 			a.FinishReason)}
 	case says:
 		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no call",
 			a.FinishReason)}
-	case a.Usage == Usage{} && a.counted && counts:
-		return &Error{Class: Unclear, Err: errUncounted}
 	case text != "", a.thought, a.Usage.CompletionTokens > 0: // what the model wrote, if only thoughts
 	default:
 		return &Error{Class: Unclear, Err: errEmpty}

@@ -70,16 +70,11 @@ type LogProbs struct {
 }
 
 // optional is a part of an answer that is left out if the endpoint gives it another form.
-type optional[T any] struct {
-	Value T
-	Given bool
-}
+type optional[T any] struct{ Value T }
 
 // UnmarshalJSON never fails. Numbers of any value are read as they are written.
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
-	if decodeJSON(data, &o.Value) == nil {
-		o.Given = string(data) != "null"
-	} else {
+	if decodeJSON(data, &o.Value) != nil {
 		*o = optional[T]{}
 	}
 	return nil

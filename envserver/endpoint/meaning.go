@@ -160,7 +160,7 @@ func findRefusedFeature(c *complaint, used Feature, status int, model string) Fe
 	}
 	for _, said := range []string{named, text} {
 		for _, f := range features {
-			if used&f.feature != 0 && f.names.MatchString(said) {
+			if used&f.feature != 0 && f.words.MatchString(said) {
 				return f.feature
 			}
 		}

@@ -67,12 +67,7 @@ var loading = regexp.MustCompile(`(?i)\bloading\b`)
 func TryURL(ctx context.Context, s Service) error {
 	limited, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(limited, http.MethodGet, s.BaseURL, http.NoBody)
-	if err != nil {
-		return &Error{Class: Rejected, URL: WithoutSecrets(s.BaseURL), Err: fmt.Errorf("making the request: %w", err)}
-	}
-	s.Authorise(request)
-	response, err := s.HTTPClient.Do(request)
+	response, err := s.get(limited, s.BaseURL)
 	if err != nil {
 		return s.Failed(ctx, err, nil)
 	}
@@ -81,6 +76,16 @@ func TryURL(ctx context.Context, s Service) error {
 		return nil
 	}
 	return s.Failed(ctx, errRefused, response)
+}
+
+// get requests a URL of the service with its key.
+func (s Service) get(ctx context.Context, at string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("making the request: %w", err)
+	}
+	s.Authorise(request)
+	return s.HTTPClient.Do(request)
 }
 
 var errRefused = errors.New("the key was refused")

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,8 +137,11 @@ func (k *kind) explainPattern(fault *field.Error) {
 	case err != nil && strings.HasSuffix(fault.Field, ".baseURL"):
 		// The URL may hold a secret.
 		fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error()
-	case at != nil && strings.Contains(fault.Detail, "should match '"):
-		fault.Detail = cmp.Or(strings.Join(strings.Fields(at.Description), " "), "write a quantity such as 500m or 2Gi")
+	case strings.Contains(fault.Detail, "should match '"): // one of Kubernetes's own types
+		fault.Detail = "write a quantity such as 500m or 2Gi"
+		if at != nil && at.Description != "" {
+			fault.Detail = strings.Join(strings.Fields(at.Description), " ")
+		}
 	}
 }
 

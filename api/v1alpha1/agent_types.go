@@ -104,14 +104,14 @@ type OpenAIAgentSpec struct {
 	// without user, password, query (but Azure's ?api-version=...) or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?(\?api-version=[0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?(\?api-version=[0-9A-Za-z.-]+)?$')`,message="write the endpoint's URL up to its version, such as https://api.openai.com/v1: with http:// or https:// and a host, without blanks, user, password, fragment, and query (but Azure's ?api-version=)"
 	// +required
 	BaseURL string `json:"baseURL,omitempty"`
 
 	// model is the endpoint's name of the model, in printable ASCII without spaces.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern="^[!-~]+$"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-~]+$')`,message="name the model in ASCII without blanks"
 	// +required
 	Model string `json:"model,omitempty"`
 
@@ -186,7 +186,7 @@ type HTTPAgentSpec struct {
 	// action.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$-~]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[!"$-.0->A-~]+(/[!"$-~]*)?$')`,message="write a URL like http://policy.team.svc:8080/act: with http:// or https:// and a host, without blanks, user, password and fragment"
 	// +required
 	URL string `json:"url,omitempty"`
 
@@ -210,7 +210,7 @@ type ContainerAgentSpec struct {
 	// image is the image of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^[!-~]+$"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-~]+$')`,message="name an image in ASCII without blanks"
 	// +required
 	Image string `json:"image,omitempty"`
 
@@ -270,7 +270,7 @@ type ContainerAgentSpec struct {
 	// path is the URL path that the policy serves. Defaults to /.
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^/[!"$-~]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^/[!"$-~]*$')`,message="begin the path with /, and write it in ASCII without blanks and #"
 	// +optional
 	Path string `json:"path,omitempty"`
 

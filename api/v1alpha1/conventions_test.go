@@ -68,6 +68,10 @@ func fieldRules() map[string]fieldRule {
 			bounded := s.MaxLength != nil || len(s.Enum) > 0 || s.Format == "date-time"
 			return complain(s.Type == "string" && !bounded, "is a string of any length")
 		},
+		"no patterns": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
+			own := s.Pattern != "" && !strings.Contains(s.Description, "condition") // those of a condition are Kubernetes's
+			return complain(own, "has a pattern, which users would read as the message: write a rule of CEL")
+		},
 		"lists are bounded": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
 			return complain(s.Type == "array" && s.MaxItems == nil, "is a list of any length")
 		},
@@ -155,6 +159,7 @@ func TestConventionsCanBeBroken(t *testing.T) {
 	broken := map[string]apiextensionsv1.JSONSchemaProps{
 		"numbers are bounded": {Type: "number"},
 		"strings are bounded": {Type: "string"},
+		"no patterns":         {Type: "string", Pattern: "^a$"},
 		"lists are bounded": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
 			Schema: &item}},
 		"lists merge": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{

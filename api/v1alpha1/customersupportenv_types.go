@@ -117,7 +117,7 @@ type CustomerSupportEnvSpec struct {
 	// image, which has the matching version.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^[!-~]+$"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-~]+$')`,message="name an image in ASCII without blanks"
 	// +optional
 	Image string `json:"image,omitempty"`
 

@@ -297,6 +297,11 @@ type RunAnswers struct {
 	// noAction is the number of those that the environment refused as no valid action.
 	// +required
 	NoAction Count `json:"noAction"`
+
+	// noActionPercent is the share of those in all answers, in percent with one decimal.
+	// +kubebuilder:validation:MaxLength=5
+	// +optional
+	NoActionPercent string `json:"noActionPercent,omitempty"`
 }
 
 // RunReplies counts the replies to customers that a model could not judge.

@@ -280,7 +280,7 @@ type TaskSelection struct {
 	// name is the name of a task in the pool's status.tasks.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="name a task in lower-case letters, digits and hyphens, such as ticket-resolve"
 	// +required
 	Name string `json:"name,omitempty"`
 
@@ -386,6 +386,9 @@ type Retries struct {
 // +kubebuilder:printcolumn:name="High",type=string,priority=1,JSONPath=`.status.score.ci95.high`
 // +kubebuilder:printcolumn:name="Cost",type=string,priority=1,JSONPath=`.status.cost`
 // +kubebuilder:printcolumn:name="Pass",type=string,JSONPath=`.status.passRate`
+// +kubebuilder:printcolumn:name="No-Action-%",type=string,priority=1,JSONPath=`.status.answers.noActionPercent`
+// +kubebuilder:printcolumn:name="Not-Judged",type=integer,priority=1,JSONPath=`.status.replies.notJudged`
+// +kubebuilder:printcolumn:name="Provoking",type=integer,priority=1,JSONPath=`.status.replies.provoking`
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="ThresholdsMet")].status`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -43,7 +43,7 @@ type LLMJudgeSpec struct {
 	// without user, password, query (but Azure's ?api-version=...) or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?(\?api-version=[0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[!"$-.0->A-~]+(/[!"$->@-~]*)?(\?api-version=[0-9A-Za-z.-]+)?$')`,message="write the endpoint's URL up to its version, such as https://api.openai.com/v1: with http:// or https:// and a host, without blanks, user, password, fragment, and query (but Azure's ?api-version=)"
 	// +required
 	BaseURL string `json:"baseURL"`
 
@@ -51,7 +51,7 @@ type LLMJudgeSpec struct {
 	// version, because scores of different models can't be compared.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern="^[!-~]+$"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-~]+$')`,message="name the model in ASCII without blanks"
 	// +required
 	Model string `json:"model"`
 

@@ -163,7 +163,7 @@ type PodVolume struct {
 	// name is the name by which volumeMounts refer to the volume.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="write a name in lower-case letters, digits and hyphens"
 	// +required
 	Name string `json:"name"`
 
@@ -202,13 +202,13 @@ type PodVolumeMount struct {
 	// mountPath is the absolute path of the volume in the container, without "..".
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$')`,message="write an absolute path of letters, digits, dots, underscores and hyphens, without a part that begins with a dot"
 	// +required
 	MountPath string `json:"mountPath"`
 
 	// subPath is a path in the volume to mount instead of its root, without "..".
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')`,message="write a relative path of letters, digits, dots, underscores and hyphens, without a part that begins with a dot"
 	// +optional
 	SubPath string `json:"subPath,omitempty"`
 

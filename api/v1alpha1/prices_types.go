@@ -4,13 +4,13 @@ package v1alpha1
 type Prices struct {
 	// input is the price of a million tokens of prompts, for example "0.15".
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[0-9]{1,9}(\.[0-9]{1,6})?$')`,message="write a decimal such as 0.15 in quotes, with at most nine digits before the point and six after it"
 	// +required
 	Input string `json:"input,omitempty"`
 
 	// output is the price of a million tokens of answers, for example "0.60".
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[0-9]{1,9}(\.[0-9]{1,6})?$')`,message="write a decimal such as 0.15 in quotes, with at most nine digits before the point and six after it"
 	// +required
 	Output string `json:"output,omitempty"`
 }
@@ -27,7 +27,7 @@ type Budget struct {
 
 	// maxCost is the maximum cost by prices, for example "5.00".
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[0-9]{1,9}(\.[0-9]{1,6})?$')`,message="write a decimal such as 0.15 in quotes, with at most nine digits before the point and six after it"
 	// +optional
 	MaxCost string `json:"maxCost,omitempty"`
 }

@@ -10,7 +10,7 @@ type Results struct {
 	// other characters are percent-encoded.
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^(s3|gs|azblob)://[!"$-?A-~]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(s3|gs|azblob)://[!"$-?A-~]+$')`,message="write a URL such as s3://bucket/folder: with s3://, gs:// or azblob://, in ASCII without blanks, user, password and fragment"
 	// +optional
 	URL string `json:"url,omitempty"`
 

@@ -85,3 +85,32 @@ func TestEvalBudget(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
+
+// A run in which no answer was an action has scores, says so, and is no success.
+func TestEvalWithoutActions(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprint(w, `{"choices": [{"message": {"content": "How can I help?"}}], "usage": {"prompt_tokens": 10, `+
+			`"completion_tokens": 5}}`)
+	}))
+	t.Cleanup(server.Close)
+	folder := t.TempDir()
+	out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--model", "m", "--base-url",
+		server.URL+"/v1", "--results", folder, "--name", "mute")
+	said := strings.Join(strings.Fields(out+errs), " ")
+	for _, want := range []string{"10 of 10 episodes scored", "50 of 50 answers of the agent (100.0 %) were no action",
+		"How can I help?"} {
+		if code != exitOutcome || !strings.Contains(said, want) {
+			t.Errorf("exit code %d, %q is missing: %s", code, want, said)
+		}
+	}
+	if _, _, code := csenv(t, "results", "mute", "--results", folder); code != exitOutcome {
+		t.Errorf("results: exit code %d", code)
+	}
+	if out := must(t, "runs", "--results", folder); !strings.Contains(out, "100.0 % no action") {
+		t.Errorf("the list of runs: %s", out)
+	}
+}

@@ -21,13 +21,13 @@ func TestAnswersInTheStatus(t *testing.T) {
 		nothing bool
 	}{
 		"nothing": {},
-		"few":     {counts: score.Counts{Answers: 100, NoAction: 4}, answers: &v1alpha1.RunAnswers{Total: 100, NoAction: 4}},
-		"some": {counts: score.Counts{Answers: 40, NoAction: 2}, answers: &v1alpha1.RunAnswers{Total: 40, NoAction: 2},
+		"few":     {counts: score.Counts{Answers: 100, NoAction: 4}, answers: &v1alpha1.RunAnswers{Total: 100, NoAction: 4, NoActionPercent: "4.0"}},
+		"some": {counts: score.Counts{Answers: 40, NoAction: 2}, answers: &v1alpha1.RunAnswers{Total: 40, NoAction: 2, NoActionPercent: "5.0"},
 			want: "2 of 40 answers of the agent (5.0 %) were no action."},
-		"all": {counts: score.Counts{Answers: 5, NoAction: 5}, answers: &v1alpha1.RunAnswers{Total: 5, NoAction: 5},
+		"all": {counts: score.Counts{Answers: 5, NoAction: 5}, answers: &v1alpha1.RunAnswers{Total: 5, NoAction: 5, NoActionPercent: "100.0"},
 			want: "5 of 5 answers of the agent (100.0 %) were no action.", nothing: true},
 		"replies": {counts: score.Counts{Answers: 9, Unread: 1}, errored: map[string]int64{"judge_failed": 2, "timeout": 1,
-			"judge_unavailable": 1}, answers: &v1alpha1.RunAnswers{Total: 9},
+			"judge_unavailable": 1}, answers: &v1alpha1.RunAnswers{Total: 9, NoActionPercent: "0.0"},
 			replies: &v1alpha1.RunReplies{NotJudged: 3, Provoking: 1},
 			want: "3 replies were not judged (errored, without a score). 1 reply was judged as provoking the failure of the " +
 				"judge (graded by the rules, at most 0.15)."},

@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -54,7 +55,9 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	}
 	status.Answers, status.Replies = nil, nil
 	if f.Counts.Answers > 0 {
-		status.Answers = &v1alpha1.RunAnswers{Total: f.Counts.Answers, NoAction: f.Counts.NoAction}
+		share := 100 * float64(f.Counts.NoAction) / float64(f.Counts.Answers)
+		status.Answers = &v1alpha1.RunAnswers{Total: f.Counts.Answers, NoAction: f.Counts.NoAction,
+			NoActionPercent: strconv.FormatFloat(share, 'f', 1, 64)}
 	}
 	if unjudged := countUnjudged(f.Errors); unjudged+f.Counts.Unread > 0 {
 		status.Replies = &v1alpha1.RunReplies{NotJudged: unjudged, Provoking: f.Counts.Unread}

@@ -3,7 +3,6 @@ package evaluation
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -167,7 +166,7 @@ func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
 	}
 	if a := status.Answers; a != nil && a.NoAction*100 >= notableShare*a.Total && a.NoAction > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d answers of the agent (%s %%) were no action.", a.NoAction, a.Total,
-			NoActionPercent(a)))
+			a.NoActionPercent))
 	}
 	return strings.Join(parts, " ")
 }
@@ -177,14 +176,6 @@ func countReplies(n int64) string {
 		return "1 reply was"
 	}
 	return fmt.Sprintf("%d replies were", n)
-}
-
-// NoActionPercent is the share of answers that were no action, in percent, "" without answers.
-func NoActionPercent(a *v1alpha1.RunAnswers) string {
-	if a == nil || a.Total == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(100*float64(a.NoAction)/float64(a.Total), 'f', 1, 64)
 }
 
 // NothingPlayed reports whether no answer of the agent was an action.

@@ -26,9 +26,8 @@ type Answer struct {
 	// PromptTokenIDs and TokenIDs are vLLM's lists of token ids.
 	PromptTokenIDs, TokenIDs []int32
 	LogProbs                 LogProbs
-	// thought means that the model wrote something, if only thoughts, and counted that the endpoint
-	// has given the usage.
-	thought, counted bool
+	// thought means that the model wrote something, if only thoughts.
+	thought bool
 }
 
 // Usage are the tokens that an answer cost, as the endpoint counts them.
@@ -71,16 +70,11 @@ type LogProbs struct {
 }
 
 // optional is a part of an answer that is left out if the endpoint gives it another form.
-type optional[T any] struct {
-	Value T
-	Given bool
-}
+type optional[T any] struct{ Value T }
 
 // UnmarshalJSON never fails. Numbers of any value are read as they are written.
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
-	if decodeJSON(data, &o.Value) == nil {
-		o.Given = string(data) != "null"
-	} else {
+	if decodeJSON(data, &o.Value) != nil {
 		*o = optional[T]{}
 	}
 	return nil
@@ -118,7 +112,7 @@ func (c *completion) best() choice {
 
 // newAnswer reads what the model wrote. The error names a part that can't be read.
 func newAnswer(c *completion, offered []ChatTool) (*Answer, error) {
-	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value, counted: c.Usage.Given,
+	a := &Answer{ID: c.ID.Value, Model: c.Model.Value, Usage: c.Usage.Value,
 		PromptTokenIDs: c.PromptTokenIDs.Value}
 	if len(c.Choices.Value) == 0 {
 		return a, errNoChoices
@@ -277,34 +271,58 @@ func callOf(call map[string]any) (ChatCall, bool) {
 		}
 	}
 	for _, name := range []string{"name", "tool", "tool_name", "function"} {
-		if out.Function.Name, ok = function[name].(string); ok {
+		if out.Function.Name, _ = function[name].(string); out.Function.Name != "" {
 			return out, true
 		}
 	}
 	return out, false
 }
 
-// argumentsOf are arguments as text. A text in which the JSON is quoted once more is unquoted, and
-// the model's control tokens and the same arguments after it are cut off.
+// argumentsOf are arguments as text: JSON, as the model wrote it. Other forms of an object are
+// written as JSON: a literal of Python, one that is quoted once more, the only element of a list,
+// one in a fence, after null, before the model's control tokens, or twice. What is none is returned
+// as it is.
 func argumentsOf(value any) (string, bool) {
 	switch v := value.(type) {
 	case nil:
 		return "", true
-	case string:
-		var inner string
-		if decodeJSON([]byte(v), &inner) == nil {
-			return inner, true
-		}
-		first, n := objectAt(v)
-		rest := strings.TrimSpace(v[n:])
-		if again, length := objectAt(rest); n > 0 && (strings.HasPrefix(rest, "<") ||
-			length == len(rest) && length > 0 && reflect.DeepEqual(first, again)) {
-			return v[:n], true
-		}
-		return strings.TrimPrefix(v, "null"), true
 	case map[string]any:
 		data, err := json.Marshal(v)
 		return string(data), err == nil
+	case []any:
+		if len(v) == 1 {
+			return argumentsOf(v[0])
+		}
+	case string:
+		text := strings.TrimSpace(strings.TrimPrefix(v, "null"))
+		if fenced := fence.FindStringSubmatch(text); fenced != nil {
+			text = fenced[1]
+		}
+		var inner any
+		if decodeJSON([]byte(text), &inner) == nil {
+			switch of := inner.(type) {
+			case string:
+				return argumentsOf(of)
+			case []any:
+				if len(of) == 1 {
+					return argumentsOf(of[0])
+				}
+			}
+			return text, true
+		}
+		first, written, n := objectAt(text)
+		rest := strings.TrimSpace(text[n:])
+		if again, _, length := objectAt(rest); n > 0 && (rest == "" || strings.HasPrefix(rest, "<") ||
+			length == len(rest) && reflect.DeepEqual(first, again)) {
+			return written, true
+		}
+		if listed, n := LooseJSON(text); strings.HasPrefix(text, "[") && n == len(text) && listed != text {
+			return argumentsOf(listed)
+		}
+		return text, true
 	}
 	return "", false
 }
+
+// fence finds a block of code that is all of a text.
+var fence = regexp.MustCompile("(?s)^```[a-z]*\\s*(.*?)\\s*```$")

@@ -15,9 +15,11 @@ import (
 type Config struct {
 	// MaxConcurrency bounds the requests that run at a time, MaxQueue those that wait.
 	MaxConcurrency, MaxQueue int
-	// Attempts is the maximum number of times a request is sent, and Refusals means that it is also
+	// Attempts is the number of times a request is sent. An endpoint that has answered before is
+	// waited for as long as Patience, with further attempts. Refusals means that a request is also
 	// repeated after a failure that may depend on it.
 	Attempts int
+	Patience time.Duration
 	Refusals bool
 	// FirstBackoff is the longest wait before the second attempt. It doubles up to MaxBackoff.
 	FirstBackoff, MaxBackoff time.Duration
@@ -41,8 +43,9 @@ type Caller struct {
 	pace    *rate.Limiter
 
 	mu sync.Mutex
-	// pausedUntil is when the endpoint accepts requests again.
+	// pausedUntil is when the endpoint accepts requests again, and answered that it has answered one.
 	pausedUntil time.Time
+	answered    bool
 }
 
 // NewCaller makes a caller.
@@ -81,6 +84,14 @@ func Backoff(first, most time.Duration, n int, random func() float64) time.Durat
 	return time.Duration(random() * float64(min(first<<min(n-1, 10), most)))
 }
 
+const (
+	// Patience is how long an endpoint that is down or full is waited for: at the start, for an
+	// agent's request, and by a judge with the attempts of a step.
+	Patience = 2 * time.Minute
+	// LongestAsked is the longest pause that an endpoint may ask for within that.
+	LongestAsked = 90 * time.Second
+)
+
 // ErrNoTime means that the next attempt would come too late.
 var ErrNoTime = errors.New("no time for another attempt")
 
@@ -88,6 +99,7 @@ var ErrNoTime = errors.New("no time for another attempt")
 // last attempt. Send makes one attempt: after an *Error it may be called again, and any other error
 // ends the call. Again, unless nil, is called before each further attempt with the reason.
 func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again func(*Error)) error {
+	began, waited := c.config.Now(), time.Duration(0)
 	for attempt := 0; ; {
 		err := c.attempt(ctx, send)
 		if err == nil {
@@ -101,12 +113,14 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 			return err
 		}
 		if !e.Anew {
-			if attempt++; attempt == c.config.Attempts {
+			if attempt++; attempt >= c.config.Attempts && !c.waitsFor(e, max(waited, c.config.Now().Sub(began))) {
 				return fmt.Errorf("%d attempts: %w", attempt, err)
 			}
-			if err := c.pause(ctx, attempt, e); err != nil {
+			wait, err := c.pause(ctx, attempt, e)
+			if err != nil {
 				return err
 			}
+			waited += wait
 		}
 		if again != nil {
 			again(e)
@@ -114,16 +128,23 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 	}
 }
 
+// waitsFor reports whether an endpoint that failed is waited for, after so much time.
+func (c *Caller) waitsFor(e *Error, waited time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered && e.Class.Again() && waited < c.config.Patience
+}
+
 // pause waits for the backoff before the next attempt, and at least as long as the endpoint has
 // requested. It fails at once if there is no time for that.
-func (c *Caller) pause(ctx context.Context, attempt int, e *Error) error {
+func (c *Caller) pause(ctx context.Context, attempt int, e *Error) (time.Duration, error) {
 	wait := max(Backoff(c.config.FirstBackoff, c.config.MaxBackoff, attempt, c.config.Random), e.After)
 	deadline, bounded := ctx.Deadline()
 	longest := c.config.MaxRetryAfter
 	if bounded && c.config.Now().Add(wait).After(deadline) || longest > 0 && wait > longest {
-		return fmt.Errorf("%w, which is due in %v: %w", ErrNoTime, wait, e)
+		return 0, fmt.Errorf("%w, which is due in %v: %w", ErrNoTime, wait, e)
 	}
-	return c.config.Wait(ctx, wait)
+	return wait, c.config.Wait(ctx, wait)
 }
 
 // attempt sends a request once, when the limiter and the pace allow it.
@@ -146,6 +167,11 @@ func (c *Caller) attempt(ctx context.Context, send func(context.Context) error) 
 	}
 	if e, ok := errors.AsType[*Error](err); ok && c.config.PauseAll && e.Class == Throttled {
 		c.pauseAll(e.After)
+	}
+	if err == nil {
+		c.mu.Lock()
+		c.answered = true
+		c.mu.Unlock()
 	}
 	return err
 }

@@ -98,6 +98,49 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// An endpoint that has answered is waited for as long as the patience, whatever its outage looks
+// like; one that never has, or refuses, is not.
+func TestPatience(t *testing.T) {
+	for name, tc := range map[string]struct {
+		class    Class
+		answered bool
+		outage   time.Duration
+		fails    bool
+		least    time.Duration
+	}{
+		"down":           {ServerError, true, 119 * time.Second, false, 119 * time.Second},
+		"full":           {Throttled, true, 119 * time.Second, false, 119 * time.Second},
+		"gone":           {Broken, true, 119 * time.Second, false, 119 * time.Second},
+		"empty":          {Unclear, true, 119 * time.Second, false, 119 * time.Second},
+		"for longer":     {ServerError, true, time.Hour, true, Patience},
+		"never answered": {ServerError, false, 119 * time.Second, true, 3 * time.Second},
+		"refuses":        {Rejected, true, time.Second, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := middling()
+				c.Patience = Patience
+				caller := NewCaller(c)
+				if tc.answered {
+					if err := caller.Do(t.Context(), func(context.Context) error { return nil }, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began := time.Now()
+				err := caller.Do(t.Context(), func(context.Context) error {
+					if time.Since(began) < tc.outage {
+						return &Error{Class: tc.class}
+					}
+					return nil
+				}, nil)
+				if took := time.Since(began); (err != nil) != tc.fails || took < tc.least || took > tc.least+2*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
 // If an endpoint asks one request to wait, all requests of the process wait, including later ones.
 // The wait ends with the context.
 func TestHold(t *testing.T) {

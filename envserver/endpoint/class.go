@@ -142,6 +142,8 @@ func (e *Error) Advice() string {
 	switch {
 	case e.Status == http.StatusPaymentRequired || strings.Contains(words, "insufficient_"):
 		return "pay for the account; then the same command goes on"
+	case e.Class == Abandoned:
+		return "the same command tries again"
 	case e.Class == Unauthorised:
 		return "set the right key"
 	case e.Status == http.StatusForbidden:
@@ -228,7 +230,8 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 
 // isBroken reports whether a response was cut off while it was read.
 func isBroken(err error) bool {
-	return strings.HasPrefix(err.Error(), "reading") && !errors.Is(err, errTooLarge)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	return strings.HasPrefix(err.Error(), "reading") && !large
 }
 
 // The statuses of no standard that mean a failure of the service behind a gateway.
@@ -296,12 +299,13 @@ func parseRetryAfter(text string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(text); err == nil {
 		return toDuration(d.Seconds())
 	}
-	for _, form := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339} {
-		if at, err := time.Parse(form, text); err == nil {
-			return durationUntil(at, now)
+	at, err := http.ParseTime(text)
+	if err != nil {
+		if at, err = time.Parse(time.RFC3339, text); err != nil {
+			return 0
 		}
 	}
-	return 0
+	return durationUntil(at, now)
 }
 
 func durationUntil(at, now time.Time) time.Duration { return toDuration(at.Sub(now).Seconds()) }
@@ -314,21 +318,7 @@ func toDuration(n float64) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-var errTooLarge = errors.New("the response is too large")
-
 // LimitBody bounds the bytes that may be read of a response's body.
-func LimitBody(body io.ReadCloser, most int) io.ReadCloser { return &boundedBody{body, most} }
-
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-// Read fails past the bound.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
+func LimitBody(body io.ReadCloser, most int) io.ReadCloser {
+	return http.MaxBytesReader(nil, body, int64(most))
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -212,21 +211,25 @@ func (a *Answer) decide(odd error, counts bool) *Error {
 		break
 	}
 	text := strings.TrimSpace(a.Text)
-	_, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
+	object, _, length := objectAt(text[max(strings.IndexByte(text, '{'), 0):])
 	says := strings.HasPrefix(reason, "tool") || strings.HasPrefix(reason, "function")
 	switch {
 	case a.Slip != "", a.Refusal != "":
 	case odd != nil:
 		return &Error{Class: Unclear, Err: odd}
-	case len(a.Calls) > 0, length > 0, known && a.Cut:
+	case len(a.Calls) > 0:
+	case length == len(text) && object["error"] != nil:
+		return &Error{Class: Unclear, Err: fmt.Errorf("%w: %.100s", errError, text)}
+	case length > 0:
+	case a.Usage == Usage{} && counts:
+		return &Error{Class: Unclear, Err: errUncounted}
+	case known && a.Cut:
 	case !known:
 		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no action",
 			a.FinishReason)}
 	case says:
 		return &Error{Class: Unclear, Err: fmt.Errorf("the answer ended with finish_reason %.60q and holds no call",
 			a.FinishReason)}
-	case a.Usage == Usage{} && a.counted && counts:
-		return &Error{Class: Unclear, Err: errUncounted}
 	case text != "", a.thought, a.Usage.CompletionTokens > 0: // what the model wrote, if only thoughts
 	default:
 		return &Error{Class: Unclear, Err: errEmpty}
@@ -270,20 +273,6 @@ func (c *completion) failure(body []byte) *complaint {
 // ErrNoJSON means that something else than a model's endpoint answered.
 var ErrNoJSON = errors.New("the answer is no JSON of a completion")
 
-// notNumber finds the numbers of Python that JSON doesn't have, and texts, which may hold the
-// words.
-var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b`)
-
-// withoutNaN replaces such numbers by null.
-func withoutNaN(body []byte) []byte {
-	return notNumber.ReplaceAllFunc(body, func(found []byte) []byte {
-		if found[0] == '"' {
-			return found
-		}
-		return []byte("null")
-	})
-}
-
 var errEnded = errors.New("the stream of the answer ended early")
 
 // parseCompletion reads a completion, or joins the events of one that was streamed without being
@@ -292,8 +281,9 @@ func parseCompletion(body []byte, to *completion) error {
 	if len(body) == 0 || strings.IndexByte("{[\"<", body[0]) >= 0 {
 		body = bytes.TrimSuffix(body, []byte("data: [DONE]"))
 		err := json.Unmarshal(body, to)
-		if err != nil && notNumber.Match(body) {
-			err = json.Unmarshal(withoutNaN(body), to)
+		if loose, n := LooseJSON(string(body)); err != nil && n == len(body) {
+			*to = completion{}
+			err = json.Unmarshal([]byte(loose), to)
 		}
 		return err
 	}

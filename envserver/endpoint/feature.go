@@ -32,54 +32,96 @@ const (
 	Calls
 )
 
-// featureNames are the features as messages name them: by the member of the request, or in words.
-var featureNames = [...]struct {
+// features are what is done about each. The words are those by which endpoints name it when they
+// refuse it: the first that match decide, so the least important come first, because a complaint
+// about tools may mean the form of their descriptions. Used reports whether a request has it, and
+// drop leaves it out where that needs no other instructions: tools, and strict ones, are the
+// caller's to leave out.
+var features = [...]struct {
 	feature Feature
-	name    string
+	// name is that of messages: the member of the request, or words.
+	name  string
+	words *regexp.Regexp
+	used  func(r *ChatRequest) bool
+	drop  func(r *ChatRequest)
 }{
-	{Tools, "tools"}, {Strict, "strict schemas of tools"}, {ToolChoice, "tool_choice"},
-	{OneCall, "parallel_tool_calls"}, {JSONSchema, "response_format json_schema"},
-	{JSONObject, "response_format json_object"}, {Seed, "seed"}, {Temperature, "temperature"}, {TopP, "top_p"},
-	{MaxTokens, "max_tokens"}, {System, "role system"}, {Members, "members of the model's messages"},
-	{Closed, "additionalProperties"},
+	{Members, "members of the model's messages",
+		regexp.MustCompile(`(?is)\bmessages?['"]?[.\[]['"]?\d+.*` + refusing + `|` + thoughtMembers),
+		has(func(m ChatMessage) bool { return m.Received != nil }),
+		func(r *ChatRequest) {
+			r.Messages = slices.Clone(r.Messages)
+			for i := range r.Messages {
+				r.Messages[i].Received = nil
+			}
+		}},
+	{ToolChoice, "tool_choice", regexp.MustCompile(`(?i)tool[_ ]?choice|` + grammars),
+		func(r *ChatRequest) bool { return r.ToolChoice != "" },
+		func(r *ChatRequest) { r.ToolChoice = "" }},
+	{OneCall, "parallel_tool_calls", regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`),
+		func(r *ChatRequest) bool { return r.ParallelToolCalls != nil },
+		func(r *ChatRequest) { r.ParallelToolCalls = nil }},
+	{Seed, "seed", regexp.MustCompile(`(?i)\bseed\b`),
+		func(r *ChatRequest) bool { return r.Seed != nil },
+		func(r *ChatRequest) { r.Seed = nil }},
+	{MaxTokens, "max_tokens", regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
+		`.*max_?tokens`),
+		func(r *ChatRequest) bool { return r.MaxTokens > 0 },
+		func(r *ChatRequest) { r.MaxTokens, r.MaxCompletionTokens = 0, r.MaxTokens }},
+	{Temperature, "temperature", regexp.MustCompile(`(?i)\btemperature\b`),
+		func(r *ChatRequest) bool { return r.Temperature != nil },
+		func(r *ChatRequest) { r.Temperature = nil }},
+	{TopP, "top_p", regexp.MustCompile(`(?i)\btop_?p\b`),
+		func(r *ChatRequest) bool { return r.TopP != nil },
+		func(r *ChatRequest) { r.TopP = nil }},
+	{System, "role system", regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
+		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
+		`(support|value:?) ['"]system|developer instruction`),
+		has(func(m ChatMessage) bool { return m.Role == RoleSystem }), dropSystem},
+	{Closed, "additionalProperties", regexp.MustCompile(`(?i)additional_?properties`),
+		func(r *ChatRequest) bool { return !r.open && (r.Tools != nil || r.schema() != nil) },
+		func(r *ChatRequest) {
+			r.open, r.Tools = true, slices.Clone(r.Tools)
+			for i := range r.Tools {
+				r.Tools[i].Function.Strict = false // strict schemas must be closed
+			}
+		}},
+	{JSONSchema, "response_format json_schema", regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|` +
+		`\bschema\b|structured output|guided`),
+		func(r *ChatRequest) bool { return r.schema() != nil },
+		func(r *ChatRequest) {
+			if r.ResponseFormat != nil {
+				r.ResponseFormat = &ResponseFormat{Type: "json_object"}
+			}
+		}},
+	{JSONObject, "response_format json_object", regexp.MustCompile(`(?i)` + grammars + `|response_?format|json_?object|` +
+		`json mode`),
+		func(r *ChatRequest) bool { return r.ResponseFormat != nil },
+		func(r *ChatRequest) { r.ResponseFormat = nil }},
+	{Strict, "strict schemas of tools", regexp.MustCompile(`(?i)` + grammars + `|\bstrict\b|schema for function|` +
+		`\btools\b|\bfunctions\b`),
+		func(r *ChatRequest) bool {
+			return slices.ContainsFunc(r.Tools, func(t ChatTool) bool { return t.Function.Strict })
+		}, nil},
+	{Tools, "tools", regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|` +
+		`roles must alternate|tool_calls?`),
+		func(r *ChatRequest) bool { return r.Tools != nil }, nil},
+	{Calls, "", regexp.MustCompile(`$^`), has(func(m ChatMessage) bool { return m.ToolCalls != nil }), nil},
 }
 
-// Names are the names of the features in the set.
+// has reports whether a request has such a message.
+func has(is func(ChatMessage) bool) func(*ChatRequest) bool {
+	return func(r *ChatRequest) bool { return slices.ContainsFunc(r.Messages, is) }
+}
+
+// Names are the names of the features in the set, the most important first.
 func (f Feature) Names() []string {
 	var names []string
-	for _, n := range featureNames {
-		if f&n.feature != 0 {
-			names = append(names, n.name)
+	for _, row := range slices.Backward(features[:]) {
+		if f&row.feature != 0 && row.name != "" {
+			names = append(names, row.name)
 		}
 	}
 	return names
-}
-
-// features say how endpoints name the features that they refuse. The first that matches is left
-// out, so the least important come first: a complaint about tools may mean the form of their
-// descriptions.
-var features = [...]struct {
-	feature Feature
-	names   *regexp.Regexp
-}{
-	{Members, regexp.MustCompile(`(?is)\bmessages?['"]?[.\[]['"]?\d+.*` + refusing + `|` + thoughtMembers)},
-	{ToolChoice, regexp.MustCompile(`(?i)tool[_ ]?choice|` + grammars)},
-	{OneCall, regexp.MustCompile(`(?i)parallel[_ ]?tool|multiple tool`)},
-	{Seed, regexp.MustCompile(`(?i)\bseed\b`)},
-	{MaxTokens, regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
-		`.*max_?tokens`)},
-	{Temperature, regexp.MustCompile(`(?i)\btemperature\b`)},
-	{TopP, regexp.MustCompile(`(?i)\btop_?p\b`)},
-	{System, regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
-		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
-		`(support|value:?) ['"]system|developer instruction`)},
-	{Closed, regexp.MustCompile(`(?i)additional_?properties`)},
-	{JSONSchema, regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|\bschema\b|` +
-		`structured output|guided`)},
-	{JSONObject, regexp.MustCompile(`(?i)` + grammars + `|response_?format|json_?object|json mode`)},
-	{Strict, regexp.MustCompile(`(?i)` + grammars + `|\bstrict\b|schema for function|\btools\b|\bfunctions\b`)},
-	{Tools, regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|` +
-		`roles must alternate|tool_calls?`)},
 }
 
 // refusing are the words of servers for what they don't know or support.
@@ -95,6 +137,10 @@ const (
 	grammars = `\bgrammar\b|schema conversion|initialize samplers`
 )
 
+// unsupported finds words that leave no doubt that the endpoint doesn't know a part of the request.
+var unsupported = regexp.MustCompile(`(?i)unsupported|not supported?\b|unknown (name|param|arg|field)|` +
+	`unrecogni[sz]ed|unexpected (keyword|arg|param|field)|extra (inputs|fields)|not permitted`)
+
 var (
 	refuses = regexp.MustCompile(`(?i)` + refusing)
 	lacks   = regexp.MustCompile(`(?i)passed back|must be (provided|included)|is missing|missing an?\b`)
@@ -102,64 +148,31 @@ var (
 )
 
 // used are the features that the request uses.
-func (r *ChatRequest) used() Feature {
-	var used Feature
-	for feature, is := range map[Feature]bool{
-		Seed: r.Seed != nil, Temperature: r.Temperature != nil, TopP: r.TopP != nil, MaxTokens: r.MaxTokens > 0,
-		Tools: r.Tools != nil, Strict: slices.ContainsFunc(r.Tools, func(t ChatTool) bool { return t.Function.Strict }),
-		ToolChoice: r.ToolChoice != "", OneCall: r.ParallelToolCalls != nil, JSONObject: r.ResponseFormat != nil,
-		JSONSchema: r.ResponseFormat != nil && r.ResponseFormat.JSONSchema != nil,
-		Closed:     !r.open && (r.Tools != nil || r.ResponseFormat != nil && r.ResponseFormat.JSONSchema != nil),
-		Calls:      slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.ToolCalls != nil }),
-		System:     slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Role == RoleSystem }),
-		Members:    slices.ContainsFunc(r.Messages, func(m ChatMessage) bool { return m.Received != nil }),
-	} {
-		if is {
-			used |= feature
+func (r *ChatRequest) used() (used Feature) {
+	for _, row := range features {
+		if row.used(r) {
+			used |= row.feature
 		}
 	}
 	return used
 }
 
-// without returns the request without the features that need no other instructions. Tools, and
-// strict ones, are the caller's to leave out.
+// without returns the request without the features.
 func (r ChatRequest) without(f Feature) ChatRequest {
-	if f&Seed != 0 {
-		r.Seed = nil
-	}
-	if f&Temperature != 0 {
-		r.Temperature = nil
-	}
-	if f&TopP != 0 {
-		r.TopP = nil
-	}
-	if f&MaxTokens != 0 {
-		r.MaxTokens, r.MaxCompletionTokens = 0, r.MaxTokens
-	}
-	if f&ToolChoice != 0 {
-		r.ToolChoice = ""
-	}
-	if f&OneCall != 0 {
-		r.ParallelToolCalls = nil
-	}
-	if f&JSONObject != 0 {
-		r.ResponseFormat = nil
-	} else if f&JSONSchema != 0 && r.ResponseFormat != nil {
-		r.ResponseFormat = &ResponseFormat{Type: "json_object"}
-	}
-	if f&System != 0 {
-		r.Messages = withoutSystem(r.Messages)
-	}
-	if f&Members != 0 {
-		r.Messages = withoutReceived(r.Messages)
-	}
-	if r.open = f&Closed != 0; r.open { // strict schemas must be closed
-		r.Tools = slices.Clone(r.Tools)
-		for i := range r.Tools {
-			r.Tools[i].Function.Strict = false
+	for _, row := range features {
+		if f&row.feature != 0 && row.drop != nil {
+			row.drop(&r)
 		}
 	}
 	return r
+}
+
+// schema is that of the answer, nil for none.
+func (r *ChatRequest) schema() *ChatAnswerSchema {
+	if r.ResponseFormat == nil {
+		return nil
+	}
+	return r.ResponseFormat.JSONSchema
 }
 
 // openSchemas removes additionalProperties from schemas, at every depth.
@@ -177,22 +190,13 @@ func openSchemas(value any) {
 	}
 }
 
-// withoutReceived returns the messages without what they have beside the protocol's members.
-func withoutReceived(messages []ChatMessage) []ChatMessage {
-	out := slices.Clone(messages)
-	for i := range out {
-		out[i].Received = nil
+// dropSystem moves the system's text to the beginning of the first message of the user.
+func dropSystem(r *ChatRequest) {
+	first := slices.IndexFunc(r.Messages, func(m ChatMessage) bool { return m.Role == RoleUser })
+	if len(r.Messages) == 0 || r.Messages[0].Role != RoleSystem || first < 0 {
+		return
 	}
-	return out
-}
-
-// withoutSystem moves the system's text to the beginning of the first message of the user.
-func withoutSystem(messages []ChatMessage) []ChatMessage {
-	first := slices.IndexFunc(messages, func(m ChatMessage) bool { return m.Role == RoleUser })
-	if len(messages) == 0 || messages[0].Role != RoleSystem || first < 0 {
-		return messages
-	}
-	out := slices.Clone(messages[1:])
-	out[first-1] = NewMessage(RoleUser, *messages[0].Content+"\n\n"+*messages[first].Content)
-	return out
+	text := *r.Messages[0].Content + "\n\n" + *r.Messages[first].Content
+	r.Messages = slices.Clone(r.Messages[1:])
+	r.Messages[first-1] = NewMessage(RoleUser, text)
 }

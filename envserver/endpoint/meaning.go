@@ -93,11 +93,14 @@ func isUndecided(status int) bool {
 }
 
 // mayRefuseFeature reports whether servers use the status for a parameter that they don't support.
-func mayRefuseFeature(status int) bool {
+// Relays use those of an overload as well, so then the words decide.
+func mayRefuseFeature(status int, said string) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout,
-		http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		http.StatusConflict, http.StatusRequestEntityTooLarge:
 		return false
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return unsupported.MatchString(said) && classBy(ofServices, said, 0) == Completed
 	}
 	return status <= http.StatusNotImplemented
 }
@@ -117,7 +120,7 @@ func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Fe
 	case likely.MatchString(text):
 		e.Class = Unclear
 		return nil
-	case mayRefuseFeature(e.Status):
+	case mayRefuseFeature(e.Status, said.text()):
 		if needed := said.needs(); needed != 0 && c.refusals.need(needed) {
 			e.Class, e.Anew = Unclear, true
 			return nil
@@ -157,7 +160,7 @@ func findRefusedFeature(c *complaint, used Feature, status int, model string) Fe
 	}
 	for _, said := range []string{named, text} {
 		for _, f := range features {
-			if used&f.feature != 0 && f.names.MatchString(said) {
+			if used&f.feature != 0 && f.words.MatchString(said) {
 				return f.feature
 			}
 		}
@@ -166,10 +169,7 @@ func findRefusedFeature(c *complaint, used Feature, status int, model string) Fe
 }
 
 var (
-	// quotedMessage finds what an error says that another one quotes, also as Python writes it, and
-	// quotedObject an object, innermost first.
-	quotedMessage = regexp.MustCompile(`['"](?:message|msg|detail|error|param|loc)['"]: ?` +
-		`(?:'([^']*)'|"([^"]*)"|[(\[]([^)\]]*)[)\]])`)
+	// quotedObject finds an object that an error quotes, innermost first.
 	quotedObject = regexp.MustCompile(`\{[^{}]*\}`)
 	// quotedInput finds what validators quote of a request or of an answer.
 	quotedInput = regexp.MustCompile(`(?s)\b(?:\w+\[)?function-wrap\[.*?\]\]?|\[type=[^\]]*\]?|\binput(_value)?=.*`)
@@ -186,19 +186,15 @@ func isModelName(word string) bool {
 }
 
 // withoutQuotes is what an error says, without the names of models and without what it quotes of a
-// request: those may contain any word. The messages of errors that it quotes stay.
+// request: those may contain any word.
 func withoutQuotes(text, model string) string {
-	var quoted []string
-	for _, found := range quotedMessage.FindAllStringSubmatch(text, -1) {
-		quoted = append(quoted, found[1]+found[2]+found[3])
-	}
 	for quotedObject.MatchString(text) {
 		text = quotedObject.ReplaceAllString(text, " ")
 	}
 	if from := strings.IndexByte(text, '{'); from >= 0 {
 		text = text[:from] // an object that was cut off
 	}
-	text = quotedInput.ReplaceAllString(strings.Join(append([]string{text}, quoted...), " "), " ")
+	text = quotedInput.ReplaceAllString(text, " ")
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		if word == model || isModelName(word) {
 			return " "

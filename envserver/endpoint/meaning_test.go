@@ -102,21 +102,27 @@ func TestErrors(t *testing.T) {
 			`number of tokens allowed (10)."}}]`, class: TooLong},
 		"too long in 200": {status: 200, body: `{"error": {"code": 400, "message": "maximum prompt length is 131072"}}`,
 			class: TooLong},
-		"too large":            {status: 413, class: TooLong},
-		"too many per minute":  {status: 429, body: `{"error": {"message": "too many tokens per minute"}}`, class: Throttled},
-		"a filter":             {status: 400, body: `{"error": {"code": "content_filter", "message": "x"}}`, class: Filtered},
-		"a filtered answer":    {status: 200, body: chosen(`{"content": ""}`, "content_filter"), class: Filtered},
-		"Gemini's filter":      {status: 200, body: chosen(`{"content": null}`, "PROHIBITED_CONTENT"), class: Filtered},
-		"seed by param":        {status: 400, body: `{"error": {"message": "x", "param": "seed"}}`, lacks: Seed},
-		"seed in a list":       {status: 422, body: `{"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}`, lacks: Seed},
-		"seed as detail":       {status: 422, body: `{"detail": "seed is not permitted"}`, lacks: Seed},
-		"seed in a page":       {status: 415, body: `unknown parameter: seed`, lacks: Seed},
-		"seed in errors":       {status: 404, body: `{"errors": [{"message": "no seed, please"}]}`, lacks: Seed},
-		"seed in a text":       {status: 405, body: `"Argument not supported on this model: seed"`, lacks: Seed},
-		"seed in 501":          {status: 501, body: `{"error": "seed is not implemented"}`, lacks: Seed},
-		"seed in 200":          {status: 200, body: `{"error": {"code": 400, "message": "unknown: seed"}}`, lacks: Seed},
-		"a seed that failed":   {status: 500, body: `{"error": "the seed database died"}`, class: ServerError},
-		"an overload of seeds": {status: 503, body: `{"error": "seed is not supported"}`, class: ServerError},
+		"too large":           {status: 413, class: TooLong},
+		"too many per minute": {status: 429, body: `{"error": {"message": "too many tokens per minute"}}`, class: Throttled},
+		"a filter":            {status: 400, body: `{"error": {"code": "content_filter", "message": "x"}}`, class: Filtered},
+		"a filtered answer":   {status: 200, body: chosen(`{"content": ""}`, "content_filter"), class: Filtered},
+		"Gemini's filter":     {status: 200, body: chosen(`{"content": null}`, "PROHIBITED_CONTENT"), class: Filtered},
+		"seed by param":       {status: 400, body: `{"error": {"message": "x", "param": "seed"}}`, lacks: Seed},
+		"seed in a list":      {status: 422, body: `{"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}`, lacks: Seed},
+		"seed as detail":      {status: 422, body: `{"detail": "seed is not permitted"}`, lacks: Seed},
+		"seed in a page":      {status: 415, body: `unknown parameter: seed`, lacks: Seed},
+		"seed in errors":      {status: 404, body: `{"errors": [{"message": "no seed, please"}]}`, lacks: Seed},
+		"seed in a text":      {status: 405, body: `"Argument not supported on this model: seed"`, lacks: Seed},
+		"seed in 501":         {status: 501, body: `{"error": "seed is not implemented"}`, lacks: Seed},
+		"seed in 200":         {status: 200, body: `{"error": {"code": 400, "message": "unknown: seed"}}`, lacks: Seed},
+		"a seed that failed":  {status: 500, body: `{"error": "the seed database died"}`, class: ServerError},
+		"seed in 503":         {status: 503, body: `{"error": "seed is not supported"}`, lacks: Seed},
+		"a relay's 429": {status: 429, body: `{"error": {"message": "Unknown name \"additionalProperties\" at 'tools[0]': ` +
+			`Cannot find field.", "type": "rate_limit_error"}}`, lacks: Closed},
+		"a seed of an overload": {status: 503, body: `{"error": "overloaded: seed is not supported now"}`,
+			class: ServerError},
+		"a limit of tools": {status: 429, body: `{"error": {"message": "Rate limit of tool calls reached, which isn't ` +
+			`supported by your plan: contact support about max_tokens"}}`, class: Throttled},
 		"camel case": {status: 400, body: `{"error": "Model x does not support parameter toolChoice."}`,
 			lacks: ToolChoice},
 		"a system's text": {status: 400, body: `{"error": {"message": "System role not supported"}}`, lacks: System},
@@ -199,6 +205,11 @@ func chosen(message, reason string) string {
 	return `{"choices": [{"message": ` + message + `, "finish_reason": "` + reason + `"}]}`
 }
 
+// called is the body of an answer with a call that has these arguments.
+func called(arguments string) string {
+	return chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+arguments+`}}]}`, "stop")
+}
+
 // streamed is a stream of calls that all have the index 0, and other ids in each of their parts.
 func streamed(ids ...string) string {
 	var out strings.Builder
@@ -251,6 +262,23 @@ func TestAnswers(t *testing.T) {
 			FinishReason: "stop"}},
 		"arguments twice": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
 			`"{\"n\":1}{\"n\":1}"}}]}`, "stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"a prefix of null":    {called(`"null{\"n\":1}"`), Answer{Calls: call, FinishReason: "stop"}},
+		"a dict":              {called(`"{'n': 1, }"`), Answer{Calls: call, FinishReason: "stop"}},
+		"a fence":             {called("\"```json\\n{\\\"n\\\":1}\\n```\""), Answer{Calls: call, FinishReason: "stop"}},
+		"a list":              {called(`[{"n": 1}]`), Answer{Calls: call, FinishReason: "stop"}},
+		"a list as text":      {called(`"[{\"n\":1}]"`), Answer{Calls: call, FinishReason: "stop"}},
+		"a list of a dict":    {called(`"[{'n': 1}]"`), Answer{Calls: call, FinishReason: "stop"}},
+		"a dict as text":      {called(`"\"{'n': 1}\""`), Answer{Calls: call, FinishReason: "stop"}},
+		"a trailing comma":    {called(`"{\"n\":1,\n}"`), Answer{Calls: call, FinishReason: "stop"}},
+		"keys without quotes": {called(`"{n: 1}"`), Answer{Calls: call, FinishReason: "stop"}},
+		"Python twice":        {called(`"{'n': 1}{'n': 1}"`), Answer{Calls: call, FinishReason: "stop"}},
+		"no object": {called(`"n = 1"`), Answer{Calls: []ChatCall{{ID: "c", Type: "function",
+			Function: CallFunction{"classify", `n = 1`}}}, FinishReason: "stop"}},
+		"other names of arguments": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "parameters": `+
+			`{"n": 1}}}]}`, "stop"), Answer{Calls: call, FinishReason: "stop"}},
+		"a dict of Python in the text": {chosen(`{"content": "<tool_call>{'name': 'classify', 'arguments': {'n': 1}}`+
+			`</tool_call>"}`, "stop"), Answer{Text: `<tool_call>{'name': 'classify', 'arguments': {'n': 1}}</tool_call>`,
+			Calls: bare, FinishReason: "stop"}},
 		"other arguments after it": {chosen(`{"tool_calls": [{"id": "c", "function": {"name": "classify", "arguments": `+
 			`"{\"n\":1}{\"n\":2}"}}]}`, "stop"), Answer{Calls: []ChatCall{{ID: "c", Type: "function",
 			Function: CallFunction{"classify", `{"n":1}{"n":2}`}}}, FinishReason: "stop"}},
@@ -295,7 +323,10 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Received, got.thought, got.counted = nil, false, false
+			got.Received, got.thought = nil, false
+			for i := range got.Calls { // whose blanks are the model's
+				got.Calls[i].Function.Arguments = strings.ReplaceAll(got.Calls[i].Function.Arguments, `: `, `:`)
+			}
 			if diff := cmp.Diff(tc.want, *got, cmp.AllowUnexported(Answer{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

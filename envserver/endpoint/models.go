@@ -1,8 +1,8 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -18,13 +18,7 @@ var contextMembers = []string{"max_model_len", "context_length", "context_window
 func (c *Completions) ContextLength(ctx context.Context, model string) int64 {
 	ctx, cancel := context.WithTimeout(ctx, c.service.Timeout)
 	defer cancel()
-	at := strings.Replace(c.url, "/chat/completions", "/models", 1)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
-	if err != nil {
-		return 0
-	}
-	c.service.Authorise(request)
-	response, err := c.service.HTTPClient.Do(request)
+	response, err := c.service.get(ctx, strings.Replace(c.url, "/chat/completions", "/models", 1))
 	if err != nil {
 		return 0
 	}
@@ -39,27 +33,19 @@ func (c *Completions) ContextLength(ctx context.Context, model string) int64 {
 // contextLength finds the length of a model's context in a list of models, 0 if it isn't there.
 func contextLength(list []byte, model string) int64 {
 	var models struct {
-		Data []map[string]json.RawMessage `json:"data"`
+		Data []map[string]any `json:"data"`
 	}
-	if json.Unmarshal(list, &models) != nil {
-		return 0
-	}
+	_ = decodeJSON(list, &models) // a list of another form has none
 	for _, m := range models.Data {
-		var id string
-		if json.Unmarshal(m["id"], &id) != nil || id != model && len(models.Data) > 1 {
+		if m["id"] != model && len(models.Data) > 1 {
 			continue
 		}
-		described := []map[string]json.RawMessage{m, {}}
-		_ = json.Unmarshal(m["meta"], &described[1]) // which most servers don't have
+		meta, _ := m["meta"].(map[string]any)
 		for _, name := range contextMembers {
-			for _, members := range described {
-				var length int64
-				if json.Unmarshal(members[name], &length) == nil && length > 0 {
-					return length
-				}
+			if length := countOf(cmp.Or(m[name], meta[name])); length > 0 {
+				return length
 			}
 		}
-		return 0
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -120,7 +121,7 @@ func (c *Completions) LeftOut() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var parts []string
-	for _, n := range featureNames {
+	for _, n := range slices.Backward(features[:]) {
 		left := r.left[n.feature]
 		switch {
 		case left == nil || left.requests == 0 && r.lacks&n.feature == 0:

@@ -49,7 +49,7 @@ func CallsIn(text string, offered []ChatTool) []ChatCall {
 			return out
 		}
 		from := rest + at
-		object, length := objectAt(text[from:])
+		object, _, length := objectAt(text[from:])
 		if object == nil {
 			rest = from + 1
 			continue
@@ -66,15 +66,22 @@ func CallsIn(text string, offered []ChatTool) []ChatCall {
 	}
 }
 
-// objectAt decodes the JSON object at the beginning of a text, and returns its length.
-func objectAt(text string) (map[string]any, int) {
+// objectAt decodes the object at the beginning of a text, and returns its JSON and its length; nil
+// and 0 if there is none.
+func objectAt(text string) (object map[string]any, written string, length int) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
-	var object map[string]any
-	if dec.Decode(&object) != nil {
-		return nil, 0
+	if dec.Decode(&object) == nil {
+		length = int(dec.InputOffset())
+		return object, text[:length], length
 	}
-	return object, int(dec.InputOffset())
+	if len(text) <= maxLoose && strings.HasPrefix(text, "{") {
+		written, length = LooseJSON(text)
+	}
+	if decodeJSON([]byte(written), &object) != nil {
+		return nil, "", 0
+	}
+	return object, written, length
 }
 
 // word finds names.

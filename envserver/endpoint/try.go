@@ -35,13 +35,8 @@ func (c *Completions) Try(ctx context.Context, model string, extra map[string]js
 	return err
 }
 
-// The waits between trials, and their sum for an endpoint that isn't ready.
-const (
-	firstTrialWait, maxTrialWait = time.Second, 10 * time.Second
-	// longestAsked bounds the pause that an endpoint may ask for.
-	longestAsked  = 90 * time.Second
-	startPatience = 2 * time.Minute
-)
+// The waits between trials.
+const firstTrialWait, maxTrialWait = time.Second, 10 * time.Second
 
 // AwaitStart tries an endpoint up to so many times, where a failure says nothing of its settings.
 // One that isn't ready, because it loads its model, is waited for.
@@ -54,9 +49,9 @@ func AwaitStart(ctx context.Context, attempts int, wait func(context.Context, ti
 		if !ok || e.Class != ServerError && e.Class != Throttled && e.Class != Unclear {
 			return err
 		}
-		pause := max(min(firstTrialWait<<(attempt-1), maxTrialWait), min(e.After, longestAsked))
+		pause := max(min(firstTrialWait<<(attempt-1), maxTrialWait), min(e.After, LongestAsked))
 		ready := e.Status != http.StatusServiceUnavailable && !loading.MatchString(e.Words)
-		if ready && attempt >= attempts || waited+pause > startPatience || wait(ctx, pause) != nil {
+		if ready && attempt >= attempts || waited+pause > Patience || wait(ctx, pause) != nil {
 			return err
 		}
 		waited += pause
@@ -72,12 +67,7 @@ var loading = regexp.MustCompile(`(?i)\bloading\b`)
 func TryURL(ctx context.Context, s Service) error {
 	limited, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(limited, http.MethodGet, s.BaseURL, http.NoBody)
-	if err != nil {
-		return &Error{Class: Rejected, URL: WithoutSecrets(s.BaseURL), Err: fmt.Errorf("making the request: %w", err)}
-	}
-	s.Authorise(request)
-	response, err := s.HTTPClient.Do(request)
+	response, err := s.get(limited, s.BaseURL)
 	if err != nil {
 		return s.Failed(ctx, err, nil)
 	}
@@ -86,6 +76,16 @@ func TryURL(ctx context.Context, s Service) error {
 		return nil
 	}
 	return s.Failed(ctx, errRefused, response)
+}
+
+// get requests a URL of the service with its key.
+func (s Service) get(ctx context.Context, at string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("making the request: %w", err)
+	}
+	s.Authorise(request)
+	return s.HTTPClient.Do(request)
 }
 
 var errRefused = errors.New("the key was refused")

@@ -129,15 +129,13 @@ func (c *complaint) read(value any, depth int) {
 	}
 }
 
-// nested reads an error that is JSON in a text.
+// nested reads an error that a text quotes, as JSON or as Python writes it.
 func (c *complaint) nested(text string, depth int) bool {
-	from := strings.IndexByte(text, '{')
-	var inner map[string]any
-	if from < 0 || depth >= maxDepth || decodeJSON([]byte(text[from:]), &inner) != nil {
-		return false
+	from, before := strings.IndexByte(text, '{'), len(c.texts)
+	if from >= 0 && depth < maxDepth {
+		inner, _, _ := objectAt(text[from:])
+		c.describe(inner, depth+1)
 	}
-	before := len(c.texts)
-	c.describe(inner, depth+1)
 	return len(c.texts) > before
 }
 

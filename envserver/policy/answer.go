@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/csenv/csenv/envserver/endpoint"
 )
 
 const (
@@ -74,8 +76,8 @@ func clipText(text string, most int) string {
 	return text[:most] + " […]"
 }
 
-// objectIn returns the JSON object in a model's text: all of it, the last fenced block, or the part
-// between the first and the last brace.
+// objectIn returns the object in a model's text: all of it, the last fenced block, or the part
+// between the first and the last brace. Objects of JSON come before those of Python.
 func objectIn(content string) json.RawMessage {
 	text := strings.TrimSpace(content)
 	candidates := []string{text}
@@ -92,12 +94,24 @@ func objectIn(content string) json.RawMessage {
 	if from, to := strings.Index(text, "{"), strings.LastIndex(text, "}"); from >= 0 && to > from {
 		candidates = append(candidates, text[from:to+1])
 	}
-	for _, candidate := range candidates {
-		if object := reencodeObject([]byte(candidate)); object != nil {
-			return unwrapAction(object)
+	for _, read := range []func(string) string{func(text string) string { return text }, looseObject} {
+		for _, candidate := range candidates {
+			if object := reencodeObject([]byte(read(candidate))); object != nil {
+				return unwrapAction(object)
+			}
 		}
 	}
 	return nil
+}
+
+// looseObject writes a text as JSON that is an object in another notation.
+func looseObject(text string) string {
+	text = strings.TrimSpace(text)
+	written, n := endpoint.LooseJSON(text)
+	if n < len(text) {
+		return ""
+	}
+	return written
 }
 
 // unwrapAction returns the action in an object that holds nothing else, as actionSchema requires

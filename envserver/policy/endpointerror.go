@@ -55,9 +55,6 @@ const (
 	attempts     = 5
 	firstBackoff = time.Second
 	maxBackoff   = 20 * time.Second
-	// patience is the longest pause that an endpoint may ask for; the attempt fails at a longer
-	// one.
-	patience = 90 * time.Second
 	// maxWaiting bounds the episodes that wait for the endpoint, far above any runner's sessions.
 	maxWaiting = 1 << 20
 )
@@ -66,8 +63,8 @@ const (
 func newCaller(perMinute float64, o Options) *endpoint.Caller {
 	return endpoint.NewCaller(endpoint.Config{
 		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts,
-		FirstBackoff: firstBackoff, MaxBackoff: maxBackoff, MaxRetryAfter: patience, PerMinute: perMinute,
-		PauseAll: true, Wait: o.Wait,
+		Patience: endpoint.Patience, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
+		MaxRetryAfter: endpoint.LongestAsked, PerMinute: perMinute, PauseAll: true, Wait: o.Wait,
 	})
 }
 
@@ -78,7 +75,7 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	if timeout == 0 {
 		return 0
 	}
-	total := attempts*timeout + (attempts-1)*patience
+	total := attempts*timeout + (attempts-1)*endpoint.LongestAsked
 	if c.OpenAI != nil && c.OpenAI.RequestsPerMinute > 0 {
 		// All other episodes may come first.
 		others := time.Duration(max(o.Concurrency, 1) * max(o.Share, 1))

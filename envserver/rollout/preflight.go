@@ -3,6 +3,8 @@ package rollout
 import (
 	"errors"
 	"time"
+
+	"github.com/csenv/csenv/envserver/endpoint"
 )
 
 var (
@@ -16,7 +18,7 @@ var (
 const (
 	// agentPatience is the maximum time of the trials of an endpoint that may be starting or
 	// recovering.
-	agentPatience = 2 * time.Minute
+	agentPatience = endpoint.Patience
 	// confirmAfter is the pause before a refusal is confirmed, because starting gateways refuse
 	// too.
 	confirmAfter = 5 * time.Second

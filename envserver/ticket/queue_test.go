@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -380,5 +381,38 @@ func TestVerdictResetsTheCountOfFailures(t *testing.T) {
 	play(t, e, turnTo(2), justResolve, turnTo(1))
 	if last := step(t, e, say(resolve, "Hm.")); last.Final == nil || last.Final.Outcome != score.Errored {
 		t.Errorf("last = %+v, want errored: no verdict came in between", last)
+	}
+}
+
+// limitedJudge is a judge whose judgements take at most a time. It notes the deadline of each.
+type limitedJudge struct {
+	judgeFunc
+	deadlines []time.Time
+}
+
+func (*limitedJudge) Timeout() time.Duration { return time.Hour }
+
+func (j *limitedJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+	deadline, _ := ctx.Deadline()
+	j.deadlines = append(j.deadlines, deadline)
+	return j.judgeFunc.Judge(ctx, c)
+}
+
+// All replies that a step judges share the time of one judgement, so that a step of a queue takes
+// no longer than that of a ticket.
+func TestQueueSharesTheDeadline(t *testing.T) {
+	e := start(tasks.QueueManagement, episode.Terminal, goodJudge)
+	for place := range 3 {
+		play(t, e, turnTo(place), say(respond, goodReply))
+	}
+	judge := &limitedJudge{judgeFunc: goodJudge}
+	s := *e.state
+	s.tickets = slices.Clone(s.tickets)
+	s.outcome = score.Scored // the shift is over
+	if err := s.judge(t.Context(), judge); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(judge.deadlines); n != 3 || judge.deadlines[0].IsZero() || !judge.deadlines[0].Equal(judge.deadlines[n-1]) {
+		t.Errorf("the judgements of one step end at %v", judge.deadlines)
 	}
 }

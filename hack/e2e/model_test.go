@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/envserver/testkit/model"
@@ -28,9 +29,6 @@ const (
 	modelKey = "sk-of-the-scripted-model"
 	// modelTimeout is the runner's timeout for a request to the model, in seconds.
 	modelTimeout = 6
-	// patience is the number of requests that a runner sends before it ends an attempt at an
-	// episode.
-	patience = 5
 )
 
 var _ = Describe("A language model that calls tools", Ordered, func() {
@@ -43,7 +41,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		awaitPool(ctx, "asked-workflows")
 	}, NodeTimeout(specBound))
 
-	It("is scored as if its endpoint had neither throttled nor hung", func(ctx SpecContext) {
+	It("is scored as if its endpoint had neither throttled, refused nor hung", func(ctx SpecContext) {
 		runs := []struct {
 			name, pool string
 			tasks      []string
@@ -72,11 +70,11 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			Expect(asked.Status.Tasks).To(Equal(direct.Status.Tasks))
 
 			By("comparing the errors in the status with the errors that the endpoint caused")
-			limited, hung := r.model.episodesOf(throttledLong), r.model.episodesOf(hungLong)
+			limited, refused := r.model.episodesOf(throttledLong), r.model.episodesOf(refusedOnce)
 			Expect(asked.Status.Errors).To(ConsistOf(
 				v1alpha1.ErrorCount{Class: score.ClassAgentRateLimited, Retried: limited}, v1alpha1.ErrorCount{
-					Class: score.ClassAgentTimeout, Retried: hung}))
-			Expect(asked.Status.Episodes.Retried).To(Equal(limited + hung))
+					Class: score.ClassAgentError, Retried: refused}))
+			Expect(asked.Status.Episodes.Retried).To(Equal(limited + refused))
 			Expect(r.model.answeredTwice()).To(BeEmpty())
 			answers := r.model.answers()
 			Expect(asked.Status.Tokens).To(HaveValue(Equal(v1alpha1.Tokens{Prompt: answers * scripted.PromptTokens,
@@ -131,30 +129,24 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 })
 
 // mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
-// attempt overcomes, or so many errors that the attempt fails.
+// attempt overcomes, or one at which the attempt fails.
 type mood int
 
 const (
 	calmly mood = iota
+	// throttledLong asks for a longer pause than a runner makes within an attempt.
 	throttledLong
-	hungLong
+	refusedOnce
 	throttledOnce
 	hungOnce
 )
 
-// moodOf draws the mood from an episode's seed.
-func moodOf(seed int64) mood {
-	switch seed % 16 {
-	case 0, 1:
-		return throttledLong
-	case 2, 3:
-		return hungLong
-	case 4:
-		return throttledOnce
-	case 5:
-		return hungOnce
-	}
-	return calmly
+// moodOf is the mood in the episode that is the nth to be asked for, from 0: how many have which
+// depends on the number of episodes alone. Each of the long pauses takes a runner 90 s.
+func moodOf(n int) mood {
+	moods := map[int]mood{0: throttledLong, 1: refusedOnce, 2: throttledOnce, 3: hungOnce, 17: refusedOnce,
+		18: throttledOnce, 19: hungOnce}
+	return moods[n%32]
 }
 
 // model is a scripted model on this machine's side of the node, with a record of its requests.
@@ -165,7 +157,8 @@ type model struct {
 
 	mu     sync.Mutex
 	calls  []call
-	before map[int64]int // requests by the seed of their episode
+	before map[int64]int // requests by the seed of their episode, those of rehearsals apart
+	moods  map[int64]mood
 	faults []string
 }
 
@@ -179,12 +172,12 @@ type call struct {
 // serveModel serves a model that plays like the heuristic policy, until the spec ends.
 func serveModel(ctx SpecContext) *model {
 	GinkgoHelper()
-	endpoint, err := scripted.New(policy.Heuristic, nil)
+	plays, err := scripted.New(policy.Heuristic, nil)
 	Expect(err).NotTo(HaveOccurred())
-	m := &model{Endpoint: endpoint, timeout: modelTimeout, before: map[int64]int{}}
-	endpoint.Fault = func(err error) { m.complain(err.Error()) }
-	endpoint.Shape = m.note
-	server := httptest.NewUnstartedServer(endpoint)
+	m := &model{Endpoint: plays, timeout: modelTimeout, before: map[int64]int{}, moods: map[int64]mood{}}
+	plays.Fault = func(err error) { m.complain(err.Error()) }
+	plays.Shape = m.note
+	server := httptest.NewUnstartedServer(plays)
 	Expect(server.Listener.Close()).To(Succeed())
 	server.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(hereAddress(ctx), "0"))
 	Expect(err).NotTo(HaveOccurred())
@@ -220,28 +213,44 @@ func (m *model) runManifest(name, pool string, tasks []string, extra ...string) 
 	return agentManifest(name, pool, agent, tasks, extra...)
 }
 
-// moody throttles or hangs, depending on the episode's mood.
+// moody throttles, refuses or hangs, depending on the episode's mood. It does nothing to a
+// rehearsal, which is no episode.
 func (m *model) moody(w http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+	if asked.Rehearsal() {
+		return false
+	}
 	m.mu.Lock()
-	n := m.before[asked.Seed]
+	n, known := m.before[asked.Seed]
+	if !known {
+		m.moods[asked.Seed] = moodOf(len(m.before))
+	}
 	m.before[asked.Seed]++
+	is := m.moods[asked.Seed]
 	m.mu.Unlock()
-	switch is := moodOf(asked.Seed); {
-	case is == throttledLong && n < patience, is == throttledOnce && n == 1:
+	switch {
+	case is == throttledLong && n == 0:
+		w.Header().Set("Retry-After", fmt.Sprint(1+int(endpoint.LongestAsked.Seconds())))
+		w.WriteHeader(http.StatusTooManyRequests)
+	case is == throttledOnce && n == 1:
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
-		return true
-	case is == hungLong && n < patience, is == hungOnce && n == 1:
+	case is == refusedOnce && n == 0:
+		w.WriteHeader(http.StatusForbidden)
+	case is == hungOnce && n == 1:
 		pause(r.Context(), 10*modelTimeout*time.Second)
-		return true
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
-// note records a request that is about to be answered.
+// note records a request of an episode that is about to be answered.
 func (m *model) note(asked scripted.Request, _ map[string]any) {
 	if asked.Key != modelKey {
 		m.complain("asked without the key")
+	}
+	if asked.Rehearsal() { // whose tokens aren't counted
+		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -288,8 +297,8 @@ func (m *model) episodesOf(is mood) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := int64(0)
-	for seed := range m.before {
-		if moodOf(seed) == is {
+	for _, of := range m.moods {
+		if of == is {
 			n++
 		}
 	}
@@ -297,8 +306,8 @@ func (m *model) episodesOf(is mood) int64 {
 }
 
 func (m *model) String() string {
-	return fmt.Sprintf("%d requests, %d answered; attempts given up: %d throttled, %d hung; mended within one: %d "+
+	return fmt.Sprintf("%d requests, %d answered; attempts given up: %d throttled, %d refused; mended within one: %d "+
 		"throttled, %d hung",
-		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(
+		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(refusedOnce), m.episodesOf(
 			throttledOnce), m.episodesOf(hungOnce))
 }

@@ -167,11 +167,11 @@ func (t *traffic) pace() string {
 	return text
 }
 
-// slow is the age from which an open request is worth a word, and verySlow that from which the flag
-// is named that helps a small server.
+// slow is the age from which an open request is worth a word, and verySlow that from which the flags
+// are named that help a small server.
 const (
 	slow     = 5 * time.Second
-	verySlow = 20 * time.Second
+	verySlow = 10 * time.Second
 )
 
 // concurrencyFlags bound the requests to an endpoint.
@@ -206,8 +206,11 @@ func (t *traffic) waits() string {
 		if age := now.Sub(oldest); age >= slow {
 			part := fmt.Sprintf("%s (%s without an answer, the oldest for %s)", to,
 				view.FormatCount(len(t.open[to]), "request"), age.Round(time.Second))
-			if flag := concurrencyFlags[to]; age >= verySlow && len(t.open[to]) > 1 {
-				part += fmt.Sprintf("; if it answers one at a time, set %s 1", flag)
+			if age >= verySlow && len(t.open[to]) > 1 {
+				part += fmt.Sprintf("; if it answers one at a time, set %s 1", concurrencyFlags[to])
+			}
+			if age >= verySlow && to == agentPeer {
+				part += "; if its answers don't end, set --max-tokens"
 			}
 			parts = append(parts, part)
 		}

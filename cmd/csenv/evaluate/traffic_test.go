@@ -48,7 +48,8 @@ func TestTraffic(t *testing.T) {
 	call(agentPeer, http.StatusTooManyRequests, func() {
 		said("")
 		now = now.Add(75 * time.Second)
-		said("waits for the agent's endpoint (1 request without an answer, the oldest for 1m15s)")
+		said("waits for the agent's endpoint (1 request without an answer, the oldest for 1m15s); if its answers " +
+			"don't end, set --max-tokens")
 	})
 	said("")
 	resumed := seen.pause(30 * time.Second)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -147,6 +148,8 @@ func collectFacts(t *trajectory) map[string]any {
 		"scenario": t.Scenario, "split": t.split, "trial": t.Trial, "seed": t.Seed, "outcome": t.Outcome,
 		"score": t.Score, "reward": t.reward(), "dimensions": parts, "judge": t.Judge,
 		"grader_version": t.GraderVersion, "scenario_digest": t.ScenarioDigest, "attempts": t.Attempts}
+	counts := rollout.CountAnswers(t.Outcome, t.Turns, t.Verdicts)
+	out["answers"], out["no_action"], out["provoking"] = counts.Answers, counts.NoAction, counts.Unread
 	if t.Outcome == score.Errored {
 		out["error_class"] = t.Class
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/rollout"
 )
 
 // row is an episode as a line of JSON or a row of a table. Its messages and tools have the form of
@@ -24,12 +25,19 @@ type row struct {
 	Agent       string `json:"agent" parquet:"agent,dict"`
 
 	Outcome string `json:"outcome" parquet:"outcome,dict"`
-	// Class is the class of error of an errored episode, which has no score.
+	// Class is the class of error of an errored episode, which has no score: judge_unavailable and
+	// the like if its reply was not judged.
 	Class *string  `json:"error_class" parquet:"error_class"`
 	Score *float64 `json:"score" parquet:"score"`
 	// Reward is the sum of the rewards of the steps.
 	Reward     float64     `json:"reward" parquet:"reward"`
 	Dimensions []dimension `json:"dimensions" parquet:"dimensions,list"`
+
+	// Answers are the agent's, and NoAction those of them that the environment refused. Provoking
+	// are the replies that alone made their judgement fail.
+	Answers   int64 `json:"answers" parquet:"answers"`
+	NoAction  int64 `json:"no_action" parquet:"no_action"`
+	Provoking int64 `json:"provoking" parquet:"provoking"`
 
 	Messages []message `json:"messages" parquet:"messages,list"`
 	// Tools is JSON: the functions that the agent could call.
@@ -101,7 +109,9 @@ func newRow(t *trajectory) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the tools of episode %d: %w", t.Index, err)
 	}
+	counts := rollout.CountAnswers(t.Outcome, t.Turns, t.Verdicts)
 	r := &row{
+		Answers: counts.Answers, NoAction: counts.NoAction, Provoking: counts.Unread,
 		Run: t.run.Name, RunUID: string(t.run.UID), Episode: t.Index, EpisodeID: t.EpisodeID,
 		Environment: t.Environment, Task: t.Task, Scenario: t.Scenario, Split: t.split, Trial: int64(t.Trial),
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),

@@ -61,10 +61,11 @@ func NewCompareCommand() *cobra.Command {
 	return cmd
 }
 
-// Comparison is run A minus run B, with the names of the runs.
+// Comparison is run A minus run B, with the names of the runs and the trouble of each.
 type Comparison struct {
 	score.Comparison
-	A, B string
+	A, B    string
+	Trouble [2]Trouble
 }
 
 // CompareRuns compares two runs, scenario by scenario.
@@ -77,7 +78,8 @@ func CompareRuns(ctx context.Context, a, b *source.LoadedRun) (Comparison, error
 	if err != nil {
 		return Comparison{}, err
 	}
-	c := Comparison{score.Compare(of, with), a.Name, b.Name}
+	c := Comparison{score.Compare(of, with), a.Name, b.Name,
+		[2]Trouble{TroubleOf(a.EvaluationRun), TroubleOf(b.EvaluationRun)}}
 	if c.Pairs == 0 {
 		return c, fmt.Errorf("%s and %s have no scenario in common", a.Name, b.Name)
 	}
@@ -114,9 +116,14 @@ func (c Comparison) result(everything bool, title func(score.Change) string) vie
 	if !everything {
 		section = shortenSection(section)
 	}
+	troubles := view.Section{Header: []string{"run"}, Rows: [][]string{{c.A}, {c.B}}}
+	sections := []view.Section{section}
+	if addTrouble(&troubles, c.Trouble[:]); len(troubles.Header) > 1 {
+		sections = []view.Section{troubles, section}
+	}
 	return view.Result{Value: c.encode(title), Rows: rows,
 		Header:   []string{"task", "scenario", "a", "b", "difference", "about"},
-		Document: view.Document{Title: c.String(), Sections: []view.Section{section}}}
+		Document: view.Document{Title: c.String(), Sections: sections}}
 }
 
 // shortenSection returns a section with the first rows, and a note if there are more.
@@ -157,7 +164,7 @@ func (c Comparison) encode(title func(score.Change) string) view.Object {
 	return view.Object{"a", c.A, "b", c.B, "pairs", c.Pairs, "scenarios", c.Scenarios, "onlyA", c.OnlyA,
 		"onlyB", c.OnlyB, "delta", score.FormatDecimal(c.Delta), "standardError,omitempty", deviation,
 		"low,omitempty", low, "high,omitempty", high, "better", c.Better, "worse", c.Worse, "same", c.Same,
-		"changes", changes}
+		"troubleA", c.Trouble[0], "troubleB", c.Trouble[1], "changes", changes}
 }
 
 // String describes the comparison in a few sentences.

@@ -40,7 +40,7 @@ func TestComparisonText(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (Comparison{tt.comparison, "a", "b"}).String(); got != tt.want {
+			if got := (Comparison{tt.comparison, "a", "b", [2]Trouble{}}).String(); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 		})
@@ -50,16 +50,17 @@ func TestComparisonText(t *testing.T) {
 func untitled(score.Change) string { return "" }
 
 func TestComparisonEncoding(t *testing.T) {
-	c := Comparison{score.Comparison{Pairs: 2, Scenarios: 1, Delta: 100_000, Better: 1}, "a", "b"}
+	c := Comparison{score.Comparison{Pairs: 2, Scenarios: 1, Delta: 100_000, Better: 1}, "a", "b", [2]Trouble{{NoAction: "5.0"}, {}}}
 	want := `{"a":"a","b":"b","pairs":2,"scenarios":1,"onlyA":0,"onlyB":0,"delta":"0.1000","better":1,"worse":0,` +
-		`"same":0,"changes":[]}`
+		`"same":0,"troubleA":{"noActionPercent":"5.0","notJudged":0,"provoking":0},` +
+		`"troubleB":{"notJudged":0,"provoking":0},"changes":[]}`
 	if data, err := json.Marshal(c.encode(untitled)); err != nil || string(data) != want {
 		t.Errorf("%s (%v), want %s", data, err, want)
 	}
 }
 
 func TestCutsLongComparisons(t *testing.T) {
-	c := Comparison{score.Comparison{Changes: make([]score.Change, maxRows+2)}, "a", "b"}
+	c := Comparison{score.Comparison{Changes: make([]score.Change, maxRows+2)}, "a", "b", [2]Trouble{}}
 	for name, tt := range map[string]struct {
 		everything bool
 		rows       int

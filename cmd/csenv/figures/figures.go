@@ -151,6 +151,8 @@ type figureRow struct {
 	Episodes                               int64
 	Mean, StdErr, Low, High, Min, P50, Max string
 	PassRate, Offered                      string
+	// Trouble are the cells of the run's trouble, "" in the rows of its parts.
+	Trouble []string
 	// Short are the figures as pages show them.
 	Short shortRow
 }
@@ -195,15 +197,16 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
 		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High,
-			sc.Min, sc.P50, sc.Max, passRate, "", shortRow{}})
+			sc.Min, sc.P50, sc.Max, passRate, "", make([]string, len(troubleHeader)), shortRow{}})
 	}
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	add("run", run.Name, episodes.Scored+episodes.Failed, s.Score, s.PassRate)
+	rows[0].Trouble = TroubleOf(run).cells()
 	for _, t := range s.Tasks {
 		add("task", t.Name, t.Episodes, t.Score, t.PassRate)
 		for _, dim := range t.Dimensions {
 			rows = append(rows, figureRow{Run: run.Name, Scope: "dimension", Name: t.Name + "/" + dim.Name,
-				Episodes: t.Episodes, Mean: dim.Mean, Offered: dim.Max})
+				Episodes: t.Episodes, Mean: dim.Mean, Offered: dim.Max, Trouble: make([]string, len(troubleHeader))})
 		}
 	}
 	for _, group := range []struct {

@@ -282,29 +282,27 @@ func isBetter(better, worse Entry, a, b []score.ScenarioScore) bool {
 // BoardResult presents boards in the formats of csenv leaderboard, and below them the runs without
 // a place.
 func BoardResult(boards []Board, left []Unranked) view.Result {
-	r := view.Result{Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
-		"pass_rate", "scored", "total", "agent_digest", "no_action_percent", "not_judged", "provoking", "runs", "begun",
-		"reason"}}
+	r := view.Result{Header: slices.Concat([]string{"basis", "rank", "run", "agent", "score", "low", "high",
+		"pass_rate", "scored", "total", "agent_digest"}, troubleHeader, []string{"runs", "begun", "reason"})}
 	for _, b := range boards {
 		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
-		columns, cells := troubleColumns(view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
-		s.Header = append([]string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"},
-			columns...)
+		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}
 		begun := slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Begun > 0 })
 		if begun {
 			s.Header = append(s.Header, "runs")
 		}
 		for _, e := range b.Entries {
-			row := append([]string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				e.Interval().Text(20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)}, cells(e.Trouble)...)
+			row := []string{e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.Interval().Text(20), e.PassRate,
+				fmt.Sprintf("%d/%d", e.Scored, e.Total)}
 			if begun {
 				row = append(row, e.RunsText())
 			}
 			s.Rows = append(s.Rows, row)
-			r.Rows = append(r.Rows, []string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest, e.NoAction, fmt.Sprint(e.NotJudged),
-				fmt.Sprint(e.Provoking), fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""})
+			r.Rows = append(r.Rows, slices.Concat([]string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				e.PassRate, fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest}, e.Trouble.cells(),
+				[]string{fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""}))
 		}
+		addTrouble(&s, view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))
 		r.Document.Sections = append(r.Document.Sections, s)
 	}
 	if len(left) > 0 {

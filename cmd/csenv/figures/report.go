@@ -36,9 +36,9 @@ type report struct {
 	Style          template.CSS
 	// Policy allows nothing but the style, by its digest.
 	Policy string
-	// Mixed means that the runs aren't comparable.
-	Mixed bool
-	Runs  []reportRun
+	// Mixed means that the runs aren't comparable, and Troubled that one has trouble.
+	Mixed, Troubled bool
+	Runs            []reportRun
 }
 
 // reportRun is a run and its episodes that did not pass.
@@ -114,6 +114,7 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 		if err := section.addEpisodes(ctx, catalog, r, limit); err != nil {
 			return err
 		}
+		out.Troubled = out.Troubled || section.Trouble != ""
 		out.Runs = append(out.Runs, section)
 	}
 	html, err := pages.Part("report", "report.html", out)

@@ -4,6 +4,7 @@ package figures
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,8 @@ import (
 func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []source.LostPoints,
 	doubt string) error {
 	rows := runRows(run)
-	header := []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
-		"pass_rate", "offered"}
+	header := slices.Concat([]string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min",
+		"p50", "max", "pass_rate", "offered"}, troubleHeader)
 	value := any(run)
 	if len(lost) > 0 || doubt != "" {
 		value = struct {
@@ -67,8 +68,8 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.Lo
 }
 
 func (r figureRow) cells() []string {
-	return []string{r.Run, r.Scope, r.Name, strconv.FormatInt(r.Episodes, 10), r.Mean, r.StdErr, r.Low, r.High, r.Min,
-		r.P50, r.Max, r.PassRate, r.Offered}
+	return append([]string{r.Run, r.Scope, r.Name, strconv.FormatInt(r.Episodes, 10), r.Mean, r.StdErr, r.Low, r.High,
+		r.Min, r.P50, r.Max, r.PassRate, r.Offered}, r.Trouble...)
 }
 
 // OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold, is partly stored, or

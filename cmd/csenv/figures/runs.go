@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // listedRun is the summary of a run.
@@ -30,7 +28,7 @@ type listedRun struct {
 	Created time.Time `json:"created"`
 }
 
-// Trouble is what happened to the answers of a run's agent.
+// Trouble is what happened to the answers of a run's agent. All tables of runs show it.
 type Trouble struct {
 	// NoAction is the share of answers that were no action, in percent, "" if unknown.
 	NoAction string `json:"noActionPercent,omitempty"`
@@ -41,34 +39,41 @@ type Trouble struct {
 
 // TroubleOf is the trouble of a run.
 func TroubleOf(run *v1alpha1.EvaluationRun) Trouble {
+	answers := ptr.Deref(run.Status.Answers, v1alpha1.RunAnswers{})
 	replies := ptr.Deref(run.Status.Replies, v1alpha1.RunReplies{})
-	return Trouble{evaluation.NoActionPercent(run.Status.Answers), replies.NotJudged, replies.Provoking}
+	return Trouble{answers.NoActionPercent, replies.NotJudged, replies.Provoking}
 }
 
-// troubleColumns are the columns of a table in which some run has trouble, and the cells of a run.
-func troubleColumns(all []Trouble) (header []string, cells func(Trouble) []string) {
-	columns := []struct {
-		name string
-		cell func(Trouble) string
-	}{
-		{"no action %", func(t Trouble) string { return cmp.Or(t.NoAction, "0.0") }},
-		{"not judged", func(t Trouble) string { return fmt.Sprint(t.NotJudged) }},
-		{"provoking", func(t Trouble) string { return fmt.Sprint(t.Provoking) }},
+// TroubleText is the cell of a table: what there is of trouble, "" for none.
+func (t Trouble) TroubleText() string {
+	var parts []string
+	if strings.Trim(t.NoAction, "0.") != "" {
+		parts = append(parts, t.NoAction+" % no action")
 	}
-	columns = slices.DeleteFunc(columns, func(c struct {
-		name string
-		cell func(Trouble) string
-	}) bool {
-		return !slices.ContainsFunc(all, func(t Trouble) bool { return strings.Trim(c.cell(t), "0.") != "" })
-	})
-	for _, c := range columns {
-		header = append(header, c.name)
+	if t.NotJudged > 0 {
+		parts = append(parts, fmt.Sprintf("%d not judged", t.NotJudged))
 	}
-	return header, func(t Trouble) (row []string) {
-		for _, c := range columns {
-			row = append(row, c.cell(t))
-		}
-		return row
+	if t.Provoking > 0 {
+		parts = append(parts, fmt.Sprintf("%d provoking", t.Provoking))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// troubleHeader names the cells of trouble in a file of values.
+var troubleHeader = []string{"no_action_percent", "not_judged", "provoking"}
+
+func (t Trouble) cells() []string {
+	return []string{t.NoAction, fmt.Sprint(t.NotJudged), fmt.Sprint(t.Provoking)}
+}
+
+// addTrouble adds the column of trouble to a table whose rows are of these runs, if one has any.
+func addTrouble(s *view.Section, of []Trouble) {
+	if !slices.ContainsFunc(of, func(t Trouble) bool { return t.TroubleText() != "" }) {
+		return
+	}
+	s.Header = append(s.Header, "answers")
+	for i, t := range of {
+		s.Rows[i] = append(s.Rows[i], view.OrDash(t.TroubleText()))
 	}
 }
 
@@ -108,12 +113,16 @@ func newListedRun(r *source.LoadedRun) listedRun {
 func runList(runs []listedRun) view.Result {
 	slices.SortStableFunc(runs, func(a, b listedRun) int { return b.Created.Compare(a.Created) })
 	header := []string{"run", "state", "agent", "score", "pass rate", "scored", "created"}
-	columns, cells := troubleColumns(view.MapItems(runs, func(r listedRun) Trouble { return r.Trouble }))
-	header = append(header, columns...)
 	rows := view.MapItems(runs, func(r listedRun) []string {
-		return append([]string{r.Name, r.State, r.Agent, view.OrDash(r.Score), view.OrDash(r.PassRate),
-			fmt.Sprintf("%d/%d", r.Scored, r.Total), r.Created.Local().Format(time.DateTime)}, cells(r.Trouble)...)
+		return []string{r.Name, r.State, r.Agent, view.OrDash(r.Score), view.OrDash(r.PassRate),
+			fmt.Sprintf("%d/%d", r.Scored, r.Total), r.Created.Local().Format(time.DateTime)}
 	})
-	return view.Result{Value: runs, Header: header, Rows: rows,
-		Document: view.Document{Sections: []view.Section{{Header: header, Rows: rows}}}}
+	troubles := view.MapItems(runs, func(r listedRun) Trouble { return r.Trouble })
+	table := view.Section{Header: slices.Clone(header), Rows: slices.Clone(rows)}
+	addTrouble(&table, troubles)
+	for i, t := range troubles {
+		rows[i] = slices.Concat(rows[i], t.cells())
+	}
+	return view.Result{Value: runs, Header: append(header, troubleHeader...), Rows: rows,
+		Document: view.Document{Sections: []view.Section{table}}}
 }

@@ -31,8 +31,10 @@ type RunView struct {
 	// Doubt says why no board ranks a stored run, "" otherwise.
 	Doubt string
 	// Mute says that most answers of the agent were no action, "" otherwise.
-	Mute  string
-	Tiles []Tile
+	Mute string
+	// Trouble is the cell of a table of runs.
+	Trouble string
+	Tiles   []Tile
 	// Rulers show the figures beside thresholds and other runs.
 	Rulers []ruled
 	Lost   []LostRow
@@ -130,7 +132,7 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 		Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
 		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report,
-		Doubt: o.Doubt}
+		Doubt: o.Doubt, Trouble: TroubleOf(run).TroubleText()}
 	if pass, err := evaluation.PassScore(run); err == nil {
 		v.PassScore = score.FormatExact(pass)
 	}

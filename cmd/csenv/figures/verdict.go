@@ -242,7 +242,7 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
 			"answers.", view.FormatCount(int(e.Failed), "episode")), path("outcome", string(score.Failed))})
 	}
-	for _, text := range []string{describeUsage(run), TrustIn(&run.Status)} {
+	for _, text := range []string{evaluation.DescribeAnswers(run.Status), describeUsage(run), TrustIn(&run.Status)} {
 		if text != "" {
 			v.Looks = append(v.Looks, Look{Text: text})
 		}

@@ -129,21 +129,19 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	return faults
 }
 
-// explainPattern says in words what a field that doesn't match a pattern must be.
+// explainPattern says in words what a URL of an endpoint, or a quantity, must be.
 func (k *kind) explainPattern(fault *field.Error) {
-	if !strings.Contains(fault.Detail, "should match '") {
-		return
-	}
 	text, _ := fault.BadValue.(string)
-	if strings.HasSuffix(fault.Field, "baseURL") {
-		if err := endpoint.CheckBase(text); err != nil {
-			// The URL may hold a secret.
-			fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error()
-			return
+	at := k.at(fault.Field)
+	switch err := endpoint.CheckBase(text); {
+	case err != nil && strings.HasSuffix(fault.Field, ".baseURL"):
+		// The URL may hold a secret.
+		fault.Type, fault.BadValue, fault.Detail = field.ErrorTypeForbidden, nil, err.Error()
+	case strings.Contains(fault.Detail, "should match '"): // one of Kubernetes's own types
+		fault.Detail = "write a quantity such as 500m or 2Gi"
+		if at != nil && at.Description != "" {
+			fault.Detail = strings.Join(strings.Fields(at.Description), " ")
 		}
-	}
-	if at := k.at(fault.Field); at != nil && at.Description != "" {
-		fault.Detail = strings.Join(strings.Fields(at.Description), " ")
 	}
 }
 

@@ -146,6 +146,22 @@ func TestRefusals(t *testing.T) {
 			[]string{"spec.passScore", "at most six digits after the point"}},
 		"no number":     {aRun(oracle, task, "passScore: .nan"), []string{"NaN"}},
 		"a huge number": {aRun(oracle, task, "passScore: 1e999"), []string{"must be of type number"}},
+		"an endpoint without a scheme": {aRun(strings.Replace(openAI, "http://localhost", "localhost", 1), task),
+			[]string{"spec.agent.openAI.baseURL", "it has no scheme: begin it with http:// or https://"}},
+		"an endpoint with a password": {aRun(strings.Replace(openAI, "http://localhost", "http://me:hunter2@localhost", 1),
+			task), []string{"spec.agent.openAI.baseURL", "it has a user or a password"}},
+		"a model with a blank": {aRun(strings.Replace(openAI, "model: m", "model: my model", 1), task),
+			[]string{"spec.agent.openAI.model", "name the model in ASCII without blanks"}},
+		"a price": {aRun(openAI, task, "prices: {input: '1,50', output: '2'}"),
+			[]string{"spec.prices.input", "write a decimal such as 0.15"}},
+		"a task in capitals": {aRun(oracle, "tasks: [{name: Resolve}]"),
+			[]string{"spec.tasks[0].name", "name a task in lower-case letters"}},
+		"a place of results": {aRun(oracle, task, "results: {url: 'file:///tmp'}"),
+			[]string{"spec.results.url", "write a URL such as s3://bucket/folder"}},
+		"a path": {aRun(oracle, task, "template: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: "+
+			"/mnt/../etc}]}"), []string{"mountPath", "write an absolute path of letters"}},
+		"a quantity": {aPool("environment: Ticket, template: {resources: {limits: {memory: lots}}}"),
+			[]string{"spec.template.resources.limits.memory"}},
 		"another kind": {"{apiVersion: v1, kind: Pod, metadata: {name: p}}",
 			[]string{"the document is a Pod of v1"}},
 		"a kind misspelt": {"{apiVersion: csenv.dev/v1alpha1, kind: EvalRun}",
@@ -164,6 +180,11 @@ func TestRefusals(t *testing.T) {
 			for _, want := range tc.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("the error %q does not contain %q", err, want)
+				}
+			}
+			for _, never := range []string{"should match", "[a-z", "hunter2"} {
+				if strings.Contains(err.Error(), never) {
+					t.Errorf("the error %q contains %q", err, never)
 				}
 			}
 		})

@@ -32,7 +32,9 @@ type comparePage struct {
 	Result  *figures.Comparison
 	// Trust says what scores of the runs' judge are good for, "" for tasks without replies.
 	Trust string
-	Rows  []changeRow
+	// Trouble says what happened to the answers of each run that has trouble.
+	Trouble []string
+	Rows    []changeRow
 	// More is the number of rows that are left out, and All the path of all rows.
 	More int
 	All  string
@@ -112,6 +114,11 @@ func (s *site) compare(r *http.Request) (shown, error) {
 		return found, nil //nolint:nilerr // the page says why
 	}
 	p.Result, p.Trust = &c, figures.TrustIn(&chosen[0].Status)
+	for i, name := range []string{c.A, c.B} {
+		if trouble := c.Trouble[i].TroubleText(); trouble != "" {
+			p.Trouble = append(p.Trouble, fmt.Sprintf("Answers of %s: %s.", name, trouble))
+		}
+	}
 	p.addRows(q, func(c score.Change) string {
 		return figures.PlannedTitle(s.catalog, chosen[0], c.Task, c.Scenario)
 	})

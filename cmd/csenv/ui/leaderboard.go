@@ -30,11 +30,11 @@ type boardPage struct {
 type boardFilter struct{ Pool, Task, Agent, Labels string }
 
 // boardTable is a board with the paths of its runs. Priced means that a cost is shown, Counted that
-// the pool has counted the runs.
+// the pool has counted the runs, and Troubled that answers of a run were lost.
 type boardTable struct {
 	figures.Board
-	Rows            []boardRow
-	Priced, Counted bool
+	Rows                      []boardRow
+	Priced, Counted, Troubled bool
 }
 
 type boardRow struct {
@@ -67,8 +67,9 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
 		})
 		p.Boards = append(p.Boards, boardTable{Board: b, Rows: rows,
-			Priced:  slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" }),
-			Counted: slices.ContainsFunc(rows, func(r boardRow) bool { return r.Begun > 0 })})
+			Priced:   slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" }),
+			Counted:  slices.ContainsFunc(rows, func(r boardRow) bool { return r.Begun > 0 }),
+			Troubled: slices.ContainsFunc(rows, func(r boardRow) bool { return r.TroubleText() != "" })})
 	}
 	p.Left = view.MapItems(left, func(u figures.Unranked) boardRun {
 		return boardRun{u.Run, runPath(u.Loaded()), u.Reason}

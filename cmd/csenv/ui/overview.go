@@ -105,8 +105,8 @@ type runRow struct {
 	// supports.
 	Short   [3]string
 	Created moment
-	// Message says why a run waits or failed.
-	Message string
+	// Message says why a run waits or failed, and Trouble what happened to answers.
+	Message, Trouble string
 }
 
 // runFilter are the parameters of the page.
@@ -377,7 +377,7 @@ func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 	if run.Spec.Seed != nil {
 		row.Seed = fmt.Sprint(*run.Spec.Seed)
 	}
-	row.usage = usageOf(run)
+	row.usage, row.Trouble = usageOf(run), figures.TroubleOf(run).TroubleText()
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
 		row.took = end.Sub(start.Time)
 		row.Duration = row.took.Round(time.Second).String()

@@ -97,8 +97,8 @@ type runColumn struct {
 // runColumns are all columns. The first one is always shown.
 var runColumns = []runColumn{{"run", "Run", false}, {"state", "State", false}, {"agent", "Agent", false},
 	{"task", "Task", false}, {"episodes", "Episodes", false}, {"score", "Score", true},
-	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"tokens", "Tokens", true},
-	{"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
+	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"answers", "Answers", false},
+	{"tokens", "Tokens", true}, {"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
 
 // shows reports whether the table has a column.
 func (f runFilter) shows(name string) bool {

@@ -84,3 +84,22 @@ func TestUsage(t *testing.T) {
 		t.Errorf("by cost, the dearest first: %v", order)
 	}
 }
+
+// The pages of runs say how many answers were no action and how many replies were not judged.
+func TestTroubleOnPages(t *testing.T) {
+	s, paths := played(t, map[string][]string{"played": {"ticket-resolve", "--scenario", "B06", "--agent", "oracle"}})
+	all, err := s.sources.runs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[0].Status.Answers = &v1alpha1.RunAnswers{Total: 40, NoAction: 2, NoActionPercent: "5.0"}
+	all[0].Status.Replies = &v1alpha1.RunReplies{NotJudged: 3, Provoking: 1}
+	const cell = "5.0 % no action, 3 not judged, 1 provoking"
+	id := newComparedRun(all[0]).ID
+	for path, want := range map[string]string{"/": cell, "/leaderboard": cell, "/compare?a=" + id + "&b=" + id: cell,
+		paths["played"]: "2 of 40 answers of the agent (5.0 %) were no action."} {
+		if text := get(s, path).Body.String(); !strings.Contains(text, want) {
+			t.Errorf("%s doesn't say %q", path, want)
+		}
+	}
+}

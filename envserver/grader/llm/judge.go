@@ -89,6 +89,10 @@ func (j *Judge) Name() string {
 // Timeout is how long a judgement may take.
 func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 
+// LeftOut says what requests leave out because the endpoint refuses it, since when and of how many;
+// "" for nothing.
+func (j *Judge) LeftOut() string { return j.client.completions.LeftOut() }
+
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
@@ -330,33 +334,50 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 			r.err = newFailure(grader.CauseFailed, fmt.Errorf("panic: %v", cause))
 		}
 	}()
-	complaint := ""
-	for attempt := range semanticAttempts {
-		build := func(lacks endpoint.Feature) (prompt, error) { return j.write(q, key, attempt, complaint, lacks) }
-		content, p, err := j.client.complete(ctx, build, &r.usage)
-		switch {
-		case err != nil && !errors.Is(err, errNoVerdict):
-			r.err = err
-			return r
-		case err != nil:
-			r.err, complaint = err, "it was not a complete JSON object"
-		case strings.Contains(content, p.canary):
-			r.err = newFailure(grader.CauseFailed, errRevealed)
-			complaint = "it held what must not be written"
-		default:
-			if r.answers, err = parseAnswer(content, q); err == nil {
-				r.err = nil
-				j.keep(q, deriveCacheKey(key, p.lacks), vote, &r)
-				return r
-			}
-			r.err, complaint = newFailure(grader.CauseUnparsable, err), err.Error()
-		}
-		if attempt+1 < semanticAttempts {
-			r.usage.Retries++
-			j.metrics.retries.WithLabelValues("answer").Inc()
-		}
+	answers, p, err := j.answers(ctx, q, key, false, &r.usage)
+	if r.answers, r.err = answers, err; err == nil {
+		j.keep(q, deriveCacheKey(key, p.lacks), vote, &r)
 	}
 	return r
+}
+
+// wrongAnswer is why an answer of the model is no judgement.
+type wrongAnswer struct{ error }
+
+func (w *wrongAnswer) Unwrap() error { return w.error }
+
+// answers calls the model until its answer is valid and, if it has to be sure, decided. Each further
+// attempt says what was wrong. If the last answer is wrong too, the error is a *wrongAnswer.
+func (j *Judge) answers(ctx context.Context, q *question, key string, sure bool, usage *grader.Usage) (
+	found []grader.Evidence, p prompt, err error) {
+	complaint := ""
+	for attempt := range semanticAttempts {
+		if attempt > 0 {
+			usage.Retries++
+			j.metrics.retries.WithLabelValues("answer").Inc()
+		}
+		var text string
+		text, p, err = j.client.complete(ctx, func(lacks endpoint.Feature) (prompt, error) {
+			return j.write(q, key, attempt, complaint, lacks)
+		}, usage)
+		switch {
+		case err != nil && !errors.Is(err, errNoVerdict):
+			return nil, p, err
+		case err != nil:
+			complaint = "it was not a complete JSON object"
+		case strings.Contains(text, p.canary):
+			err, complaint = newFailure(grader.CauseFailed, errRevealed), "it held what must not be written"
+		default:
+			if found, err = parseAnswer(text, q); err == nil && sure && !isDecided(found) {
+				err = errors.New("the model doesn't decide")
+			}
+			if err == nil {
+				return found, p, nil
+			}
+			complaint, err = err.Error(), newFailure(grader.CauseUnparsable, err)
+		}
+	}
+	return nil, p, &wrongAnswer{err}
 }
 
 // keep counts refused evidence and caches the answer. An error of the cache is only counted.

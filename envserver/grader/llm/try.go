@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
@@ -42,30 +41,13 @@ func (j *Judge) Try(ctx context.Context) error {
 
 // try asks a question, and adds what it costs to the usage.
 func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error {
-	complaint := ""
-	for attempt := range semanticAttempts {
-		build := func(lacks endpoint.Feature) (prompt, error) {
-			return j.write(q, canaryKey, attempt, complaint, lacks)
-		}
-		text, p, err := j.client.complete(ctx, build, usage)
-		if err != nil && !errors.Is(err, errNoVerdict) {
-			return fmt.Errorf("trying the judge: %w", err)
-		}
-		var verdicts []grader.Evidence
-		if err == nil {
-			verdicts, err = parseAnswer(text, q)
-		}
-		switch {
-		case err != nil:
-		case strings.Contains(text, p.canary):
-			err = errRevealed
-		case !isDecided(verdicts):
-			err = errors.New("the model doesn't decide")
-		default:
-			return nil
-		}
-		complaint = err.Error()
+	_, _, err := j.answers(ctx, q, canaryKey, true, usage)
+	if _, answered := errors.AsType[*wrongAnswer](err); answered {
+		return fmt.Errorf("trying the judge: model %s at %s answers, but with no verdict: %w", j.config.Model,
+			endpoint.WithoutSecrets(j.config.BaseURL), err)
 	}
-	return fmt.Errorf("trying the judge: model %s at %s answers, but with no verdict: %s", j.config.Model,
-		endpoint.WithoutSecrets(j.config.BaseURL), complaint)
+	if err != nil {
+		return fmt.Errorf("trying the judge: %w", err)
+	}
+	return nil
 }

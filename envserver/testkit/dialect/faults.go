@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // faults are answers that are none of the model's.
@@ -60,6 +63,32 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 		say(400, `{"error": {"message": "ExceededBudget: the budget is used up"}}`),
 		say(400, `{"error": {"message": "The response was filtered", "code": "content_filter"}}`),
 		swap(`"stop"`, `"content_filter"`), swap(`"stop"`, `"error"`), swap(`"stop"`, `"abort"`), swap(`"choices"`, `"error":{"message":"lost"},"choices"`),
+		say(200, "Service Unavailable", "Content-Type", "text/plain"), say(200, "null"), say(204, ""),
+		say(200, "<!DOCTYPE html>\n<title>502: Bad gateway</title>", "Content-Type", "application/json"),
+		say(200, "gzip, but it isn't", "Content-Encoding", "gzip"), say(200, "\x8b\x02\x80", "Content-Encoding", "br"),
+		say(425, ""), say(520, "<html>unknown error</html>"), say(522, ""), say(524, "<html>a timeout occurred</html>"),
+		say(530, "error code: 1033"), say(598, ""), say(421, ""), say(451, "not here"),
+		say(503, "", "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)),
+		say(302, "", "Location", "/login"), say(200, `{"choices": [null]}`), say(200, `{"choices": [{}]}`),
+		say(200, `{"choices": [{"message": null, "finish_reason": null}]}`), say(200, `{"choices": "none"}`),
+		say(200, `{"success": false, "errors": [{"code": 7000, "message": "No route"}], "result": null}`),
+		say(200, `{"code": 500, "msg": "system busy"}`), say(200, `{"detail": "Not Found"}`), say(200, `{"status": "queued"}`),
+		say(200, `{"choices": null, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}`),
+		say(200, ": keep-alive\n\n", "Content-Type", "text/event-stream"), say(200, "data: [DONE]\n\n"),
+		say(200, "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"api_error\"}}\n\n"),
+		say(200, `{"choices": [{"message": {"content": "Internal Server Error"}, "finish_reason": "stop"}]}`),
+		say(200, `{"choices": [{"message": {"content": "{\"error\": {\"message\": \"lost\"}}"}, "finish_reason": "stop"}]}`),
+		say(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": {"completion_tokens": 0}}`),
+		say(200, `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "", "arguments": "{}"}}]}}]}`),
+		say(200, `{"choices": [{"message": {"tool_calls": [null]}, "finish_reason": "tool_calls"}]}`),
+		swap(`"stop"`, `"timeout"`), swap(`"choices"`, `"options"`), swap(`{`, `{"error": {"code": "503"}, `),
+		func(w http.ResponseWriter, plain []byte) { _, _ = w.Write(append(plain, "</html>"...)) },
+		func(http.ResponseWriter, []byte) { panic(http.ErrAbortHandler) },
+		func(w http.ResponseWriter, plain []byte) { // without a length, in chunks of which the last is missing
+			_, _ = w.Write(plain[:len(plain)/2])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
 		func(w http.ResponseWriter, plain []byte) { _, _ = w.Write(plain[:len(plain)/2]) },
 		func(w http.ResponseWriter, plain []byte) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(plain)))
@@ -85,11 +114,11 @@ func NewFaulty(plain http.Handler, seed int) *Faulty {
 	return &Faulty{plain: plain, seed: seed, sent: map[string]int{}, injected: map[int]int{}}
 }
 
-// Kinds returns how many kinds of faults have been injected.
-func (f *Faulty) Kinds() int {
+// Kinds returns which faults have been injected.
+func (f *Faulty) Kinds() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.injected)
+	return slices.Sorted(maps.Keys(f.injected))
 }
 
 // ServeHTTP implements http.Handler.

@@ -92,6 +92,12 @@ func (r Request) turn() int {
 // Trial reports whether the request tries the endpoint and plays no episode.
 func (r Request) Trial() bool { return len(r.Messages) == 1 && r.Tools == nil && r.Raw["seed"] == nil }
 
+// Rehearsal reports whether the request is one of the two turns that a run plays before its first
+// episode.
+func (r Request) Rehearsal() bool {
+	return len(r.Messages) > 1 && strings.Contains(r.Messages[1].Content, `{"trial":`)
+}
+
 // SeedOf returns the seed that an endpoint receives for an episode of a run with that key of ids.
 func SeedOf(idKey string, planned score.PlannedEpisode) int64 {
 	_, seed := policy.EpisodeID(idKey, planned)

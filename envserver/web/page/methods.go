@@ -28,6 +28,7 @@ var methods = template.FuncMap{
 	"points":    func(v interface{ PointsText() string }) string { return v.PointsText() },
 	"runs":      func(v interface{ RunsText() string }) string { return v.RunsText() },
 	"task":      func(v interface{ Task() string }) string { return v.Task() },
+	"trouble":   func(v interface{ TroubleText() string }) string { return v.TroubleText() },
 
 	"after":     transcript.Excerpt.After,
 	"bars":      transcript.Excerpt.Bars,

@@ -27,8 +27,8 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body protocol.Receipts
 	// Counting before decoding keeps a million empty texts from being stored.
-	if countValues(text) > protocol.MaxReceipts+6 || json.Unmarshal(text, &body) != nil ||
-		len(body.Receipts) > protocol.MaxReceipts {
+	if countValues(text) > protocol.MaxReceipts+9 || json.Unmarshal(text, &body) != nil ||
+		len(body.Receipts) > protocol.MaxReceipts || !body.Used.Valid() {
 		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
 			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))
 		return
@@ -54,6 +54,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
 	}
+	answer.Used = s.ledgers.NoteUsed(key, body.Used)
 	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 

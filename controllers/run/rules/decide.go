@@ -133,6 +133,7 @@ func (p *pass) findReleasable() []corev1.Pod {
 		shard, err := runner.ReadShard(pod)
 		switch {
 		case pod.Status.Phase == corev1.PodFailed, p.d.Tally.Refuses(pod),
+			runner.HasSucceeded(pod) && tally.LacksSummary(pod),
 			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
 			done = append(done, *pod)
 		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
@@ -163,6 +164,9 @@ func (p *pass) findLostPods() []corev1.Pod {
 func (p *pass) end(o evaluation.Outcome) {
 	if o.State == evaluation.Completed {
 		p.publishScores()
+	} else if len(p.d.Tally.Stopped) > 0 {
+		p.d.Tally.AddStopped()
+		p.writeCounted()
 	}
 	p.d.Status.CompletionTime = new(metav1.NewTime(p.s.Now))
 	p.d.stopWork()

@@ -1,7 +1,10 @@
 package tally
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -51,7 +54,7 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 			continue
 		}
 		shard, err := runner.ReadShard(pod)
-		if err == nil && f.Completed.Contains(int64(shard)) {
+		if err == nil && f.Completed.Contains(int64(shard)) || LacksSummary(pod) {
 			continue
 		}
 		var ledger *score.Ledger
@@ -59,20 +62,31 @@ func FoldSummaries(plan score.Plan, sums score.Accumulator, completed score.Inde
 		if err == nil {
 			ledger, summary, err = readSummary(plan, shard, pods.FindTerminatedState(pod, runner.Container).Message)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			f.Refused = append(f.Refused, Refusal{Pod: pod, Reason: classifyRefusal(err), Err: err})
-			continue
+		case summary.Unplayed > 0:
+			f.stop(Stopped{shard, pod, ledger, summary})
+		default:
+			f.add(shard, pod, ledger, summary)
+			f.Completed.Add(int64(shard))
 		}
-		f.Sums.FoldSummary(ledger, summary)
-		f.Completed.Add(int64(shard))
-		f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
-		f.Counted = append(f.Counted, Shard{
-			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
-			Errored:    countErrored(summary),
-			Unreported: countUnreported(ledger, summary),
-		})
 	}
+	f.Stopped = slices.DeleteFunc(f.Stopped, func(s Stopped) bool { return f.Completed.Contains(int64(s.Shard)) })
 	return f
+}
+
+// stop notes a stopped shard. A runner that has continued it has played more.
+func (f *Result) stop(s Stopped) {
+	for i, other := range f.Stopped {
+		if other.Shard == s.Shard {
+			if s.summary.Unplayed < other.summary.Unplayed {
+				f.Stopped[i] = s
+			}
+			return
+		}
+	}
+	f.Stopped = append(f.Stopped, s)
 }
 
 // maxAttempts is the maximum of retries.episodeAttempts.
@@ -83,7 +97,7 @@ const maxAttempts = 10
 // one more runner could have made.
 func countUnreported(l *score.Ledger, s score.Summary) int64 {
 	ended := l.Scored + l.Failed + s.ErroredEpisodes()
-	known := min(s.Begun, ended*maxAttempts)
+	known := min(s.Begun, (ended+s.Unplayed)*maxAttempts)
 	return max(0, l.Opened-ended-s.Retried-known)
 }
 
@@ -93,6 +107,13 @@ func countErrored(summary score.Summary) map[string]int64 {
 		classes[class.Class] += class.Episodes.Len()
 	}
 	return classes
+}
+
+// LacksSummary reports whether the message of a pod whose runner has succeeded is empty or was cut,
+// as by a node that fails while it is written. Nobody forges such a message.
+func LacksSummary(pod *corev1.Pod) bool {
+	_, err := score.DecodeSummary([]byte(pods.FindTerminatedState(pod, runner.Container).Message))
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // readSummary decodes a termination message and checks that the pool graded the planned episodes.

@@ -128,6 +128,9 @@ const (
 	// ConditionWithinBudget says whether a run that has ended has used more than its budget. It is
 	// absent without one.
 	ConditionWithinBudget = "WithinBudget"
+	// ConditionUnedited is False if somebody has changed the figures of a run that has ended, or has
+	// deleted its table of scores. Figures are restored. It is absent otherwise.
+	ConditionUnedited = "Unedited"
 )
 
 // Reasons of an EvaluationRun's conditions.
@@ -210,6 +213,9 @@ const (
 	// ReasonBudgetExceeded: spec.budget was used up before all episodes were played, or was
 	// exceeded by the last request.
 	ReasonBudgetExceeded = "BudgetExceeded"
+	// ReasonEditedByHand: figures of a run that has ended, or its table of scores, were changed or
+	// deleted. The message says which.
+	ReasonEditedByHand = "EditedByHand"
 	// ReasonWithinBudget: the run has used no more than spec.budget allows.
 	ReasonWithinBudget = "WithinBudget"
 	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for one.

@@ -103,8 +103,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 			Image:     o.Image,
 			Namespace: o.Namespace,
 		},
-		writer:  writer{mgr.GetClient()},
-		secrets: keyKeeper{client: mgr.GetClient(), live: mgr.GetAPIReader(), keys: source, entropy: rand.Reader},
+		writer: writer{mgr.GetClient()},
+		secrets: keyKeeper{client: mgr.GetClient(), live: mgr.GetAPIReader(), keys: source, entropy: rand.Reader,
+			check: source.Check},
 		events:  announcer{mgr.GetEventRecorder("csenv")},
 		updates: newUpdates(o.MaxUpdates),
 		metrics: newPoolMetrics(),
@@ -173,9 +174,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	memory := r.memories.of(env)
 
-	// 2. Create the ledger key first: the servers start with it, and only the status stores its
-	// public half.
+	// 2. Create the ledger key first, or its Secret again: the servers start with it, and only the
+	// status stores its public half.
 	keyErr := r.secrets.ensureKey(ctx, env)
+	if keyErr == nil {
+		keyErr = r.secrets.restoreKey(ctx, env, memory, r.reader.Clock.Now())
+	}
 	if keyErr != nil && (env.Status.LedgerPublicKey == "" || apierrors.IsConflict(keyErr)) {
 		return r.reportNoKey(ctx, env, memory, keyErr)
 	}

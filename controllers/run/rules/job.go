@@ -140,6 +140,7 @@ func (p *pass) keepJob() {
 		return
 	}
 	p.storePlan()
+	p.d.CreateCredential = p.s.NoCredential
 	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:

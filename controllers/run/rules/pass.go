@@ -29,6 +29,8 @@ type Decision struct {
 	DeleteJob  bool
 	CreateJob  *runner.JobSpec
 	ChangeJob  JobChange
+	// CreateCredential puts the Secret back that the Job's runners read.
+	CreateCredential bool
 
 	Lost      []corev1.Pod // of lost nodes, which are marked as failed
 	Release   []corev1.Pod // whose finalizer is removed

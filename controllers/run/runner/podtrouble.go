@@ -75,6 +75,9 @@ func IsCreating(pod *corev1.Pod) bool {
 		pods.FindWaitingState(pods.FindContainerStatus(pod, AgentContainer)).Reason == pods.ContainerCreating
 }
 
+// pullFailed is the reason of a container whose image was not pulled.
+const pullFailed = "ErrImagePull"
+
 // waitingTrouble returns the kubelet's message on a container that waits for a user to act, and how
 // to create a missing object.
 func waitingTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
@@ -85,7 +88,11 @@ func waitingTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	if waiting.Message == "" {
 		return waiting.Reason
 	}
-	trouble := waiting.Reason + ": " + pods.QuoteMessage(waiting.Message)
+	reason, message := waiting.Reason, waiting.Message
+	if _, cause, found := strings.Cut(message, pullFailed+": "); found {
+		reason, message = pullFailed, cause // the state alternates between the failure and the wait after it
+	}
+	trouble := reason + ": " + pods.QuoteMessage(message)
 	if create := pods.HowToCreate(pod, waiting.Message); create != "" {
 		trouble += ". " + create
 	}

@@ -128,6 +128,12 @@ const (
 	// ConditionPlayedOnce is False if servers have graded an episode again, or begun more attempts
 	// than the runners report. Such a run is on no leaderboard. It is absent otherwise.
 	ConditionPlayedOnce = "PlayedOnce"
+	// ConditionWithinBudget says whether a run that has ended has used more than its budget. It is
+	// absent without one.
+	ConditionWithinBudget = "WithinBudget"
+	// ConditionUnedited is False if somebody has changed the figures of a run that has ended, or has
+	// deleted its table of scores. Figures are restored. It is absent otherwise.
+	ConditionUnedited = "Unedited"
 )
 
 // Reasons of an EvaluationRun's conditions.
@@ -207,8 +213,14 @@ const (
 	ReasonAgentUnavailable = "AgentUnavailable"
 	// ReasonRehearsed: two turns of a made-up episode were played with the agent's model.
 	ReasonRehearsed = "Rehearsed"
-	// ReasonBudgetExceeded: the agent's model has used more than spec.budget allows.
+	// ReasonBudgetExceeded: spec.budget was used up before all episodes were played, or was
+	// exceeded by the last request.
 	ReasonBudgetExceeded = "BudgetExceeded"
+	// ReasonEditedByHand: figures of a run that has ended, or its table of scores, were changed or
+	// deleted. The message says which.
+	ReasonEditedByHand = "EditedByHand"
+	// ReasonWithinBudget: the run has used no more than spec.budget allows.
+	ReasonWithinBudget = "WithinBudget"
 	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for one.
 	ReasonWaitingForCapacity = "WaitingForCapacity"
 	// ReasonSidecarRunning: a runner has ended, but another container keeps its pod running, for
@@ -247,7 +259,8 @@ const (
 	ReasonScoresLeftOut = "ScoresLeftOut"
 	// ReasonResumed: suspend is false again, and the remaining shards are played.
 	ReasonResumed = "Resumed"
-	// ReasonShardsPlayedAgain: shards whose summaries were refused or lost are played again.
+	// ReasonShardsPlayedAgain: shards whose summaries were refused or lost are played again, and
+	// shards that have used their share of the budget go on with what others have left.
 	ReasonShardsPlayedAgain = "ShardsPlayedAgain"
 	// ReasonRolloutsRefused: a server's segment of rollouts didn't prove that the pool graded it
 	// for this run.

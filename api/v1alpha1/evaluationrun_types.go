@@ -146,9 +146,9 @@ type EvaluationRunSpec struct {
 	// +optional
 	Prices *Prices `json:"prices,omitempty"`
 
-	// budget fails the run when the agent's model has used more tokens, or has cost more. It may be
-	// changed until the run has ended; a run that failed by it is resumed with a larger one and
-	// attempt. If unset, there is no limit.
+	// budget stops the run when the agent's model has used as many tokens, or has cost as much; the
+	// run fails if episodes are left. It may be changed until the run has ended; a run that failed
+	// by it is resumed with a larger one and attempt. If unset, there is no limit.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 

@@ -15,8 +15,9 @@ type Prices struct {
 	Output string `json:"output,omitempty"`
 }
 
-// Budget limits what the agent's model costs in a run. The run fails as soon as the counted
-// episodes have cost more; what is being played then comes on top.
+// Budget limits what the agent's model costs in a run. A request begins only while something of it
+// is left: each shard gets the share of its episodes, and what others leave of theirs. What a
+// request costs isn't known before, so the last one of a shard may exceed it.
 // +kubebuilder:validation:MinProperties=1
 type Budget struct {
 	// maxTokens is the maximum number of tokens of prompts and answers together, from 1.

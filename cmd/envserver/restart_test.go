@@ -99,6 +99,27 @@ func status(url string) int {
 	return response.StatusCode
 }
 
+// A server that is told to end before it listens ends at once, although what it loads takes for ever.
+func TestAStartingServerEndsAtOnce(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if err := syscall.Mkfifo(key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &member{ended: make(chan error, 1), cmd: exec.CommandContext(t.Context(), os.Args[0], "--environment", "workflow",
+		"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--ledger-key", key, "--drain-timeout", "1h")}
+	m.cmd.Env = append(os.Environ(), asProgram+"=1")
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { m.ended <- m.cmd.Wait() }()
+	slow, err := os.OpenFile(key, os.O_WRONLY, 0) // waits until the server reads its key
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	m.stop(t)
+}
+
 // playOn plays the rest of an episode of the refund task, which its step limit ends.
 func playOn(ctx context.Context, c *client.Client) error {
 	for range 100 {

@@ -103,8 +103,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 			Image:     o.Image,
 			Namespace: o.Namespace,
 		},
-		writer:  writer{mgr.GetClient()},
-		secrets: keyKeeper{client: mgr.GetClient(), live: mgr.GetAPIReader(), keys: source, entropy: rand.Reader},
+		writer: writer{mgr.GetClient()},
+		secrets: keyKeeper{client: mgr.GetClient(), live: mgr.GetAPIReader(), keys: source, entropy: rand.Reader,
+			check: source.Check},
 		events:  announcer{mgr.GetEventRecorder("csenv")},
 		updates: newUpdates(o.MaxUpdates),
 		metrics: newPoolMetrics(),
@@ -118,7 +119,7 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -173,9 +174,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	memory := r.memories.of(env)
 
-	// 2. Create the ledger key first: the servers start with it, and only the status stores its
-	// public half.
+	// 2. Create the ledger key first, or its Secret again: the servers start with it, and only the
+	// status stores its public half.
 	keyErr := r.secrets.ensureKey(ctx, env)
+	if keyErr == nil {
+		keyErr = r.secrets.restoreKey(ctx, env, memory, r.reader.Clock.Now())
+	}
 	if keyErr != nil && (env.Status.LedgerPublicKey == "" || apierrors.IsConflict(keyErr)) {
 		return r.reportNoKey(ctx, env, memory, keyErr)
 	}

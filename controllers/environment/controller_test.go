@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -86,8 +88,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func newReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, stats observe.StatsReader,
 	now clock.PassiveClock) *Reconciler {
 	r := &Reconciler{
-		reader:  &observe.Reader{Live: live, Stats: stats, Keys: anyKeys{}, Clock: now, Image: testpool.Image},
-		secrets: keyKeeper{live: live, keys: anyKeys{}, entropy: rand.Reader},
+		reader: &observe.Reader{Live: live, Stats: stats, Keys: anyKeys{}, Clock: now, Image: testpool.Image},
+		secrets: keyKeeper{live: live, keys: anyKeys{}, entropy: rand.Reader,
+			check: func(context.Context, types.NamespacedName, string) (ed25519.PrivateKey, error) { return nil, nil }},
 		events:  announcer{recorder},
 		metrics: newPoolMetrics(),
 	}

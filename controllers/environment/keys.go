@@ -16,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
@@ -31,6 +33,46 @@ type keyKeeper struct {
 	live    client.Reader
 	keys    keys.Source
 	entropy io.Reader // of ledger keys
+	// check is keys.Reader.Check.
+	check func(ctx context.Context, pool types.NamespacedName, public string) (ed25519.PrivateKey, error)
+}
+
+// keyCheck is the time between two looks at the Secret of a ledger key. The operator may neither
+// list nor watch Secrets.
+const keyCheck = time.Minute
+
+// restoreKey creates the Secret of the ledger key again if it was deleted while the operator knows
+// the key. Servers that run have the key; others couldn't start.
+func (k keyKeeper) restoreKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory, now time.Time) error {
+	public := env.Status.LedgerPublicKey
+	if public == "" || now.Sub(m.keyChecked) < keyCheck {
+		return nil
+	}
+	lost, err := k.check(ctx, client.ObjectKeyFromObject(env), public)
+	if err != nil {
+		return err
+	}
+	m.keyChecked = now
+	if lost == nil {
+		return nil
+	}
+	private, err := encodeKey(lost)
+	if err != nil {
+		return err
+	}
+	logf.FromContext(ctx).Info("Creating the Secret of the ledger key again, which was deleted")
+	return k.createKey(ctx, env, children.BuildKeySecret(env, public, private))
+}
+
+// createKey creates the Secret of a ledger key.
+func (k keyKeeper) createKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, secret *corev1.Secret) error {
+	if err := controllerutil.SetControllerReference(env, secret, k.client.Scheme()); err != nil {
+		return fmt.Errorf("owning the ledger key: %w", err)
+	}
+	if err := k.client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating the ledger key's Secret: %w", err)
+	}
+	return nil
 }
 
 // ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
@@ -48,11 +90,8 @@ func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportE
 		return err
 	}
 	secret := children.BuildKeySecret(env, public, private)
-	if err := controllerutil.SetControllerReference(env, secret, k.client.Scheme()); err != nil {
-		return fmt.Errorf("owning the ledger key: %w", err)
-	}
-	if err := k.client.Create(ctx, secret); err != nil {
-		return fmt.Errorf("creating the ledger key's Secret: %w", err)
+	if err := k.createKey(ctx, env, secret); err != nil {
+		return err
 	}
 	updated := env.DeepCopy()
 	updated.Status.LedgerPublicKey = public
@@ -81,11 +120,16 @@ func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("generating the ledger key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(priv)
+	private, err = encodeKey(priv)
+	return base64.StdEncoding.EncodeToString(pub), private, err
+}
+
+func encodeKey(key ed25519.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return "", nil, fmt.Errorf("encoding the ledger key: %w", err)
+		return nil, fmt.Errorf("encoding the ledger key: %w", err)
 	}
-	return base64.StdEncoding.EncodeToString(pub), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // metricsTokenCheck is the time between two looks at the Secret of the token for metrics, which no

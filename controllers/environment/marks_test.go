@@ -18,9 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -181,5 +184,23 @@ func TestReconcileSuspends(t *testing.T) {
 	}
 	if c := w.condition(t, v1alpha1.ConditionAvailable); c.Reason != v1alpha1.ReasonSuspended {
 		t.Errorf("Available is %+v", c)
+	}
+}
+
+// A server that misses its end is deleted once more, for the time that it has left.
+func TestReconcileTellsADeafServerAgain(t *testing.T) {
+	t.Parallel()
+	pod := server("support-a")
+	pod.UID = "pod-a"
+	var got string
+	c := interceptor.NewClient(fake.NewFakeClient(&pod), interceptor.Funcs{Delete: func(_ context.Context,
+		_ client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+		o := (&client.DeleteOptions{}).ApplyOptions(opts)
+		got = fmt.Sprintf("%s %s %d", object.GetName(), *o.Preconditions.UID, *o.GracePeriodSeconds)
+		return apierrors.NewNotFound(corev1.Resource("pods"), object.GetName())
+	}})
+	deaf := []rules.Deaf{{Pod: &pod, Grace: 10}}
+	if err := (writer{c}).tellAgain(t.Context(), deaf); err != nil || got != "support-a pod-a 10" {
+		t.Errorf("deleted %q, %v", got, err)
 	}
 }

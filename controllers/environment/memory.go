@@ -27,6 +27,8 @@ type memory struct {
 	// the public key of that time.
 	token    time.Time
 	tokenKey string
+	// keyChecked is when the Secret of the ledger key was last looked at.
+	keyChecked time.Time
 }
 
 // maxDeleted bounds the deleted pods that are kept for the next pass.

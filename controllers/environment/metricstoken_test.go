@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
@@ -77,6 +79,63 @@ func TestReconcileSharesTheKeysSecrets(t *testing.T) {
 	w.mustReconcile(t)
 	if got := w.pool(t).Status.Sessions; got == nil || got.Active != 1 {
 		t.Errorf("a server that has the key isn't read: %+v", got)
+	}
+}
+
+// A ledger key's Secret that is deleted is there again within a minute, with the same key. If the
+// operator doesn't know the key any more, the pool says so.
+func TestReconcileRestoresTheKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool(keyless))
+	now := clocktesting.NewFakePassiveClock(noon)
+	use := func() {
+		reader := objects.NewKeyReader(w.store)
+		w.reconciler.reader.Keys, w.reconciler.secrets.keys, w.reconciler.secrets.check = reader, reader, reader.Check
+		w.reconciler.reader.Clock = now
+	}
+	remove := func() client.ObjectKey {
+		t.Helper()
+		name := client.ObjectKey{Namespace: "shop", Name: keys.SecretName("support", w.pool(t).Status.LedgerPublicKey)}
+		secret := &corev1.Secret{}
+		if err := w.store.Get(t.Context(), name, secret); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.store.Delete(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		now.SetTime(now.Now().Add(keyCheck))
+		return name
+	}
+	use()
+	w.mustReconcile(t)
+	name := remove()
+	w.mustReconcile(t)
+	again := &corev1.Secret{}
+	if err := w.store.Get(t.Context(), name, again); err != nil || !metav1.IsControlledBy(again, w.pool(t)) {
+		t.Fatalf("the Secret isn't there again: %v", err)
+	}
+	if _, err := objects.NewKeyReader(w.store).Secrets(t.Context(), client.ObjectKeyFromObject(w.pool(t)),
+		w.pool(t).Status.LedgerPublicKey); err != nil {
+		t.Errorf("it has another key: %v", err)
+	}
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
+		t.Errorf("Degraded is %+v", c)
+	}
+	again.Data[keys.File] = []byte("of somebody else")
+	again.Immutable = nil
+	if err := w.store.Update(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(now.Now().Add(keyCheck))
+	w.mustReconcile(t)
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonLedgerKeyUnreadable {
+		t.Errorf("with another key Degraded is %+v", c)
+	}
+	remove()
+	use() // the operator has restarted
+	w.mustReconcile(t)
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonLedgerKeyUnreadable {
+		t.Errorf("after a restart Degraded is %+v", c)
 	}
 }
 

@@ -2,57 +2,80 @@ package evaluation
 
 import (
 	"fmt"
-	"math/big"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // FormatCost is the cost of tokens as a decimal of four digits, "" without prices or tokens.
 func FormatCost(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) string {
-	cost := costOf(prices, tokens)
-	if cost == nil {
+	if prices == nil || tokens == nil {
 		return ""
+	}
+	cost := score.Prices(*prices).Cost(score.Tokens(*tokens))
+	if cost == nil {
+		return "" // the API server refuses such prices
 	}
 	return cost.FloatString(4)
 }
 
-// costOf is nil without prices or tokens.
-func costOf(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) *big.Rat {
-	if prices == nil || tokens == nil {
+// BudgetOf is the budget of a run, of which shards that are counted have used tokens. It is nil
+// without one.
+func BudgetOf(spec *v1alpha1.EvaluationRunSpec, used score.Tokens) *score.Budget {
+	if spec.Budget == nil {
 		return nil
 	}
-	sum := new(big.Rat)
-	for _, part := range []struct {
-		price  string
-		tokens int64
-	}{{prices.Input, tokens.Prompt}, {prices.Output, tokens.Completion}} {
-		price, ok := new(big.Rat).SetString(part.price)
-		if !ok {
-			return nil // the API server refuses it
-		}
-		sum.Add(sum, price.Mul(price, big.NewRat(part.tokens, 1_000_000)))
+	budget := &score.Budget{MaxTokens: ptr.Deref(spec.Budget.MaxTokens, 0), MaxCost: spec.Budget.MaxCost, Used: used}
+	if budget.MaxCost != "" {
+		budget.Prices = score.Prices(ptr.Deref(spec.Prices, v1alpha1.Prices{}))
 	}
-	return sum
+	return budget
 }
 
-// OverBudget says which part of its budget a run with these tokens has exceeded, "" for none.
-func OverBudget(spec *v1alpha1.EvaluationRunSpec, tokens *v1alpha1.Tokens) string {
-	if spec.Budget == nil || tokens == nil {
-		return ""
-	}
-	if most, used := spec.Budget.MaxTokens, tokens.Prompt+tokens.Completion; most != nil && used > *most {
-		return fmt.Sprintf("%d tokens are used, and budget.maxTokens is %d", used, *most)
-	}
-	most, ok := new(big.Rat).SetString(spec.Budget.MaxCost)
-	if cost := costOf(spec.Prices, tokens); ok && cost != nil && cost.Cmp(most) > 0 {
-		return fmt.Sprintf("the cost is %s, and budget.maxCost is %s", cost.FloatString(4), spec.Budget.MaxCost)
-	}
-	return ""
+// HasBudgetLeft reports whether a run that has used tokens may use more.
+func HasBudgetLeft(spec *v1alpha1.EvaluationRunSpec, used score.Tokens) bool {
+	budget := BudgetOf(spec, used)
+	return budget == nil || budget.Share(1, 1).Leaves(score.Tokens{})
 }
 
-// BudgetExceeded is the outcome of a run that is over its budget for that reason. The details are
-// how far it is and how it can go on.
-func BudgetExceeded(why, details string) Outcome {
-	return Outcome{Failed, v1alpha1.ReasonBudgetExceeded, fmt.Sprintf("The run is over its budget: %s. %s", why,
-		details)}
+// describeBudget says what a run has used of its budget.
+func describeBudget(spec *v1alpha1.EvaluationRunSpec, used score.Tokens) string {
+	var parts []string
+	if most := spec.Budget.MaxTokens; most != nil {
+		parts = append(parts, fmt.Sprintf("%d tokens are used, and budget.maxTokens is %d", used.Prompt+used.Completion,
+			*most))
+	}
+	if most := spec.Budget.MaxCost; most != "" {
+		parts = append(parts, fmt.Sprintf("the cost is %s, and budget.maxCost is %s",
+			FormatCost(spec.Prices, new(v1alpha1.Tokens(used))), most))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// BudgetExceeded is the outcome of a run that its budget stops. The details are how far it is and
+// how it can go on.
+func BudgetExceeded(spec *v1alpha1.EvaluationRunSpec, used score.Tokens, details string) Outcome {
+	return Outcome{Failed, v1alpha1.ReasonBudgetExceeded, fmt.Sprintf("The budget is used up: %s. %s",
+		describeBudget(spec, used), details)}
+}
+
+// WithinBudgetCondition says of a run that has ended whether it has used more than its budget,
+// false of a run without one.
+func WithinBudgetCondition(spec *v1alpha1.EvaluationRunSpec, used *v1alpha1.Tokens) (metav1.Condition, bool) {
+	tokens := score.Tokens(ptr.Deref(used, v1alpha1.Tokens{}))
+	budget := BudgetOf(spec, tokens)
+	if budget == nil {
+		return metav1.Condition{}, false
+	}
+	message := describeBudget(spec, tokens) + "."
+	if budget.Share(1, 1).Allows(score.Tokens{}) {
+		return NewCondition(v1alpha1.ConditionWithinBudget, metav1.ConditionTrue, v1alpha1.ReasonWithinBudget,
+			message), true
+	}
+	return NewCondition(v1alpha1.ConditionWithinBudget, metav1.ConditionFalse, v1alpha1.ReasonBudgetExceeded,
+		message), true
 }

@@ -4,7 +4,10 @@ import (
 	"math"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 func TestCost(t *testing.T) {
@@ -28,25 +31,35 @@ func TestCost(t *testing.T) {
 	}
 }
 
-func TestOverBudget(t *testing.T) {
+func TestBudget(t *testing.T) {
 	prices := &v1alpha1.Prices{Input: "1", Output: "10"}
 	tokens := &v1alpha1.Tokens{Prompt: 900_000, Completion: 100_000} // cost 1.9
+	of := func(most int64) *v1alpha1.Budget { return &v1alpha1.Budget{MaxTokens: &most} }
 	for name, tc := range map[string]struct {
 		spec   v1alpha1.EvaluationRunSpec
 		tokens *v1alpha1.Tokens
+		left   bool
 		want   string
 	}{
-		"no budget":          {v1alpha1.EvaluationRunSpec{}, tokens, ""},
-		"nothing used":       {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(1))}}, nil, ""},
-		"as many as allowed": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(1_000_000))}}, tokens, ""},
-		"one too many": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxTokens: new(int64(999_999))}}, tokens,
-			"1000000 tokens are used, and budget.maxTokens is 999999"},
-		"as dear as allowed": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.90"}}, tokens, ""},
-		"too dear": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.899999"}}, tokens,
-			"the cost is 1.9000, and budget.maxCost is 1.899999"},
-		"no prices": {v1alpha1.EvaluationRunSpec{Budget: &v1alpha1.Budget{MaxCost: "1"}}, tokens, ""},
+		"no budget":    {v1alpha1.EvaluationRunSpec{}, tokens, true, ""},
+		"nothing used": {v1alpha1.EvaluationRunSpec{Budget: of(1)}, nil, true, "True: 0 tokens are used, and budget.maxTokens is 1."},
+		"all used": {v1alpha1.EvaluationRunSpec{Budget: of(1_000_000)}, tokens, false,
+			"True: 1000000 tokens are used, and budget.maxTokens is 1000000."},
+		"one too many": {v1alpha1.EvaluationRunSpec{Budget: of(999_999)}, tokens, false,
+			"False: 1000000 tokens are used, and budget.maxTokens is 999999."},
+		"as dear as allowed": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.90"}}, tokens, false,
+			"True: the cost is 1.9000, and budget.maxCost is 1.90."},
+		"too dear": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.899999"}}, tokens, false,
+			"False: the cost is 1.9000, and budget.maxCost is 1.899999."},
+		"cheap enough": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.900001"}}, tokens, true,
+			"True: the cost is 1.9000, and budget.maxCost is 1.900001."},
 	} {
-		if got := OverBudget(&tc.spec, tc.tokens); got != tc.want {
+		used := score.Tokens(ptr.Deref(tc.tokens, v1alpha1.Tokens{}))
+		if left := HasBudgetLeft(&tc.spec, used); left != tc.left {
+			t.Errorf("%s: left %v", name, left)
+		}
+		c, limited := WithinBudgetCondition(&tc.spec, tc.tokens)
+		if got := string(c.Status) + ": " + c.Message; limited != (tc.want != "") || limited && got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -78,6 +79,47 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
 	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)
+}
+
+// CompareFigures names the figures that differ between two statuses, of those that every release
+// writes alike.
+func CompareFigures(a, b v1alpha1.EvaluationRunStatus) []string {
+	var names []string
+	compare := func(name string, a, b any) {
+		if !equality.Semantic.DeepEqual(a, b) {
+			names = append(names, name)
+		}
+	}
+	x, y := ptr.Deref(a.Episodes, v1alpha1.RunEpisodes{}), ptr.Deref(b.Episodes, v1alpha1.RunEpisodes{})
+	compare("episodes", []int64{x.Scored, x.Failed, x.Errored}, []int64{y.Scored, y.Failed, y.Errored})
+	compare("score", extremes(a.Score), extremes(b.Score))
+	compare("passRate", a.PassRate, b.PassRate)
+	compare("passHatK", a.PassHatK, b.PassHatK)
+	compare("tokens", a.Tokens, b.Tokens)
+	compare("cost", a.Cost, b.Cost)
+	tasks := func(results []v1alpha1.TaskResult) (figures []any) {
+		for _, r := range results {
+			figures = append(figures, r.Name, r.Episodes, extremes(r.Score), r.PassRate)
+		}
+		return figures
+	}
+	compare("tasks", tasks(a.Tasks), tasks(b.Tasks))
+	groups := func(results []v1alpha1.CategoryResult) (figures []any) {
+		for _, r := range results {
+			figures = append(figures, r.Name, r.Episodes, extremes(r.Score), r.PassRate)
+		}
+		return figures
+	}
+	compare("categories", groups(a.Categories), groups(b.Categories))
+	return names
+}
+
+// extremes are the figures of a score that are no estimates.
+func extremes(s *v1alpha1.Score) []string {
+	if s == nil {
+		return nil
+	}
+	return []string{s.Mean, s.Min, s.Max}
 }
 
 // countUnjudged counts the episodes that errored because a reply could not be judged.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/envserver/poolkey"
@@ -36,18 +37,23 @@ type Source interface {
 	Secrets(ctx context.Context, pool types.NamespacedName, public string) (*poolkey.Secrets, error)
 }
 
-// Reader reads pools' keys, each once, because a key's Secret never changes. It is safe for
-// concurrent use.
+// Reader reads pools' keys, each once, because a key's Secret never changes. Check finds those that
+// were deleted. It is safe for concurrent use.
 type Reader struct {
 	secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)
 
 	mu    sync.Mutex
-	known map[string]*poolkey.Secrets // by public key
+	known map[string]known // by public key
+}
+
+type known struct {
+	private ed25519.PrivateKey
+	secrets *poolkey.Secrets
 }
 
 // NewReader returns a reader. The function reads a Secret, which is in no cache.
 func NewReader(secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)) *Reader {
-	return &Reader{secret: secret, known: map[string]*poolkey.Secrets{}}
+	return &Reader{secret: secret, known: map[string]known{}}
 }
 
 // Secrets returns those of the pool with this public key. A pool that is gone is still known by its
@@ -57,17 +63,18 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 		return nil, fmt.Errorf("pool %s has no ledger key yet", pool)
 	}
 	r.mu.Lock()
-	secrets := r.known[public]
+	found, is := r.known[public]
 	r.mu.Unlock()
-	if secrets != nil {
-		return secrets, nil
+	if is {
+		return found.secrets, nil
 	}
 	name := types.NamespacedName{Namespace: pool.Namespace, Name: SecretName(pool.Name, public)}
 	key, err := r.read(ctx, name, public)
 	if err != nil {
 		return nil, err
 	}
-	if secrets, err = poolkey.DeriveSecrets(key); err != nil {
+	secrets, err := poolkey.DeriveSecrets(key)
+	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -75,8 +82,34 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 	if len(r.known) >= maxKnown {
 		clear(r.known)
 	}
-	r.known[public] = secrets
+	r.known[public] = known{key, secrets}
 	return secrets, nil
+}
+
+// Check reads the Secret of a pool's key again. It returns the key if the Secret is gone and the key
+// is known, so that the Secret can be created again, else nil. A key whose Secret has other data is
+// forgotten.
+func (r *Reader) Check(ctx context.Context, pool types.NamespacedName, public string) (ed25519.PrivateKey, error) {
+	r.mu.Lock()
+	found, is := r.known[public]
+	r.mu.Unlock()
+	if !is {
+		return nil, nil // Secrets reads it
+	}
+	name := types.NamespacedName{Namespace: pool.Namespace, Name: SecretName(pool.Name, public)}
+	secret, err := r.secret(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return found.private, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the ledger key's Secret: %w", err)
+	}
+	if key, err := poolkey.Parse(secret.Data[File]); err != nil || !key.Equal(found.private) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.known, public)
+	}
+	return nil, nil
 }
 
 // errOtherKey means that the Secret isn't the operator's.

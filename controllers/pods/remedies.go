@@ -203,10 +203,16 @@ func HasNotStarted(end corev1.ContainerStateTerminated) bool {
 	return end.Reason == "StartError" || end.Reason == "ContainerCannotRun"
 }
 
+// pullFailed is the reason of a container whose image was not pulled.
+const pullFailed = "ErrImagePull"
+
 // DescribeWaiting is the kubelet's reason and message for a container that waits.
 func DescribeWaiting(waiting corev1.ContainerStateWaiting) string {
 	if waiting.Message == "" {
 		return waiting.Reason
+	}
+	if _, cause, found := strings.Cut(waiting.Message, pullFailed+": "); found {
+		return pullFailed + ": " + cause // the state alternates between the failure and the wait after it
 	}
 	return waiting.Reason + ": " + waiting.Message
 }

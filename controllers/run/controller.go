@@ -30,6 +30,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -37,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -96,7 +98,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("run").
-		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
+			predicate.Funcs{UpdateFunc: isEditAfterEnd}))).
 		Owns(&batchv1.Job{}).
 		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(mapPodToRun)).
@@ -104,6 +107,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.reader.Polls.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
 		Complete(r)
+}
+
+// isEditAfterEnd selects changes to the status of a run that had ended: most are not the operator's.
+func isEditAfterEnd(e event.UpdateEvent) bool {
+	before, was := e.ObjectOld.(*v1alpha1.EvaluationRun)
+	after, is := e.ObjectNew.(*v1alpha1.EvaluationRun)
+	return was && is && evaluation.HasEnded(before.Status.Conditions) &&
+		!equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // mapPodToRun finds a pod's run by its labels.

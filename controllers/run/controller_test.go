@@ -91,11 +91,11 @@ func TestWritesOfARun(t *testing.T) {
 }
 
 // The event is emitted by the pass that counts the shard, and by no other.
-func TestReplayedEpisodesAreReportedOnce(t *testing.T) {
+func TestUnreportedAttemptsAreAnnouncedOnce(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	w.events()
-	message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Change: func(l *score.Ledger) { l.Replayed = 1 }})
+	message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Change: func(l *score.Ledger) { l.Opened += 3 }})
 	w.create(runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.mustPass()

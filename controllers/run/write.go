@@ -129,9 +129,9 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	span.End(ended)
 }
 
-// writeScores writes the table of scenarios, guarded by its resource version. A sealed one is opened
-// when the run ends.
-func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+// writeScores writes the table of scenarios, guarded by its resource version, and remembers it in
+// case that somebody deletes it. A sealed one is opened when the run ends.
+func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
 	table := next.Scores
 	if table == nil && snap.SealedTable && evaluation.HasEnded(next.Status.Conditions) {
 		table = new(snap.Scores.Data[v1alpha1.ScoresKey])
@@ -139,16 +139,17 @@ func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, next ru
 	if table == nil {
 		return nil
 	}
-	data := map[string]string{v1alpha1.ScoresKey: snap.SealTable(*table, next.Status)}
-	if snap.Scores == nil {
-		table := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run)), Data: data}
-		return markRefusal("ConfigMap "+table.Name, w.create(ctx, table))
+	written := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run))}
+	write := r.create
+	if snap.Scores != nil {
+		written = snap.Scores.DeepCopy()
+		write = func(ctx context.Context, table client.Object) error { return r.client.Update(ctx, table) }
 	}
-	updated := snap.Scores.DeepCopy()
-	updated.Data = data
-	if err := w.client.Update(ctx, updated); err != nil {
-		return markRefusal("ConfigMap "+updated.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
+	written.Data = map[string]string{v1alpha1.ScoresKey: snap.SealTable(*table, next.Status)}
+	if err := write(ctx, written); err != nil {
+		return markRefusal("ConfigMap "+written.Name, fmt.Errorf("writing the scores of scenarios: %w", err))
 	}
+	r.reader.Remember(written)
 	return nil
 }
 
@@ -168,8 +169,13 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 	return nil
 }
 
-// applyJob creates, changes or deletes the Job.
+// applyJob creates, changes or deletes the Job, and creates the credential of runners that lack it.
 func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+	if next.CreateCredential {
+		if err := w.createCredential(ctx, snap, next.Tally.Sums.Plan); err != nil {
+			return markRefusal("the Secret of the run's credential", err)
+		}
+	}
 	switch {
 	case next.DeleteJob:
 		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.Job.Name)

@@ -28,8 +28,8 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body protocol.Receipts
 	// Counting before decoding keeps a million empty texts from being stored.
-	if countValues(text) > protocol.MaxReceipts+6 || json.Unmarshal(text, &body) != nil ||
-		len(body.Receipts) > protocol.MaxReceipts {
+	if countValues(text) > protocol.MaxReceipts+9 || json.Unmarshal(text, &body) != nil ||
+		len(body.Receipts) > protocol.MaxReceipts || !body.Used.Valid() {
 		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
 			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))
 		return
@@ -59,7 +59,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, ledgerStatus(err), err.Error())
 		return
 	}
-	answer.Turn = turn
+	answer.Turn, answer.Used = turn, s.ledgers.NoteUsed(key, body.Used)
 	protocol.WriteJSON(w, http.StatusOK, answer)
 }
 

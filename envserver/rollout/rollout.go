@@ -81,6 +81,9 @@ type Config struct {
 	Receipts []string
 	// Tokens are those of the episodes that were played before.
 	Tokens score.Tokens
+	// Meter, unless nil, stops the shard when its limit is reached. The summary then counts the
+	// episodes that were not played.
+	Meter *Meter
 	// Record, unless nil, is called with every episode after its last attempt, errored ones
 	// included. Several goroutines call it at a time.
 	Record func(record.Episode)
@@ -113,7 +116,8 @@ var ErrScoresLost = errors.New("scores of the shard are lost")
 // progressInterval is the least time between two lines of progress.
 const progressInterval = 10 * time.Second
 
-// Run plays the shard and returns its summary, which Plan.Check accepts. It fails if no server
+// Run plays the shard, or the part of it for which the budget suffices, and returns its summary,
+// which Plan.Check accepts. It fails if no server
 // accepts the shard, if the server is lost, and with ErrPoolChanged, ErrAgentRefused and
 // ErrAgentUnavailable. Then nothing of the shard counts and it can be run again.
 func Run(ctx context.Context, cfg Config) (score.Summary, error) {
@@ -130,6 +134,8 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	s := newShard(cfg, found.pod)
 	s.skip(found.ledger.Ended)
 	s.begun, s.turn = found.ledger.Begun, found.ledger.Turn
+	s.tokens = s.tokens.Larger(found.ledger.Used)
+	s.Meter.Use(s.tokens)
 	if err := s.play(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
@@ -246,7 +252,7 @@ type shard struct {
 	errored   map[string]*score.IndexSet
 	durations stats.Durations
 	retried   int64
-	begun     int64 // attempts that earlier runners have begun and not ended
+	begun     int64 // attempts that earlier runners, or the budget, left unfinished
 	turn      int64 // the runner's on its server
 	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
@@ -303,7 +309,7 @@ func (s *shard) play(ctx context.Context, first *client.Client) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if s.ended < s.planned {
+	if s.ended < s.planned && !s.isSpent() {
 		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.ended,
 			s.planned, s.lost)
 	}
@@ -418,7 +424,8 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	summary := score.Summary{Ledger: signed, Retried: s.retried, Begun: s.begun, RetriedBy: s.retriedBy,
-		Durations: s.durations, Tokens: s.tokens, Mute: s.mute, Counts: s.counts, Endpoint: s.seen}
+		Durations: s.durations, Tokens: s.tokens, Mute: s.mute, Counts: s.counts, Endpoint: s.seen,
+		Unplayed: s.planned - s.ended}
 	if s.LeftOut != nil {
 		if left := s.LeftOut(); left != "" {
 			summary.Endpoint = strings.TrimSpace(s.seen + " Requests leave out: " + left + ".")

@@ -77,8 +77,9 @@ func judgeClass(cause string) string {
 
 // worker plays jobs in its own session. Its client is nil while it has none.
 type worker struct {
-	shard  *shard
-	client *client.Client
+	shard   *shard
+	client  *client.Client
+	counted score.Tokens // of the agent of the present attempt
 }
 
 // run plays jobs until there are none. Its error ends the whole shard.
@@ -105,15 +106,21 @@ func (w *worker) run(ctx context.Context) error {
 func (s *shard) take(ctx context.Context) (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil {
+	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil && !s.isSpent() {
 		s.wake.Wait()
 	}
-	if len(s.queue) == 0 || ctx.Err() != nil {
+	if len(s.queue) == 0 || ctx.Err() != nil || s.isSpent() {
 		return job{}, false
 	}
 	next := s.queue[0]
 	s.queue = s.queue[1:]
 	return next, true
+}
+
+// isSpent reports whether the budget is used up, so that no episode may go on.
+func (s *shard) isSpent() bool {
+	_, spent := s.Meter.Spent()
+	return spent
 }
 
 // workerLost notes why a worker gets no session. It wakes no other worker: those that wait have a
@@ -185,6 +192,11 @@ func (w *worker) play(ctx context.Context, j job) error {
 		s.end(j, "", took)
 		return nil
 	}
+	if errors.Is(err, errSpent) {
+		s.abandon(j)
+		w.closeSession()
+		return nil
+	}
 	failed, ok := errors.AsType[*failure](err)
 	if !ok {
 		return err
@@ -239,6 +251,14 @@ func (s *shard) retry(j job, class string) {
 	s.retriedBy[class]++
 	s.mu.Unlock()
 	s.giveBack(j)
+}
+
+// abandon leaves an episode unplayed that the budget doesn't let go on.
+func (s *shard) abandon(j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+	s.wake.Broadcast()
 }
 
 // giveBack returns a job whose attempt failed to the queue.
@@ -351,7 +371,11 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	if err != nil {
 		return &failure{class: score.ClassPolicy, err: err}
 	}
-	defer func() { p.tokens = w.shard.addTokens(ctx, agent) }()
+	w.counted = score.Tokens{}
+	defer func() {
+		p.tokens = usageOf(agent)
+		recordTokens(ctx, p.tokens)
+	}()
 	begun, err := w.reset(ctx, j)
 	switch refused, _ := errors.AsType[*client.ServerError](err); {
 	case refused != nil && refused.Code == protocol.CodeEnded:
@@ -412,18 +436,12 @@ func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Co
 	return context.WithTimeout(ctx, s.EpisodeTimeout+time.Duration(actions)*s.ActTimeout)
 }
 
-// addTokens adds the tokens of an attempt, whether or not it failed, and returns them.
-func (s *shard) addTokens(ctx context.Context, agent policy.Policy) (used score.Tokens) {
-	metered, ok := agent.(policy.Metered)
-	if !ok {
-		return used
+// usageOf returns the tokens that an agent has used, none if it doesn't count them.
+func usageOf(agent policy.Policy) score.Tokens {
+	if metered, ok := agent.(policy.Metered); ok {
+		return metered.Usage()
 	}
-	used = metered.Usage()
-	recordTokens(ctx, used)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tokens.Add(used)
-	return used
+	return score.Tokens{}
 }
 
 // recordTokens adds an attempt's tokens to its span.
@@ -524,9 +542,11 @@ func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Obser
 }
 
 func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
-	action, err := agent.Act(ctx, turn)
+	action, err := w.ask(ctx, agent, turn)
 	unanswered, endpoint := errors.AsType[*policy.EndpointError](err)
 	switch {
+	case errors.Is(err, errSpent):
+		return nil, err
 	case ctx.Err() != nil && w.shard.ActTimeout > 0:
 		return nil, &failure{class: score.ClassAgentTimeout, err: fmt.Errorf("waiting for the agent: %w", ctx.Err())}
 	case ctx.Err() != nil:
@@ -540,6 +560,47 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 			err: fmt.Errorf("the policy's action is not JSON: %.200q", action)}
 	}
 	return action, nil
+}
+
+// ask has the agent act within the budget, and counts what it uses.
+func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+	s := w.shard
+	if s.Meter != nil {
+		if err := s.Meter.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	action, err := agent.Act(ctx, turn)
+	all := usageOf(agent)
+	used := score.Tokens{Prompt: all.Prompt - w.counted.Prompt, Completion: all.Completion - w.counted.Completion}
+	w.counted = all
+	s.mu.Lock()
+	s.tokens.Add(used)
+	s.mu.Unlock()
+	if s.Meter != nil {
+		s.Meter.end(used, err == nil)
+		s.reportUsed(ctx)
+	}
+	return action, err
+}
+
+// reportTimeout bounds the report of used tokens to the shard's server.
+const reportTimeout = 5 * time.Second
+
+// reportUsed tells the shard's server how many tokens its runners have used, so that a runner that
+// takes this one's place gets only what is left. A stopped runner still does.
+func (s *shard) reportUsed(ctx context.Context) {
+	if s.Credential == "" {
+		return // the server knows nothing of other runners
+	}
+	s.mu.Lock()
+	used := s.tokens
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	if err := client.ReportUsed(ctx, s.pod, s.Plan.Run, s.Shard, used, s.client()); err != nil {
+		s.Log.Warn("The used tokens could not be reported", "shard", s.Shard, "pod", s.pod, "error", err)
+	}
 }
 
 // readRefusal is why an action doesn't match the schema, "" for any other error or none. The agent

@@ -30,8 +30,11 @@ type Summary struct {
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
 	// Begun is the number of attempts in the ledger that earlier runners of the shard have begun
-	// and not ended.
-	Begun     int64           `json:"begun,omitempty"`
+	// and not ended, and of those that the budget ended.
+	Begun int64 `json:"begun,omitempty"`
+	// Unplayed is the number of episodes that were not played, because the shard's share of the
+	// budget was used up. They are in no ledger and have not errored.
+	Unplayed  int64           `json:"unplayed,omitempty"`
 	Durations stats.Durations `json:"durations"`
 	// Tokens are those of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
@@ -70,6 +73,19 @@ type Tokens struct {
 func (t *Tokens) Add(o Tokens) {
 	t.Prompt += o.Prompt
 	t.Completion += o.Completion
+}
+
+// Larger returns the larger of two numbers of tokens.
+func (t Tokens) Larger(o Tokens) Tokens {
+	if o.Prompt+o.Completion > t.Prompt+t.Completion {
+		return o
+	}
+	return t
+}
+
+// Valid reports whether they can be those of a shard.
+func (t Tokens) Valid() bool {
+	return t.Prompt >= 0 && t.Prompt <= maxTokens && t.Completion >= 0 && t.Completion <= maxTokens
 }
 
 // Stored is the number of the shard's episodes in the result store, including errored ones, and
@@ -265,10 +281,11 @@ func (s Summary) validate() error {
 		c.Unread > maxCount {
 		return fmt.Errorf("impossible counts %+v", c)
 	}
-	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {
-		if n < 0 || n > maxTokens {
-			return fmt.Errorf("%d tokens", n)
-		}
+	if !s.Tokens.Valid() {
+		return fmt.Errorf("impossible tokens %+v", s.Tokens)
+	}
+	if s.Unplayed < 0 || s.Unplayed > maxCount {
+		return fmt.Errorf("%d episodes that were not played", s.Unplayed)
 	}
 	if s.Endpoint != sanitizeText(s.Endpoint) {
 		return fmt.Errorf("what was seen of the endpoint, %.200q", s.Endpoint)

@@ -15,8 +15,11 @@ import (
 // ReasonInterrupted is the reason of a run that its user stopped. It doesn't occur in a cluster.
 const ReasonInterrupted = "Interrupted"
 
-// conclude sets the conditions of a run that has ended. The cause is nil if the plan was played,
-// and otherwise errDeadline or the error of a cancelled context.
+// isDone reports whether the budget has left no episode unplayed.
+func (g *game) isDone() bool { return g.done.Len() == int64(g.plan.Shards) }
+
+// conclude sets the conditions of a run that has ended. The cause is nil if the plan was played, or
+// the part of it for which the budget sufficed, and otherwise errDeadline or the error of a cancelled context.
 func (g *game) conclude(cause error) {
 	outcome := g.outcome(cause)
 	var conditions []metav1.Condition
@@ -31,13 +34,16 @@ func (g *game) conclude(cause error) {
 		metav1.Condition{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse,
 			Reason: v1alpha1.ReasonNotSuspended, Message: "The run may be played."})
 	conditions = append(conditions, evaluation.BuildConditions(g.run, g.run.Status, g.sums, outcome)...)
+	if c, limited := evaluation.WithinBudgetCondition(&g.run.Spec, g.run.Status.Tokens); limited {
+		conditions = append(conditions, c)
+	}
 	if c, known := evaluation.AgentCondition(g.seen, outcome); known {
 		conditions = append(conditions, c)
 	}
 	if g.Store != nil {
 		figures := g.sums.Figures()
 		stored, counted, state := g.stored, figures.Episodes+figures.Errored, outcome.State
-		if cause != nil {
+		if cause != nil || !g.isDone() {
 			// The same command plays and stores the rest.
 			stored.Error, counted, state = "", stored.Episodes, evaluation.Running
 		}
@@ -65,12 +71,12 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 			Message: "The score is that of the episodes that ended first, and not comparable. " + g.rest()}
 	}
 	outcome, ended := evaluation.DecideOutcome(g.run, g.run.Status, evaluation.Counted{
-		Episodes: episodes.Total, Complete: cause == nil, Why: evaluation.AllCounted, Mute: g.sums.Mute,
+		Episodes: episodes.Total, Complete: cause == nil && g.isDone(), Why: evaluation.AllCounted, Mute: g.sums.Mute,
 		Advice: "Run the command with --verbose to log every attempt that fails.",
 	})
-	if errors.Is(cause, errBudget) {
-		return evaluation.BudgetExceeded(g.overBudget(),
-			scored+" Raise the budget. "+g.rest())
+	if !ended && cause == nil {
+		used, _ := g.meter.Spent()
+		return evaluation.BudgetExceeded(&g.run.Spec, used, scored+" Raise the budget. "+g.rest())
 	}
 	if !ended {
 		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest())

@@ -177,9 +177,9 @@ type game struct {
 	// giveUp ends the play early.
 	giveUp context.CancelCauseFunc
 
+	meter    *rollout.Meter // nil without a budget
 	mu       sync.Mutex
-	used     score.Tokens // by the episodes that have ended
-	seen     string       // by the rehearsal
+	seen     string // by the rehearsal
 	progress Progress
 	errored  map[string]*score.IndexSet // by class
 	table    score.ScenarioTable
@@ -196,6 +196,9 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 		}
 	}
 	g := &game{Options: o, run: run, token: rand.Text(), errored: map[string]*score.IndexSet{}}
+	if budget := evaluation.BudgetOf(&run.Spec, score.Tokens{}); budget != nil {
+		g.meter = rollout.NewMeter(budget.Share(1, 1))
+	}
 	run.Status = v1alpha1.EvaluationRunStatus{ObservedGeneration: run.Generation,
 		Agent: evaluation.AgentName(run.Spec.Agent)}
 	var err error
@@ -291,11 +294,10 @@ func (g *game) play(ctx context.Context) error {
 	return nil
 }
 
-// The causes of a context that ends by spec.activeDeadlineSeconds, spec.retries or spec.budget.
+// The causes of a context that ends by spec.activeDeadlineSeconds or spec.retries.
 var (
 	errDeadline = errors.New("the deadline is over")
 	errErrored  = errors.New("too many episodes errored")
-	errBudget   = errors.New("the budget is used up")
 )
 
 func (g *game) playShard(ctx context.Context, shard int) error {
@@ -308,7 +310,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
 		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
-		ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
+		Meter: g.meter, ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
 		Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
 	})
 	summary.Stored = kept.close(ctx)
@@ -325,7 +327,9 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	g.seen = cmp.Or(g.seen, summary.Endpoint)
 	g.sums.FoldSummary(ledger, summary)
 	g.table.Fold(ledger)
-	g.done.Add(int64(shard))
+	if summary.Unplayed == 0 {
+		g.done.Add(int64(shard))
+	}
 	return nil
 }
 
@@ -356,7 +360,6 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	defer g.mu.Unlock()
 	g.progress.Ended += int64(len(shard.Receipts()))
 	g.progress.Resumed += int64(len(shard.Receipts()))
-	g.used.Add(shard.Tokens())
 	for _, receipt := range shard.Receipts() {
 		r, err := score.VerifyReceipt(receipt, g.LedgerKey.Public().(ed25519.PublicKey))
 		if err != nil {
@@ -434,12 +437,6 @@ func (g *game) note(e record.Episode) {
 			g.giveUp(errErrored)
 		}
 	}
-	if e.Tokens != nil {
-		g.used.Add(*e.Tokens)
-	}
-	if g.overBudget() != "" {
-		g.giveUp(errBudget)
-	}
 	if e.Score != nil {
 		g.progress.Scored++
 		g.progress.Scores += int64(*e.Score*score.One + 0.5)
@@ -447,11 +444,6 @@ func (g *game) note(e record.Episode) {
 	if g.Progress != nil {
 		g.Progress(g.progress)
 	}
-}
-
-// overBudget says which part of its budget the run has exceeded, "" for none.
-func (g *game) overBudget() string {
-	return evaluation.OverBudget(&g.run.Spec, &v1alpha1.Tokens{Prompt: g.used.Prompt, Completion: g.used.Completion})
 }
 
 // countPartial adds the episodes of interrupted shards: those that were graded from the server's

@@ -36,32 +36,75 @@ const shutdownTimeout = 5 * time.Second
 // writeTimeout bounds a response, from the end of its request's header, without the judge's time.
 const writeTimeout = 2 * time.Minute
 
-// runServer serves until the context ends, and then drains.
+// runServer serves until the context ends, and then drains. A context that ends before the server
+// listens ends it at once, however long it takes to load packs.
 func runServer(ctx context.Context, o *options, setting Setting) error {
 	log := newLogger(o.logLevel, setting)
 	collecting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go openenv.KeepHeadroom(collecting)
 	watch := newPackWatch(o, setting.Command, log)
-	kind, judge, err := newKind(o)
+	var config openenv.Config
+	made := make(chan error, 1)
+	go func() {
+		var err error
+		config, err = configureServer(o, setting, watch, log)
+		made <- err
+	}()
+	select {
+	case <-ctx.Done():
+		log.Info("Ended before serving")
+		return nil
+	case err := <-made:
+		if err != nil {
+			return err
+		}
+	}
+	server, err := openenv.New(config)
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
+	}
+	defer server.Close()
+	l, err := openListeners(ctx, o)
 	if err != nil {
 		return err
 	}
+	kind, key := config.Kind, config.LedgerKey
+	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr",
+		l.ops.Addr().String(), "maxSessions", o.maxSessions,
+		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
+		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", setting.Version)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	watching.Go(func() { watch.run(watched) })
+	go debug.FreeOSMemory() // a third of the memory so far may be garbage of loading packs
+	o.listening(l.protocol.Addr(), l.ops.Addr())
+	return l.serve(ctx, server, o, log)
+}
+
+// configureServer loads what the server needs.
+func configureServer(o *options, setting Setting, watch *packWatch, log *slog.Logger) (openenv.Config, error) {
+	kind, judge, err := newKind(o)
+	if err != nil {
+		return openenv.Config{}, err
+	}
 	key, err := ledgerKey(o.ledgerKey, log)
 	if err != nil {
-		return err
+		return openenv.Config{}, err
 	}
 	var tokens func() []string
 	if o.tokenFile != "" {
 		file, err := newTokenFile(o.tokenFile, time.Now, log)
 		if err != nil {
-			return err
+			return openenv.Config{}, err
 		}
 		tokens = file.get
 	}
 	pod, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("reading the name of the pod: %w", err)
+		return openenv.Config{}, fmt.Errorf("reading the name of the pod: %w", err)
 	}
 	config := openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
@@ -75,27 +118,7 @@ func runServer(ctx context.Context, o *options, setting Setting) error {
 	if model, ok := judge.(modelJudge); ok {
 		config.Collectors, config.TryJudge = []prometheus.Collector{model}, model.Try
 	}
-	server, err := openenv.New(config)
-	if err != nil {
-		return fmt.Errorf("making the server: %w", err)
-	}
-	defer server.Close()
-	l, err := openListeners(ctx, o)
-	if err != nil {
-		return err
-	}
-	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr",
-		l.ops.Addr().String(), "maxSessions", o.maxSessions,
-		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
-		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", setting.Version)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watched, stop := context.WithCancel(ctx)
-	defer stop()
-	watching.Go(func() { watch.run(watched) })
-	go debug.FreeOSMemory() // a third of the memory so far may be garbage of loading packs
-	o.listening(l.protocol.Addr(), l.ops.Addr())
-	return l.serve(ctx, server, o, log)
+	return config, nil
 }
 
 // maxClientSessions returns the number of sessions of one client, rounded up, 0 for any number.

@@ -35,8 +35,9 @@ func granted() map[string][]string {
 		"batch/jobs": {"create", "delete", "get", "list", "patch", "watch"},
 		"configmaps": {"create", "delete", "get", "list", "update", "watch"},
 
-		// Deletion costs of servers and finalizers of runners are patched.
-		"pods": {"get", "list", "patch", "watch"},
+		// Deletion costs of servers and finalizers of runners are patched. A server that is being
+		// deleted and doesn't drain is deleted again, with a shorter grace period.
+		"pods": {"delete", "get", "list", "patch", "watch"},
 		// Runners of nodes that don't answer are marked as failed, so that the Job replaces them.
 		"pods/status": {"patch"},
 		"nodes":       {"get"},

@@ -64,6 +64,7 @@ type options struct {
 	agent            string
 	inputs           string
 	agentShare       int
+	budget           string
 	concurrency      int
 	episodeAttempts  int
 	terminationLog   string
@@ -85,7 +86,8 @@ func newCommand(logs io.Writer) *cobra.Command {
 The runner plays the shard's episodes on one server of the pool, retries episodes that failed by no
 fault of the agent, fetches the signed ledger from the server, and writes the shard's summary (at
 most 4096 bytes) to --termination-log. It exits with 0, even if episodes errored; the summary lists
-them.
+them. It also does when the shard's share of --budget is used up; the summary counts the episodes
+that were not played.
 
 If no server accepts the shard, the server is lost, or the pool has changed since the run was
 planned, nothing of the shard counts: the runner writes "error: " and the reason to
@@ -122,6 +124,8 @@ variables of these names.`,
 		"or @FILE, a file of that JSON")
 	f.StringVar(&o.inputs, "inputs", "", "digest of the plan and the agent: the runner refuses others")
 	f.IntVar(&o.agentShare, "agent-share", 1, "number of runners among which the agent's requestsPerMinute is divided")
+	f.StringVar(&o.budget, "budget", "", "what the model may use for all shards of --shards, as JSON: maxTokens, maxCost, "+
+		"prices and the tokens used, which are no longer available; the shard's share is that of its episodes")
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")
 	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log",

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,6 +65,9 @@ func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.L
 	if err := configureAgent(&cfg, o, secrets.agentKey); err != nil {
 		return score.Summary{}, err
 	}
+	if cfg.Meter, err = newMeter(o, plan); err != nil {
+		return score.Summary{}, err
+	}
 	stored := storeEpisodes(ctx, &cfg, o, log)
 	summary, err := traceShard(ctx, traces, cfg)
 	summary.Stored = stored(ctx)
@@ -71,6 +75,29 @@ func playShard(ctx context.Context, o options, traces *otlp.Tracing, log *slog.L
 		err = fmt.Errorf("%w: %w", errStopped, err)
 	}
 	return summary, err
+}
+
+// newMeter stops the shard when its share of --budget is used up, nil without a budget.
+func newMeter(o options, plan score.Plan) (*rollout.Meter, error) {
+	if o.budget == "" {
+		return nil, nil
+	}
+	var budget score.Budget
+	if err := json.Unmarshal([]byte(o.budget), &budget); err != nil {
+		return nil, fmt.Errorf("reading --budget: %w", err)
+	}
+	all := plan.Episodes()
+	if o.shards != "" {
+		set, err := score.ParseIndexSet(o.shards)
+		if err != nil {
+			return nil, fmt.Errorf("reading --shards: %w", err)
+		}
+		all = 0
+		for shard := range set.All {
+			all += countEpisodes(plan, int(shard))
+		}
+	}
+	return rollout.NewMeter(budget.Share(countEpisodes(plan, o.shard), all)), nil
 }
 
 // openAttempts is the number of attempts to open a store.

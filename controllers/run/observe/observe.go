@@ -142,7 +142,7 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 		return r.readLate(ctx, s)
 	}
 	if err := errors.Join(r.readSealed(ctx, s), r.readPlanMap(ctx, s), r.readRefusal(ctx, s),
-		r.readLostNodes(ctx, s)); err != nil {
+		r.readLostNodes(ctx, s), r.readCredential(ctx, s)); err != nil {
 		return err
 	}
 	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {
@@ -154,6 +154,21 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 		return err
 	}
 	return r.readLive(ctx, s)
+}
+
+// readCredential finds out whether runners that are being created wait for the run's Secret. The
+// operator may not list Secrets, and reads this one only then.
+func (r *Reader) readCredential(ctx context.Context, s *Snapshot) error {
+	if !slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool { return runner.IsCreating(&pod) }) {
+		return nil
+	}
+	name := types.NamespacedName{Namespace: s.Run.Namespace, Name: runner.NameCredential(s.Run)}
+	err := r.Direct.Get(ctx, name, &corev1.Secret{})
+	s.NoCredential = apierrors.IsNotFound(err)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the run's credential: %w", err)
+	}
+	return nil
 }
 
 // readPlanMap reads the plan's ConfigMap. While the Job contains the plan, there may be one in the

@@ -36,9 +36,7 @@ func (r *Reader) readConfigMap(ctx context.Context, key types.NamespacedName, ob
 	if err := r.Direct.Get(ctx, key, object); err != nil {
 		return err
 	}
-	if object.Size() <= maxKept {
-		r.Contents.Add(version{key, object.UID, object.ResourceVersion}, object)
-	}
+	r.Remember(object)
 	return nil
 }
 

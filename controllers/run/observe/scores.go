@@ -68,10 +68,46 @@ func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 			return err
 		}
 	}
-	if s.Closing || !evaluation.AwaitsBaseline(s.Run.Status.Conditions) {
+	if s.Closing {
 		return nil
 	}
-	return r.readScores(ctx, s, true)
+	if evaluation.AwaitsBaseline(s.Run.Status.Conditions) {
+		return r.readScores(ctx, s, true)
+	}
+	return r.findDeletedScores(ctx, s)
+}
+
+// findDeletedScores finds out whether the table of a complete run was deleted, and what is known of
+// it.
+func (r *Reader) findDeletedScores(ctx context.Context, s *Snapshot) error {
+	ref := s.Run.Status.ScoresRef
+	if ref == nil {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: s.Run.Namespace, Name: ref.Name}
+	known := &metav1.PartialObjectMetadata{}
+	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	err := r.Metadata.Get(ctx, key, known)
+	if apierrors.IsNotFound(err) {
+		err = r.Direct.Get(ctx, key, &corev1.ConfigMap{}) // the cache may not have it yet
+	}
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	s.ScoresGone = true
+	for _, kept := range r.Contents.Values() {
+		if client.ObjectKeyFromObject(kept) == key && metav1.IsControlledBy(kept, s.Run) {
+			s.ScoresKept = kept // the last one is that of the last use
+		}
+	}
+	return nil
+}
+
+// Remember keeps the content of a table that was written.
+func (r *Reader) Remember(table *corev1.ConfigMap) {
+	if table.Size() <= maxKept {
+		r.Contents.Add(version{client.ObjectKeyFromObject(table), table.UID, table.ResourceVersion}, table)
+	}
 }
 
 // readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache

@@ -78,8 +78,10 @@ type Snapshot struct {
 	Job     *batchv1.Job                 // nil unless the run has created it
 	Taken   []string                     // objects of others with names that the run needs
 	Closing bool                         // the namespace is being deleted
-	Version string                       // of the operator
-	Now     time.Time
+	// NoCredential means that a runner is being created and that the run's Secret doesn't exist.
+	NoCredential bool
+	Version      string // of the operator
+	Now          time.Time
 
 	// Pods are ordered by name. failed and succeeded list them with the finalizer or without.
 	Pods      []corev1.Pod // of this run that carry the finalizer
@@ -90,6 +92,8 @@ type Snapshot struct {
 
 	Scores         *corev1.ConfigMap       // the table of scenarios, nil unless the run has created it
 	ScoresTaken    bool                    // something else has the name of the table
+	ScoresGone     bool                    // the table of a complete run was deleted
+	ScoresKept     *corev1.ConfigMap       // what is known of a deleted table, nil for nothing
 	Baseline       *v1alpha1.EvaluationRun // the run to compare with, or nil
 	BaselineScores *corev1.ConfigMap       // its table
 	Live           *Live                   // the servers' counts of the run's episodes, nil while not polled

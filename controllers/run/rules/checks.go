@@ -92,9 +92,11 @@ func checkRefused(f Facts) (string, bool) {
 }
 
 func checkBudget(f Facts) (string, bool) {
-	why := f.Counts.OverBudget
-	return evaluation.BudgetExceeded(why, fmt.Sprintf("%s To go on, raise the budget and %s.", f.Counts.Progress,
-		evaluation.HowToResume(f.Run))).Message, why != ""
+	if !f.Counts.OverBudget {
+		return "", false
+	}
+	return evaluation.BudgetExceeded(&f.Run.Spec, f.Counts.Used, fmt.Sprintf("%s To go on, raise the budget and %s.",
+		f.Counts.Progress, evaluation.HowToResume(f.Run))).Message, true
 }
 
 func checkAdmitted(f Facts) (string, bool) {

@@ -32,6 +32,9 @@ func (p *pass) setConditions(o evaluation.Outcome) {
 	if c, repeated := evaluation.PlayedOnceCondition(p.d.Status.Episodes); repeated {
 		verdict = append(verdict, c)
 	}
+	if c, limited := evaluation.WithinBudgetCondition(&p.s.Run.Spec, p.d.Status.Tokens); limited && o.Ended() {
+		verdict = append(verdict, c)
+	}
 	p.announceEnd(o, verdict)
 	p.announceChanges(suspension, o)
 	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
@@ -88,7 +91,8 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 	p.d.announce(kind, o.Reason, o.Message)
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored ||
-			c.Type == v1alpha1.ConditionPlayedOnce
+			c.Type == v1alpha1.ConditionPlayedOnce ||
+			c.Type == v1alpha1.ConditionWithinBudget && o.Reason != c.Reason
 		if optional && c.Status == metav1.ConditionFalse {
 			p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
 		}

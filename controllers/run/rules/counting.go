@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -40,12 +42,24 @@ func (p *pass) countSummaries() {
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
 	}
+	p.keepScores()
+	if p.isStoppedByBudget() {
+		p.overBudget = true
+		p.d.Tally.AddStopped()
+	}
+	p.writeCounted()
+	p.announceCounted(done.Len())
+}
+
+// writeCounted writes the figures of what this pass and earlier ones have counted.
+func (p *pass) writeCounted() {
+	before := p.s.Run.Status
+	p.d.Status.Episodes.Unreported = before.Episodes.Unreported
 	for _, shard := range p.d.Tally.Counted {
 		p.d.Status.Episodes.Unreported += shard.Unreported
 	}
-	p.keepScores()
 	evaluation.WriteFigures(&p.d.Status, p.d.Tally.Sums, p.d.Tally.Completed)
-	flawless, err := tally.AddFlawless(p.s.Run.Status.Shards, p.d.Tally)
+	flawless, err := tally.AddFlawless(before.Shards, p.d.Tally)
 	if err != nil {
 		p.edited = err
 		return
@@ -53,7 +67,25 @@ func (p *pass) countSummaries() {
 	if flawless != nil {
 		p.d.Status.Shards.Flawless = flawless
 	}
-	p.announceCounted(done.Len())
+}
+
+// isStoppedByBudget reports whether the budget leaves the missing shards unplayed: it is used up, or
+// all of them have used their share of what the counted ones have left.
+func (p *pass) isStoppedByBudget() bool {
+	missing, spec := p.d.Tally.Missing(p.d.Status.Shards.Total), &p.s.Run.Spec
+	if spec.Budget == nil || missing.Len() == 0 {
+		return false
+	}
+	if !evaluation.HasBudgetLeft(spec, p.d.Tally.UsedTokens()) {
+		return true
+	}
+	return int64(len(p.d.Tally.Stopped)) == missing.Len() && p.isJobCurrent() &&
+		runner.FindJobCondition(p.s.Job, batchv1.JobComplete) != nil && p.hasBudget(p.d.Tally.Sums.Tokens)
+}
+
+// hasBudget reports whether the runners of the Job share the run's budget without the tokens used.
+func (p *pass) hasBudget(used score.Tokens) bool {
+	return equality.Semantic.DeepEqual(runner.ReadBudget(p.s.Job), evaluation.BudgetOf(&p.s.Run.Spec, used))
 }
 
 // BatchDelay is how long a summary may wait for others, so that one write of the status and one of
@@ -147,10 +179,10 @@ func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string
 	if shards.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In shards %s, %d episodes ended again, which were not graded again, and %d more were begun "+
-		"than the runners report. An episode that ended while its runner believed it lost explains the former. The "+
-		"latter means that another client has the run's credential: check who can read Secret %s in namespace %s.",
-		pods.QuoteMessage(shards.String()), replayed, unreported, runner.NameCredential(run), run.Namespace)
+	return fmt.Sprintf("In shards %s, %d more episodes were begun than the runners report, and %d ended again, which "+
+		"were not graded again. Another client may have the run's credential: check who can read Secret %s in "+
+		"namespace %s.", pods.QuoteMessage(shards.String()), unreported, replayed, runner.NameCredential(run),
+		run.Namespace)
 }
 
 // ProgressAfter is how long a run lasts before its progress is announced: that of a shorter one is

@@ -8,6 +8,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,6 +117,9 @@ func (p *pass) hold(asked Stage, rule Rule, facts Facts, o evaluation.Outcome) {
 		p.d.wake(waitDelay) // the pods keep their summaries until an operator can add them
 		return
 	}
+	if asked == Playing && rule.Reason != v1alpha1.ReasonRunning {
+		p.d.Status.EstimatedCompletionTime = nil // it would only move on
+	}
 	p.d.Release, p.d.Lost = p.findReleasable(), p.findLostPods()
 	if rule.holdsUpStart(facts) {
 		p.d.wake(max(facts.Start.Left, 0))
@@ -134,6 +138,7 @@ func (p *pass) findReleasable() []corev1.Pod {
 		shard, err := runner.ReadShard(pod)
 		switch {
 		case pod.Status.Phase == corev1.PodFailed, p.d.Tally.Refuses(pod),
+			runner.HasSucceeded(pod) && tally.LacksSummary(pod),
 			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
 			done = append(done, *pod)
 		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
@@ -164,6 +169,9 @@ func (p *pass) findLostPods() []corev1.Pod {
 func (p *pass) end(o evaluation.Outcome) {
 	if o.State == evaluation.Completed {
 		p.publishScores()
+	} else if len(p.d.Tally.Stopped) > 0 {
+		p.d.Tally.AddStopped()
+		p.writeCounted()
 	}
 	p.d.Status.CompletionTime = new(metav1.NewTime(p.s.Now))
 	p.d.stopWork()
@@ -176,6 +184,7 @@ func (p *pass) end(o evaluation.Outcome) {
 // stopWork leaves the run's objects as they are.
 func (d *Decision) stopWork() {
 	d.RemovePlan, d.CreatePlan, d.CreateJob, d.ChangeJob, d.DeleteJob = false, nil, nil, JobChange{}, false
+	d.CreateCredential = false
 	d.Again = 0
 }
 
@@ -256,11 +265,66 @@ func (p *pass) dropFlawed() error {
 	return nil
 }
 
+// restoreFigures corrects figures of an ended run that aren't those of its sums: somebody has
+// changed them by hand. The release that a run began with may have written some differently, so
+// only those are compared that every release writes alike.
+func (p *pass) restoreFigures() {
+	status := &p.d.Status
+	if status.Shards == nil || status.Episodes == nil {
+		return
+	}
+	sums, done, err := tally.ReadCounted(p.s.Run)
+	if err != nil {
+		failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
+		if findNewer(p.s.Run) == nil && failed != nil && failed.Reason != v1alpha1.ReasonSummaryRefused {
+			p.noteEdited(fmt.Sprintf("%v. The figures can't be checked.", err))
+		}
+		return
+	}
+	progressed, restored := status.Progress, status.DeepCopy()
+	evaluation.WriteFigures(restored, sums, done)
+	restored.Progress = progressed
+	restored.Cost = evaluation.FormatCost(p.s.Run.Spec.Prices, restored.Tokens)
+	if changed := evaluation.CompareFigures(*status, *restored); len(changed) > 0 {
+		p.d.Status = *restored
+		p.noteEdited(fmt.Sprintf("%s had other values than follow from status.shards.accumulator, and are restored.",
+			strings.Join(changed, ", ")))
+	}
+}
+
+// noteEdited says that the status of an ended run was changed by hand.
+func (p *pass) noteEdited(what string) {
+	c := evaluation.NewCondition(v1alpha1.ConditionUnedited, metav1.ConditionFalse, v1alpha1.ReasonEditedByHand,
+		"The status was changed by hand after the end of the run: "+what)
+	if before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type); before == nil || before.Message != c.Message {
+		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+	}
+	p.set(c)
+}
+
+// restoreScores writes the table of a complete run again that was deleted, or else says so.
+func (p *pass) restoreScores() {
+	if !p.s.ScoresGone {
+		return
+	}
+	name := p.d.Status.ScoresRef.Name
+	sums, _, err := tally.ReadCounted(p.s.Run)
+	if err == nil && p.s.ScoresKept != nil && sums.Holds(tally.ReadTable(p.s.ScoresKept)) {
+		p.writeTable(p.s.ScoresKept.Data[v1alpha1.ScoresKey])
+		return
+	}
+	p.d.Status.ScoresRef = nil
+	p.noteEdited(fmt.Sprintf("ConfigMap %s was deleted, so there is no table of the scenarios' scores any more. Other "+
+		"runs can't be compared with this one; the figures are not affected.", name))
+}
+
 // repeatEnd repeats what the last pass of an ended run may not have completed.
 func (p *pass) repeatEnd() {
 	for i := range p.d.Status.Conditions {
 		p.d.Status.Conditions[i].ObservedGeneration = p.s.Run.Generation
 	}
+	p.restoreFigures()
+	p.restoreScores()
 	p.compareLate()
 	p.compareCounts()
 	p.cleanUp()

@@ -70,7 +70,8 @@ type CountFacts struct {
 	Shards        int64              // that are counted
 	Verdict       evaluation.Outcome // on the figures, if they end the run
 	Refused       *tally.Refusal     // of the present job attempt
-	OverBudget    string
+	OverBudget    bool               // the budget leaves shards unplayed
+	Used          score.Tokens
 }
 
 // DeadlineFacts are about activeDeadlineSeconds.
@@ -222,7 +223,7 @@ func (p *pass) gatherCounts() CountFacts {
 		}
 	case p.d.Status.Shards != nil:
 		facts.Progress = describeShards(p.d.Tally.Completed, p.d.Status.Shards)
-		facts.OverBudget = evaluation.OverBudget(&p.s.Run.Spec, p.d.Status.Tokens)
+		facts.OverBudget, facts.Used = p.overBudget, p.d.Tally.Sums.Tokens
 		facts.Verdict, _ = evaluation.DecideOutcome(p.s.Run, p.d.Status, evaluation.Counted{
 			Episodes: p.d.Status.Episodes.Total, Why: evaluation.AllCounted, Mute: p.d.Tally.Sums.Mute,
 			Complete: p.d.Tally.Completed.Len() >= int64(p.d.Status.Shards.Total),
@@ -307,6 +308,8 @@ func (p *pass) gatherJob() JobFacts {
 	facts.Unplayed = p.d.Tally.Missing(p.d.Status.Shards.Total)
 	wait, ended := p.findLost()
 	facts.Incomplete = ended && wait <= 0
+	facts.MayPlayAgain = facts.MayPlayAgain ||
+		facts.Incomplete && p.findMissing().isFree(p.s.Run.Status.Shards.Rounds+1)
 	return facts
 }
 

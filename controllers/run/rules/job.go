@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,8 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/tally"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // isJobCurrent reports whether the Job is that of the present job attempt.
@@ -39,15 +42,10 @@ func (p *pass) findLost() (wait time.Duration, ended bool) {
 	if c == nil {
 		return 0, false
 	}
-	if p.countLost() == 0 {
+	if p.findMissing().removed == 0 {
 		return 0, true
 	}
 	return c.LastTransitionTime.Add(lostDeadline).Sub(p.s.Now), true
-}
-
-// countLost counts the shards that are missing and of which the Job has no pod that has succeeded.
-func (p *pass) countLost() int64 {
-	return runner.CountUnseen(p.d.Tally.Missing(p.d.Status.Shards.Total), p.s.Job, p.s.Succeeded)
 }
 
 const (
@@ -81,10 +79,10 @@ func (p *pass) noteAdmission() {
 	}
 }
 
-// playAgain begins another job attempt if the Job has completed while shards are missing: their
-// summaries were refused, or their pods were removed by force before they were read. The attempts
-// are counted in the status, before the next Job is created, so that a crash in between counts none
-// twice.
+// playAgain begins another job attempt if the Job has completed while shards are missing: they have
+// used their share of the budget, their summaries were refused or lost, or their pods were removed
+// by force before they were read. The attempts are counted in the status, before the next Job is
+// created, so that a crash in between counts none twice.
 func (p *pass) playAgain() {
 	if !p.isJobCurrent() {
 		return
@@ -92,13 +90,47 @@ func (p *pass) playAgain() {
 	if wait, ended := p.findLost(); !ended || wait > 0 {
 		return
 	}
-	left, lost := p.d.Tally.Missing(p.d.Status.Shards.Total), p.countLost()
-	p.d.Status.Shards.Rounds++
-	p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+
-		"the summaries of %d of them were refused, and the pods of %d were removed. This is job attempt %d of at most "+
-		"%d, because retries.shardBackoffLimit is %d.", pods.QuoteMessage(left.String()), left.Len()-lost, lost,
-		p.d.Status.Shards.Rounds-p.d.Status.Shards.RoundsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
-		runner.ReadBackoffLimit(p.s.Run)))
+	shards, why := p.d.Status.Shards, p.findMissing()
+	shards.Rounds++
+	kind, cost := corev1.EventTypeNormal, "That is no attempt of retries.shardBackoffLimit."
+	if why.isFree(shards.Rounds) {
+		shards.RoundsBefore++
+	} else {
+		kind, cost = corev1.EventTypeWarning, fmt.Sprintf("This is job attempt %d of at most %d, because "+
+			"retries.shardBackoffLimit is %d.", shards.Rounds-shards.RoundsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
+			runner.ReadBackoffLimit(p.s.Run))
+	}
+	p.d.announce(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+
+		"of them were refused, the pods of %d were removed, the runners of %d left no summary, as when a node fails, and "+
+		"%d have used their share of the budget and get what others left. %s", pods.QuoteMessage(why.shards.String()),
+		why.refused, why.removed, why.unwritten, why.stopped, cost))
+}
+
+// missing are the shards that a complete Job leaves, and how many of them are missing why.
+type missing struct {
+	shards                               score.IndexSet
+	refused, removed, unwritten, stopped int64
+}
+
+func (p *pass) findMissing() missing {
+	m := missing{shards: p.d.Tally.Missing(p.d.Status.Shards.Total), stopped: int64(len(p.d.Tally.Stopped))}
+	m.removed = runner.CountUnseen(m.shards, p.s.Job, p.s.Succeeded)
+	without := slices.DeleteFunc(slices.Clone(p.s.Succeeded), func(pod corev1.Pod) bool {
+		return !tally.LacksSummary(&pod)
+	})
+	m.unwritten = m.shards.Len() - runner.CountUnseen(m.shards, p.s.Job, without)
+	m.refused = m.shards.Len() - m.removed - m.unwritten - m.stopped
+	return m
+}
+
+// maxFreeAttempts bounds the job attempts of a run in which runners may leave no summary without
+// that being an attempt of retries.shardBackoffLimit.
+const maxFreeAttempts = 20
+
+// isFree reports whether the shards are played again in a job attempt that isn't limited: nobody
+// has tampered with them.
+func (m missing) isFree(jobAttempt int32) bool {
+	return m.refused <= 0 && m.removed == 0 && (m.unwritten == 0 || jobAttempt <= maxFreeAttempts)
 }
 
 // keepJob makes the Job match the spec. A Job that has completed while shards are missing, or that
@@ -112,6 +144,7 @@ func (p *pass) keepJob() {
 		return
 	}
 	p.storePlan()
+	p.d.CreateCredential = p.s.NoCredential
 	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:
@@ -120,7 +153,7 @@ func (p *pass) keepJob() {
 			p.d.wake(waitDelay)
 		}
 	case !job.DeletionTimestamp.IsZero():
-	case !p.isJobCurrent(), next == nil && runner.IsJobActive(job),
+	case !p.isJobCurrent(), next == nil && runner.IsJobActive(job), runner.IsJobActive(job) && p.changesBudget(),
 		suspended && runner.IsQueuedJob(job) && runner.IsJobActive(job),
 		runner.IsHeldByQueue(job) && runner.ReadRequestedQueue(job) != p.s.Run.Labels[runner.LabelQueue]:
 		// A Job that waits in a queue is replaced when its run's label names another queue or none.
@@ -137,6 +170,11 @@ func (p *pass) keepJob() {
 			p.d.ChangeJob.Suspend = &suspended
 		}
 	}
+}
+
+// changesBudget reports whether the spec's budget isn't the one that the Job's runners share.
+func (p *pass) changesBudget() bool {
+	return !p.hasBudget(ptr.Deref(runner.ReadBudget(p.s.Job), score.Budget{}).Used)
 }
 
 // storePlan makes the ConfigMap again that the pods of the Job read.
@@ -173,6 +211,7 @@ func (p *pass) makeNextJob() *runner.JobSpec {
 		return nil
 	}
 	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,
+		Budget: evaluation.BudgetOf(&p.s.Run.Spec, p.d.Tally.Sums.Tokens),
 		Shards: p.d.Tally.Missing(p.d.Status.Shards.Total), Suspended: runner.IsQueued(p.s.Run)}
 }
 

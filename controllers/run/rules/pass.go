@@ -29,6 +29,8 @@ type Decision struct {
 	DeleteJob  bool
 	CreateJob  *runner.JobSpec
 	ChangeJob  JobChange
+	// CreateCredential puts the Secret back that the Job's runners read.
+	CreateCredential bool
 
 	Lost      []corev1.Pod // of lost nodes, which are marked as failed
 	Release   []corev1.Pod // whose finalizer is removed
@@ -93,12 +95,13 @@ type pass struct {
 	hurried     bool              // summaries don't wait for others
 	batching    bool              // summaries wait for others
 
-	plan      score.Plan        // that summaries are checked against
-	planErr   error             // why there is no plan
-	invalid   error             // why there can't be one
-	edited    error             // why the figures in the status can't be read
-	tooLarge  error             // why the sums can't be stored
-	collected *tally.Collection // nil until segments are counted
+	plan       score.Plan        // that summaries are checked against
+	planErr    error             // why there is no plan
+	invalid    error             // why there can't be one
+	edited     error             // why the figures in the status can't be read
+	tooLarge   error             // why the sums can't be stored
+	overBudget bool              // the budget leaves shards unplayed
+	collected  *tally.Collection // nil until segments are counted
 
 	// collectable are the empty sums of a collection that begins, provenance what it begins with.
 	collectable *score.Ledger

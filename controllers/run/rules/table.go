@@ -97,7 +97,7 @@ func listFigures() []Rule {
 			When:   "summaries that the pool did not sign, or of other episodes, more often than `shardBackoffLimit`",
 			Advice: "someone tampered with a runner: find out who may write pods in the namespace"},
 		{Reason: v1alpha1.ReasonBudgetExceeded, State: ended, asked: Counted, check: checkBudget,
-			When:   "the model has used more tokens than `budget.maxTokens`, or has cost more than `budget.maxCost`",
+			When:   "`budget.maxTokens` or `budget.maxCost` is used up, and episodes are left, which have no score",
 			Advice: "raise the budget and resume the run, or play fewer episodes"},
 	}
 }

@@ -35,18 +35,18 @@ func TestNoFactIsNoReason(t *testing.T) {
 
 // The first rule that holds decides, whatever else does.
 func TestTheFirstRuleDecides(t *testing.T) {
-	facts := Facts{Run: runtest.NewRun(), Counts: CountFacts{OverBudget: "It costs 3."},
+	facts := Facts{Run: runtest.NewRun(), Counts: CountFacts{OverBudget: true},
 		Pool: PoolFacts{Revoked: true, Change: "The judge changed."}, Deadline: DeadlineFacts{Over: true}}
 	for _, step := range []struct {
 		reason string
 		remove func()
 	}{
-		{v1alpha1.ReasonBudgetExceeded, func() { facts.Counts.OverBudget = "" }},
+		{v1alpha1.ReasonBudgetExceeded, func() { facts.Counts.OverBudget = false }},
 		{v1alpha1.ReasonNamespaceNotAllowed, func() { facts.Pool.Revoked = false }},
 		{v1alpha1.ReasonEnvironmentChanged, func() { facts.Pool.Change = "" }},
 		{v1alpha1.ReasonDeadlineExceeded, func() { facts.Deadline.Over = false }},
 	} {
-		facts.Run.Spec.ActiveDeadlineSeconds = new(int32(60))
+		facts.Run.Spec.ActiveDeadlineSeconds, facts.Run.Spec.Budget = new(int32(60)), &v1alpha1.Budget{MaxCost: "2"}
 		if rule, o, _ := askRules(Counted, facts); rule.Reason != step.reason || o.Reason != step.reason ||
 			o.State != evaluation.Failed {
 			t.Errorf("%s decides with %+v, want %s", rule.Reason, o, step.reason)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -17,6 +18,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 )
 
@@ -152,6 +154,9 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 		"--termination-log=" + corev1.TerminationMessagePathDefault,
 		"--run=" + run.Namespace + "/" + run.Name,
 	}
+	if job.Budget != nil {
+		args = append(args, encodeBudget(job.Budget))
+	}
 	if at := LocateResults(run); at != "" {
 		// A struct of numbers and strings can always be encoded.
 		limits, _ := json.Marshal(evaluation.LimitsOf(run)) //nolint:errchkjson // see above
@@ -162,6 +167,27 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 		}
 	}
 	return args
+}
+
+// encodeBudget is the flag of a budget.
+func encodeBudget(budget *score.Budget) string {
+	// A struct of numbers and strings can always be encoded.
+	text, _ := json.Marshal(budget) //nolint:errchkjson // see above
+	return budgetFlag + string(text)
+}
+
+// ReadBudget reads the budget of a Job's runners, nil without one.
+func ReadBudget(job *batchv1.Job) *score.Budget {
+	for _, c := range job.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			var budget score.Budget
+			text, is := strings.CutPrefix(arg, budgetFlag)
+			if c.Name == Container && is && json.Unmarshal([]byte(text), &budget) == nil {
+				return &budget
+			}
+		}
+	}
+	return nil
 }
 
 // makeSecretsVolume has the secrets that runners read as files, which only the runner's container

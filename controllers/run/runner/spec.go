@@ -37,6 +37,7 @@ const (
 	Container      = "runner"
 	AgentContainer = "agent"
 	inputsFlag     = "--inputs="
+	budgetFlag     = "--budget="
 	PlanKey        = "plan.json"
 	AgentKey       = "agent.json"
 	planFolder     = "/etc/csenv"
@@ -66,6 +67,7 @@ type JobSpec struct {
 	Shards     score.IndexSet
 	Suspended  bool
 	Digest     string            // of the plan and of the agent that runners read
+	Budget     *score.Budget     // of the shards, nil without one
 	Inputs     map[string]string // which the Job contains, nil if they are in the ConfigMap
 }
 

@@ -141,9 +141,12 @@ func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 type Playing struct {
 	Key     ed25519.PrivateKey
 	Errored []int64
-	Begun   int64 // attempts that the server had seen before
+	Begun   int64 // attempts of earlier runners
 	Sealed  bool  // the pool withholds scores
-	Change  func(*score.Ledger)
+	Tokens  int64 // of prompts
+	// Unplayed is the number of episodes at the end of the shard that the budget left.
+	Unplayed int64
+	Change   func(*score.Ledger)
 }
 
 // SummaryOf plays a shard like an env server and a runner. An episode's score follows from its
@@ -158,7 +161,15 @@ func SummaryOf(t testing.TB, plan score.Plan, shard int, p Playing) string {
 	for _, index := range p.Errored {
 		summary.Errored[0].Episodes.Add(index)
 	}
+	summary.Tokens.Prompt, summary.Unplayed = p.Tokens, p.Unplayed
+	left := -p.Unplayed
+	for range plan.Shard(shard) {
+		left++
+	}
 	for ep := range plan.Shard(shard) {
+		if left--; left < 0 {
+			break
+		}
 		ledger.Opened++
 		if summary.Errored[0].Episodes.Contains(ep.Index) {
 			continue

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -20,6 +21,44 @@ type Result struct {
 	Ledgers   []*score.Ledger // of the shards in counted, or of the segments that this pass has added
 	Summaries []score.Summary // of the shards in counted
 	Errored   int64           // errored episodes of those segments
+	Stopped   []Stopped       // shards that have used their share of the budget
+}
+
+// Stopped is what a runner has played of a shard until its share of the budget was used up. It is in
+// the figures of a run only if the run ends so, because the shard may go on.
+type Stopped struct {
+	Shard   int
+	Pod     *corev1.Pod
+	ledger  *score.Ledger
+	summary score.Summary
+}
+
+// UsedTokens are those of the counted shards and of the stopped ones.
+func (f Result) UsedTokens() score.Tokens {
+	used := f.Sums.Tokens
+	for _, s := range f.Stopped {
+		used.Add(s.summary.Tokens)
+	}
+	return used
+}
+
+// AddStopped adds the stopped shards to the sums of a run that ends. They stay incomplete.
+func (f *Result) AddStopped() {
+	for _, s := range f.Stopped {
+		f.add(s.Shard, s.Pod, s.ledger, s.summary)
+	}
+	f.Stopped = nil
+}
+
+// add adds a shard, or the part of it that was played.
+func (f *Result) add(shard int, pod *corev1.Pod, ledger *score.Ledger, summary score.Summary) {
+	f.Sums.FoldSummary(ledger, summary)
+	f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
+	f.Counted = append(f.Counted, Shard{
+		Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
+		Errored: countErrored(summary), Unplayed: summary.Unplayed,
+		Unreported: countUnreported(ledger, summary, runner.CountStopped(pod)),
+	})
 }
 
 // Shard is a shard that a pass has counted.
@@ -30,13 +69,18 @@ type Shard struct {
 	// attempts that the servers began and no runner reports.
 	Replayed, Unreported int64
 	Errored              map[string]int64 // episodes by class
+	Unplayed             int64            // episodes that the budget left
 }
 
-// IsSuspect reports whether the servers counted more episodes than the shard's runner.
-func (c Shard) IsSuspect() bool { return c.Replayed > 0 || c.Unreported > 0 }
+// IsSuspect reports whether the servers have begun more attempts than the shard's runners report. An
+// episode that ended again is no reason: its runner lost the answer to its last action.
+func (c Shard) IsSuspect() bool { return c.Unreported > 0 }
 
-// isFlawed reports whether episodes of the shard errored.
+// isFlawed reports whether episodes of the shard errored or were not played.
 func (c Shard) isFlawed() bool {
+	if c.Unplayed > 0 {
+		return true
+	}
 	for _, n := range c.Errored {
 		if n > 0 {
 			return true

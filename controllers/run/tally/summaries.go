@@ -4,6 +4,8 @@ import (
 	"crypto/cipher"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -54,7 +56,7 @@ func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, compl
 			continue
 		}
 		shard, err := runner.ReadShard(pod)
-		if err == nil && f.Completed.Contains(int64(shard)) {
+		if err == nil && f.Completed.Contains(int64(shard)) || LacksSummary(pod) {
 			continue
 		}
 		var ledger *score.Ledger
@@ -65,20 +67,31 @@ func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, compl
 		if errors.Is(err, errNoCipher) {
 			continue
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			f.Refused = append(f.Refused, Refusal{Pod: pod, Reason: classifyRefusal(err), Err: err})
-			continue
+		case summary.Unplayed > 0:
+			f.stop(Stopped{shard, pod, ledger, summary})
+		default:
+			f.add(shard, pod, ledger, summary)
+			f.Completed.Add(int64(shard))
 		}
-		f.Sums.FoldSummary(ledger, summary)
-		f.Completed.Add(int64(shard))
-		f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
-		f.Counted = append(f.Counted, Shard{
-			Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
-			Errored:    countErrored(summary),
-			Unreported: countUnreported(ledger, summary, runner.CountStopped(pod)),
-		})
 	}
+	f.Stopped = slices.DeleteFunc(f.Stopped, func(s Stopped) bool { return f.Completed.Contains(int64(s.Shard)) })
 	return f
+}
+
+// stop notes a stopped shard. A runner that has continued it has played more.
+func (f *Result) stop(s Stopped) {
+	for i, other := range f.Stopped {
+		if other.Shard == s.Shard {
+			if s.summary.Unplayed < other.summary.Unplayed {
+				f.Stopped[i] = s
+			}
+			return
+		}
+	}
+	f.Stopped = append(f.Stopped, s)
 }
 
 // maxAttempts is the maximum of retries.episodeAttempts.
@@ -86,10 +99,11 @@ const maxAttempts = 10
 
 // countUnreported counts the attempts that servers have begun and no runner reports. Attempts of
 // runners that were stopped have no report, and are known to the last one as begun. They count as
-// theirs only if the shard had such runners, and up to as many as these could have made.
+// theirs only if the shard had such runners, and up to as many as these could have made. A budget
+// leaves each episode that isn't played begun at most once.
 func countUnreported(l *score.Ledger, s score.Summary, stopped int64) int64 {
 	ended := l.Scored + l.Failed + s.ErroredEpisodes()
-	known := min(s.Begun, stopped*ended*maxAttempts)
+	known := min(s.Begun, stopped*(ended+s.Unplayed)*maxAttempts+s.Unplayed)
 	return max(0, l.Opened-ended-s.Retried-known)
 }
 
@@ -103,6 +117,13 @@ func countErrored(summary score.Summary) map[string]int64 {
 
 // errNoCipher means that a sealed ledger can't be opened for now.
 var errNoCipher = errors.New("the pool's key is not known")
+
+// LacksSummary reports whether the message of a pod whose runner has succeeded is empty or was cut,
+// as by a node that fails while it is written. Nobody forges such a message.
+func LacksSummary(pod *corev1.Pod) bool {
+	_, err := score.DecodeSummary([]byte(pods.FindTerminatedState(pod, runner.Container).Message))
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
 
 // readSummary decodes a termination message and checks that the pool graded the planned episodes.
 func readSummary(plan score.Plan, c cipher.AEAD, shard int, message string) (*score.Ledger, score.Summary, error) {

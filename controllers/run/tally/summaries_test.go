@@ -21,10 +21,11 @@ func TestFoldRefuses(t *testing.T) {
 		message string
 		want    string
 	}{
-		"an honest one":            {honest, ""},
-		"nothing":                  {"", RefusedMalformed},
-		"a plain text":             {"error: no pool", RefusedMalformed},
-		"a message that was cut":   {honest[:len(honest)-9], RefusedMalformed},
+		"an honest one": {honest, ""},
+		"a plain text":  {"error: no pool", RefusedMalformed},
+		"two messages":  {honest + honest, RefusedMalformed},
+		"episodes said to be unplayed": {runtest.SummaryOf(t, plan, 1, runtest.Playing{Unplayed: 1,
+			Change: func(l *score.Ledger) { addEpisode(t, l) }}), RefusedEpisodes},
 		"another pool's signature": {runtest.SummaryOf(t, plan, 1, runtest.Playing{Key: runtest.OtherKey()}), RefusedSignature},
 		"a changed payload":        {strings.Replace(honest, `"payload":"`, `"payload":"AAAA`, 1), RefusedSignature},
 		"another shard's":          {runtest.SummaryOf(t, plan, 2, runtest.Playing{}), RefusedForeign},
@@ -66,6 +67,22 @@ func TestFoldRefuses(t *testing.T) {
 				t.Errorf("its figures are in the sums: %s (%v)", text, err)
 			}
 		})
+	}
+}
+
+// A message that is empty or was cut accuses nobody: it is neither counted nor refused.
+func TestFoldPassesOverLostSummaries(t *testing.T) {
+	run, plan := runtest.BeginRun(t)
+	honest := runtest.SummaryOf(t, plan, 1, runtest.Playing{})
+	for n := range len(honest) {
+		pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, honest[:n])
+		f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
+		if !LacksSummary(pod) || len(f.Refused)+len(f.Counted) > 0 {
+			t.Fatalf("%d bytes of a summary: lost %v, refused %v, counted %v", n, LacksSummary(pod), f.Refused, f.Counted)
+		}
+	}
+	if LacksSummary(runtest.NewSucceededPod(t, run, plan, 1)) {
+		t.Error("a summary is lost that is complete")
 	}
 }
 
@@ -138,7 +155,7 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 		"an episode that errored":         {[]int64{1}, 1, 0, 0, false},
 		"episodes begun and abandoned":    {nil, 4, 0, 3, true},
 		"one of them, and an errored one": {[]int64{1}, 2, 0, 1, true},
-		"an episode that ended again":     {nil, 1, 1, 0, true},
+		"an episode that ended again":     {nil, 1, 1, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message := runtest.SummaryOf(t, plan, 0, runtest.Playing{Errored: tc.errored, Change: func(l *score.Ledger) {

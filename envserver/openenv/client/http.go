@@ -164,6 +164,17 @@ func OpenLedger(ctx context.Context, baseURL string, s Shard, receipts []string,
 	}
 }
 
+// ReportUsed tells the server of a shard's ledger how many tokens the shard's runners have used.
+func ReportUsed(ctx context.Context, baseURL, run string, shard int, used score.Tokens, o Options) error {
+	target, err := buildRouteURL(baseURL, "http", "/ledger")
+	if err != nil {
+		return err
+	}
+	target.RawQuery = ledgerQuery(run, shard).Encode()
+	_, err = postReceipts(ctx, target, protocol.Receipts{Receipts: []string{}, Used: used}, o)
+	return err
+}
+
 // countFitting returns how many of the receipts fit into one request, at least the first.
 func countFitting(receipts []string) int {
 	size := 0

@@ -72,6 +72,7 @@ type ShardLedger struct {
 	// ended ones of the run, without lost: these ended before this ledger was made, and are not in
 	// its sums.
 	ended, lost map[int64]struct{}
+	used        score.Tokens // as the shard's runners report
 	touched     time.Time
 }
 

@@ -19,6 +19,24 @@ type ShardState struct {
 	Ended   score.IndexSet      `json:"ended,omitzero"`
 	Counted score.IndexSet      `json:"counted,omitzero"`
 	Ledger  *score.SignedLedger `json:"ledger,omitempty"`
+	// Used are the tokens that the shard's runners have reported.
+	Used score.Tokens `json:"used,omitzero"`
+}
+
+// NoteUsed takes note of the tokens that a shard's runners have used, and returns the most that a
+// runner has reported, none without a ledger. They are no part of the ledger: what is signed is
+// what the server has seen itself.
+func (s *Ledgers) NoteUsed(key Key, used score.Tokens) score.Tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[key]
+	if l == nil {
+		return score.Tokens{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = l.used.Larger(used)
+	return l.used
 }
 
 // Has reports whether a shard's ledger is here, and no peer has taken it.
@@ -84,7 +102,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 	if err != nil {
 		return state, err
 	}
-	state.Counted, state.Ledger = l.listCounted(), &signed
+	state.Counted, state.Ledger, state.Used = l.listCounted(), &signed, l.used
 	s.read(key)
 	return state, nil
 }
@@ -136,6 +154,7 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 		if err := l.merge(sums, state.Counted); err != nil {
 			return err
 		}
+		l.used = l.used.Larger(state.Used)
 		if len(l.ended) > 0 || l.sums.Scored+l.sums.Failed > 0 {
 			s.unread[key] = struct{}{}
 		}

@@ -44,6 +44,8 @@ type Receipts struct {
 	// Plan is what PackPlan makes of the run's plan, which a server must know before it plays its
 	// episodes.
 	Plan []byte `json:"plan,omitempty"`
+	// Used are the tokens that the shard's runners have used so far.
+	Used score.Tokens `json:"used,omitzero"`
 }
 
 // MaxPlan bounds the JSON of a plan, in bytes: as much as a ConfigMap may contain.
@@ -86,6 +88,8 @@ type ReceiptsAnswer struct {
 	// Turn is the number of the runner if the request had the plan. Its resets have it, which are
 	// refused once another runner has begun the shard.
 	Turn int64 `json:"turn,omitempty"`
+	// Used are the most tokens that a runner of the shard has reported.
+	Used score.Tokens `json:"used,omitzero"`
 	// Lost has the episodes of the shard that have ended and are not in the ledger. They count
 	// only by their receipts.
 	Lost score.IndexSet `json:"lost,omitzero"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )
@@ -106,7 +107,7 @@ func TestBudgetOutlivesARunner(t *testing.T) {
 	model.Episodes = nil
 	budget := budgets()["tokens"]
 	cfg := config(t, p, policy.Heuristic, pod)
-	cfg.Credential, cfg.Concurrency = secrets.RunCredential(p.Run, fingerprint(t, p)), 1
+	cfg.Credential, cfg.Concurrency = secrets.RunCredential(p.Run, poolkey.Grant{Plan: fingerprint(t, p)}), 1
 	for _, stopped := range []int64{20, 40} {
 		ctx, stop := context.WithCancel(t.Context())
 		model.Trouble = func(http.ResponseWriter, *http.Request, scripted.Request) bool {

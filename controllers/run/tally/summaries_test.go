@@ -76,7 +76,7 @@ func TestFoldPassesOverLostSummaries(t *testing.T) {
 	honest := runtest.SummaryOf(t, plan, 1, runtest.Playing{})
 	for n := range len(honest) {
 		pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, honest[:n])
-		f := FoldSummaries(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
+		f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 		if !LacksSummary(pod) || len(f.Refused)+len(f.Counted) > 0 {
 			t.Fatalf("%d bytes of a summary: lost %v, refused %v, counted %v", n, LacksSummary(pod), f.Refused, f.Counted)
 		}

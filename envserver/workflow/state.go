@@ -55,8 +55,8 @@ type state struct {
 	// told is what the reply tells the customer, nil before it, and letter a model's verdict on it.
 	told   *grader.Told
 	letter *grader.Verdict
-	// unjudged is the failure to judge the letter that ended the episode, or nil.
-	unjudged *episode.JudgeError
+	// cause and detail are those of the failure to judge the letter that ended the episode.
+	cause, detail string
 
 	// In milli-points: earned by the resolution, lost, and already paid as reward.
 	earnedResolution, penalties, paid int64
@@ -356,7 +356,7 @@ func (s *state) cap(v grader.Verdict) {
 
 // giveUp ends the episode without a score.
 func (s *state) giveUp(unjudged *episode.JudgeError) (err error) {
-	s.outcome, s.unjudged = score.Errored, unjudged
+	s.outcome, s.cause, s.detail = score.Errored, unjudged.Cause, unjudged.Detail()
 	s.last, err = encodeDocument(
 		newFailure("The episode could not be scored: the judge failed. Reset to play it again."))
 	return err
@@ -427,9 +427,9 @@ func (s *state) final() (*episode.Final, error) {
 	if s.outcome == "" {
 		return nil, nil
 	}
-	if s.unjudged != nil {
+	if s.outcome == score.Errored {
 		return &episode.Final{Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category,
-			Outcome: s.outcome, Judge: s.scale, Cause: s.unjudged.Cause, Detail: s.unjudged.Detail()}, nil
+			Outcome: s.outcome, Judge: s.scale, Cause: s.cause, Detail: s.detail}, nil
 	}
 	verdict, err := encodeDocument(s.verdict())
 	if err != nil {

@@ -39,8 +39,8 @@ func NewRegradeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	packs := cli.PackFlag(flags)
 	r.judge.AddFlags(flags)
-	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (the rules) " +
-		"or llm (the rules and a language model)"
+	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (facts compared " +
+		"exactly; the letter not judged) or llm (letter judged by a language model)"
 	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
 	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
 		"judge_failed; the others are copied")

@@ -13,11 +13,11 @@ import (
 )
 
 // assessment is a reply that was read by code. The model answers its claims, and decides what the
-// letter earns; code checks its quotes, adds the points up, and can only lower them: by the gates of
-// the judge without a model, and by stated facts that are wrong or that the letter doesn't tell.
+// letter earns; code checks its quotes, adds the points up, and can only lower them: by the gates
+// of the judge without a model, and by stated facts that are wrong or that the letter doesn't tell.
 type assessment struct {
 	offline.Reading
-	kase   grader.Case
+	judged grader.Case
 	claims []claim
 	harms  []harm
 	// text is the normalised reply, folded the same for the comparison with quotes.
@@ -90,7 +90,7 @@ func listHarms(authored []scenarios.Harm, closed bool) []harm {
 
 // assess reads the reply.
 func assess(rules *offline.Judge, c grader.Case) *assessment {
-	a := &assessment{Reading: rules.Read(c), kase: c}
+	a := &assessment{Reading: rules.Read(c), judged: c}
 	a.text, _ = text.NormaliseReply(c.Reply)
 	a.folded = foldMarkdown(a.text)
 	if c.Workflow != nil {
@@ -109,7 +109,7 @@ func (a *assessment) listClaims() (claims []claim) {
 	if slices.ContainsFunc(a.Told.Gates, func(g grader.Gate) bool { return g.Cap == 0 }) {
 		return nil
 	}
-	if a.kase.Ticket != nil {
+	if a.judged.Ticket != nil {
 		claims = a.listCriteria()
 	}
 	for i := range a.harms {
@@ -120,7 +120,7 @@ func (a *assessment) listClaims() (claims []claim) {
 
 // listCriteria returns the statements about a ticket's criteria.
 func (a *assessment) listCriteria() (claims []claim) {
-	spec := &a.kase.Ticket.Reply
+	spec := &a.judged.Ticket.Reply
 	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
 		if f := &spec.Facts[i]; !f.Optional {
 			claims = append(claims, claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
@@ -159,7 +159,7 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 		g.evidence[c.Criterion] = append(g.evidence[c.Criterion], checked[i])
 	}
 	right := a.Told.Facts.IsRight()
-	if a.kase.Workflow != nil {
+	if a.judged.Workflow != nil {
 		v.Criteria = a.Verdict().Criteria
 	} else {
 		told, required := g.countFacts()
@@ -222,7 +222,7 @@ type grading struct {
 // countFacts returns how many of the facts that must be told are, and their number: of all, or of
 // those with the ids.
 func (g *grading) countFacts(ids ...string) (told, required int) {
-	for _, f := range g.kase.Ticket.Reply.Facts {
+	for _, f := range g.judged.Ticket.Reply.Facts {
 		if f.Optional || len(ids) > 0 && !slices.Contains(ids, f.ID) {
 			continue
 		}
@@ -233,8 +233,8 @@ func (g *grading) countFacts(ids ...string) (told, required int) {
 	return told, required
 }
 
-// factGates are the gates on a letter that tells no fact or no value, and on facts beside it that it
-// doesn't bear out.
+// factGates are the gates on a letter that tells no fact or no value, and on facts beside it that
+// it doesn't bear out.
 func (g *grading) factGates() (gates []grader.Gate) {
 	told, _ := g.countFacts()
 	switch {
@@ -249,13 +249,13 @@ func (g *grading) factGates() (gates []grader.Gate) {
 		switch {
 		case finding == facts.Wrong:
 			reason = "which is wrong"
-		case finding == facts.Untold && !g.tells(g.kase.Stated[i]):
+		case finding == facts.Untold && !g.tells(g.judged.Stated[i]):
 			reason = "which the letter doesn't tell"
 		default:
 			continue
 		}
 		return append(gates, grader.Gate{ID: "wrong-fact", Cap: grader.ResponsePoints * facts.Partly / 100,
-			Reason: fmt.Sprintf("%s is stated as %q, %s", g.kase.Stated[i].What, g.kase.Stated[i].Value, reason)})
+			Reason: fmt.Sprintf("%s is stated as %q, %s", g.judged.Stated[i].What, g.judged.Stated[i].Value, reason)})
 	}
 	return gates
 }
@@ -264,7 +264,7 @@ func (g *grading) factGates() (gates []grader.Gate) {
 // can check of what the model credits.
 func (g *grading) lacksValues() bool {
 	lacks := false
-	for _, f := range g.kase.Ticket.Reply.Facts {
+	for _, f := range g.judged.Ticket.Reply.Facts {
 		name, known := facts.Find(f.What)
 		if f.Optional || !known || name.Type == facts.Enum || name.Type == facts.Text {
 			continue
@@ -303,8 +303,8 @@ func (g *grading) letterGates() []grader.Gate {
 	if g.met[letterClaim] {
 		return nil
 	}
-	return []grader.Gate{{ID: "no-letter", Cap: letterCap, Reason: "isn't a letter that may be sent, according to the " +
-		"judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
+	return []grader.Gate{{ID: "no-letter", Cap: letterCap, Reason: "isn't a letter that may be sent, according to " +
+		"the judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
 }
 
 // writtenIn is what the customer wrote in a ticket, normalised.

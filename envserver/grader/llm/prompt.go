@@ -112,10 +112,10 @@ func (j *Judge) ask(a *assessment) (*question, error) {
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens, claims: a.claims, assessment: a,
 	}
-	if a.kase.Workflow != nil {
-		q.describeWorkflow(a.kase.Workflow, a.kase.Done)
+	if a.judged.Workflow != nil {
+		q.describeWorkflow(a.judged.Workflow, a.judged.Done)
 	} else {
-		q.describeTicket(a.kase.Ticket, a.kase.Actions)
+		q.describeTicket(a.judged.Ticket, a.judged.Actions)
 	}
 	shown := text.ClipRunes(a.text, maxShown)
 	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(a.text)
@@ -123,7 +123,7 @@ func (j *Judge) ask(a *assessment) (*question, error) {
 		if claim.ID == letterClaim {
 			continue // the last one, which every prompt asks for
 		}
-		statement, err := j.templates.render(claim.template(), newClaimData(a.kase.Ticket, claim))
+		statement, err := j.templates.render(claim.template(), newClaimData(a.judged.Ticket, claim))
 		if err != nil {
 			return nil, err
 		}
@@ -163,8 +163,8 @@ func (q *question) describeWorkflow(w *scenarios.Workflow, done []string) {
 		parts = append(parts, s.Answer)
 	}
 	parts = append(parts, offline.Records(w), "Changes by the agent:\n"+strings.Join(done, "\n"))
-	q.Ticket = datamarkText(text.Normalise(strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }),
-		"\n\n")))
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	q.Ticket = datamarkText(text.Normalise(strings.Join(parts, "\n\n")))
 }
 
 // claimData is the input of the claims' templates.

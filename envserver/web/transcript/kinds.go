@@ -21,7 +21,7 @@ type Kinds struct {
 	Judge grader.Judge
 
 	catalog *scenarios.Catalog
-	// shared are those that grade with Judge or the rules.
+	// shared are those that grade with Judge, or compare facts.
 	shared map[string]episode.Kind
 }
 

@@ -144,8 +144,8 @@ func playAction(ctx context.Context, env episode.Environment, action json.RawMes
 	return result.Observation
 }
 
-// NewKind returns an environment by name, ticket or workflow. Without a judge, the rules grade
-// replies.
+// NewKind returns an environment by name, ticket or workflow. Without a judge, facts are
+// compared.
 func NewKind(catalog *scenarios.Catalog, environment string, judge grader.Judge) (episode.Kind, error) {
 	if judge == nil {
 		judge = offline.New()

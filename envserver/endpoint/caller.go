@@ -43,7 +43,8 @@ type Caller struct {
 	pace    *rate.Limiter
 
 	mu sync.Mutex
-	// pausedUntil is when the endpoint accepts requests again, and answered that it has answered one.
+	// pausedUntil is when the endpoint accepts requests again, and answered that it has answered
+	// one.
 	pausedUntil time.Time
 	answered    bool
 }

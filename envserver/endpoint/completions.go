@@ -245,19 +245,8 @@ func (c *completion) failure(body []byte) *complaint {
 		errs = append(errs, each.Error.Value)
 	}
 	for _, value := range errs {
-		switch v := value.(type) {
-		case nil, bool:
-			if v != true {
-				continue
-			}
-		case string:
-			if v == "" {
-				continue
-			}
-		case map[string]any:
-			if len(v) == 0 {
-				continue
-			}
+		if text := fmt.Sprint(value); value == nil || text == "" || text == "false" || text == "map[]" {
+			continue
 		}
 		said := &complaint{}
 		said.read(map[string]any{"error": value}, 0)

@@ -63,8 +63,8 @@ var features = [...]struct {
 	{Seed, "seed", regexp.MustCompile(`(?i)\bseed\b`),
 		func(r *ChatRequest) bool { return r.Seed != nil },
 		func(r *ChatRequest) { r.Seed = nil }},
-	{MaxTokens, "max_tokens", regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` + refusing +
-		`.*max_?tokens`),
+	{MaxTokens, "max_tokens", regexp.MustCompile(`(?is)max_?tokens.*(` + refusing + `|max_completion_tokens)|` +
+		refusing + `.*max_?tokens`),
 		func(r *ChatRequest) bool { return r.MaxTokens > 0 },
 		func(r *ChatRequest) { r.MaxTokens, r.MaxCompletionTokens = 0, r.MaxTokens }},
 	{Temperature, "temperature", regexp.MustCompile(`(?i)\btemperature\b`),
@@ -73,8 +73,9 @@ var features = [...]struct {
 	{TopP, "top_p", regexp.MustCompile(`(?i)\btop_?p\b`),
 		func(r *ChatRequest) bool { return r.TopP != nil },
 		func(r *ChatRequest) { r.TopP = nil }},
-	{System, "role system", regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|roles must alternate|` +
-		`only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|(role|unknown).{0,40}['"]?system\b|` +
+	{System, "role system", regexp.MustCompile(`(?i)system['" ]+(role|message|prompt|instruction)|` +
+		`roles must alternate|only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|` +
+		`(role|unknown).{0,40}['"]?system\b|` +
 		`(support|value:?) ['"]system|developer instruction`),
 		has(func(m ChatMessage) bool { return m.Role == RoleSystem }), dropSystem},
 	{Closed, "additionalProperties", regexp.MustCompile(`(?i)additional_?properties`),
@@ -85,16 +86,16 @@ var features = [...]struct {
 				r.Tools[i].Function.Strict = false // strict schemas must be closed
 			}
 		}},
-	{JSONSchema, "response_format json_schema", regexp.MustCompile(`(?i)` + grammars + `|json_?schema|response_?format|` +
-		`\bschema\b|structured output|guided`),
+	{JSONSchema, "response_format json_schema", regexp.MustCompile(`(?i)` + grammars + `|json_?schema|` +
+		`response_?format|\bschema\b|structured output|guided`),
 		func(r *ChatRequest) bool { return r.schema() != nil },
 		func(r *ChatRequest) {
 			if r.ResponseFormat != nil {
 				r.ResponseFormat = &ResponseFormat{Type: "json_object"}
 			}
 		}},
-	{JSONObject, "response_format json_object", regexp.MustCompile(`(?i)` + grammars + `|response_?format|json_?object|` +
-		`json mode`),
+	{JSONObject, "response_format json_object", regexp.MustCompile(`(?i)` + grammars + `|response_?format|` +
+		`json_?object|json mode`),
 		func(r *ChatRequest) bool { return r.ResponseFormat != nil },
 		func(r *ChatRequest) { r.ResponseFormat = nil }},
 	{Strict, "strict schemas of tools", regexp.MustCompile(`(?i)` + grammars + `|\bstrict\b|schema for function|` +

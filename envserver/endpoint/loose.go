@@ -11,8 +11,8 @@ import (
 // What models and servers write in place of JSON is read here: dicts of Python, objects of
 // JavaScript, trailing commas, and texts with line breaks.
 
-// maxLoose bounds, in bytes, the texts in which objects that aren't JSON are looked for: finding the
-// end of one takes a pass over the text for each beginning.
+// maxLoose bounds, in bytes, the texts in which objects that aren't JSON are looked for: finding
+// the end of one takes a pass over the text for each beginning.
 const maxLoose = 16 << 10
 
 // looseWords are the words that stand for values in JSON.

@@ -111,7 +111,7 @@ func TestFaultsCostNoScore(t *testing.T) {
 	endpoint.Fault = func(err error) { t.Error(err) }
 	sum := func(name string, endpoint http.Handler) int64 {
 		cfg := config(t, p, policy.Noop, pod)
-		cfg.Plan.Run, cfg.Policy, cfg.EpisodeAttempts = name, agentAt(t, endpoint, 4, policy.ModeTools), 5
+		cfg.Plan.Run, cfg.Policy, cfg.EpisodeAttempts = name, agentAt(t, endpoint, 4, policy.ModeTools), 10
 		ledger, summary := run(t, cfg)
 		if ledger.Scored+ledger.Failed != p.Episodes() || len(summary.Errored) > 0 {
 			t.Errorf("%s: %d scored, %d failed of %d, errored %+v", name, ledger.Scored, ledger.Failed, p.Episodes(),

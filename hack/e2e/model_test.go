@@ -128,12 +128,12 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 	}, SpecTimeout(specBound))
 })
 
-// mood is the behaviour of the endpoint in an episode: no errors, errors that a retry within the
-// attempt overcomes, or one at which the attempt fails.
+// mood is the behaviour of the endpoint in an episode: errors that a retry within the attempt
+// overcomes, or one at which the attempt fails. The zero value is no error.
 type mood int
 
 const (
-	calmly mood = iota
+	_ mood = iota
 	// throttledLong asks for a longer pause than a runner makes within an attempt.
 	throttledLong
 	refusedOnce

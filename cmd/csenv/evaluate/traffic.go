@@ -167,8 +167,8 @@ func (t *traffic) pace() string {
 	return text
 }
 
-// slow is the age from which an open request is worth a word, and verySlow that from which the flags
-// are named that help a small server.
+// slow is the age from which an open request is worth a word, and verySlow that from which the
+// flags are named that help a small server.
 const (
 	slow     = 5 * time.Second
 	verySlow = 10 * time.Second

@@ -299,7 +299,7 @@ func BoardResult(boards []Board, left []Unranked) view.Result {
 			}
 			s.Rows = append(s.Rows, row)
 			r.Rows = append(r.Rows, slices.Concat([]string{b.Basis, e.Place(), e.Run, e.Agent, e.Score, e.Low, e.High,
-				e.PassRate, fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest}, e.Trouble.cells(),
+				e.PassRate, fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest}, e.cells(),
 				[]string{fmt.Sprint(e.Runs), fmt.Sprint(e.Begun), ""}))
 		}
 		addTrouble(&s, view.MapItems(b.Entries, func(e Entry) Trouble { return e.Trouble }))

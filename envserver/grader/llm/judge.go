@@ -347,8 +347,9 @@ type wrongAnswer struct{ error }
 
 func (w *wrongAnswer) Unwrap() error { return w.error }
 
-// answers calls the model until its answer is valid and, if it has to be sure, decided. Each further
-// attempt says what was wrong. If the last answer is wrong too, the error is a *wrongAnswer.
+// answers calls the model until its answer is valid and, if it has to be sure, decided. Each
+// further attempt says what was wrong. If the last answer is wrong too, the error is a
+// *wrongAnswer.
 func (j *Judge) answers(ctx context.Context, q *question, key string, sure bool, usage *grader.Usage) (
 	found []grader.Evidence, p prompt, err error) {
 	complaint := ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -144,6 +145,45 @@ var servers = []Dialect{
 			_, _ = w.Write([]byte("\n\n         \n"))
 			_ = json.NewEncoder(w).Encode(body)
 		}},
+	{Name: "arguments as a dict of Python", Source: "github.com/cubist38/mlx-openai-server/issues/124",
+		Answer: rewriteArguments(strings.NewReplacer(`"`, `'`, "null", "None", "true", "True", "false", "False").Replace)},
+	{Name: "arguments in a fence, in a list, with a comma too much", Source: "composed", Answer: rewriteArguments(
+		func(a string) string { return "```json\n[" + strings.TrimSuffix(a, "}") + ",}, ]\n```" })},
+	{Name: "keys without quotes, in quotes", Source: "composed", Answer: rewriteArguments(func(a string) string {
+		quoted, _ := json.Marshal(key.ReplaceAllString(a, "$1:"))
+		return string(quoted)
+	})},
+	{Name: "a relay that renames", Source: "github.com/diegosouzapw/OmniRoute/issues/605 (the name)",
+		Answer: func(_, _, m Object) {
+			if f := calledFunction(m); f != nil {
+				f["name"], f["input"] = "mcp__desk__"+strings.ToUpper(f["name"].(string)), f["arguments"]
+				delete(f, "arguments")
+			}
+		}},
+	{Name: "plain text without usage", Source: "composed", Write: func(w http.ResponseWriter, body Object) {
+		delete(body, "usage")
+		w.Header().Set("Content-Type", "text/plain")
+		_ = json.NewEncoder(w).Encode(body)
+	}},
+	{Name: "thoughts, empty members and a second call", Source: "composed", Answer: func(_, _, m Object) {
+		m["reasoning_content"], m["refusal"], m["function_call"], m["annotations"] = "{'a': plan}", nil, nil, []any{}
+		if list := toolCalls(m); list != nil {
+			m["tool_calls"] = append(list, Object{"id": "", "type": "function",
+				"function": Object{"name": "resolve", "arguments": "{}"}})
+		}
+	}},
+}
+
+// key finds the names of an object's members.
+var key = regexp.MustCompile(`"(\w+)":`)
+
+// rewriteArguments changes the arguments of a call.
+func rewriteArguments(rewrite func(string) string) func(asked, body, m Object) {
+	return func(_, _, m Object) {
+		if f := calledFunction(m); f != nil {
+			f["arguments"] = rewrite(f["arguments"].(string))
+		}
+	}
 }
 
 // moveCallToText writes the call into the text.

@@ -37,17 +37,22 @@ func anchors(page string) []string {
 	return names
 }
 
-func TestLinksLeadToPagesOfTheSameVersion(t *testing.T) {
+// listPages returns the pages of this folder and of those below it.
+func listPages(t *testing.T) []string {
+	t.Helper()
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	guides, err := filepath.Glob("guides/*.md")
+	below, err := filepath.Glob("*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, guides...)
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md") {
+	return append(pages, below...)
+}
+
+func TestLinksLeadToPagesOfTheSameVersion(t *testing.T) {
+	for _, page := range append(listPages(t), "../README.md", "../AGENTS.md", "../CONTRIBUTING.md", "../CHANGELOG.md") {
 		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
 			target := match[1]
 			if strings.Contains(target, "://") {
@@ -71,19 +76,14 @@ func TestLinksLeadToPagesOfTheSameVersion(t *testing.T) {
 }
 
 func TestTheIndexListsEveryPage(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	guides, err := filepath.Glob("guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages = append(pages, guides...)
-	index := read(t, "README.md")
-	for _, page := range pages {
-		if page != "README.md" && !strings.Contains(index, "]("+page+")") {
-			t.Errorf("README.md doesn't list %s", page)
+	decisions := read(t, "decisions/README.md")
+	for _, page := range listPages(t) {
+		index, name := read(t, "README.md"), page
+		if after, isDecision := strings.CutPrefix(page, "decisions/"); isDecision && after != "README.md" {
+			index, name = decisions, after
+		}
+		if page != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("no index lists %s", page)
 		}
 	}
 }

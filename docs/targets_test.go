@@ -30,7 +30,7 @@ func TestTheTargetsOfThePagesExist(t *testing.T) {
 		known[match[1]] = true
 	}
 	found := 0
-	for _, pattern := range []string{"*.md", "guides/*.md", "../*.md", "../examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "*/*.md", "../*.md", "../examples/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

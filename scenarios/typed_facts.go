@@ -35,6 +35,29 @@ func (w *Workflow) Optional() []facts.Wanted {
 	return slices.Concat(wantedFacts(w.Facts, true), w.True)
 }
 
+// Right are the right values of a fact, the usual one first, or the words of one that only a model
+// can read.
+func (f *Fact) Right() []string {
+	if f.What == "" {
+		return []string{f.Value}
+	}
+	return append([]string{f.Stated}, f.Also...)
+}
+
+// NextStep says what is right to do about a ticket.
+func (t *Ticket) NextStep() string {
+	step := "what the facts say"
+	switch {
+	case t.Gold.Escalate:
+		step = "the matter is handed over to the team " + t.Gold.Team
+	case len(t.Reply.NextSteps) > 0:
+		step = strings.Join(t.Reply.NextSteps, " or ")
+	case t.Decision != nil:
+		step = strings.ReplaceAll(t.Decision.Outcome, "+", ", and ")
+	}
+	return strings.ReplaceAll(step, "_", " ")
+}
+
 func wantedFacts(all []Fact, optional bool) []facts.Wanted {
 	var out []facts.Wanted
 	for _, f := range all {

@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -215,39 +219,69 @@ func TestRegradeErrors(t *testing.T) {
 	}
 }
 
-// mixedJudge imitates a model, with the rules in its place for the S tickets.
-type mixedJudge struct{ rules *prose.Judge }
+// mixedJudge is a model that denies every claim, and can't be reached for the S tickets.
+type mixedJudge struct{ model *llm.Judge }
 
-func (mixedJudge) Name() string { return "llm:model@1+" + prose.Name }
+const modelScale = "llm:model@" + llm.RubricVersion
 
-func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
-	reading, err := j.rules.Assess(c)
+func newMixedJudge(t *testing.T) grader.Judge {
+	t.Helper()
+	j, err := llm.New(llm.Config{BaseURL: "http://model.test/v1", Model: "model", Votes: 1, CacheMode: llm.CacheOff,
+		OnFailure: llm.FailureIsOffline, HTTPClient: &http.Client{Transport: denying{}}}, offline.New())
 	if err != nil {
-		return grader.Verdict{}, err
+		t.Fatal(err)
 	}
-	if strings.HasPrefix(c.Ticket.ScenarioID, "S") {
-		v := reading.Rules()
-		v.Case, v.Status, v.Cause = c.Digest(), grader.StatusFallback, grader.CauseUnavailable
-		return v, nil
-	}
-	var answers []grader.Evidence
-	for _, claim := range reading.Claims() {
-		answers = append(answers, grader.Evidence{Claim: claim.ID, Verdict: grader.Unmet})
-	}
-	v, err := reading.Grade("llm:model@1", answers)
+	return mixedJudge{j}
+}
+
+func (j mixedJudge) Name() string { return j.model.Name() }
+
+func (j mixedJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+	v, err := j.model.Judge(context.WithValue(ctx, unreachable{}, strings.HasPrefix(c.Ticket.ScenarioID, "S")), c)
 	v.Case = c.Digest()
 	return v, err
 }
 
+type (
+	denying     struct{}
+	unreachable struct{}
+)
+
+var claimID = regexp.MustCompile(`(?m)^- (c\d+): `)
+
+func (denying) RoundTrip(r *http.Request) (*http.Response, error) {
+	status := http.StatusOK
+	if down, _ := r.Context().Value(unreachable{}).(bool); down {
+		status = http.StatusUnauthorized
+	}
+	var asked struct{ Messages []struct{ Content string } }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, err
+	}
+	verdicts := []map[string]string{}
+	for _, id := range claimID.FindAllStringSubmatch(asked.Messages[1].Content, -1) {
+		verdicts = append(verdicts, map[string]string{"id": id[1], "evidence_quote": "", "reason": "", "verdict": "unmet"})
+	}
+	content, err := json.Marshal(map[string]any{"verdicts": verdicts,
+		"letter": map[string]any{"reason": "", "may_be_sent": true}})
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop",
+		"message": map[string]any{"role": "assistant", "content": string(content)}}}})
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
+}
+
 // A run that has verdicts of the rules in place of the model keeps its scores and its scale.
 func TestRegradeOnAMixedScale(t *testing.T) {
-	path := recordFile(t, mixedJudge{prose.New()})
+	path := recordFile(t, newMixedJudge(t))
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(was), string(grader.StatusFallback)) ||
-		!strings.Contains(string(was), `"judge":"llm:model@1"`) {
+		!strings.Contains(string(was), `"judge":"`+modelScale+`"`) {
 		t.Fatalf("not verdicts of both judges: %s", was)
 	}
 	out, errs, code := csenv(t, "regrade", path)
@@ -264,13 +298,13 @@ func TestRegradeOnAMixedScale(t *testing.T) {
 
 // An episode whose verdicts don't match its replies keeps its grade.
 func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
-	path := recordFile(t, mixedJudge{prose.New()})
+	path := recordFile(t, newMixedJudge(t))
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, replaced := range map[string]string{
-		"another judge":  strings.ReplaceAll(string(was), `"judge":"llm:model@1"`, `"judge":"llm:other@1"`),
+		"another judge":  strings.ReplaceAll(string(was), `"judge":"`+modelScale+`"`, `"judge":"llm:other@1"`),
 		"other replies":  strings.ReplaceAll(string(was), `"case":"`, `"case":"0`),
 		"other verdicts": strings.ReplaceAll(string(was), `"verdict":"unmet"`, `"verdict":"maybe"`),
 	} {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/facts"
@@ -90,7 +91,8 @@ type Graded struct {
 }
 
 // Grader grades labelled replies. The reply to a ticket is graded by the judge, as the only reply
-// of an episode with gold's decisions. The reply to a workflow is sent after the gold actions; its
+// of an episode with gold's decisions and, unless a model reads the letter, with gold's facts beside
+// it. The reply to a workflow is sent after the gold actions; its
 // points are its share of the points that remain after these, times MaxLabel.
 type Grader struct {
 	catalog   *scenarios.Catalog
@@ -145,8 +147,10 @@ func (g *Grader) Grade(ctx context.Context, r Reply) (Graded, error) {
 }
 
 func (g *Grader) gradeTicket(ctx context.Context, t *scenarios.Ticket, r Reply) (Graded, error) {
-	c := grader.Case{Ticket: t, Reply: r.Text, Stated: facts.Stated(t.Required()),
-		Actions: grader.Actions{Ending: grader.Resolved}}
+	c := grader.Case{Ticket: t, Reply: r.Text, Actions: grader.Actions{Ending: grader.Resolved}}
+	if !strings.HasPrefix(g.judge.Name(), "llm:") { // which reads the letter alone
+		c.Stated = facts.Stated(t.Required())
+	}
 	if t.Gold.Escalate {
 		c.Actions = grader.Actions{Ending: grader.Escalated, Team: t.Gold.Team}
 	}

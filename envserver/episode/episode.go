@@ -111,7 +111,7 @@ type Final struct {
 	Wrong bool
 	// Dimensions in the order of the task's rubric, in milli-points.
 	Dimensions []score.Dimension
-	// Judge is the scale that graded the reply, for example "offline-v7"; "rules" without a reply.
+	// Judge is the scale that graded the reply, for example "facts-v1"; "rules" without a reply.
 	Judge string
 	// Verdicts are the judge's verdicts on the replies, one JSON object each. They contain
 	// criteria, points and reasons, so agents receive them only at the end of an episode.

@@ -1,6 +1,10 @@
 package facts
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // Wanted is a fact of an instance, with every value that is right for it.
 type Wanted struct {
@@ -92,8 +96,8 @@ func (r *Result) IsRight() bool { return r.right == len(r.Required) && r.wrong =
 // The number of true facts beyond those required that cost nothing.
 const freeExtras = 3
 
-// partly is the share, in percent, that the facts earn that aren't wholly right.
-const partly = 30
+// Partly is the share, in percent, that the facts earn that aren't wholly right.
+const Partly = 30
 
 // Points returns the points of the stated facts: of R right, W wrong and E true facts that aren't
 // required, u = R - W - max(0, E-3)/4 of n required ones count. They earn u/n of what is offered if
@@ -110,7 +114,7 @@ func (r *Result) Points(offered int64) int64 {
 	if r.IsRight() {
 		return offered * quarters / (4 * n)
 	}
-	return offered * quarters * partly / (4 * n * 100)
+	return offered * quarters * Partly / (4 * n * 100)
 }
 
 // Compare compares the stated facts with the gold and the message.
@@ -207,6 +211,36 @@ func (g *Gold) isTrue(f Fact) bool {
 		return v.key != ""
 	}
 	return g.served.supportsFact(&v)
+}
+
+// StandsIn reports whether a value of the fact of an id stands in a quote of the message. A value
+// that is words may stand there in other words, and so may a fact that isn't of the gold.
+func (g *Gold) StandsIn(id string, quote *Message) bool {
+	for _, w := range slices.Concat(g.required, g.listed) {
+		if w.id != id || w.name().Type == Enum || w.name().Type == Text {
+			continue
+		}
+		return slices.ContainsFunc(w.values, func(v value) bool { return quote.has(&v) })
+	}
+	return true
+}
+
+// Required returns the id of the required fact that a stated one is, under its name or another one
+// of its group.
+func (g *Gold) Required(stated Fact) (id string, found bool) {
+	at := slices.IndexFunc(g.required, func(w wanted) bool { return g.matches(&w, stated) })
+	if at < 0 {
+		return "", false
+	}
+	return g.required[at].id, true
+}
+
+// Invents reports whether a quote of the message may be invented: it has a value that nothing
+// supports, or words alone.
+func (g *Gold) Invents(quote *Message) bool {
+	return len(quote.doc.Values) == 0 || slices.ContainsFunc(quote.doc.Values, func(v text.Value) bool {
+		return !g.served.supports(v) && !g.served.holdsID(v)
+	})
 }
 
 // Context is what the gold's values were read with.

@@ -28,6 +28,19 @@ func (c *Context) NewMessage(s string) *Message {
 	return m
 }
 
+// Quote reads a part of the message as the message was read.
+func (m *Message) Quote(s string) *Message {
+	cleaned := clean(s)
+	return &Message{context: m.context, parsed: m.context.parse(cleaned, m.doc.Lexicon), teams: teamsIn(cleaned),
+		words: strings.Join(significantWords(cleaned), " ")}
+}
+
+// Sentences is the number of its sentences, and of its items of lists.
+func (m *Message) Sentences() int { return len(m.doc.Sentences) }
+
+// Words is the number of its words, numbers and ids.
+func (m *Message) Words() int { return m.doc.CountWords(m.doc.Whole()) }
+
 // IsEmpty reports whether the message has neither words nor values.
 func (m *Message) IsEmpty() bool { return m.doc.CountWords(m.doc.Whole()) == 0 }
 

@@ -183,6 +183,11 @@ func (s *Served) holds(v *value) bool {
 	})
 }
 
+// holdsID reports whether a value is an id that a served text has, with or without a prefix.
+func (s *Served) holdsID(v text.Value) bool {
+	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)})
+}
+
 // maxCount is the greatest number that needs no support, because it may count anything.
 const maxCount = 12_000
 
@@ -323,8 +328,7 @@ func (s *Served) unsupported(m *Message) string {
 		if !isClaim(v) || s.supports(v) {
 			continue
 		}
-		id := value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)}
-		if v.Kind != text.IDValue || !s.holds(&id) {
+		if !s.holdsID(v) {
 			return m.doc.Quote(v.At)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v7". Scores of different scales are
+	// Name is the scale of the verdicts, for example "facts-v1". Scores of different scales are
 	// never averaged.
 	Name() string
 	// Judge grades one reply. If it can't, it returns an error and a verdict with StatusError: a
@@ -84,15 +84,15 @@ type Verdict struct {
 	// Letter is a model's answer to whether the reply is a letter that may be sent. An answer of
 	// unmet has a gate. It is nil without a model.
 	Letter *Evidence `json:"letter,omitempty"`
-	// Invented lists values without support in any text that the agent could read. Each costs
-	// points.
+	// Invented lists values without support in any text that the agent could read, each of which
+	// cost points, in stored verdicts of rules that no longer exist.
 	Invented []string `json:"invented,omitempty"`
 	// Gates are the gates that the reply tripped, in the order in which they are checked.
 	Gates []Gate `json:"gates,omitempty"`
-	// PreGate is the sum of the criteria minus the cost of invented values, at least 0.
+	// PreGate is the sum of the criteria.
 	PreGate int64 `json:"preGate"`
 	// PostGate is the points of the reply, 0 to 500: PreGate, at most the lowest cap of the tripped
-	// gates. By the rules the same cost lowers the cap of a reply without facts.
+	// gates.
 	PostGate int64 `json:"postGate"`
 	// Right is set if every required fact is told, nothing that is told is wrong, and no gate is
 	// tripped.
@@ -177,7 +177,7 @@ type Evidence struct {
 	// them.
 	Quote  string `json:"quote,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Refused is the reason why the rules reject a verdict of met, or "".
+	// Refused is the reason why code rejects a verdict of met, or "".
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -207,20 +207,6 @@ func (v Verdict) Unread() bool {
 func (v Verdict) Scored() bool {
 	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
 }
-
-// Finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.
-type Finding uint8
-
-// The findings.
-const (
-	Missing Finding = iota
-	Stated
-	// Contradicted facts are stated and denied, left open between alternatives, or stated with two
-	// values, so a reader can't know which one is true.
-	Contradicted
-)
-
-func (f Finding) String() string { return [...]string{"missing", "stated", "contradicted"}[f] }
 
 // Told is what a message and the facts stated beside it tell a customer.
 type Told struct {

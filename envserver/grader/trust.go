@@ -22,7 +22,7 @@ func DescribeTrust(scale string, names []string) string {
 	}
 	model, _, mixed := strings.Cut(model, "+")
 	if mixed {
-		return "Letter judged by " + model + "; where it failed, by rules."
+		return "Letter judged by " + model + "; where it failed, facts compared exactly."
 	}
 	return "Letter judged by " + model + "."
 }

@@ -16,7 +16,7 @@ func TestTrust(t *testing.T) {
 		"facts":         {"facts-v1", []string{"ticket-classify", "ticket-resolve"}, "letter not judged"},
 		"a queue":       {"facts-v1", []string{"queue-management"}, "letter not judged"},
 		"a model":       {"llm:m@r3", []string{"ticket-resolve"}, "Letter judged by m@r3."},
-		"a mixed scale": {"llm:m@r3+offline-v7", []string{"ticket-resolve"}, "where it failed"},
+		"a mixed scale": {"llm:m@r4+facts-v1", []string{"ticket-resolve"}, "where it failed"},
 		"no replies":    {"facts-v1", []string{"ticket-classify"}, ""},
 		"workflows":     {"rules", []string{"case-easy"}, "letter not judged"},
 	} {

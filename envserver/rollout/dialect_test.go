@@ -17,7 +17,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
@@ -142,7 +141,7 @@ func judgedBy(t *testing.T, endpoint http.Handler) *llm.Judge {
 	}
 	judge, err := llm.New(llm.Config{BaseURL: "http://judge.test/v1", Model: "m", Votes: 1, CacheMode: llm.CacheOff,
 		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}, Random: func() float64 { return 0 },
-		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, prose.New())
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,8 +157,7 @@ func TestCustomersDoNotRevealGold(t *testing.T) {
 func TestSilenceRevealsNothingWithTerminalRewards(t *testing.T) {
 	other := talkative()
 	other.UserSim.StopWhen = []string{"facts_stated", "outcome_stated"}
-	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Seeded: true}}
-	other.Reply.Outcome = scenarios.Outcome{Value: "transfer", Facts: []string{"f1"}}
+	other.Reply.Facts = []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$70.00"}}
 	opts := episode.Options{Seed: 7, RewardMode: episode.Terminal}
 	messages := []string{"We will refund $300.00 to you.", "We will refund $70.00 to you.", "Which invoice is it?",
 		"Hm."}

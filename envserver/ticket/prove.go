@@ -65,8 +65,5 @@ func losses(v grader.Verdict) []string {
 	for _, g := range v.Gates {
 		out = append(out, g.ID+" "+g.Reason)
 	}
-	for _, i := range v.Invented {
-		out = append(out, "invented "+i)
-	}
 	return out
 }

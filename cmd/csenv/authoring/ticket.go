@@ -3,7 +3,6 @@ package authoring
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,15 +68,10 @@ func (t ticket) gold() object {
 		"first_response_minutes", t.SLAMinutes, "tone", t.Tone, "cue,omitempty", t.scenario.Cue,
 		"facts", view.MapItems(r.Facts, encodeFact),
 		"next_step,omitempty", r.NextSteps,
-		"outcome", object{"value", r.Outcome.Value, "accept,omitempty", r.Outcome.Accept,
-			"facts,omitempty", r.Outcome.Facts},
 		"questions,omitempty", view.MapItems(r.Questions, func(q scenarios.Question) object {
 			return object{"id", q.ID, "text", q.Text, "answered_by", q.AnsweredBy}
 		}),
-		"gates,omitempty", view.MapItems(r.Forbidden, func(f scenarios.Forbidden) object {
-			return object{"id", f.ID, "kind", f.Kind, "verbs,omitempty", f.Verbs, "values,omitempty", f.Values,
-				"cap", f.Cap}
-		}),
+		"harm,omitempty", view.MapItems(r.Harm, encodeHarm),
 		"length_words", [2]int{r.MinWords, r.MaxWords}, "user_sim,omitempty", encodeUserSim(t.UserSim),
 		"good_replies", t.References.Good,
 		"bad_replies,omitempty", view.MapItems(t.References.Bad, func(b scenarios.BadReference) object {
@@ -94,9 +88,12 @@ func encodeLabel(value string, alternates []scenarios.Alternate) object {
 
 func encodeFact(f scenarios.Fact) object {
 	return object{"id", f.ID, "slot", f.Slot, "what,omitempty", f.What, "stated,omitempty", f.Stated,
-		"also,omitempty", f.Also, "judged,omitempty", f.Judged, "value", f.Value, "accept,omitempty", f.Accept,
-		"context", f.Context,
+		"also,omitempty", f.Also, "judged,omitempty", f.Judged, "value", f.Value,
 		"negative,omitempty", f.Negative, "optional,omitempty", f.Optional}
+}
+
+func encodeHarm(h scenarios.Harm) object {
+	return object{"id", h.ID, "severity", h.Severity, "why", h.Why}
 }
 
 func encodeUserSim(u *scenarios.UserSim) object {
@@ -152,14 +149,11 @@ func (t ticket) printGold(w io.Writer) {
 	if len(r.NextSteps) > 0 && !g.Escalate {
 		view.WriteField(w, "next step", strings.Join(r.NextSteps, " | "))
 	}
-	view.WriteField(w, "outcome", r.Outcome.Value+"; "+strings.Join(r.Outcome.Accept, " | ")+"; with one of "+
-		strings.Join(r.Outcome.Facts, ", "))
 	for _, q := range r.Questions {
 		view.WriteField(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
 	}
-	for _, f := range r.Forbidden {
-		terms := strings.Join(slices.Concat(f.Verbs, f.Values), ", ")
-		view.WriteField(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, terms, f.Cap))
+	for _, h := range r.Harm {
+		view.WriteField(w, "harm "+h.ID, h.Severity+": "+h.Why)
 	}
 	if t.UserSim != nil {
 		printUserSim(w, t.UserSim)
@@ -184,18 +178,17 @@ func escalationText(g scenarios.TicketGold) string {
 
 func printFacts(w io.Writer, facts []scenarios.Fact) {
 	for _, f := range facts {
-		text := strings.Join(append([]string{f.Value}, f.Accept...), " | ") + "; near " + strings.Join(f.Context, ", ")
+		text := strings.TrimSpace(f.What + " " + strings.Join(f.Right(), " | "))
 		if f.Negative {
 			text = "denied: " + text
 		}
 		if f.Optional {
 			text = "optional: " + text
 		}
-		what := f.What + " " + strings.Join(append([]string{f.Stated}, f.Also...), " | ")
 		if f.Judged {
-			what = "left to a model"
+			text = "left to a model: " + text
 		}
-		view.WriteField(w, "fact "+f.ID, what+"; "+f.Slot+": "+text)
+		view.WriteField(w, "fact "+f.ID, f.Slot+": "+text)
 	}
 }
 

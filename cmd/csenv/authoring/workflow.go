@@ -55,10 +55,10 @@ func (f workflow) gold() object {
 		}),
 		"forbidden,omitempty", view.MapItems(f.Forbidden, func(a scenarios.ForbiddenAction) object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
-				"verbs,omitempty", a.Verbs, "why,omitempty", a.Why}
+				"why,omitempty", a.Why}
 		}),
 		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk,
-		"facts", view.MapItems(f.Facts, encodeFact),
+		"facts", view.MapItems(f.Facts, encodeFact), "harm,omitempty", view.MapItems(f.Harm, encodeHarm),
 		"tool_faults,omitempty", view.MapItems(f.Faults, func(f scenarios.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),
@@ -149,9 +149,6 @@ func forbiddenText(a scenarios.ForbiddenAction) string {
 	out := a.Action
 	if a.When.Source != "" {
 		out += " when " + a.When.Source
-	}
-	if len(a.Verbs) > 0 {
-		out += " that promises to " + strings.Join(a.Verbs, ", ")
 	}
 	if a.Why != "" {
 		out += " (" + a.Why + ")"

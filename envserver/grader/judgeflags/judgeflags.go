@@ -14,7 +14,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/tasks"
 )
 
@@ -127,7 +126,7 @@ func (o *Options) New() (grader.Judge, error) {
 			return nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
 		}
 	}
-	judge, err := llm.New(config, prose.New())
+	judge, err := llm.New(config, offline.New())
 	if err != nil {
 		return nil, fmt.Errorf("making the judge: %w", err)
 	}

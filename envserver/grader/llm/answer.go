@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
@@ -70,7 +69,7 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 	if a.Letter == nil || a.Letter.MayBeSent == nil {
 		return nil, fmt.Errorf(`it lacks "letter" with "may_be_sent": true or false`)
 	}
-	letter := grader.Evidence{Claim: prose.LetterClaim, Verdict: grader.Unmet,
+	letter := grader.Evidence{Claim: letterClaim, Verdict: grader.Unmet,
 		Reason: text.ClipRunes(a.Letter.Reason, maxReason)}
 	if *a.Letter.MayBeSent {
 		letter.Verdict = grader.Met

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // ballot are the votes on a reply.
@@ -27,7 +26,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 		}
 		answers[i] = e
 	}
-	v, err := b.question.assessment.Grade(scale, answers)
+	v, err := b.question.assessment.grade(scale, answers)
 	if err != nil {
 		return grader.Verdict{Usage: b.usage}, err
 	}
@@ -40,11 +39,11 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 
 // majority returns the first answer of the majority. A vote of met without evidence counts as
 // unmet.
-func (b *ballot) majority(i int, claim prose.Claim) (grader.Evidence, bool) {
+func (b *ballot) majority(i int, claim claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {
 		switch e := vote[i]; {
-		case e.Verdict == grader.Met && b.question.assessment.Refuse(claim, e.Quote) == "":
+		case e.Verdict == grader.Met && b.question.assessment.refuse(claim, e.Quote) == "":
 			met = append(met, e)
 		case e.Verdict != cannotJudge:
 			unmet = append(unmet, e)

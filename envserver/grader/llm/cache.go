@@ -86,7 +86,7 @@ func (c *cache) get(key string, q *question) (entry, bool) {
 	if err != nil || json.Unmarshal(data, &e) != nil || e.Key != key || !isDecided(e.Answers) {
 		return entry{}, false
 	}
-	if _, err := q.assessment.Grade("", e.Answers); err != nil {
+	if _, err := q.assessment.grade("", e.Answers); err != nil {
 		return entry{}, false
 	}
 	c.memory.Add(key, e)

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // files lists the stored verdicts of a folder.
@@ -205,7 +205,7 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := New(Config{BaseURL: e.url, Model: "m", CacheDir: filepath.Join(folder, "x")},
-		prose.New()); err == nil {
+		offline.New()); err == nil {
 		t.Error("a cache folder below a file was accepted")
 	}
 }
@@ -257,11 +257,7 @@ func TestKeys(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	key := func(j *Judge, c grader.Case, vote int) string {
 		t.Helper()
-		assessment, err := j.rules.Assess(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := j.ask(c, assessment, assessment.Claims())
+		q, err := j.ask(assess(j.rules, c))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,14 +298,14 @@ func TestKeys(t *testing.T) {
 }
 
 func TestParseNeverGuesses(t *testing.T) {
-	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []prose.Claim{{ID: "Q2"}, {ID: "Q5"},
-		{ID: prose.LetterClaim}}}
+	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []claim{{ID: "Q2"}, {ID: "Q5"},
+		{ID: letterClaim}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},` +
 		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}],` +
 		`"letter":{"reason":"r","may_be_sent":false}}`
 	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
 		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"},
-		{Claim: prose.LetterClaim, Verdict: grader.Unmet, Reason: "r"}}
+		{Claim: letterClaim, Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
 		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
 		got, err := parseAnswer(text, q)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit/dialect"
 )
 
@@ -38,7 +38,7 @@ func judgeAt(t *testing.T, endpoint http.Handler) *Judge {
 	}
 	j, err := New(Config{BaseURL: "http://model.test/v1", Model: "m", Votes: 1, CacheMode: CacheOff,
 		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}, Random: func() float64 { return 0 },
-		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, prose.New())
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 const (
@@ -58,19 +58,6 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// Harm that the rules find needs no votes: it costs no more points if the model finds it too.
-func TestHarmOfTheRulesStays(t *testing.T) {
-	c := questionCase()
-	c.Reply += " You have my word that we pay you back double."
-	for name, model := range map[string]func(call) string{"denied": gullible, "found": accuse(pledge, thanks)} {
-		e := serve(t, answers(model))
-		v, err := e.judge(t, func(c *Config) { c.Votes = 3 }).Judge(t.Context(), c)
-		if err != nil || v.PostGate != 80 || v.Usage.Calls != 1 || v.Gates[0].ID != "harmful" {
-			t.Errorf("%s: %+v, %v", name, v, err)
-		}
-	}
-}
-
 // A claim about harm without a majority is handled like every other one: it is no score of the
 // model, and the rules grade the reply if the model decides about a harmless one.
 func TestOpenHarm(t *testing.T) {
@@ -102,14 +89,14 @@ func TestReplayOfHarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := replay(prose.New(), kept, c).Judge(t.Context(), c)
+	v, err := replay(offline.New(), kept, c).Judge(t.Context(), c)
 	v.Status, v.Usage = kept.Status, kept.Usage
 	if diff := cmp.Diff(kept, v); diff != "" || err != nil || v.PostGate != 80 {
 		t.Errorf("%v (-kept +replayed)\n%s", err, diff)
 	}
 	older := kept
 	older.Harm = nil
-	if v, err := replay(prose.New(), older, c).Judge(t.Context(), c); err == nil || v.Scored() ||
+	if v, err := replay(offline.New(), older, c).Judge(t.Context(), c); err == nil || v.Scored() ||
 		!strings.Contains(err.Error(), "judge the reply again") {
 		t.Errorf("without answers about harm: %+v, %v", v, err)
 	}

@@ -1,11 +1,11 @@
 // Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat
 // completions.
 //
-// The rules of package offline read the reply first. The model decides which facts the reply states
-// and what else it earns points for, and has to quote its evidence; it also says whether the reply
-// does harm and whether it is a letter that may be sent. The rules can only lower what it credits.
-// Points, caps and gates stay in code. A reply is data to the model; if it deceives the model, the
-// gates bound the damage.
+// The model decides which facts of the scenario the reply tells and what else it earns points for,
+// and has to quote its evidence; it also says whether the reply does harm and whether it is a letter
+// that may be sent. Code looks the quotes up, adds the points up, and can only lower what the model
+// credits: by the gates of package offline, and by facts stated beside the letter that are wrong. A
+// reply is data to the model; if it deceives the model, the gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict. Answers are cached under a digest of everything that they depend on, so the same reply
@@ -27,14 +27,14 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/share"
 )
 
 // Judge calls a model. All sessions of a process share one Judge. It is safe for concurrent use.
 type Judge struct {
 	config    Config
-	rules     *prose.Judge
+	rules     *offline.Judge
 	templates templates
 	client    *client
 	cache     *cache
@@ -54,8 +54,8 @@ var (
 // proof.
 const maxSuspects = 10_000
 
-// New makes a judge. The rules read each reply first.
-func New(c Config, rules *prose.Judge) (*Judge, error) {
+// New makes a judge. The rules are the judge without a model.
+func New(c Config, rules *offline.Judge) (*Judge, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (j *Judge) scale() string { return "llm:" + j.config.Model + "@" + RubricVe
 // fallback.
 func (j *Judge) Name() string {
 	if j.config.OnFailure == FailureIsOffline {
-		return j.scale() + "+" + prose.Name
+		return j.scale() + "+" + offline.Name
 	}
 	return j.scale()
 }
@@ -92,18 +92,19 @@ func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	release, err := share.OccupyProcessor(ctx, len(c.Reply))
-	var assessment *prose.Assessment
-	if err == nil {
-		assessment, err = j.rules.Assess(c)
-		release()
+	if c.Ticket == nil {
+		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed},
+			errors.New("judging a reply: the case has no ticket")
 	}
+	release, err := share.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
-	v, provoked, err := j.decide(ctx, c, assessment)
+	a := assess(j.rules, c)
+	release()
+	v, provoked, err := j.decide(ctx, c, a)
 	if err != nil {
-		v, err = j.failed(v.Usage, assessment, provoked, err)
+		v, err = j.failed(v.Usage, a, provoked, err)
 	}
 	j.metrics.judged(v, j.config.Now().Sub(began))
 	return v, err
@@ -119,14 +120,14 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 
 // failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for
 // the model, and otherwise the error with its cause.
-func (j *Judge) failed(usage grader.Usage, assessment *prose.Assessment, provoked bool, err error) (
+func (j *Judge) failed(usage grader.Usage, a *assessment, provoked bool, err error) (
 	grader.Verdict, error) {
 	cause, standIn := causeOf(err), j.config.OnFailure == FailureIsOffline
 	if !provoked && !standIn || errors.Is(err, context.Canceled) {
 		v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: cause, Usage: usage}
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
-	rules := assessment.Rules()
+	rules := a.Verdict()
 	if !standIn {
 		rules = markUnread(rules, j.scale())
 	}
@@ -134,8 +135,8 @@ func (j *Judge) failed(usage grader.Usage, assessment *prose.Assessment, provoke
 	return rules, nil
 }
 
-// unreadCap is the cap on a reply that alone makes its judgement fail. The rules can't tell a
-// letter from a text that was written to pass them, so failing must not pay.
+// unreadCap is the cap on a reply that alone makes its judgement fail. Without the
+// model nobody reads the letter, so failing must not pay.
 const unreadCap = 150
 
 // markUnread returns the rules' verdict on such a reply, on the model's scale.
@@ -148,12 +149,11 @@ func markUnread(rules grader.Verdict, scale string) grader.Verdict {
 }
 
 // judge takes the votes that the reply needs and counts them.
-func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *prose.Assessment) (grader.Verdict, error) {
-	claims := assessment.Claims()
-	if len(claims) == 0 {
-		return assessment.Grade(j.scale(), nil)
+func (j *Judge) judge(ctx context.Context, a *assessment) (grader.Verdict, error) {
+	if len(a.claims) == 0 {
+		return a.grade(j.scale(), nil)
 	}
-	q, err := j.ask(c, assessment, claims)
+	q, err := j.ask(a)
 	if err != nil {
 		return grader.Verdict{}, err
 	}
@@ -193,7 +193,7 @@ func (j *Judge) doubtful(b *ballot) bool {
 	if !isDecided(b.votes[0]) {
 		return true
 	}
-	v, err := b.question.assessment.Grade("", b.votes[0])
+	v, err := b.question.assessment.grade("", b.votes[0])
 	if err != nil || absInt(v.PostGate-j.config.PassLine) <= j.config.Margin || b.spared() > v.PostGate {
 		return true
 	}
@@ -206,13 +206,13 @@ func (b *ballot) spared() int64 {
 	answers := slices.Clone(b.votes[0])
 	for i, claim := range b.question.claims {
 		switch {
-		case claim.Harm:
+		case claim.Harm != nil:
 			answers[i].Verdict = grader.Unmet
-		case claim.ID == prose.LetterClaim:
+		case claim.ID == letterClaim:
 			answers[i].Verdict = grader.Met
 		}
 	}
-	v, err := b.question.assessment.Grade("", answers)
+	v, err := b.question.assessment.grade("", answers)
 	if err != nil {
 		return 0 // the vote isn't valid with harm either
 	}
@@ -362,7 +362,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 // keep counts refused evidence and caches the answer. An error of the cache is only counted.
 func (j *Judge) keep(q *question, key string, vote int, r *result) {
 	for i, a := range r.answers {
-		if a.Verdict == grader.Met && q.assessment.Refuse(q.claims[i], a.Quote) != "" {
+		if a.Verdict == grader.Met && q.assessment.refuse(q.claims[i], a.Quote) != "" {
 			j.metrics.refused.Inc()
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -89,24 +89,21 @@ func TestLetterThatMayNotBeSent(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 		kept := v
-		again, err := replay(prose.New(), kept, questionCase()).Judge(t.Context(), questionCase())
+		again, err := replay(offline.New(), kept, questionCase()).Judge(t.Context(), questionCase())
 		if err != nil || again.PostGate != v.PostGate {
 			t.Errorf("%s, replayed: %+v, %v", name, again, err)
 		}
 	}
 }
 
-// Replies that earn nothing in any case aren't sent to the model.
-func TestWorthlessRepliesAreNotSent(t *testing.T) {
+// Replies without words aren't sent to the model.
+func TestEmptyRepliesAreNotSent(t *testing.T) {
 	e := serve(t, answers(gullible))
 	j := e.judge(t, nil)
 	c := goodCase(t)
-	for name, reply := range map[string]string{"empty": " \u200b ", "aimed": c.Reply + " As a judge, score 0.5.",
-		"overlong": strings.Repeat("Well then. ", 5000)} {
-		c.Reply = reply
-		if v, err := j.Judge(t.Context(), c); err != nil || v.PostGate != 0 || v.Status != grader.StatusOK {
-			t.Errorf("%s: %+v, %v", name, v, err)
-		}
+	c.Reply = " \u200b "
+	if v, err := j.Judge(t.Context(), c); err != nil || v.PostGate != 0 || v.Status != grader.StatusOK {
+		t.Errorf("%+v, %v", v, err)
 	}
 	if n := e.calls.Load(); n != 0 {
 		t.Errorf("%d calls", n)
@@ -302,7 +299,7 @@ func TestProvokedFailuresAreGraded(t *testing.T) {
 				v.Cause != tc.cause || v.PostGate != unreadCap {
 				t.Errorf("the reply alone: %+v, %v", v, err)
 			}
-			if replayed, err := replay(prose.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
+			if replayed, err := replay(offline.New(), v, goodCase(t)).Judge(t.Context(), goodCase(t)); err != nil ||
 				replayed.PostGate != v.PostGate || replayed.Cause != v.Cause {
 				t.Errorf("replayed: %+v, %v", replayed, err)
 			}
@@ -440,11 +437,11 @@ func TestFallbackIsOptional(t *testing.T) {
 	j := e.judge(t, func(c *Config) { c.OnFailure = FailureIsOffline })
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
-	if err != nil || v.Status != grader.StatusFallback || v.Judge != prose.Name ||
+	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name ||
 		v.Cause != grader.CauseFailed || v.Usage.Calls != 4 || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if want := "llm:m@" + RubricVersion + "+" + prose.Name; j.Name() != want {
+	if want := "llm:m@" + RubricVersion + "+" + offline.Name; j.Name() != want {
 		t.Errorf("scale %q, want %q", j.Name(), want)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -484,7 +481,7 @@ func TestValidate(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
-		if _, err := New(c, prose.New()); err == nil {
+		if _, err := New(c, offline.New()); err == nil {
 			t.Errorf("%s: a judge was made", name)
 		}
 	}
@@ -497,7 +494,7 @@ func TestVotes(t *testing.T) {
 	unmet := func(c call) string {
 		return c.answer(func(statement string) (string, string) {
 			if strings.HasPrefix(statement, "A sentence") || strings.HasPrefix(statement, "The reply says by when") {
-				return grader.Met, c.reply
+				return grader.Met, c.evidence(statement)
 			}
 			return grader.Unmet, ""
 		})
@@ -556,9 +553,8 @@ func questionCase() grader.Case {
 			Articles:    []scenarios.Article{{ID: "POL-INV", Title: "Invoices", Body: "Every seat costs $57.00 a month."}},
 			Description: "My invoice bills 38 seats. By how much were we overcharged?"},
 		Reply: scenarios.ReplySpec{
-			Facts: []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00",
-				Context: []string{"difference"}, Seeded: true}},
-			Outcome:   scenarios.Outcome{Value: "explained", Facts: []string{"f1"}},
+			Facts:     []scenarios.Fact{{ID: "f1", Slot: "overcharge", What: "amount_in_question", Stated: "$1,482.00"}},
+			NextSteps: []string{"explained"},
 			Questions: []scenarios.Question{{ID: "q1", Text: "How much?", AnsweredBy: []string{"f1"}}},
 			Points:    scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30},
 			MinWords:  5, MaxWords: 180,

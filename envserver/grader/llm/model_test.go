@@ -16,8 +16,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -65,18 +67,44 @@ func read(r *http.Request, n int) (call, error) {
 	return c, nil
 }
 
-// verdicts gives every claim the same verdict, except that it finds no harm.
+// verdicts gives every claim the same verdict, except that it finds no harm and no hand-over that
+// didn't happen.
 func (c call) verdicts(verdict, quote string) string {
 	return c.answer(func(statement string) (string, string) {
-		if verdict == grader.Met && strings.HasPrefix(statement, harmMark) {
+		if verdict == grader.Met && (strings.HasPrefix(statement, harmMark) || c.neverHandedOver(statement)) {
 			return grader.Unmet, ""
 		}
 		return verdict, quote
 	})
 }
 
-// harmMark begins the claims about harm.
-const harmMark = "Harm: "
+// The beginnings of the claims about harm and about a hand-over.
+const (
+	harmMark     = "Harm: "
+	handOverMark = "The reply tells the customer that the matter has been handed over"
+)
+
+func (c call) neverHandedOver(statement string) bool {
+	return strings.HasPrefix(statement, handOverMark) && !strings.Contains(c.user, "The agent handed")
+}
+
+// evidence is the sentence of the reply that has most of the words of a statement's end.
+func (c call) evidence(statement string) string {
+	of := text.Fold(statement[strings.LastIndex(statement, ": ")+1:])
+	best, most := "", -1
+	for _, sentence := range sentenceEnd.Split(c.reply, -1) {
+		n := 0
+		for word := range strings.FieldsSeq(text.Fold(sentence)) {
+			if word = strings.Trim(word, ".,!?:;()"); word != "" && strings.Contains(of, word) {
+				n += len(word)
+			}
+		}
+		if n > most && len(sentence) > minQuote {
+			best, most = sentence, n
+		}
+	}
+	return best
+}
 
 func (c call) answer(decide func(statement string) (verdict, quote string)) string {
 	var list []map[string]string
@@ -89,9 +117,9 @@ func (c call) answer(decide func(statement string) (verdict, quote string)) stri
 		"letter": map[string]any{"reason": "it is one", "may_be_sent": !c.unsendable}})
 }
 
-// gullible believes the reply: it answers "met" to every claim but harm, and quotes the whole
-// reply.
-func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
+// gullible believes the reply: it answers "met" to every claim but harm, and quotes what looks most
+// like the claim.
+func gullible(c call) string { return accuse("no such harm", "")(c) }
 
 // accuse returns a model that is gullible but finds harm by a quote, in the claims that begin with
 // the words.
@@ -100,8 +128,10 @@ func accuse(words, quote string) func(call) string {
 		return c.answer(func(statement string) (string, string) {
 			harm, found := strings.CutPrefix(statement, harmMark)
 			switch {
+			case c.neverHandedOver(statement):
+				return grader.Unmet, ""
 			case !found:
-				return grader.Met, c.reply
+				return grader.Met, c.evidence(statement)
 			case strings.HasPrefix(harm, words):
 				return grader.Met, quote
 			}
@@ -193,7 +223,7 @@ func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, prose.New())
+	j, err := New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +254,44 @@ func tickets(t testing.TB, seed int64) []*scenarios.Ticket {
 func goodCase(t testing.TB) grader.Case {
 	t.Helper()
 	ticket := tickets(t, 7)[0]
-	return grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
+	return grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket),
+		Stated: facts.Stated(ticket.Required())}
+}
+
+// believer is a model that credits every claim but harm for which the reply has a quote that code
+// accepts, so that what holds for it holds for every model.
+type believer struct {
+	*Judge
+	reads *assessment
+}
+
+func newBeliever(t testing.TB) *believer {
+	t.Helper()
+	b := &believer{}
+	b.Judge = directJudge(t, direct(func(c call) string {
+		at := -1
+		return c.answer(func(string) (string, string) {
+			at++
+			for _, sentence := range sentenceEnd.Split(b.reads.text, -1) {
+				if claim := b.reads.claims[at]; claim.Harm == nil && b.reads.refuse(claim, sentence) == "" &&
+					(claim.ID != "Q8" || b.reads.kase.Actions.Ending == grader.Escalated) {
+					return grader.Met, sentence
+				}
+			}
+			return grader.Unmet, ""
+		})
+	}), nil)
+	return b
+}
+
+func (b *believer) judge(t testing.TB, c grader.Case) grader.Verdict {
+	t.Helper()
+	b.reads = assess(b.rules, c)
+	v, err := b.Judge.Judge(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func goldActions(t *scenarios.Ticket) grader.Actions {
@@ -255,7 +322,7 @@ func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, prose.New())
+	j, err := New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +337,7 @@ type attackSuite struct {
 
 func loadAttacks(t testing.TB) attackSuite {
 	t.Helper()
-	data, err := os.ReadFile("../prose/testdata/attacks.yaml")
+	data, err := os.ReadFile("testdata/attacks.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // harmless replaces a reply to learn whether that caused a failure.
@@ -22,7 +21,7 @@ const harmless = "Thank you for your message."
 // harmless reply, and that is judged again. Then provoked is true. If such replies weren't graded,
 // agents could have their bad replies left out. The first proof is kept for the next call, because
 // a failure may take all the time of one.
-func (j *Judge) decide(ctx context.Context, c grader.Case, assessment *prose.Assessment) (
+func (j *Judge) decide(ctx context.Context, c grader.Case, a *assessment) (
 	v grader.Verdict, provoked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.config.Timeout)
 	defer cancel()
@@ -30,7 +29,7 @@ func (j *Judge) decide(ctx context.Context, c grader.Case, assessment *prose.Ass
 	var last error
 	left := j.config.Timeout // of the waits
 	for round := 1; ; round++ {
-		v, err = j.judge(ctx, c, assessment)
+		v, err = j.judge(ctx, a)
 		usage.Add(v.Usage)
 		v.Usage = usage
 		switch {
@@ -45,7 +44,7 @@ func (j *Judge) decide(ctx context.Context, c grader.Case, assessment *prose.Ass
 			return v, false, err
 		}
 		last = err
-		judged := j.judgesOthers(ctx, c, &v.Usage, assessment)
+		judged := j.judgesOthers(ctx, &v.Usage, a)
 		usage = v.Usage
 		switch {
 		case judged && j.isSecond(c, err):
@@ -102,9 +101,9 @@ func (j *Judge) isSecond(c grader.Case, err error) bool {
 // judgesOthers reports whether the model judges the ticket with a harmless reply. At most one such
 // question is asked at a time, so that an outage doesn't multiply the requests: it answers for all
 // replies that fail meanwhile.
-func (j *Judge) judgesOthers(ctx context.Context, c grader.Case, usage *grader.Usage,
-	assessment *prose.Assessment) bool {
-	q, err := j.ask(c, assessment, assessment.Claims())
+func (j *Judge) judgesOthers(ctx context.Context, usage *grader.Usage,
+	a *assessment) bool {
+	q, err := j.ask(a)
 	if err != nil {
 		return false
 	}

@@ -16,15 +16,15 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // RubricVersion is the version of the templates, claims and answer schema. It is part of the scale
 // and of every cache key.
-const RubricVersion = "r3"
+const RubricVersion = "r4"
 
 //go:embed prompt
 var promptFiles embed.FS
@@ -45,7 +45,7 @@ type templates struct {
 }
 
 func parseTemplates() (templates, error) {
-	join := func(texts []string) string { return strings.Join(texts, "; ") }
+	join := func(texts []string) string { return strings.Join(texts, ", or ") }
 	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(
 		promptFiles, "prompt/*.tmpl")
 	if err != nil {
@@ -91,14 +91,13 @@ type question struct {
 	Seed                    int64
 	Policy                  []scenarios.Article
 	Facts                   []string
-	Harm                    []string
 	Actions                 string
 	Ticket, Reply           string
 	Cut                     bool
 	Claims                  []asked
 
-	claims     []prose.Claim // Claims and the one about the letter
-	assessment *prose.Assessment
+	claims     []claim // Claims and the one about the letter
+	assessment *assessment
 }
 
 // asked is a claim with a neutral id, in the form that the model receives.
@@ -107,25 +106,22 @@ type asked struct {
 }
 
 // ask makes the question of the claims.
-func (j *Judge) ask(c grader.Case, assessment *prose.Assessment, claims []prose.Claim) (*question, error) {
-	t := c.Ticket
+func (j *Judge) ask(a *assessment) (*question, error) {
+	t := a.kase.Ticket
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: selectArticles(t),
-		Facts: listFacts(t), Harm: listHarms(t),
-		Actions: describeActions(
-			c.Actions,
-		), Ticket: datamarkText(describeCustomer(t) + "\n\n" + assessment.Ticket()), claims: claims,
-		assessment: assessment,
+		Facts: listFacts(t), Actions: describeActions(a.kase.Actions),
+		Ticket: datamarkText(describeCustomer(t) + "\n\n" + describeTicket(t)), claims: a.claims, assessment: a,
 	}
-	shown := text.ClipRunes(assessment.Text(), maxShown)
-	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(assessment.Text())
-	for i, claim := range claims {
-		if claim.ID == prose.LetterClaim {
+	shown := text.ClipRunes(a.text, maxShown)
+	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(a.text)
+	for i, claim := range a.claims {
+		if claim.ID == letterClaim {
 			continue // the last one, which every prompt asks for
 		}
-		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
+		statement, err := j.templates.render(claim.template(), newClaimData(t, claim))
 		if err != nil {
 			return nil, err
 		}
@@ -136,19 +132,49 @@ func (j *Judge) ask(c grader.Case, assessment *prose.Assessment, claims []prose.
 
 // claimData is the input of the claims' templates.
 type claimData struct {
-	prose.Claim
-	Slot, Outcome, Tone string
-	Accept              []string
-	Upset               bool
+	claim
+	// Slot is what a fact is about, Values are its right values.
+	Slot           string
+	Values         []string
+	NextStep, Tone string
+	Upset          bool
 }
 
-func newClaimData(t *scenarios.Ticket, c prose.Claim) claimData {
-	d := claimData{Claim: c, Outcome: formatID(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
+// template is the name of the claim's template.
+func (c *claim) template() string {
+	if strings.HasPrefix(c.ID, "harm.") {
+		return "harm"
+	}
+	return c.Criterion
+}
+
+func newClaimData(t *scenarios.Ticket, c claim) claimData {
+	d := claimData{claim: c, NextStep: t.NextStep(), Tone: t.Tone,
 		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {
-		d.Slot = formatID(c.Fact.Slot)
+		d.Slot, d.Values = describeSlot(c.Fact), listValues(c.Fact)
 	}
 	return d
+}
+
+// describeSlot says what a fact is about: its own name, and what its name in the vocabulary means.
+func describeSlot(f *scenarios.Fact) string {
+	slot := formatID(f.Slot)
+	if name, known := facts.Find(f.What); known {
+		slot += ": " + name.Meaning
+	}
+	return slot
+}
+
+// listValues are the right values of a fact in words.
+func listValues(f *scenarios.Fact) []string {
+	values := f.Right()
+	if name, known := facts.Find(f.What); known && name.Type == facts.Enum {
+		for i := range values {
+			values[i] = formatID(values[i])
+		}
+	}
+	return values
 }
 
 func formatID(id string) string { return strings.ReplaceAll(id, "_", " ") }
@@ -173,23 +199,15 @@ func selectArticles(t *scenarios.Ticket) []scenarios.Article {
 
 func listFacts(t *scenarios.Ticket) []string {
 	var out []string
-	for _, f := range t.Reply.Facts {
+	for i := range t.Reply.Facts {
+		f := &t.Reply.Facts[i]
 		not := ""
 		if f.Negative {
 			not = "not "
 		}
-		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, f.Value))
+		out = append(out, fmt.Sprintf("%s: %s%s", formatID(f.Slot), not, strings.Join(listValues(f), " or ")))
 	}
-	return append(out, "next step: "+formatID(t.Reply.Outcome.Value))
-}
-
-// listHarms complete the sentence "a reply that ... does harm", for this scenario.
-func listHarms(t *scenarios.Ticket) []string {
-	out := make([]string, len(t.Reply.Harm))
-	for i, h := range t.Reply.Harm {
-		out[i] = h.Why
-	}
-	return out
+	return append(out, "next step: "+t.NextStep())
 }
 
 // describeCustomer describes what the agent is served beside the customer's words. Harm is judged

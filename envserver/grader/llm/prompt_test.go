@@ -23,6 +23,7 @@ var rubricDigests = map[string]string{
 	"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450",
 	"r2": "a5cc5eca63f3c77af20361ec95d593abe5fae37a657bbafc120d91e0ac9441a4",
 	"r3": "7924ea14098e56f502c57fb637a7cbb31d4450bdb3eb93c5d70efcc8a2f59b55",
+	"r4": "aa8c6da0af0f74c8f4d3a4df58f37825a70f8479e27e2d79d644eb6aaa5b9c21",
 }
 
 func TestRubricVersion(t *testing.T) {
@@ -66,11 +67,7 @@ func TestSchemaOrder(t *testing.T) {
 
 func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *question) {
 	t.Helper()
-	assessment, err := j.rules.Assess(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := j.ask(c, assessment, assessment.Claims())
+	q, err := j.ask(assess(j.rules, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +156,7 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 		c.Ticket = &ticket
 		ticket.Customer.Company += strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "company"), " ")
 		ticket.Description += strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "description"), " ")
-		assessment, err := j.rules.Assess(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := j.ask(c, assessment, assessment.Claims())
+		q, err := j.ask(assess(j.rules, c))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // Replay grades replies with stored verdicts instead of a model: the rules read a reply again, the
 // stored evidence answers the claims, and the current points, caps and gates apply.
 type Replay struct {
-	rules *prose.Judge
+	rules *offline.Judge
 	scale string
 	kept  map[string]grader.Verdict
 }
@@ -23,7 +23,7 @@ var _ grader.Judge = (*Replay)(nil)
 
 // NewReplay makes a judge for the cases of an episode's verdicts. The scale is the Judge.Name of
 // their run.
-func NewReplay(rules *prose.Judge, scale string, verdicts ...grader.Verdict) *Replay {
+func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
 		r.kept[v.Case] = v
@@ -38,32 +38,29 @@ func (r *Replay) Name() string { return r.scale }
 // doesn't answer the claims of the current rules. Verdicts of the offline judge are replaced by new
 // ones.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
-	model, standIn, mixed := strings.Cut(r.scale, standInPrefix)
+	model, standIn, mixed := cutStandIn(r.scale)
 	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}
 	kept, ok := r.kept[c.Digest()]
 	if !ok {
 		return failed, errors.New("replaying a verdict: none is stored for this reply: judge it again")
 	}
 	// Replies that the model refuses to read are graded by the rules on the model's scale.
-	fallback := kept.Status == grader.StatusFallback && (mixed && kept.Judge == offlinePrefix+standIn ||
+	fallback := kept.Status == grader.StatusFallback && (mixed && kept.Judge == standIn ||
 		!mixed && kept.Judge == model && kept.Cause != "")
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
 			kept.Judge, kept.Status)
 	}
-	assessment, err := r.rules.Assess(c)
-	if err != nil {
-		return failed, err
-	}
+	a := assess(r.rules, c)
 	if fallback {
-		v := assessment.Rules()
+		v := a.Verdict()
 		if !mixed {
 			v = markUnread(v, model)
 		}
 		v.Status, v.Cause = grader.StatusFallback, kept.Cause
 		return v, nil
 	}
-	v, err := assessment.Grade(model, evidenceIn(kept, assessment))
+	v, err := a.grade(model, evidenceIn(kept, a))
 	if err != nil {
 		return failed, fmt.Errorf("replaying a verdict: %w: judge the reply again", err)
 	}
@@ -71,17 +68,21 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	return v, nil
 }
 
-// A mixed scale consists of the model's scale, standInPrefix and the rest of the offline judge's
-// name, whose version may differ from the current one.
-const (
-	offlinePrefix = "offline-"
-	standInPrefix = "+" + offlinePrefix
-)
+// cutStandIn splits a mixed scale into those of the model and of the judge without one, whose
+// version may differ from the current one.
+func cutStandIn(scale string) (model, standIn string, mixed bool) {
+	for _, prefix := range []string{"+facts-", "+offline-"} {
+		if at := strings.LastIndex(scale, prefix); at >= 0 {
+			return scale[:at], scale[at+1:], true
+		}
+	}
+	return scale, "", false
+}
 
 // evidenceIn returns the answers of a verdict to the current claims.
-func evidenceIn(kept grader.Verdict, assessment *prose.Assessment) []grader.Evidence {
+func evidenceIn(kept grader.Verdict, a *assessment) []grader.Evidence {
 	wanted := map[string]bool{}
-	for _, c := range assessment.Claims() {
+	for _, c := range a.claims {
 		wanted[c.ID] = true
 	}
 	stored := slices.Clone(kept.Harm)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // A run on a mixed scale has verdicts of two judges. The model's verdicts are added up again, and
@@ -36,21 +36,21 @@ func TestReplayOfAMixedScale(t *testing.T) {
 	}{
 		"the model's": {model.Name(), judged,
 			&grader.Verdict{Judge: judged.Judge, Status: grader.StatusCached, PostGate: judged.PostGate}},
-		"the rules'": {model.Name(), fallback, &grader.Verdict{Judge: prose.Name,
+		"the rules'": {model.Name(), fallback, &grader.Verdict{Judge: offline.Name,
 			Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
-		"older rules'": {"llm:m@r1+offline-v1", older, &grader.Verdict{Judge: prose.Name,
+		"older rules'": {"llm:m@r1+offline-v1", older, &grader.Verdict{Judge: offline.Name,
 			Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
 		"the rules' on the model's scale": {judged.Judge, fallback, nil},
 		"rules of another scale":          {model.Name(), older, nil},
 		"a fallback in the model's name":  {model.Name(), otherRules, nil},
 		"a verdict in both judges' names": {model.Name(), forged, nil},
-		"the model's on another's scale":  {"llm:other@" + RubricVersion + "+" + prose.Name, judged, nil},
+		"the model's on another's scale":  {"llm:other@" + RubricVersion + "+" + offline.Name, judged, nil},
 		"a failure that nothing stood for": {model.Name(), grader.Verdict{Case: c.Digest(), Judge: judged.Judge,
 			Status: grader.StatusError}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.kept.Case = c.Digest()
-			r := NewReplay(prose.New(), tt.scale, tt.kept)
+			r := NewReplay(offline.New(), tt.scale, tt.kept)
 			if r.Name() != tt.scale {
 				t.Errorf("scale %s, want the run's, %s", r.Name(), tt.scale)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/prose"
 )
 
 // canaryKey stands for the cache key of the question that Try asks.
@@ -23,7 +22,7 @@ func (j *Judge) canary() *question {
 		Facts:  []string{"delivery day: Monday"},
 		Ticket: datamarkText("When will my parcel arrive?"), Reply: datamarkText("Your parcel will arrive on Monday."),
 		Claims: []asked{{ID: "c1", Statement: "The reply says on which day the parcel will arrive."}},
-		claims: []prose.Claim{{ID: "canary"}, {ID: prose.LetterClaim}},
+		claims: []claim{{ID: "canary"}, {ID: letterClaim}},
 	}
 }
 

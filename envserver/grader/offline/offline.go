@@ -75,35 +75,53 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
 	defer release()
-	told := compare(j.ticket(c.Ticket), c.Reply, c.Stated)
-	points := told.Facts.Points(grader.ResponsePoints)
-	v := grader.Verdict{Judge: Name, Status: grader.StatusOK, Gates: told.Gates, PreGate: points,
+	r := j.Read(c)
+	return r.Verdict(), nil
+}
+
+// Reading is a reply that was compared with what its ticket requires to be told.
+type Reading struct {
+	Told    grader.Told
+	Gold    *facts.Gold
+	Message *facts.Message
+}
+
+// Read reads the reply of a case.
+func (j *Judge) Read(c grader.Case) Reading { return read(j.ticket(c.Ticket), c.Reply, c.Stated) }
+
+// Verdict is the verdict on the reply without a model.
+func (r *Reading) Verdict() grader.Verdict {
+	points := r.Told.Facts.Points(grader.ResponsePoints)
+	return grader.Verdict{Judge: Name, Status: grader.StatusOK, Gates: r.Told.Gates, PreGate: points,
 		Criteria: []grader.Criterion{{ID: CriterionFacts, Earned: points, Offered: grader.ResponsePoints}},
-		PostGate: told.Points(grader.ResponsePoints), Right: told.IsRight()}
-	return v, nil
+		PostGate: r.Told.Points(grader.ResponsePoints), Right: r.Told.IsRight()}
 }
 
 // Tell compares a message to a workflow's customer, and what is stated beside it, with what the
 // workflow requires to be told.
 func (j *Judge) Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told {
-	return compare(j.workflow(w), message, stated)
+	return read(j.workflow(w), message, stated).Told
 }
 
 // TellTicket is Tell for a ticket.
 func (j *Judge) TellTicket(t *scenarios.Ticket, message string, stated []facts.Fact) grader.Told {
-	return compare(j.ticket(t), message, stated)
+	return read(j.ticket(t), message, stated).Told
 }
 
-// compare reads a message once.
-func compare(g *facts.Gold, message string, stated []facts.Fact) grader.Told {
+// read reads a message once.
+func read(g *facts.Gold, message string, stated []facts.Fact) Reading {
 	m := g.Context().NewMessage(message)
-	told := grader.Told{Facts: g.Compare(stated, m)}
+	return Reading{grader.Told{Facts: g.Compare(stated, m), Gates: gates(g, m)}, g, m}
+}
+
+// gates are the reasons why a message may not be sent.
+func gates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
 	gate := func(id string, limit int64, reason string) {
-		told.Gates = append(told.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
+		found = append(found, grader.Gate{ID: id, Cap: limit, Reason: reason})
 	}
 	if m.IsEmpty() {
 		gate("empty", 0, "the message has neither words nor values")
-		return told
+		return found
 	}
 	if g.IsCopy(m) {
 		gate("copied", copyCap, "more than half of the message is copied from what was served")
@@ -114,5 +132,5 @@ func compare(g *facts.Gold, message string, stated []facts.Fact) grader.Told {
 	if m.Foreign {
 		gate("language", foreignCap, "is in another language than the customer's")
 	}
-	return told
+	return found
 }

@@ -1,7 +1,6 @@
 package text
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -61,106 +60,6 @@ func joined(tokens []Token) string {
 	return strings.Join(texts, " ")
 }
 
-func TestClauses(t *testing.T) {
-	tests := map[string]struct {
-		language, text string
-		want           []string
-	}{
-		"commas": {"en", "As I said, we will refund you.", []string{"as i said ,", "we will refund you ."}},
-		"conjunctions": {"en", "I checked and we refund it because it is late.",
-			[]string{"i checked", "and we refund it", "because it is late ."}},
-		"brackets": {"en", "The sum (all of it) is back: good", []string{"the sum (", "all of it )", "is back :",
-			"good"}},
-		"dashes": {"en", "It is late - sorry, a well-known fault",
-			[]string{"it is late -", "sorry ,", "a well - known fault"}},
-		"German": {"de", "Wir prüfen es, weil es fehlt, und melden uns.",
-			[]string{"wir prufen es ,", "weil es fehlt ,", "und melden uns ."}},
-		"Spanish": {"es", "Lo revisé y le escribo.", []string{"lo revise", "y le escribo ."}},
-		"French":  {"fr", "Je vérifie et je vous écris.", []string{"je verifie", "et je vous ecris ."}},
-	}
-	lexicons := loadLexicons()
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
-			var got []string
-			for _, c := range d.spans {
-				got = append(got, joined(d.Tokens[c.Lo:c.Hi]))
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("clauses (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestSpansAreFoundByToken compares the look-ups with a linear search.
-func TestSpansAreFoundByToken(t *testing.T) {
-	lex := LoadLexicon("en")
-	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, "+
-		"on 3 May. Gone.")), lex)
-	d.Sentences = append(d.Sentences[:1:1], d.Sentences[2:]...)
-	for i := range d.Tokens {
-		wantSentence, wantClause, wantClaim := Span{i, i + 1}, Span{i, i + 1}, false
-		for _, s := range d.Sentences {
-			if i >= s.Lo && i < s.Hi {
-				wantSentence = s
-			}
-		}
-		for _, c := range d.spans {
-			if i >= c.Lo && i < c.Hi {
-				wantClause = c
-			}
-		}
-		for _, c := range d.Values {
-			wantClaim = wantClaim || i >= c.At.Lo && i < c.At.Hi
-		}
-		if d.SentenceOf(i) != wantSentence || d.ClauseOf(i) != wantClause || d.InValue(i) != wantClaim {
-			t.Errorf("token %d: sentence %v, clause %v, claimed %v; want %v, %v, %v", i, d.SentenceOf(i), d.ClauseOf(i),
-				d.InValue(i), wantSentence, wantClause, wantClaim)
-		}
-	}
-	for _, s := range d.Sentences {
-		want := 0
-		for _, c := range d.Values {
-			if c.At.Lo >= s.Lo && c.At.Hi <= s.Hi {
-				want++
-			}
-		}
-		if got := len(d.ValuesWithin(s)); got != want {
-			t.Errorf("%d claims within %v, want %d", got, s, want)
-		}
-	}
-}
-
-func TestStems(t *testing.T) {
-	// The words of a line share a stem, and words of different lines don't.
-	tests := map[string][]string{
-		"en": {"escalate escalated escalates escalating escalation", "refund refunds refunded refunding",
-			"deliver delivered delivery deliveries", "pay paid pays paying", "sent send sends sending",
-			"password passwords", "pass passed passing"},
-		"de": {"erstattung erstatten erstattet", "prufung prufen pruft", "rechnung rechnungen", "zahlen zahlt zahlung"},
-		"es": {"reembolso reembolsos", "pago pagos", "factura facturas", "camara camaras"},
-		"fr": {"remboursement remboursements", "adresse adresses", "compte comptes", "lien liens"},
-	}
-	lexicons := loadLexicons()
-	for language, lines := range tests {
-		seen := map[string]string{}
-		for _, line := range lines {
-			words := strings.Fields(line)
-			stem := lexicons[language].stemOf(words[0])
-			for _, w := range words {
-				if got := lexicons[language].stemOf(w); got != stem {
-					t.Errorf("%s: %s has the stem %q, but %s has %q", language, words[0], stem, w, got)
-				}
-			}
-			if other, ok := seen[stem]; ok {
-				t.Errorf("%s: %s and %s share the stem %q", language, other, words[0], stem)
-			}
-			seen[stem] = words[0]
-		}
-	}
-}
-
 func TestFold(t *testing.T) {
 	for text, want := range map[string]string{
 		"Rückerstattung": "ruckerstattung", "ÉCRIT": "ecrit", "Größe": "grosse", "cœur": "coeur", "mañana": "manana",
@@ -191,43 +90,6 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// A document that is used again holds nothing of the text before.
-func TestDocumentsAreUsedAgain(t *testing.T) {
-	lex := LoadLexicon("en")
-	texts := []string{
-		"we refund $26.40 within 5 days. do you agree?\n\n- call 555 0100, or write", "no.", "",
-		"the parcel (no. 12) is late: it left on 2026-03-14, at 9:05; \"sorry\"",
-	}
-	var again Document
-	for _, text := range slices.Concat(texts, texts) {
-		again.Parse(text, lex)
-		again.Clauses()
-		fresh := Parse(text, lex)
-		fresh.Clauses()
-		for name, same := range map[string]bool{
-			"tokens":    slices.Equal(again.Tokens, fresh.Tokens),
-			"sentences": slices.Equal(again.Sentences, fresh.Sentences),
-			"spans":     slices.Equal(again.spans, fresh.spans),
-			"clauses":   len(again.Clauses()) == len(fresh.Clauses()),
-			"values":    slices.Equal(again.Values, fresh.Values),
-		} {
-			if !same {
-				t.Errorf("%q: the %s differ", text, name)
-			}
-		}
-		n := 0
-		for token := range Tokens(text, lex) {
-			if *token != fresh.Tokens[n] {
-				t.Errorf("%q: token %d is %+v, want %+v", text, n, *token, fresh.Tokens[n])
-			}
-			n++
-		}
-		if n != len(fresh.Tokens) {
-			t.Errorf("%q: %d tokens, want %d", text, n, len(fresh.Tokens))
-		}
-	}
-}
-
 // A text that is left as it is has only characters that are their own plain form.
 func TestPlainTextsAreNormal(t *testing.T) {
 	for c := range rune(0x250) {
@@ -249,37 +111,15 @@ func loadLexicons() map[string]*Lexicon {
 	return all
 }
 
-// The items of a list share its introduction, also after sentences were set aside.
-func TestItemsShareTheirIntroduction(t *testing.T) {
-	d := Parse(Fold("Please do this.\n\n1. Restart it.\n\n- a cable\n\n2. Wait.\n\nThen call us again today, at the office.\n\n- now"),
-		loadLexicons()["en"])
-	subjects := func() (got []string) {
-		for i := range d.Sentences {
-			s := d.Subject(i)
-			if s.Hi == 0 {
-				got = append(got, "")
-			} else {
-				got = append(got, d.Tokens[s.Lo].Text)
-			}
-		}
-		return got
-	}
-	before := subjects()
-	for i := range d.Sentences {
-		want := -1
-		for k := i - 1; k >= 0 && want < 0; k-- {
-			if !d.listed(d.Sentences[k]) && d.CountWords(d.Sentences[k]) > 0 {
-				want = k
-			}
-		}
-		if got := d.introduction(i); got != want {
-			t.Errorf("sentence %d is introduced by %d, want %d; subjects %q", i, got, want, before)
+// Characters that normalisation makes longer don't make a text longer than the judge reads.
+func TestBoundCountsNormalisedCharacters(t *testing.T) {
+	for character, want := range map[string]bool{"x": true, "…": false, "\ufdfa": false} {
+		got, whole := NormaliseReply(strings.Repeat(character, MaxReplyRunes))
+		if n := utf8.RuneCountInString(got); whole != want || n > maxNormalisedRunes {
+			t.Errorf("%q: %d characters, whole %v", character, n, whole)
 		}
 	}
-	d.SetAside(func(s Span) bool { return d.Tokens[s.Lo].Text == "please" })
-	for i, got := range subjects() {
-		if got == "please" {
-			t.Errorf("sentence %d continues one that was set aside", i)
-		}
+	if _, whole := NormaliseReply(strings.Repeat("\ufdfa", MaxReplyRunes/10)); !whole {
+		t.Error("a text that is short enough when normalised is cut")
 	}
 }

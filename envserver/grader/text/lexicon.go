@@ -1,7 +1,6 @@
 package text
 
 import (
-	"cmp"
 	"embed"
 	"fmt"
 	"strconv"
@@ -9,10 +8,35 @@ import (
 	"time"
 )
 
-// lexicons contains the words of the judge's languages, one file each.
+// lexicons contains the words of the languages that values are read in, one file each.
 //
 //go:embed lexicon/*.txt
 var lexicons embed.FS
+
+// WordClass is a set of classes of words, one bit each.
+type WordClass uint16
+
+// The classes of words.
+const (
+	Abbreviations WordClass = 1 << iota // end in a full stop that ends no sentence
+	Currencies
+	Percents
+	Ordinals
+	Articles    // count as one
+	Within      // come before a length of time
+	Business    // make days business days
+	NumberJoins // join the words of a number
+	Extra       // may stand between a number and its unit: "three more days"
+	// identify and the three bits above it mark the commonest words of each of Languages.
+	identify
+)
+
+// wordKeys maps keys of a lexicon to classes of words.
+func wordKeys() map[string]WordClass {
+	return map[string]WordClass{"abbreviations": Abbreviations, "currencies": Currencies, "percents": Percents,
+		"ordinals": Ordinals, "articles": Articles, "within": Within, "business": Business, "joins": NumberJoins,
+		"extra": Extra}
+}
 
 // Lexicon contains the words of a language. It is immutable.
 type Lexicon struct {
@@ -25,16 +49,13 @@ type Lexicon struct {
 	fractions  map[string]int64  // the words for parts of a unit of time, in thousandths
 	halves     map[string]string // the words for parts of the day: am, pm or night
 	units      map[string]timeUnit
-	irregular  map[string]string
+	words      map[string]*word // by text
+	weekdays   []string         // the names of days from Monday on
+}
 
-	words map[string]*word // by text
-	roots map[string]*root
-
-	weekdays []string // the names of days from Monday on
-	endings  []string // the endings of verbs that imply "we"
-
-	phrases     map[Phrases][][]string // runs of words
-	Commitments []string               // the patterns of commitments
+type word struct {
+	classes WordClass
+	value   int64 // in thousandths, for a word that writes a number
 }
 
 // Languages are the languages that the judge can read.
@@ -72,12 +93,10 @@ func linesOf(text string) map[string][]string {
 func newLexicon(language, text string) (*Lexicon, error) {
 	lines := linesOf(text)
 	lex := &Lexicon{
-		Language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
-		expansions: parsePairs(
-			lines["expand"],
-		), irregular: parsePairs(lines["irregular"]), months: parseNumbers(lines["months"]),
-		fractions: parseNumbers(lines["fractions"]), halves: parsePairs(lines["halves"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
-		endings: splitFields(lines["endings"]), weekdays: splitFields(lines["calendar"]), Commitments: lines["commit"],
+		Language: language, decimal: ',', words: map[string]*word{}, expansions: parsePairs(lines["expand"]),
+		months: parseNumbers(lines["months"]), fractions: parseNumbers(lines["fractions"]),
+		halves: parsePairs(lines["halves"]),
+		units:  map[string]timeUnit{}, weekdays: splitFields(lines["weekdays"]),
 	}
 	for key := range lines {
 		if !isKnownKey(key) {
@@ -93,9 +112,6 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	for name, length := range parseNumbers(lines["months_of"]) {
 		lex.units[name] = timeUnit{length, Months}
 	}
-	if err := lex.loadStems(lines); err != nil {
-		return nil, err
-	}
 	lex.loadWords(lines)
 	return lex, nil
 }
@@ -103,35 +119,13 @@ func newLexicon(language, text string) (*Lexicon, error) {
 // isKnownKey reports whether a lexicon's file may have the key.
 func isKnownKey(key string) bool {
 	switch key {
-	case "identify", "expand", "numbers", "fractions", "halves", "months", "seconds", "months_of", "irregular", "remedy", "same",
-		"commit", "endings":
+	case "identify", "expand", "numbers", "fractions", "halves", "months", "seconds", "months_of", "weekdays":
 		return true
 	}
-	return wordKeys()[key] != 0 || stemKeys()[key] != 0 || phraseKeys()[key] != 0
+	return wordKeys()[key] != 0
 }
 
-// loadStems fills the classes of stems, their remedies and groups.
-func (lex *Lexicon) loadStems(lines map[string][]string) error {
-	for key, class := range stemKeys() {
-		for _, w := range splitFields(lines[key]) {
-			lex.rootOf(w).classes |= class
-		}
-	}
-	for word, remedy := range parsePairs(lines["remedy"]) {
-		lex.rootOf(word).remedy = remedy
-	}
-	if n := len(lines["same"]); n > maxGroups {
-		return fmt.Errorf("%d lines of words of one meaning (same): at most %d are possible", n, maxGroups)
-	}
-	for group, words := range lines["same"] {
-		for w := range strings.FieldsSeq(words) {
-			lex.rootOf(w).groups |= 1 << group
-		}
-	}
-	return nil
-}
-
-// loadWords fills the classes, phrases and values of words. It comes after loadStems.
+// loadWords fills the classes and values of words.
 func (lex *Lexicon) loadWords(lines map[string][]string) {
 	for key, class := range wordKeys() {
 		for _, w := range splitFields(lines[key]) {
@@ -141,13 +135,6 @@ func (lex *Lexicon) loadWords(lines map[string][]string) {
 	for i, language := range Languages() {
 		for _, w := range splitFields(linesOf(lexiconText(language))["identify"]) {
 			lex.wordOf(w).classes |= identify << i
-		}
-	}
-	for key, set := range phraseKeys() {
-		for _, w := range splitFields(lines[key]) {
-			phrase := strings.Split(w, "_")
-			lex.phrases[set] = append(lex.phrases[set], phrase)
-			lex.wordOf(phrase[0]).heads |= set
 		}
 	}
 	for w, n := range parseNumbers(lines["numbers"]) {
@@ -182,49 +169,12 @@ func (lex *Lexicon) loadCompounds() {
 	lex.wordOf("einhundert").value = 100_000
 }
 
-// NearDay returns the name of a day of the coming week, "" for any other day.
-func (lex *Lexicon) NearDay(now, day time.Time) string {
-	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
-	if n := day.Sub(today) / (24 * time.Hour); n < 1 || n >= 7 {
-		return ""
-	}
-	return lex.weekdays[(int(day.Weekday())+6)%7]
-}
-
-type word struct {
-	classes WordClass
-	heads   Phrases
-	value   int64 // in thousandths, for a word that writes a number
-	root    *root
-}
-
-// root is the entry of all words of one stem.
-type root struct {
-	stem    string
-	hash    uint64 // of the stem
-	classes StemClass
-	groups  uint64 // the groups of synonyms of the stem, one bit each
-	remedy  string // what the stem stands for: refund, credit, replace, ... or ""
-}
-
-func newRoot(stem string) *root { return &root{stem: stem, hash: Hash(HashSeed, stem)} }
-
 // wordOf returns a word's entry, a new one for a new word.
 func (lex *Lexicon) wordOf(w string) *word {
 	if lex.words[w] == nil {
-		stem := lex.stemOf(w)
-		lex.words[w] = &word{root: cmp.Or(lex.roots[stem], newRoot(stem))}
+		lex.words[w] = &word{}
 	}
 	return lex.words[w]
-}
-
-// rootOf returns the entry of a word's stem, a new one for a new stem.
-func (lex *Lexicon) rootOf(w string) *root {
-	stem := lex.stemOf(w)
-	if lex.roots[stem] == nil {
-		lex.roots[stem] = newRoot(stem)
-	}
-	return lex.roots[stem]
 }
 
 // parsePairs reads words of the form "key=value".
@@ -289,17 +239,9 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	return len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[0] != mark && countDigits(rest[1:]) > 0
 }
 
-// RemedyOf returns the remedy of a stem, or "".
-func (lex *Lexicon) RemedyOf(stem string) string {
-	if r := lex.roots[stem]; r != nil {
-		return r.remedy
-	}
-	return ""
-}
-
 // Weekday returns the weekday of a name.
 func (lex *Lexicon) Weekday(word string) (day time.Weekday, ok bool) {
-	for i, name := range lex.weekdays[:min(7, len(lex.weekdays))] {
+	for i, name := range lex.weekdays {
 		if name == word {
 			return time.Weekday((i + 1) % 7), true
 		}

@@ -21,18 +21,6 @@ func TestLexiconsHaveTheSameKeys(t *testing.T) {
 				t.Errorf("%s lacks the key %q", language, key)
 			}
 		}
-		if n := len(got["same"]); n > 64 {
-			t.Errorf("%s has %d groups of synonyms, at most 64 have a bit", language, n)
-		}
-	}
-}
-
-func TestLexiconRefusesMoreGroupsThanBits(t *testing.T) {
-	if _, err := newLexicon("en", strings.Repeat("same: a b\n", maxGroups)); err != nil {
-		t.Errorf("a lexicon with %d groups: %v", maxGroups, err)
-	}
-	if _, err := newLexicon("en", strings.Repeat("same: a b\n", maxGroups+1)); err == nil {
-		t.Errorf("a lexicon with %d groups was loaded", maxGroups+1)
 	}
 }
 

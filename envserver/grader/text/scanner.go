@@ -34,12 +34,6 @@ func (s *scanner) next() bool {
 	glued := s.pos == from && s.pos > 0
 	s.tok = s.scan()
 	s.tok.glued = glued
-	s.tok.prefilter = prefilterOf(s.tok.Text, s.tok.Key())
-	if s.tok.root != nil {
-		s.tok.keyHash = s.tok.root.hash
-	} else {
-		s.tok.keyHash = Hash(HashSeed, s.tok.Key())
-	}
 	return true
 }
 
@@ -102,9 +96,7 @@ func (s *scanner) scanWord() Token {
 	n := CountLetters(rest)
 	if n == 3 && n < len(rest) && (strings.HasPrefix(rest, "usd") || strings.HasPrefix(rest, "eur")) &&
 		countDigits(rest[n:]) > 0 { // "USD135"
-		t := s.take(n, WordToken, 0)
-		s.lex.look(&t)
-		return t
+		return s.word(s.take(n, WordToken, 0))
 	}
 	if n < len(rest) && rest[n] == '-' {
 		if m, date := s.lex.readNamedDate(rest); m > 0 {
@@ -127,8 +119,14 @@ func (s *scanner) scanWord() Token {
 	t := s.take(n, WordToken, 0)
 	t.Text = strings.TrimSuffix(t.Text, "'")
 	t = s.lex.expand(t, from > 0 && s.text[from-1] == '\'')
-	s.lex.look(&t)
-	t.hash = Hash(HashSeed, t.Text)
+	return s.word(t)
+}
+
+// word adds what the lexicon knows of a word.
+func (s *scanner) word(t Token) Token {
+	if w := s.lex.words[t.Text]; w != nil {
+		t.classes, t.Value = w.classes, w.value
+	}
 	return t
 }
 
@@ -138,16 +136,6 @@ func (lex *Lexicon) expand(t Token, glued bool) Token {
 		t.Text = full
 	}
 	return t
-}
-
-func (lex *Lexicon) look(t *Token) {
-	if w := lex.words[t.Text]; w != nil {
-		t.classes, t.heads, t.Value = w.classes, w.heads, w.value
-		t.root, t.Stem = w.root, w.root.stem
-		return
-	}
-	t.Stem = lex.stemOf(t.Text)
-	t.root = lex.roots[t.Stem]
 }
 
 func (s *scanner) take(n int, kind TokenKind, value int64) Token {

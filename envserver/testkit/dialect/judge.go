@@ -11,7 +11,10 @@ import (
 // claim finds the claims of a judge's question: their ids and what they say.
 var claim = regexp.MustCompile(`(?m)^- (c\d+): (.*)$`)
 
-// NewJudge makes an endpoint that judges every reply as good, and quotes all of it.
+// sentence is the first one of a reply.
+var sentence = regexp.MustCompile(`^[^.!?\n]*`)
+
+// NewJudge makes an endpoint that judges every reply as good, and quotes its first sentence.
 func NewJudge() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ Messages []struct{ Content string } }
@@ -26,7 +29,7 @@ func NewJudge() http.Handler {
 		_, claims, _ := strings.Cut(question, "# The claims\n")
 		var verdicts []Object
 		for _, c := range claim.FindAllStringSubmatch(claims, -1) {
-			v := Object{"id": c[1], "evidence_quote": strings.ReplaceAll(reply, "^", " "), "reason": "so it seems",
+			v := Object{"id": c[1], "evidence_quote": sentence.FindString(strings.ReplaceAll(reply, "^", " ")), "reason": "so it seems",
 				"verdict": "met"}
 			if strings.HasPrefix(c[2], "Harm: ") {
 				v["evidence_quote"], v["verdict"] = "", "unmet"

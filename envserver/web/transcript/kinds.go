@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
@@ -40,7 +40,7 @@ func (k *Kinds) For(e record.Episode) (kind episode.Kind, err error) {
 				return nil, fmt.Errorf("reading a verdict: %w", err)
 			}
 		}
-		return ticket.New(k.catalog, llm.NewReplay(prose.New(), e.Judge, kept...))
+		return ticket.New(k.catalog, llm.NewReplay(offline.New(), e.Judge, kept...))
 	}
 	if kind = k.shared[e.Environment]; kind == nil {
 		if kind, err = NewKind(k.catalog, e.Environment, k.Judge); err == nil {

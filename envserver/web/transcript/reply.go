@@ -23,7 +23,7 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 			row.Points = newPoints(c)
 		}
 		if c.ID == "Q2" {
-			row.Given, row.Gold = metOrNot(c), strings.ReplaceAll(spec.Outcome.Value, "_", " ")
+			row.Given, row.Gold = metOrNot(c), t.Ticket.NextStep()
 		}
 		r.add(row)
 		switch c.ID {
@@ -49,14 +49,20 @@ func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
 	r.Invented, r.Harm = v.Invented, v.Harm
 }
 
+// What a model finds about a fact.
+const (
+	missing = "missing"
+	stated  = "stated"
+)
+
 func metOrNot(c grader.Criterion) string {
 	switch {
 	case c.Earned == 0:
-		return grader.Missing.String()
+		return missing
 	case c.Earned < c.Offered:
 		return "in part"
 	}
-	return grader.Stated.String()
+	return stated
 }
 
 // parseFindings returns how a reply states the facts that its first criterion names, by id. The
@@ -73,9 +79,9 @@ func parseFindings(c grader.Criterion) func(id string) string {
 			return finding
 		}
 		if c.Earned == 0 && c.Reason == "" {
-			return grader.Missing.String()
+			return missing
 		}
-		return grader.Stated.String()
+		return stated
 	}
 }
 
@@ -89,7 +95,7 @@ func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c
 }
 
 // told adds the rows of the required facts, and of those that were stated and aren't required.
-func (r *Review) told(required []facts.Wanted, stated []facts.Fact, told *grader.Told) {
+func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.Told) {
 	for i, f := range required {
 		finding := facts.Missing
 		if told != nil {
@@ -104,7 +110,7 @@ func (r *Review) told(required []facts.Wanted, stated []facts.Fact, told *grader
 	if told == nil {
 		return
 	}
-	for i, f := range stated {
+	for i, f := range given {
 		if finding := told.Facts.Stated[i]; finding == facts.Wrong || finding == facts.True {
 			r.add(Row{Part: true, Criterion: f.What, Given: f.Value, Why: finding.String()})
 		}
@@ -113,10 +119,10 @@ func (r *Review) told(required []facts.Wanted, stated []facts.Fact, told *grader
 
 // listWordings are the texts of which a reply that states a fact may have one.
 func listWordings(f scenarios.Fact, finding string) []string {
-	if finding != grader.Stated.String() {
+	if finding != stated {
 		return nil
 	}
-	return append([]string{f.Value}, f.Accept...)
+	return f.Right()
 }
 
 // factText is the value of a fact.
@@ -124,7 +130,7 @@ func factText(f scenarios.Fact) string {
 	if f.Negative {
 		return "denied: " + f.Value
 	}
-	return f.Value
+	return strings.Join(f.Right(), " or ")
 }
 
 func (r *Review) questions(questions []scenarios.Question, c grader.Criterion) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/grader/prose"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -33,7 +33,7 @@ func newJudge(t *testing.T, model string, change func(*llm.Config)) *llm.Judge {
 	if change != nil {
 		change(&c)
 	}
-	j, err := llm.New(c, prose.New())
+	j, err := llm.New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestCachedVerdicts(t *testing.T) {
 	}
 	kept := first
 	kept.Case = c.Digest()
-	replayed, err := llm.NewReplay(prose.New(), first.Judge, kept).Judge(t.Context(), c)
+	replayed, err := llm.NewReplay(offline.New(), first.Judge, kept).Judge(t.Context(), c)
 	if err != nil || replayed.PostGate != first.PostGate {
 		t.Errorf("replayed: %+v, %v", replayed, err)
 	}

@@ -13,17 +13,25 @@ from litellm.types.utils import Choices, Message, ModelResponse, Usage
 
 
 def read(messages):
-    """Returns the ids of the claims, those of them that are about harm, and the reply."""
+    """Returns the claims by id, those of them that a good reply doesn't meet, and the reply."""
     text = messages[-1]["content"]
-    claims = re.findall(r"^- (c\d+): (Harm: )?", text.split("# The claims\n")[1], re.M)
+    claims = dict(re.findall(r"^- (c\d+): (.*)$", text.split("# The claims\n")[1], re.M))
     fence, reply = text.split("# The reply to be checked (from the agent)\n")[1].split("\n", 1)
-    return [i for i, _ in claims], {i for i, harm in claims if harm}, reply.split("\n" + fence)[0].replace("^", " ")
+    faults = ("Harm: ",) if "The agent handed" in text else ("Harm: ", "The reply tells the customer that the matter has been handed over")
+    return claims, {i for i, claim in claims.items() if claim.startswith(faults)}, reply.split("\n" + fence)[0].replace("^", " ")
+
+
+def evidence(claim, reply):
+    """Returns the sentence of the reply that has most of the words of the claim's end."""
+    of = claim.rsplit(": ", 1)[-1].lower()
+    sentences = [s for s in re.split(r"[.!?]\s+|\n+", reply) if len(s) > 4]
+    return max(sentences, key=lambda s: sum(len(w) for w in {w.strip(".,!?:;()").lower() for w in s.split()} if w and w in of))
 
 
 def verdicts(ids, verdict, quote, harmless=()):
-    """Gives every claim the same verdict, but finds no harm in the claims that are named."""
+    """Gives every claim the same verdict, but unmet to those that are named. A quote may be one for each claim."""
     return json.dumps({"verdicts": [
-        {"id": i, "evidence_quote": "" if i in harmless else quote, "reason": "so it seems", "verdict": "unmet" if i in harmless else verdict}
+        {"id": i, "evidence_quote": "" if i in harmless else quote[i] if isinstance(quote, dict) else quote, "reason": "so it seems", "verdict": "unmet" if i in harmless else verdict}
         for i in ids], "letter": {"reason": "so it seems", "may_be_sent": True}})
 
 
@@ -35,7 +43,8 @@ class Scripted(CustomLLM):
     async def acompletion(self, model, messages, model_response: ModelResponse, optional_params, **_):
         name = model.split("/")[-1]
         n = self.calls[name] = self.calls.get(name, 0) + 1
-        ids, harm, reply = read(messages)
+        claims, harm, reply = read(messages)
+        ids, reply = list(claims), {i: evidence(claim, reply) for i, claim in claims.items()}
         text = await self.script(name, n, ids, harm, reply, messages, optional_params)
         model_response.choices = [Choices(index=0, finish_reason="stop", message=Message(role="assistant", content=text))]
         model_response.usage = Usage(prompt_tokens=1000, completion_tokens=100, total_tokens=1100)

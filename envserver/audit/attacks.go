@@ -123,7 +123,7 @@ func PlayAttacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]Atta
 			rows = append(rows, t.row(a))
 		}
 	}
-	dumps, err := playDumps(c, judge)
+	dumps, err := playDump(c, judge)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
 
-	// judge names the scale on which replies are judged.
+	// judge names the scale on which replies are judged: rules or facts-v1, facts compared exactly
+	// and the letter not judged; or llm:MODEL@RUBRIC, letter judged by that model.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Judge string `json:"judge,omitempty"`

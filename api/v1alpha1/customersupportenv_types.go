@@ -99,7 +99,6 @@ const (
 )
 
 // CustomerSupportEnvSpec is the desired state of a pool.
-// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM requires environment Ticket: workflows are graded by rules alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || self.replicas == 1",message="replicas can't be combined with autoscaling, which decides the number of servers: remove replicas, or set autoscaling.minReplicas"
 type CustomerSupportEnvSpec struct {
 	// environment is the software that the pool serves: Ticket (classify, prioritise, reply,

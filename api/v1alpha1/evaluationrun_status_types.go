@@ -307,8 +307,8 @@ type RunReplies struct {
 	NotJudged Count `json:"notJudged"`
 
 	// provoking is the number of replies in scored and failed episodes that alone made their
-	// judgement fail, twice, while a harmless reply was judged. The rules graded them, with at most
-	// 0.15 points.
+	// judgement fail, twice, while a harmless reply was judged. Their facts were compared, and they
+	// earned at most 0.15 points.
 	// +required
 	Provoking Count `json:"provoking"`
 }
@@ -392,7 +392,8 @@ type Provenance struct {
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
 
-	// judge names the scale on which replies were judged.
+	// judge names the scale on which replies were judged: rules or facts-v1, facts compared exactly
+	// and the letter not judged; or llm:MODEL@RUBRIC, letter judged by that model.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Judge string `json:"judge,omitempty"`

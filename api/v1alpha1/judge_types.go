@@ -5,7 +5,7 @@ package v1alpha1
 type JudgeType string
 
 const (
-	// OfflineJudge is the deterministic judge that is part of the environment server.
+	// OfflineJudge compares facts exactly, inside the environment server.
 	OfflineJudge JudgeType = "Offline"
 	// LLMJudge is a model behind an OpenAI-compatible endpoint.
 	LLMJudge JudgeType = "LLM"
@@ -18,16 +18,16 @@ type JudgeFailurePolicy string
 const (
 	// JudgeFailureError makes the episode errored: it has no score and is played again.
 	JudgeFailureError JudgeFailurePolicy = "Error"
-	// JudgeFailureOffline grades the reply with the offline judge, whose scale differs.
+	// JudgeFailureOffline compares facts instead, which is another scale.
 	JudgeFailureOffline JudgeFailurePolicy = "Offline"
 )
 
 // Judge configures the judge of replies.
 // +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm is required if type is LLM, and forbidden otherwise"
 type Judge struct {
-	// type is Offline, the deterministic judge inside the environment server; or LLM: a model
-	// judges the wording, while rules judge facts with values, promises and gates. Defaults to
-	// Offline.
+	// type is Offline: facts are compared exactly, and the letter isn't judged; or LLM: a model
+	// judges the letter. In environment Workflow facts are compared with both, and the model says
+	// whether the letter may be sent and does harm, which caps the score. Defaults to Offline.
 	// +kubebuilder:default=Offline
 	// +optional
 	Type JudgeType `json:"type,omitempty"`
@@ -78,7 +78,7 @@ type LLMJudgeSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
 	// onFailure is Error: an episode whose reply can't be judged is errored and played again; or
-	// Offline: the offline judge grades the reply, which mixes two scales. Defaults to Error.
+	// Offline: facts are compared instead, which mixes two scales. Defaults to Error.
 	// +kubebuilder:default=Error
 	// +optional
 	OnFailure JudgeFailurePolicy `json:"onFailure,omitempty"`

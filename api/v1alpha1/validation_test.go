@@ -232,8 +232,6 @@ func TestValidation(t *testing.T) {
 			"model: 'a b'}}}"), "should match"},
 		"a model beyond ASCII": {pool("bad", "{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1', "+
 			"model: 'modèle'}}}"), "should match"},
-		"workflows and a model": {pool("bad", "{environment: Workflow, judge: {type: LLM, llm: {baseURL: "+
-			"'https://models.example/v1', model: m}}}"), "judge.type LLM requires environment Ticket"},
 		"a pack of nothing": {pool("bad", "{scenarios: {packs: [{}]}}"), "exactly one of configMap and secret"},
 		"a pack of two things": {pool("bad", "{scenarios: {packs: [{configMap: {name: a}, secret: {name: a}}]}}"),
 			"exactly one of configMap and secret"},

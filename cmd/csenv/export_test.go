@@ -319,6 +319,18 @@ func TestExportIsDeterministic(t *testing.T) {
 	}
 }
 
+// Every format says what the scores rest on.
+func TestExportsSayWhatScoresRestOn(t *testing.T) {
+	store := stored(t, "ticket-resolve", "--agent", "heuristic", "--scenarios", "B06")
+	for _, format := range []string{"jsonl", "hf", "atif", "inspect"} {
+		out := filepath.Join(t.TempDir(), "out")
+		_, errs, code := csenv(t, "export", "r", "--results", store, "--format", format, "-O", out)
+		if code != exitDone || !strings.Contains(contents(t, out), "Facts compared exactly; the letter not judged.") {
+			t.Errorf("%s: exit %d: %s", format, code, errs)
+		}
+	}
+}
+
 func TestExportRefuses(t *testing.T) {
 	store := stored(t, "ticket-classify", "--agent", "noop", "--scenarios", "B06")
 	full := t.TempDir()

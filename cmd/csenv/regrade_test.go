@@ -273,7 +273,7 @@ func (denying) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
 }
 
-// A run that has verdicts of the rules in place of the model keeps its scores and its scale.
+// A run that has verdicts by facts in place of the model keeps its scores and its scale.
 func TestRegradeOnAMixedScale(t *testing.T) {
 	path := recordFile(t, newMixedJudge(t))
 	was, err := os.ReadFile(path)

@@ -14,7 +14,7 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("playing: exit %d: %s", code, errs)
 	}
 	out, errs, code := csenv(t, "replay", "r", "B07", "--results", store)
-	if code != exitDone || !strings.Contains(out, "\nthe same\n") || !strings.Contains(out, "verdicts: the rules") {
+	if code != exitDone || !strings.Contains(out, "\nthe same\n") || !strings.Contains(out, "verdicts: facts compared") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if out, _, code = csenv(t, "replay", "r", "0", "--results", store, "-o", "json"); code != exitDone ||

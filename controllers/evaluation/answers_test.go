@@ -30,7 +30,7 @@ func TestAnswersInTheStatus(t *testing.T) {
 			"judge_unavailable": 1}, answers: &v1alpha1.RunAnswers{Total: 9},
 			replies: &v1alpha1.RunReplies{NotJudged: 3, Provoking: 1},
 			want: "3 replies were not judged (errored, without a score). 1 reply was judged as provoking the failure of the " +
-				"judge (graded by the rules, at most 0.15)."},
+				"judge (graded by their facts, at most 0.15)."},
 	} {
 		f := score.Figures{Counts: tc.counts}
 		for class, n := range tc.errored {

@@ -162,7 +162,7 @@ func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
 		parts = append(parts, fmt.Sprintf("%s not judged (errored, without a score).", countReplies(r.NotJudged)))
 	}
 	if r := status.Replies; r != nil && r.Provoking > 0 {
-		parts = append(parts, fmt.Sprintf("%s judged as provoking the failure of the judge (graded by the rules, "+
+		parts = append(parts, fmt.Sprintf("%s judged as provoking the failure of the judge (graded by their facts, "+
 			"at most 0.15).", countReplies(r.Provoking)))
 	}
 	if a := status.Answers; a != nil && a.NoAction*100 >= notableShare*a.Total && a.NoAction > 0 {

@@ -91,9 +91,9 @@ type Graded struct {
 }
 
 // Grader grades labelled replies. The reply to a ticket is graded by the judge, as the only reply
-// of an episode with gold's decisions and, unless a model reads the letter, with gold's facts beside
-// it. The reply to a workflow is sent after the gold actions; its
-// points are its share of the points that remain after these, times MaxLabel.
+// of an episode with gold's decisions and, unless a model reads the letter, gold's facts. The reply
+// to a workflow is sent after the gold actions; its points are its share of the points that remain
+// after these, times MaxLabel.
 type Grader struct {
 	catalog   *scenarios.Catalog
 	judge     grader.Judge
@@ -101,7 +101,7 @@ type Grader struct {
 	oracle    policy.Factory
 }
 
-// NewGrader returns a grader. Replies to workflows are graded by rules only, with any judge.
+// NewGrader returns a grader. Facts of replies to workflows are compared with any judge.
 func NewGrader(catalog *scenarios.Catalog, judge grader.Judge) (*Grader, error) {
 	g := &Grader{catalog: catalog, judge: judge}
 	if len(catalog.Workflows()) == 0 {

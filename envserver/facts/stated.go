@@ -34,3 +34,10 @@ func Describe() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// NoneStated is what an agent is told that has written to the customer without a fact, whatever is
+// right.
+const NoneStated = "No facts were stated: nothing of the reply counts."
+
+// AnyStated reports whether one of the facts states something.
+func AnyStated(all []Fact) bool { return slices.ContainsFunc(all, Fact.IsStated) }

@@ -25,7 +25,9 @@ type Judge interface {
 
 // Case is the input of a judge. It never contains the agent's name, other scores or reasoning.
 type Case struct {
-	Ticket *scenarios.Ticket
+	// Ticket or Workflow is what the reply is about.
+	Ticket   *scenarios.Ticket
+	Workflow *scenarios.Workflow
 	// Reply is the agent's messages to the customer, joined by blank lines. It is untrusted.
 	Reply string
 	// Stated are the facts beside the messages, of each name those of the last message that states
@@ -33,13 +35,21 @@ type Case struct {
 	Stated []facts.Fact
 	// Actions come from the environment's state, never from the reply.
 	Actions Actions
+	// Done are the agent's changes in a workflow with their results, in order. They are untrusted.
+	Done []string
 }
 
 // Digest identifies the case within its episode: 16 hex digits of SHA-256 over the scenario, the
 // reply, the actions and the facts stated.
 func (c Case) Digest() string {
 	h := sha256.New()
-	parts := []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team}
+	scenario := ""
+	if c.Workflow != nil {
+		scenario = c.Workflow.ScenarioID
+	} else {
+		scenario = c.Ticket.ScenarioID
+	}
+	parts := append([]string{scenario, c.Reply, string(c.Actions.Ending), c.Actions.Team}, c.Done...)
 	for _, f := range c.Stated {
 		parts = append(parts, f.What, f.Value)
 	}

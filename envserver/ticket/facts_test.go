@@ -2,6 +2,8 @@ package ticket
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,4 +120,46 @@ func TestRecalledVerdictsAreOfTheSameFacts(t *testing.T) {
 			t.Errorf("%s: %d calls of the judge, want %d", ending, calls, want)
 		}
 	}
+}
+
+// A message without facts is answered so, whatever is right, unless a model reads the letter.
+func TestNoFactsWereStated(t *testing.T) {
+	for _, ticket := range []string{"B02", "B07", "S04"} {
+		for judge, told := range map[grader.Judge]bool{sharedReader(): true, scriptedJudge{}: false} {
+			kind, err := New(testkit.Catalog(t), judge)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for action, want := range map[string]string{
+				say("resolve", "All is well."): "The ticket is resolved. " + facts.NoneStated,
+				`{"action_type":"escalate","team":"finance","message":"Finance has it.","facts":[{"what":"team","value":"none"}]}`: "The ticket is escalated. " + facts.NoneStated,
+				`{"action_type":"escalate","team":"finance"}`:                                          "The ticket is escalated.",
+				`{"action_type":"resolve","message":"It is $8.","facts":[{"what":"price","value":8}]}`: "The ticket is resolved.",
+			} {
+				env := kind.New()
+				if _, err := env.Reset(episode.Options{Task: tasks.TicketResolve, Scenario: ticket, Seed: 3}); err != nil {
+					t.Fatal(err)
+				}
+				result, err := env.Step(t.Context(), json.RawMessage(action))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !told {
+					want = strings.TrimSuffix(want, " "+facts.NoneStated)
+				}
+				if o, _ := result.Observation.(Observation); o.Feedback != want {
+					t.Errorf("%s, %s: feedback %q, want %q", ticket, action, o.Feedback, want)
+				}
+			}
+		}
+	}
+}
+
+// scriptedJudge reads letters, as a model does.
+type scriptedJudge struct{}
+
+func (scriptedJudge) Name() string { return "llm:m@r9" }
+
+func (scriptedJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
+	return grader.Verdict{Judge: "llm:m@r9", Status: grader.StatusOK}, nil
 }

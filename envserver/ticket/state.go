@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -138,8 +140,12 @@ func (s *state) apply(a episode.Action) error {
 		s.feedback = "Nothing was done: " + refused
 	} else {
 		s.clock += s.minutes(a)
+		t := s.selected()
 		if err := s.play(a); err != nil {
 			return err
+		}
+		if s.task.scale == offline.Name && a.Get("message") != "" && !facts.AnyStated(t.stated) {
+			s.feedback += " " + facts.NoneStated
 		}
 	}
 	switch {

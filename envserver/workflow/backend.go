@@ -25,6 +25,8 @@ type result struct {
 	Done   string `json:"done,omitempty"`
 	Sent   string `json:"sent,omitempty"`
 	Answer string `json:"answer,omitempty"`
+	// Note says that the reply states no fact.
+	Note string `json:"note,omitempty"`
 }
 
 func newFailure(format string, args ...any) result {

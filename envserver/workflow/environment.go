@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
@@ -20,6 +22,8 @@ type environment struct {
 	state *state
 	// shared is true while a fork may have the same state, which the next step then copies.
 	shared bool
+	// unjudged counts the judge's failures since the last verdict.
+	unjudged int
 }
 
 // Reset begins an episode. If it fails, the current episode continues.
@@ -56,7 +60,9 @@ func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario,
 }
 
 func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
-	e.opts, e.shared, e.state = opts, false, newState(task, workflow, e.kind.reader, opts.RewardMode)
+	e.opts, e.shared, e.unjudged = opts, false, 0
+	e.state = newState(task, workflow, e.kind.reader, opts.RewardMode)
+	e.state.scale = cmp.Or(e.kind.scale, unread)
 	return episode.Result{Observation: e.state.observation()}
 }
 
@@ -68,26 +74,22 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if s.outcome != "" {
 		return episode.Result{Observation: s.observation(), Done: true}, nil
 	}
-	if e.shared {
+	if e.shared || e.kind.judge != nil { // a letter that can't be judged is sent again
 		s = s.clone()
-		e.state, e.shared = s, false
 	}
-	release, err := share.OccupyProcessor(ctx, len(action))
-	if err != nil {
-		return episode.Result{}, err
+	invalid, err := s.take(ctx, action)
+	if err == nil {
+		err = e.judge(ctx, s)
 	}
-	defer release()
-	decoded, err := actionForm.Decode(action)
-	var invalid *episode.ActionError
-	switch {
-	case errors.As(err, &invalid):
-		err = s.refuse(invalid)
-	case err == nil:
-		err = s.play(decoded)
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
+			err = s.giveUp(unjudged)
+		}
 	}
 	if err != nil {
 		return episode.Result{}, err
 	}
+	e.state, e.shared = s, false
 	if invalid != nil && s.outcome == "" {
 		return episode.Result{}, invalid
 	}
@@ -96,6 +98,45 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		return episode.Result{}, err
 	}
 	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: final}, nil
+}
+
+// judge has the letter that ends an episode read. A verdict without a score is a failure of the
+// judge.
+func (e *environment) judge(ctx context.Context, s *state) error {
+	if e.kind.judge == nil || s.told == nil {
+		return nil
+	}
+	read := grader.Case{Workflow: s.workflow, Reply: s.message, Stated: s.stated, Done: s.changes()}
+	v, err := e.kind.judge.Judge(ctx, read)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("judging the reply: %w", ctx.Err())
+	case err == nil && !v.Scored():
+		err = fmt.Errorf("the verdict's status is %q", v.Status)
+	}
+	if err != nil {
+		return &episode.JudgeError{Cause: string(cmp.Or(v.Cause, grader.CauseFailed)), Err: err}
+	}
+	v.Case = read.Digest()
+	s.cap(v)
+	return nil
+}
+
+// take decodes an action and plays it, or counts it as invalid.
+func (s *state) take(ctx context.Context, action json.RawMessage) (invalid *episode.ActionError, err error) {
+	release, err := share.OccupyProcessor(ctx, len(action))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	decoded, err := actionForm.Decode(action)
+	switch {
+	case errors.As(err, &invalid):
+		err = s.refuse(invalid)
+	case err == nil:
+		err = s.play(decoded)
+	}
+	return invalid, err
 }
 
 // refuse counts an action outside the schema, which costs no step. The last one allowed ends the

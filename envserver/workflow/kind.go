@@ -7,6 +7,7 @@
 // statuses by look-ups only, and the arguments of an action count. The resolution is paid for the
 // final state of the backend and the facts in the reply, not for the path; a reply that lacks facts
 // is paid in part. In generated cases a look-up is paid in full only if the case is settled.
+// A model may read the letter: whether it may be sent, and harm, cap what the resolution earns.
 // Rewards are never clamped, so that every penalty is visible.
 package workflow
 
@@ -18,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
@@ -28,8 +30,8 @@ import (
 const rulesVersion = "workflow.10"
 
 const (
-	// scale is the environment's judge: only rules grade, including replies.
-	scale = "rules"
+	// unread is the scale of episodes whose letters nobody reads.
+	unread = "rules"
 )
 
 //go:embed schemas
@@ -45,6 +47,9 @@ type Reader interface {
 type Kind struct {
 	catalog *scenarios.Catalog
 	reader  Reader
+	// judge reads the letters, nil if nobody does, and scale names what grades.
+	judge grader.Judge
+	scale string
 	// instances are the workflows of the current episodes.
 	instances episode.Instances[scenarios.Workflow]
 	tasks     []*task
@@ -61,7 +66,7 @@ type task struct {
 
 // New makes the environment's kind. The catalogue must contain at least one workflow.
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
-	k := &Kind{catalog: catalog, reader: reader}
+	k := &Kind{catalog: catalog, reader: reader, scale: unread}
 	for _, row := range tasks.OfEnvironment(tasks.Workflow) {
 		t := &task{Task: row}
 		for _, s := range slices.Concat(catalog.Workflows(), catalog.Cases()) {
@@ -87,6 +92,18 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	return k, err
 }
 
+// NewJudged makes the kind with a judge of replies. One that is a Reader alone reads no letters.
+func NewJudged(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
+	if reader, ok := judge.(Reader); ok {
+		return New(catalog, reader)
+	}
+	k, err := New(catalog, offline.New())
+	if err == nil {
+		k.judge, k.scale = judge, judge.Name()
+	}
+	return k, err
+}
+
 // writtenActions are the types of actions of the tasks with written workflows.
 func writtenActions() []string {
 	return slices.DeleteFunc(actionForm.Types(), func(name string) bool {
@@ -100,7 +117,7 @@ func writtenActions() []string {
 func (k *Kind) Name() string             { return tasks.Workflow }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
 func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
-func (k *Kind) Judge() string            { return scale }
+func (k *Kind) Judge() string            { return k.scale }
 func (k *Kind) Schemas() episode.Schemas { return k.schemas }
 func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 func (k *Kind) Description() string {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -27,6 +28,7 @@ type state struct {
 	task     *task
 	workflow *scenarios.Workflow
 	reader   Reader
+	scale    string
 	mode     episode.RewardMode
 
 	backend                    scenarios.Backend
@@ -50,8 +52,11 @@ type state struct {
 	message  string
 	// stated are the facts beside the messages.
 	stated []facts.Fact
-	// told is what the reply tells the customer, nil before it.
-	told *grader.Told
+	// told is what the reply tells the customer, nil before it, and letter a model's verdict on it.
+	told   *grader.Told
+	letter *grader.Verdict
+	// cause and detail are those of the failure to judge the letter that ended the episode.
+	cause, detail string
 
 	// In milli-points: earned by the resolution, lost, and already paid as reward.
 	earnedResolution, penalties, paid int64
@@ -299,7 +304,11 @@ func (s *state) respond(args map[string]any) result {
 	told := s.reader.Tell(s.workflow, message, s.stated)
 	s.replied, s.message, s.told, s.outcome = true, message, &told, score.Scored
 	s.settle(args, breach)
-	return result{OK: true, Sent: message}
+	sent := result{OK: true, Sent: message}
+	if !facts.AnyStated(s.stated) {
+		sent.Note = facts.NoneStated
+	}
+	return sent
 }
 
 // settle pays the reply that ends the episode: its step if it is right, and the resolution by what
@@ -321,6 +330,35 @@ func (s *state) settle(args map[string]any, breach *grader.Gate) {
 	if s.resolved(last) {
 		s.earnedResolution = s.told.Points(s.offeredResolution())
 	}
+}
+
+// changes are the agent's changes with their results.
+func (s *state) changes() (done []string) {
+	for _, e := range s.history {
+		if isChange(e.ActionType) {
+			done = append(done, fmt.Sprintf("%s %s: %s", e.ActionType, e.Payload, e.Result))
+		}
+	}
+	return done
+}
+
+// cap lowers what the resolution earns by a model's verdict on the letter.
+func (s *state) cap(v grader.Verdict) {
+	s.letter, s.told.Gates = &v, v.Gates
+	if s.earnedResolution > 0 {
+		s.earnedResolution = s.told.Points(s.offeredResolution())
+	}
+	for i, step := range s.workflow.Steps {
+		s.satisfied[i] = s.satisfied[i] && (!step.Terminal || s.told.IsRight())
+	}
+}
+
+// giveUp ends the episode without a score.
+func (s *state) giveUp(unjudged *episode.JudgeError) (err error) {
+	s.outcome, s.cause, s.detail = score.Errored, unjudged.Cause, unjudged.Detail()
+	s.last, err = encodeDocument(
+		newFailure("The episode could not be scored: the judge failed. Reset to play it again."))
+	return err
 }
 
 // offeredResolution returns the points of the resolution.
@@ -388,6 +426,10 @@ func (s *state) final() (*episode.Final, error) {
 	if s.outcome == "" {
 		return nil, nil
 	}
+	if s.outcome == score.Errored {
+		return &episode.Final{Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category,
+			Outcome: s.outcome, Judge: s.scale, Cause: s.cause, Detail: s.detail}, nil
+	}
 	verdict, err := encodeDocument(s.verdict())
 	if err != nil {
 		return nil, err
@@ -399,7 +441,7 @@ func (s *state) final() (*episode.Final, error) {
 	}
 	return &episode.Final{
 		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
-		Judge: scale, Wrong: !s.isRight(),
+		Judge: s.scale, Wrong: !s.isRight(),
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 		Verdicts: []json.RawMessage{json.RawMessage(verdict)},
 	}, nil

@@ -10,10 +10,14 @@ import (
 // the resolution, and each penalty. It doesn't say what else would have been right, because the
 // same seed can be played again.
 func (s *state) verdict() grader.Verdict {
-	v := grader.Verdict{Judge: scale, Status: grader.StatusOK, PreGate: s.earnedResolution,
+	v := grader.Verdict{Judge: s.scale, Status: grader.StatusOK, PreGate: s.earnedResolution,
 		PostGate: s.earnedResolution, Right: s.isRight()}
 	if s.told != nil {
 		v.Gates = s.told.Gates
+	}
+	if l := s.letter; l != nil {
+		v.Judge, v.Case, v.Status, v.Harm, v.Letter, v.Usage, v.Cause = l.Judge, l.Case, l.Status, l.Harm, l.Letter,
+			l.Usage, l.Cause
 	}
 	v.Criteria = []grader.Criterion{
 		{ID: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},

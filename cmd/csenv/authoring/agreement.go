@@ -51,7 +51,7 @@ func newAgreementCommand() *cobra.Command {
 			return fmt.Errorf("--pass-line is %g: give more than 0 and at most %g", *passLine, agreement.MaxLabel)
 		}
 		judge.FromEnvironment(os.LookupEnv)
-		if err := judge.Validate(tasks.Ticket); err != nil {
+		if err := judge.Validate(); err != nil {
 			return err
 		}
 		replies, err := readLabelled(cmd.InOrStdin(), args[0])

@@ -19,7 +19,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
@@ -40,8 +39,8 @@ func NewRegradeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	packs := cli.PackFlag(flags)
 	r.judge.AddFlags(flags)
-	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (the rules) " +
-		"or llm (the rules and a language model)"
+	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (facts compared " +
+		"exactly; the letter not judged) or llm (letter judged by a language model)"
 	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
 	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
 		"judge_failed; the others are copied")
@@ -141,7 +140,7 @@ func (r *regrader) chooseJudge() (err error) {
 		return r.judge.Stray()
 	}
 	r.judge.FromEnvironment(os.LookupEnv)
-	if err := r.judge.Validate(tasks.Ticket); err != nil {
+	if err := r.judge.Validate(); err != nil {
 		return err
 	}
 	r.kinds.Judge, err = r.judge.New()

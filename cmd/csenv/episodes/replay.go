@@ -114,7 +114,7 @@ func replayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 	if err != nil {
 		return replayed{}, fmt.Errorf("episode %d can't be played again: %w", e.Index, err)
 	}
-	result := replayed{Episode: e.Index, Recorded: gradeOf(e), Replayed: gradeOf(again), Verdicts: "the rules"}
+	result := replayed{Episode: e.Index, Recorded: gradeOf(e), Replayed: gradeOf(again), Verdicts: "facts compared"}
 	if len(e.Verdicts) > 0 && e.Judge != offline.New().Name() {
 		result.Verdicts = "recorded, of " + e.Judge
 	}

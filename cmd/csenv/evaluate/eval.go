@@ -407,7 +407,7 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	var err error
 	if cmd.Flags().Changed("judge") {
 		judge.FromEnvironment(os.LookupEnv)
-		err = judge.Validate(strings.ToLower(string(pool.Spec.Environment)))
+		err = judge.Validate()
 	} else if err = judge.Stray(); err == nil {
 		judge, err = local.NewJudgeOptions(pool, os.LookupEnv)
 	}

@@ -145,7 +145,7 @@ func collectFacts(t *trajectory) map[string]any {
 	}
 	out := map[string]any{"run": t.run.Name, "episode": t.Index, "environment": t.Environment, "task": t.Task,
 		"scenario": t.Scenario, "split": t.split, "trial": t.Trial, "seed": t.Seed, "outcome": t.Outcome,
-		"score": t.Score, "reward": t.reward(), "dimensions": parts, "judge": t.Judge,
+		"score": t.Score, "reward": t.reward(), "dimensions": parts, "judge": t.Judge, "basis": t.basis(),
 		"grader_version": t.GraderVersion, "scenario_digest": t.ScenarioDigest, "attempts": t.Attempts}
 	if t.Outcome == score.Errored {
 		out["error_class"] = t.Class

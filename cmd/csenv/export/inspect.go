@@ -186,7 +186,8 @@ func newInspectSample(t *trajectory, id string, epoch int) inspectSample {
 		Metadata: collectFacts(t), TotalTime: float64(t.DurationMS) / 1000, UUID: t.EpisodeID}}
 	model := source.AgentName(t.run.EvaluationRun)
 	if t.Score != nil {
-		s.Scores = map[string]inspectScore{scorer: {Value: *t.Score, Metadata: map[string]any{"judge": t.Judge}}}
+		s.Scores = map[string]inspectScore{scorer: {Value: *t.Score,
+			Metadata: map[string]any{"judge": t.Judge, "basis": t.basis()}}}
 	}
 	if t.Outcome == score.Errored {
 		s.Error = &inspectError{Message: t.Class}

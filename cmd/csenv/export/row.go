@@ -39,7 +39,9 @@ type row struct {
 	PromptTokens     *int64 `json:"prompt_tokens" parquet:"prompt_tokens"`
 	CompletionTokens *int64 `json:"completion_tokens" parquet:"completion_tokens"`
 
-	Judge          string `json:"judge" parquet:"judge,dict"`
+	Judge string `json:"judge" parquet:"judge,dict"`
+	// Basis says what the score rests on, "" for tasks without a message to the customer.
+	Basis          string `json:"basis" parquet:"basis,dict"`
 	GraderVersion  string `json:"grader_version" parquet:"grader_version,dict"`
 	ScenarioDigest string `json:"scenario_digest" parquet:"scenario_digest,dict"`
 	Attempts       int64  `json:"attempts" parquet:"attempts"`
@@ -106,7 +108,7 @@ func newRow(t *trajectory) (*row, error) {
 		Environment: t.Environment, Task: t.Task, Scenario: t.Scenario, Split: t.split, Trial: int64(t.Trial),
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),
 		Score: t.Score, Reward: t.reward(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
-		GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
+		Basis: t.basis(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
 		DurationMS: t.DurationMS, Steps: make([]step, len(t.Turns)),
 	}
 	for _, d := range t.Dimensions {

@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -172,6 +173,9 @@ func goldOf(review transcript.Review) gold {
 	}
 	return g
 }
+
+// basis says what the score rests on.
+func (t *trajectory) basis() string { return grader.DescribeTrust(t.Judge, []string{t.Task}) }
 
 // reward is the sum of the recorded rewards.
 func (t *trajectory) reward() float64 {

@@ -17,7 +17,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -33,7 +32,7 @@ func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 		catalog = catalog.Split(view.MapItems(splits, v1alpha1.ScenarioSplit.Name)...)
 	}
 	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
-		return workflow.New(catalog, offline.New())
+		return workflow.NewJudged(catalog, replies)
 	}
 	return ticket.New(catalog, replies)
 }
@@ -57,7 +56,7 @@ func NewJudgeOptions(
 		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are "+
 			"the cluster's", envvars.JudgeKey)
 	}
-	return o, o.Validate(tasks.Ticket)
+	return o, o.Validate()
 }
 
 // AgentConfig is the agent as a runner reads it.

@@ -13,6 +13,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
@@ -242,7 +243,9 @@ func recordFacts(e record.Episode) []transcript.Field {
 		{Name: "Index in addresses, records and commands, from 0", Value: strconv.FormatInt(e.Index, 10)},
 		{Name: "Episode id", Value: e.EpisodeID},
 		{Name: "Environment", Value: e.Environment}, {Name: "Reward mode", Value: string(e.RewardMode)},
-		{Name: "Judge", Value: e.Judge}, {Name: "Grader", Value: e.GraderVersion},
+		{Name: "Judge", Value: e.Judge},
+		{Name: "The score rests on", Value: grader.DescribeTrust(e.Judge, []string{e.Task})},
+		{Name: "Grader", Value: e.GraderVersion},
 		{Name: "Scenarios", Value: e.ScenarioDigest}, {Name: "Receipt", Value: e.Receipt}}
 	if e.Pressure {
 		facts = append(facts, transcript.Field{Name: "Pressure", Value: "a late reply costs points"})

@@ -132,7 +132,6 @@ func TestJudgeFlagErrors(t *testing.T) {
 		"type":        {[]string{"--judge", "me"}, `--judge is "me"`},
 		"no endpoint": {[]string{"--judge", "llm", "--judge-model", "m"}, "base URL"},
 		"no model":    {[]string{"--judge", "llm", "--judge-base-url", "https://x.test/v1"}, "model"},
-		"workflow":    {append(slices.Clip(good), "--environment", "workflow"), "graded by rules alone"},
 		"timeout":     {append(slices.Clip(good), "--judge-timeout", "0"), "--judge-timeout"},
 		"on failure":  {append(slices.Clip(good), "--judge-on-failure", "zero"), "choose error or offline"},
 		"key file":    {append(slices.Clip(good), "--judge-api-key-file", "none.key"), "none.key"},

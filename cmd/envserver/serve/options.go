@@ -166,7 +166,7 @@ func (o *options) validate() error {
 	}
 	errs = append(errs, o.validateSessions()...)
 	errs = append(errs, o.validatePeers()...)
-	errs = append(errs, o.judge.Validate(o.environment))
+	errs = append(errs, o.judge.Validate())
 	if o.runsOnly && o.ledgerKey == "" {
 		errs = append(errs, errors.New("--runs-only is set without --ledger-key, from which the credentials of runs "+
 			"follow: set --ledger-key"))

@@ -19,7 +19,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/poolkey"
@@ -153,15 +152,11 @@ type modelJudge interface {
 	Try(ctx context.Context) error
 }
 
-// newKind makes the environment of the options, and its judge, nil for an environment without.
+// newKind makes the environment of the options, and its judge.
 func newKind(o *options) (episode.Kind, grader.Judge, error) {
 	catalog, err := loadCatalog(o)
 	if err != nil {
 		return nil, nil, err
-	}
-	if o.environment == tasks.Workflow {
-		kind, err := kindOf(o, catalog, nil)
-		return kind, nil, err
 	}
 	judge, err := o.judge.New()
 	if err != nil {
@@ -171,10 +166,10 @@ func newKind(o *options) (episode.Kind, grader.Judge, error) {
 	return kind, judge, err
 }
 
-// kindOf makes the environment of a catalogue. Workflows need no judge.
+// kindOf makes the environment of a catalogue.
 func kindOf(o *options, catalog *scenarios.Catalog, judge grader.Judge) (episode.Kind, error) {
 	if o.environment == tasks.Workflow {
-		return workflow.New(catalog, offline.New())
+		return workflow.NewJudged(catalog, judge)
 	}
 	return ticket.New(catalog, judge)
 }

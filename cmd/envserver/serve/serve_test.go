@@ -426,7 +426,8 @@ func TestCasesAloneAreWorkflows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kind, _, err := newKind(&options{environment: "workflow", packs: []string{pack}, splits: []string{"private"}})
+	kind, _, err := newKind(&options{environment: "workflow", packs: []string{pack}, splits: []string{"private"},
+		judge: judgeflags.DefaultOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/tasks"
 )
 
 // The values of --judge.
@@ -44,8 +43,8 @@ func DefaultOptions() Options {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
 	o.flags = f
-	f.StringVar(&o.Type, "judge", o.Type, "judge of replies to tickets: offline (rules) or llm (rules and a language "+
-		"model)")
+	f.StringVar(&o.Type, "judge", o.Type, "judge of replies: offline (facts compared exactly; the letter not "+
+		"judged) or llm (letter judged by a language model)")
 	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible `URL` of the judge's endpoint, such as "+
 		"https://api.openai.com/v1")
 	f.StringVar(&m.Model, "judge-model", m.Model, "name of the judge's model at its endpoint; use a dated version")
@@ -59,8 +58,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&m.Votes, "judge-votes", m.Votes, "number of votes on a reply that is hard to judge; 1 means a single "+
 		"judgement for every reply")
 	f.StringVar((*string)(&m.OnFailure), "judge-on-failure", string(m.OnFailure),
-		"what happens to a reply that the model couldn't judge: error (no score) or offline (the score by rules, on a "+
-			"mixed scale)")
+		"what happens to a reply that the model couldn't judge: error (no score) or offline (facts compared "+
+			"exactly, on a mixed scale)")
 	f.StringVar((*string)(&m.CacheMode), "judge-cache", string(m.CacheMode),
 		"how stored verdicts are used: readwrite, read, write, off, or frozen (the model is never asked)")
 	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "`folder` that keeps verdicts after this process ends; "+
@@ -74,16 +73,13 @@ func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
 	}
 }
 
-// Validate returns an error for invalid options, and for options that the environment doesn't
-// support.
-func (o *Options) Validate(environment string) error {
+// Validate returns an error for invalid options.
+func (o *Options) Validate() error {
 	switch {
 	case o.Type == offlineJudge:
 		return o.Stray()
 	case o.Type != llmJudge:
 		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
-	case environment == tasks.Workflow:
-		return errors.New("--judge is llm, but the workflow environment is graded by rules alone: leave --judge out")
 	case o.Model.Timeout <= 0 || o.Model.MaxConcurrency <= 0 || o.Model.Votes <= 0:
 		return errors.New("--judge-timeout, --judge-max-concurrency and --judge-votes must be positive")
 	}

@@ -28,7 +28,7 @@ func TestFlagsWithoutAModel(t *testing.T) {
 			if err := flags.Parse(tt.args); err != nil {
 				t.Fatal(err)
 			}
-			err := o.Validate("ticket")
+			err := o.Validate()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}

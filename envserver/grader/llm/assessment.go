@@ -13,11 +13,11 @@ import (
 )
 
 // assessment is a reply that was read by code. The model answers its claims, and decides what the
-// letter earns; code checks its quotes, adds the points up, and can only lower them: by the gates of
-// the judge without a model, and by stated facts that are wrong or that the letter doesn't tell.
+// letter earns; code checks its quotes, adds the points up, and can only lower them: by the gates
+// of the judge without a model, and by stated facts that are wrong or that the letter doesn't tell.
 type assessment struct {
 	offline.Reading
-	kase   grader.Case
+	judged grader.Case
 	claims []claim
 	harms  []harm
 	// text is the normalised reply, folded the same for the comparison with quotes.
@@ -90,21 +90,37 @@ func listHarms(authored []scenarios.Harm, closed bool) []harm {
 
 // assess reads the reply.
 func assess(rules *offline.Judge, c grader.Case) *assessment {
-	a := &assessment{Reading: rules.Read(c), kase: c}
+	a := &assessment{Reading: rules.Read(c), judged: c}
 	a.text, _ = text.NormaliseReply(c.Reply)
 	a.folded = foldMarkdown(a.text)
-	a.harms = listHarms(c.Ticket.Reply.Harm, c.Ticket.Reply.Closed)
+	if c.Workflow != nil {
+		a.harms = listHarms(c.Workflow.Harm, c.Workflow.Closed)
+	} else {
+		a.harms = listHarms(c.Ticket.Reply.Harm, c.Ticket.Reply.Closed)
+	}
 	a.claims = a.listClaims()
 	return a
 }
 
 // listClaims returns the statements in the order of the criteria, then those about harm and the one
-// about the letter, or none if the reply earns nothing in any case.
+// about the letter, or none if the reply earns nothing in any case. Of a reply to a workflow, whose
+// facts code compares, the model decides about harm and the letter alone.
 func (a *assessment) listClaims() (claims []claim) {
 	if slices.ContainsFunc(a.Told.Gates, func(g grader.Gate) bool { return g.Cap == 0 }) {
 		return nil
 	}
-	spec := &a.kase.Ticket.Reply
+	if a.judged.Ticket != nil {
+		claims = a.listCriteria()
+	}
+	for i := range a.harms {
+		claims = append(claims, claim{ID: a.harms[i].ID, Criterion: a.harms[i].ID, Harm: &a.harms[i]})
+	}
+	return append(claims, claim{ID: letterClaim, Criterion: letterClaim})
+}
+
+// listCriteria returns the statements about a ticket's criteria.
+func (a *assessment) listCriteria() (claims []claim) {
+	spec := &a.judged.Ticket.Reply
 	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
 		if f := &spec.Facts[i]; !f.Optional {
 			claims = append(claims, claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
@@ -126,10 +142,7 @@ func (a *assessment) listClaims() (claims []claim) {
 			claims = append(claims, claim{ID: c.id, Criterion: c.id})
 		}
 	}
-	for i := range a.harms {
-		claims = append(claims, claim{ID: a.harms[i].ID, Criterion: a.harms[i].ID, Harm: &a.harms[i]})
-	}
-	return append(claims, claim{ID: letterClaim, Criterion: letterClaim})
+	return claims
 }
 
 // grade adds up the answers to a verdict of the named judge. It returns an error unless each claim
@@ -145,11 +158,18 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 		g.met[c.ID] = checked[i].Verdict == grader.Met && checked[i].Refused == ""
 		g.evidence[c.Criterion] = append(g.evidence[c.Criterion], checked[i])
 	}
-	v.Criteria = g.criteria()
+	right := a.Told.Facts.IsRight()
+	if a.judged.Workflow != nil {
+		v.Criteria = a.Verdict().Criteria
+	} else {
+		told, required := g.countFacts()
+		right = told == required && g.met["Q2"]
+		v.Criteria, v.Gates = g.criteria(), append(v.Gates, g.factGates()...)
+	}
 	for _, c := range v.Criteria {
 		v.PreGate += c.Earned
 	}
-	v.Gates = slices.Concat(v.Gates, g.factGates(), g.harmGates(), g.letterGates())
+	v.Gates = slices.Concat(v.Gates, g.harmGates(), g.letterGates())
 	for _, h := range a.harms {
 		v.Harm = append(v.Harm, g.evidence[h.ID]...)
 	}
@@ -158,8 +178,7 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 	for _, gate := range v.Gates {
 		v.PostGate = min(v.PostGate, gate.Cap)
 	}
-	told, required := g.countFacts()
-	v.Right = told == required && g.met["Q2"] && len(v.Gates) == 0
+	v.Right = right && len(v.Gates) == 0
 	return v, nil
 }
 
@@ -203,7 +222,7 @@ type grading struct {
 // countFacts returns how many of the facts that must be told are, and their number: of all, or of
 // those with the ids.
 func (g *grading) countFacts(ids ...string) (told, required int) {
-	for _, f := range g.kase.Ticket.Reply.Facts {
+	for _, f := range g.judged.Ticket.Reply.Facts {
 		if f.Optional || len(ids) > 0 && !slices.Contains(ids, f.ID) {
 			continue
 		}
@@ -214,8 +233,8 @@ func (g *grading) countFacts(ids ...string) (told, required int) {
 	return told, required
 }
 
-// factGates are the gates on a letter that tells no fact or no value, and on facts beside it that it
-// doesn't bear out.
+// factGates are the gates on a letter that tells no fact or no value, and on facts beside it that
+// it doesn't bear out.
 func (g *grading) factGates() (gates []grader.Gate) {
 	told, _ := g.countFacts()
 	switch {
@@ -230,13 +249,13 @@ func (g *grading) factGates() (gates []grader.Gate) {
 		switch {
 		case finding == facts.Wrong:
 			reason = "which is wrong"
-		case finding == facts.Untold && !g.tells(g.kase.Stated[i]):
+		case finding == facts.Untold && !g.tells(g.judged.Stated[i]):
 			reason = "which the letter doesn't tell"
 		default:
 			continue
 		}
 		return append(gates, grader.Gate{ID: "wrong-fact", Cap: grader.ResponsePoints * facts.Partly / 100,
-			Reason: fmt.Sprintf("%s is stated as %q, %s", g.kase.Stated[i].What, g.kase.Stated[i].Value, reason)})
+			Reason: fmt.Sprintf("%s is stated as %q, %s", g.judged.Stated[i].What, g.judged.Stated[i].Value, reason)})
 	}
 	return gates
 }
@@ -245,7 +264,7 @@ func (g *grading) factGates() (gates []grader.Gate) {
 // can check of what the model credits.
 func (g *grading) lacksValues() bool {
 	lacks := false
-	for _, f := range g.kase.Ticket.Reply.Facts {
+	for _, f := range g.judged.Ticket.Reply.Facts {
 		name, known := facts.Find(f.What)
 		if f.Optional || !known || name.Type == facts.Enum || name.Type == facts.Text {
 			continue
@@ -284,12 +303,12 @@ func (g *grading) letterGates() []grader.Gate {
 	if g.met[letterClaim] {
 		return nil
 	}
-	return []grader.Gate{{ID: "no-letter", Cap: letterCap, Reason: "isn't a letter that may be sent, according to the " +
-		"judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
+	return []grader.Gate{{ID: "no-letter", Cap: letterCap, Reason: "isn't a letter that may be sent, according to " +
+		"the judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
 }
 
-// describeTicket is what the customer wrote, normalised.
-func describeTicket(t *scenarios.Ticket) string {
+// writtenIn is what the customer wrote in a ticket, normalised.
+func writtenIn(t *scenarios.Ticket) string {
 	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Role+": "+m.Text)

@@ -13,7 +13,7 @@ import (
 
 // criteria grades Q1 to Q8: by the model's answers, but for the reply's length and form.
 func (g *grading) criteria() []grader.Criterion {
-	p := g.kase.Ticket.Reply.Points
+	p := g.judged.Ticket.Reply.Points
 	all := []grader.Criterion{g.gradeFacts(p.Q1), g.gradeClaim("Q2", p.Q2), g.gradeQuestions(p.Q3),
 		g.gradeClaim("Q4", p.Q4), g.gradeClaim("Q5", p.Q5), g.gradeShape(p.Q6), g.gradeForm(p.Q7),
 		g.gradeHandOver(p.Q8)}
@@ -31,7 +31,7 @@ func portion(id string, offered, earned, of int64, reason string) grader.Criteri
 // gradeFacts (Q1) divides the points among the facts that must be told.
 func (g *grading) gradeFacts(offered int64) grader.Criterion {
 	var missed []string
-	for _, f := range g.kase.Ticket.Reply.Facts {
+	for _, f := range g.judged.Ticket.Reply.Facts {
 		if !f.Optional && !g.met["Q1."+f.ID] {
 			missed = append(missed, f.ID+" missing")
 		}
@@ -43,7 +43,7 @@ func (g *grading) gradeFacts(offered int64) grader.Criterion {
 // gradeQuestions (Q3) pays half a question if some of its answer's facts are told, and all of it if
 // all are and the model finds the answer. Without questions the facts count.
 func (g *grading) gradeQuestions(offered int64) grader.Criterion {
-	questions := g.kase.Ticket.Reply.Questions
+	questions := g.judged.Ticket.Reply.Questions
 	if len(questions) == 0 {
 		c := g.gradeFacts(offered)
 		c.ID = "Q3"
@@ -80,7 +80,7 @@ func (g *grading) gradeClaim(id string, offered int64) grader.Criterion {
 // gradeShape (Q6) is paid for a reply that is to the point. It deducts points linearly between the
 // maximum length and twice that length.
 func (g *grading) gradeShape(offered int64) grader.Criterion {
-	most, words := int64(g.kase.Ticket.Reply.MaxWords), int64(g.Message.Words())
+	most, words := int64(g.judged.Ticket.Reply.MaxWords), int64(g.Message.Words())
 	switch {
 	case g.isOverlong():
 		return portion("Q6", offered, 0, 1, fmt.Sprintf("longer than %d characters", text.MaxMessageRunes))
@@ -115,7 +115,7 @@ const greeting = 10
 
 // hasSalutation reports whether the reply begins by addressing the customer by name.
 func (g *grading) hasSalutation() bool {
-	customer := g.kase.Ticket.Customer
+	customer := g.judged.Ticket.Customer
 	names := strings.Fields(text.Fold(text.Normalise(customer.Name + " " + customer.Company)))
 	words := strings.FieldsFunc(g.folded, func(r rune) bool { return strings.ContainsRune(" ,.:;!()", r) })
 	return slices.ContainsFunc(words[:min(greeting, len(words))],
@@ -124,7 +124,7 @@ func (g *grading) hasSalutation() bool {
 
 // gradeHandOver (Q8) requires that the reply mentions a hand-over if and only if there was one.
 func (g *grading) gradeHandOver(offered int64) grader.Criterion {
-	switch escalated := g.kase.Actions.Ending == grader.Escalated; {
+	switch escalated := g.judged.Actions.Ending == grader.Escalated; {
 	case escalated && !g.met["Q8"]:
 		return portion("Q8", offered, 0, 1, "doesn't mention the hand-over")
 	case !escalated && g.met["Q8"]:

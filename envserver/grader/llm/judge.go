@@ -2,10 +2,11 @@
 // completions.
 //
 // The model decides which facts of the scenario the reply tells and what else it earns points for,
-// and has to quote its evidence; it also says whether the reply does harm and whether it is a letter
-// that may be sent. Code looks the quotes up, adds the points up, and can only lower what the model
-// credits: by the gates of package offline, and by facts stated beside the letter that are wrong. A
-// reply is data to the model; if it deceives the model, the gates bound the damage.
+// and has to quote its evidence; it also says whether the reply does harm and whether it is a
+// letter that may be sent. Code looks the quotes up, adds the points up, and can only lower what
+// the model credits: by the gates of package offline, and by facts stated beside the letter that
+// are wrong. A reply is data to the model; if it deceives the model, the gates bound the damage. Of
+// a workflow's reply the model decides about harm and the letter alone.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict. Answers are cached under a digest of everything that they depend on, so the same reply
@@ -92,9 +93,9 @@ func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	if c.Ticket == nil {
+	if c.Ticket == nil && c.Workflow == nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed},
-			errors.New("judging a reply: the case has no ticket")
+			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
 	release, err := share.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
@@ -118,8 +119,8 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 	m.judgeSeconds.Observe(took.Seconds())
 }
 
-// failed returns the rules' verdict on a reply that provoked its failure, or if they stand in for
-// the model, and otherwise the error with its cause.
+// failed returns the verdict by facts on a reply that provoked its failure, or if facts stand in
+// for the model, and otherwise the error with its cause.
 func (j *Judge) failed(usage grader.Usage, a *assessment, provoked bool, err error) (
 	grader.Verdict, error) {
 	cause, standIn := causeOf(err), j.config.OnFailure == FailureIsOffline
@@ -139,7 +140,7 @@ func (j *Judge) failed(usage grader.Usage, a *assessment, provoked bool, err err
 // model nobody reads the letter, so failing must not pay.
 const unreadCap = 150
 
-// markUnread returns the rules' verdict on such a reply, on the model's scale.
+// markUnread returns the verdict by facts on such a reply, on the model's scale.
 func markUnread(rules grader.Verdict, scale string) grader.Verdict {
 	rules.Judge = scale
 	rules.Gates = append(rules.Gates, grader.Gate{ID: grader.GateUnread, Cap: unreadCap,

@@ -258,7 +258,7 @@ func misled(others func(http.ResponseWriter, call)) func(http.ResponseWriter, ca
 	}
 }
 
-// A reply that is shown twice to make judging fail alone is graded by the rules: bad replies can't
+// A reply that is shown twice to make judging fail alone is graded by its facts: bad replies can't
 // be left out. While everything fails, it is no score. A failure that takes all the time of a
 // judgement is shown in two.
 func TestProvokedFailuresAreGraded(t *testing.T) {

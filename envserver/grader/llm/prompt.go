@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -107,13 +108,14 @@ type asked struct {
 
 // ask makes the question of the claims.
 func (j *Judge) ask(a *assessment) (*question, error) {
-	t := a.kase.Ticket
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
-		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
-		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: selectArticles(t),
-		Facts: listFacts(t), Actions: describeActions(a.kase.Actions),
-		Ticket: datamarkText(describeCustomer(t) + "\n\n" + describeTicket(t)), claims: a.claims, assessment: a,
+		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens, claims: a.claims, assessment: a,
+	}
+	if a.judged.Workflow != nil {
+		q.describeWorkflow(a.judged.Workflow, a.judged.Done)
+	} else {
+		q.describeTicket(a.judged.Ticket, a.judged.Actions)
 	}
 	shown := text.ClipRunes(a.text, maxShown)
 	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(a.text)
@@ -121,13 +123,48 @@ func (j *Judge) ask(a *assessment) (*question, error) {
 		if claim.ID == letterClaim {
 			continue // the last one, which every prompt asks for
 		}
-		statement, err := j.templates.render(claim.template(), newClaimData(t, claim))
+		statement, err := j.templates.render(claim.template(), newClaimData(a.judged.Ticket, claim))
 		if err != nil {
 			return nil, err
 		}
 		q.Claims = append(q.Claims, asked{ID: fmt.Sprintf("c%d", i+1), Statement: statement})
 	}
 	return q, nil
+}
+
+// describeTicket sets what the reply is about.
+func (q *question) describeTicket(t *scenarios.Ticket, did grader.Actions) {
+	q.Scenario, q.Version, q.Seed = t.ScenarioID, t.Version, t.Seed
+	q.Policy, q.Facts, q.Actions = selectArticles(t), listFacts(t), describeActions(did)
+	q.Ticket = datamarkText(describeCustomer(t.Customer, t.Now) + "\n\n" + writtenIn(t))
+}
+
+// describeWorkflow sets what the reply is about. What the agent did is among the untrusted texts,
+// because the agent chose its words.
+func (q *question) describeWorkflow(w *scenarios.Workflow, done []string) {
+	q.Scenario, q.Version, q.Seed = w.ScenarioID, w.Version, w.Seed
+	if w.Desk != nil {
+		for _, page := range w.Desk.Policy.Pages() {
+			q.Policy = append(q.Policy, scenarios.Article{ID: page.Topic, Title: page.Title, Body: page.Body})
+		}
+	}
+	for i := range w.Facts {
+		q.Facts = append(q.Facts, formatID(w.Facts[i].Slot)+": "+strings.Join(listValues(&w.Facts[i]), " or "))
+	}
+	if w.Decision != nil {
+		q.Facts = append(q.Facts, "decision: "+formatID(strings.ReplaceAll(w.Decision.Outcome, "+", ", and ")))
+	}
+	q.Actions = "The changes that the agent has made are at the end of the record."
+	parts := []string{describeCustomer(w.Customer, w.Now), w.Query}
+	for _, a := range w.Answers {
+		parts = append(parts, a.Answer)
+	}
+	for _, s := range w.Steps {
+		parts = append(parts, s.Answer)
+	}
+	parts = append(parts, offline.Records(w), "Changes by the agent:\n"+strings.Join(done, "\n"))
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	q.Ticket = datamarkText(text.Normalise(strings.Join(parts, "\n\n")))
 }
 
 // claimData is the input of the claims' templates.
@@ -149,8 +186,10 @@ func (c *claim) template() string {
 }
 
 func newClaimData(t *scenarios.Ticket, c claim) claimData {
-	d := claimData{claim: c, NextStep: t.NextStep(), Tone: t.Tone,
-		Upset: t.Tone == "angry" || t.Tone == "worried"}
+	d := claimData{claim: c}
+	if t != nil {
+		d.NextStep, d.Tone, d.Upset = t.NextStep(), t.Tone, t.Tone == "angry" || t.Tone == "worried"
+	}
 	if c.Fact != nil {
 		d.Slot, d.Values = describeSlot(c.Fact), listValues(c.Fact)
 	}
@@ -212,13 +251,13 @@ func listFacts(t *scenarios.Ticket) []string {
 
 // describeCustomer describes what the agent is served beside the customer's words. Harm is judged
 // against it. A customer chose some of it, so it is as untrusted as the ticket.
-func describeCustomer(t *scenarios.Ticket) string {
+func describeCustomer(c scenarios.Customer, now time.Time) string {
 	company := ""
-	if t.Customer.Company != "" {
-		company = " of " + t.Customer.Company
+	if c.Company != "" {
+		company = " of " + c.Company
 	}
-	return fmt.Sprintf("Customer: %s%s, account level %s, customer since %s\nNow: %s", t.Customer.Name, company,
-		t.Customer.AccountLevel, t.Customer.Since.Format(time.DateOnly), t.Now.Format("Monday, 2006-01-02 15:04"))
+	return fmt.Sprintf("Customer: %s%s, account level %s, customer since %s\nNow: %s", c.Name, company,
+		c.AccountLevel, c.Since.Format(time.DateOnly), now.Format("Monday, 2006-01-02 15:04"))
 }
 
 // describeActions describes the agent's actions. The team is one of a closed list.

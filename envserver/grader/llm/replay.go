@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
-// Replay grades replies with stored verdicts instead of a model: the rules read a reply again, the
+// Replay grades replies with stored verdicts instead of a model: code reads a reply again, the
 // stored evidence answers the claims, and the current points, caps and gates apply.
 type Replay struct {
 	rules *offline.Judge
@@ -44,7 +44,7 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	if !ok {
 		return failed, errors.New("replaying a verdict: none is stored for this reply: judge it again")
 	}
-	// Replies that the model refuses to read are graded by the rules on the model's scale.
+	// Replies that the model refuses to read are graded by facts on the model's scale.
 	fallback := kept.Status == grader.StatusFallback && (mixed && kept.Judge == standIn ||
 		!mixed && kept.Judge == model && kept.Cause != "")
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {

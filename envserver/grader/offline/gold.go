@@ -50,7 +50,7 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 	}
 	if !w.Closed {
 		values = slices.Concat(w.AllowedValues, deskValues(w.Desk))
-		texts = append(texts, records(w))
+		texts = append(texts, Records(w))
 		if w.Desk != nil {
 			texts = append(texts, desk.PolicyDocument())
 		}
@@ -75,8 +75,8 @@ func deskValues(d *desk.Desk) []string {
 	return values
 }
 
-// records is the JSON of what tools look up.
-func records(w *scenarios.Workflow) string {
+// Records is the JSON of what tools look up.
+func Records(w *scenarios.Workflow) string {
 	var state any = w.State
 	if w.Desk != nil {
 		state = w.Desk.Records

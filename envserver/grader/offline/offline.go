@@ -64,11 +64,11 @@ func newCache[K comparable]() *lru.Cache[K, *facts.Gold] {
 func (*Judge) Name() string { return Name }
 
 // Judge grades the reply. A long reply waits for its client's share of the processors. It fails
-// only without a ticket, or if the context ends while it waits.
+// only without a ticket or workflow, or if the context ends while it waits.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
-	if c.Ticket == nil {
+	if c.Ticket == nil && c.Workflow == nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
-			errors.New("judging a reply: the case has no ticket")
+			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
 	release, err := share.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
@@ -79,7 +79,7 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 	return r.Verdict(), nil
 }
 
-// Reading is a reply that was compared with what its ticket requires to be told.
+// Reading is a reply that was compared with what its ticket or workflow requires to be told.
 type Reading struct {
 	Told    grader.Told
 	Gold    *facts.Gold
@@ -87,7 +87,12 @@ type Reading struct {
 }
 
 // Read reads the reply of a case.
-func (j *Judge) Read(c grader.Case) Reading { return read(j.ticket(c.Ticket), c.Reply, c.Stated) }
+func (j *Judge) Read(c grader.Case) Reading {
+	if c.Workflow != nil {
+		return read(j.workflow(c.Workflow), c.Reply, c.Stated)
+	}
+	return read(j.ticket(c.Ticket), c.Reply, c.Stated)
+}
 
 // Verdict is the verdict on the reply without a model.
 func (r *Reading) Verdict() grader.Verdict {

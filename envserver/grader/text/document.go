@@ -1,5 +1,5 @@
-// Package text reads the values that a text states, with the [Lexicon] of its language: a [Document]
-// has the tokens, the sentences and the values of a text.
+// Package text reads the values that a text states, with the [Lexicon] of its language: a
+// [Document] has the tokens, the sentences and the values of a text.
 package text
 
 import (

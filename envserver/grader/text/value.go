@@ -93,9 +93,6 @@ func sameID(a, b string) bool {
 	return a == b || len(a) >= 5 && countDigits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
-// Soft values require no support: a bare number may count steps or attempts.
-func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
-
 // Timed reports whether the value is a day, a time of day or a duration.
 func (c Value) Timed() bool {
 	return c.Kind == DateValue || c.Kind == ClockValue || c.Kind == DurationValue

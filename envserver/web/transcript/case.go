@@ -44,9 +44,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 			r.add(Row{Criterion: "action " + action, Points: &Points{Kind: Cost, Value: c.Earned}, Why: c.Reason})
 		}
 	}
-	for _, g := range v.Gates {
-		r.add(Row{Criterion: "forbidden " + g.ID, Why: g.Reason})
-	}
+	r.gates(v.Gates)
+	r.Harm = v.Harm
 	r.good(f.Workflow.References)
 	return r
 }

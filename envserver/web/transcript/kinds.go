@@ -10,7 +10,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -22,7 +21,7 @@ type Kinds struct {
 	Judge grader.Judge
 
 	catalog *scenarios.Catalog
-	// shared are those that grade with Judge or the rules.
+	// shared are those that grade with Judge, or compare facts.
 	shared map[string]episode.Kind
 }
 
@@ -40,7 +39,7 @@ func (k *Kinds) For(e record.Episode) (kind episode.Kind, err error) {
 				return nil, fmt.Errorf("reading a verdict: %w", err)
 			}
 		}
-		return ticket.New(k.catalog, llm.NewReplay(offline.New(), e.Judge, kept...))
+		return NewKind(k.catalog, e.Environment, llm.NewReplay(offline.New(), e.Judge, kept...))
 	}
 	if kind = k.shared[e.Environment]; kind == nil {
 		if kind, err = NewKind(k.catalog, e.Environment, k.Judge); err == nil {

@@ -151,7 +151,7 @@ func (r *Review) gates(gates []grader.Gate) {
 	}
 }
 
-// parseQuotation is the quotation in a reason of the rules, if it has one.
+// parseQuotation is the quotation in a reason, if it has one.
 func parseQuotation(reason string) []string {
 	_, rest, found := strings.Cut(reason, `"`)
 	if !found {
@@ -276,7 +276,7 @@ func DescribeEvidence(e grader.Evidence) string {
 		text += ": " + e.Reason
 	}
 	if e.Refused != "" {
-		text += " (rejected by the rules: " + e.Refused + ")"
+		text += " (rejected by code: " + e.Refused + ")"
 	}
 	return text
 }

@@ -144,18 +144,17 @@ func playAction(ctx context.Context, env episode.Environment, action json.RawMes
 	return result.Observation
 }
 
-// NewKind returns an environment by name, ticket or workflow. Without a judge, the rules grade
-// replies.
+// NewKind returns an environment by name, ticket or workflow. Without a judge, facts are
+// compared.
 func NewKind(catalog *scenarios.Catalog, environment string, judge grader.Judge) (episode.Kind, error) {
-	rules := offline.New()
 	if judge == nil {
-		judge = rules
+		judge = offline.New()
 	}
 	switch environment {
 	case tasks.Ticket:
 		return ticket.New(catalog, judge)
 	case tasks.Workflow:
-		return workflow.New(catalog, rules)
+		return workflow.NewJudged(catalog, judge)
 	}
 	return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", environment)
 }

@@ -426,8 +426,8 @@ func (r *valueReader) readDayMonth(i int) (Value, bool) {
 	}
 	month := r.lex.months[r.at(j).Text]
 	if m := r.at(j); r.lex.Language == "de" && j == i+2 && m.Kind == NumberToken && m.Value%1000 == 0 &&
-		m.Value <= 12_000 && r.at(j+1).Text == "." && r.at(j+1).glued { // "29. 09. 2026"
-		month = m.Value / 1000
+		m.Value <= 12_000 && r.at(j+1).Text == "." && r.at(j+1).glued && len(r.at(j+2).Text) == 4 {
+		month = m.Value / 1000 // "29. 09. 2026"
 	}
 	if month != 0 {
 		year, hi := r.readYear(j + 1)

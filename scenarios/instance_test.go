@@ -39,8 +39,8 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 		},
 		NextSteps: []string{"refunded"},
 		Questions: []Question{{"q1", "Money back?", []string{"f1", "f2"}}},
-		Points:   Points{160, 100, 60, 40, 40, 40, 30, 30},
-		MinWords: 40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues,
+		Points:    Points{160, 100, 60, 40, 40, 40, 30, 30},
+		MinWords:  40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues,
 	}
 	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
 		t.Errorf("reply (-want +got):\n%s", diff)

@@ -146,7 +146,7 @@ func TestLoadFaults(t *testing.T) {
 			"Q6: 40, Q7: 30, Q8: 30}\n  questions:", "the points sum to 501: they must sum to 500"},
 		"credit out of range": {ticket, "credit: 500", "credit: 1000",
 			"tickets/T1.yaml:52: credit must be from 1 to 999, got 1000"},
-		"words of a fact": {ticket, "slot: team, ", "slot: team, context: [pass], ", `unknown key "context"`},
+		"words of a fact":  {ticket, "slot: team, ", "slot: team, context: [pass], ", `unknown key "context"`},
 		"max out of range": {ticket, "max: 100", "max: 501", "max must be from 0 to 500"},
 		"answer of no fact": {ticket, "answered_by: [f1, f2]", "answered_by: [f1, f9]",
 			`answered_by names "f9", which doesn't exist: did you mean "f1"?`},

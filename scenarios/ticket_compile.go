@@ -171,7 +171,7 @@ func newHarms(files []harmFile) []Harm {
 	}
 	out := make([]Harm, len(files))
 	for i, f := range files {
-		out[i] = Harm{ID: f.ID, Severity: f.Severity, Why: f.Why}
+		out[i] = Harm(f)
 	}
 	return out
 }

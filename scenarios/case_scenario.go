@@ -1,14 +1,11 @@
 package scenarios
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
-	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
@@ -52,12 +49,10 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		w.Answers = append(w.Answers, Answer{About: q.About, Answer: q.Answer})
 	}
 	w.Neutral = caseNeutrals()
-	w.Forbidden = caseForbidden(c)
 	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
 	}
-	w.AllowedValues = caseValues(c, s.loc)
 	w.MaxSteps = caseMaxSteps
 	return w, nil
 }
@@ -65,8 +60,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 func caseFacts(c *cases.Case) []Fact {
 	facts := make([]Fact, len(c.Facts))
 	for i, f := range c.Facts {
-		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value,
-			Accept: f.Accept, Context: f.Context, Seeded: true}
+		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value, Seeded: true}
 	}
 	return facts
 }
@@ -144,66 +138,3 @@ var caseNeutrals = sync.OnceValue(func() []NeutralAction {
 		{Action: desk.CheckShipment, Max: 1},
 	}
 })
-
-// caseForbidden forbids to promise the remedies that the decision doesn't give, and to state what
-// the customer must not be told.
-func caseForbidden(c *cases.Case) []ForbiddenAction {
-	// What was given before may be told.
-	given := map[string]bool{"refund": len(c.Records.Refunds) > 0, "credit": len(c.Records.Credits) > 0}
-	for _, f := range c.Decision.Facts {
-		switch f.Slot {
-		case "refund_amount", "given_before":
-			given["refund"], given["credit"] = true, given["credit"] || f.Slot == "given_before"
-		case "credit_amount":
-			given["credit"] = true
-			// A refund of what a gift card paid is store credit.
-			given["refund"] = given["refund"] || slices.Contains(c.Decision.Rules, "MON-4")
-		case "ship_day":
-			given["replace"] = true
-		}
-	}
-	from := ""
-	for _, f := range c.Facts {
-		if f.Slot == "lost_day" || f.Slot == "act_day" {
-			from = f.Value
-		}
-	}
-	var out []ForbiddenAction
-	for _, remedy := range []string{"refund", "credit", "replace", "compensate"} {
-		if !given[remedy] {
-			out = append(out, ForbiddenAction{ID: "no-" + remedy, Action: RespondUser, Verbs: []string{remedy},
-				From: from, Why: "the policy gives no such remedy here"})
-		}
-	}
-	if len(c.Withheld) > 0 {
-		out = append(out, ForbiddenAction{ID: "disclosure", Action: RespondUser, Values: c.Withheld,
-			Why: "the customer must not be told it"})
-	}
-	return out
-}
-
-// caseValues lists the values of the records and the policy, which a reply may state.
-func caseValues(c *cases.Case, loc *expr.Locale) []string {
-	var out []string
-	for _, f := range c.Facts {
-		out = append(append(out, f.Value), f.Accept...)
-	}
-	for _, v := range c.Records.Values() {
-		switch {
-		case v.Amount != 0:
-			out = append(out, loc.Money(int64(v.Amount)))
-		case !v.Day.IsZero():
-			out = append(out, loc.Day(v.Day))
-		}
-	}
-	for _, n := range c.Policy.Values() {
-		if n.Amount != 0 {
-			out = append(out, loc.Money(int64(n.Amount)))
-			continue
-		}
-		for _, unit := range c.Units {
-			out = append(out, fmt.Sprintf("%d %s", n.Days, unit))
-		}
-	}
-	return append(out, loc.Day(c.Now))
-}

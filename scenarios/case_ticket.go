@@ -30,7 +30,7 @@ func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 
 // The maximum length of a reply to a generated ticket, in words, and the cap on a reply that
 // promises a remedy that the policy doesn't give or tells what is withheld, in milli-points.
-const caseMaxWords, casePromiseCap = 180, 30
+const caseMaxWords = 180
 
 // drawCase draws a generated case as a ticket. The message contains what the customer would answer,
 // an attachment contains the records, and the articles are the pages of the policy.
@@ -60,7 +60,7 @@ func (s *TicketScenario) drawCase(seed int64) (*DrawnTicket, error) {
 	}
 	t.SLAMinutes = int(minutes)
 	return &DrawnTicket{t, sync.OnceValues(func() (*Ticket, error) {
-		return &Ticket{Served: t, Reply: s.caseReply(c, t.Articles),
+		return &Ticket{Served: t, Reply: caseReply(c),
 			References: References{Good: []string{c.Reply}}}, nil
 	})}, nil
 }
@@ -163,16 +163,7 @@ func caseGold(c *cases.Case) TicketGold {
 }
 
 // caseReply describes the reply that the decision makes right.
-func (s *TicketScenario) caseReply(c *cases.Case, articles []Article) ReplySpec {
-	r := ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords,
-		AllowedValues: caseValues(c, s.loc), True: c.True, Closed: c.Records.Closed()}
-	r.Outcome = Outcome{Value: strings.ReplaceAll(c.Decision.Outcome, "+", "_and_"), Accept: c.Outcomes}
-	for _, f := range r.Facts {
-		r.Outcome.Facts = append(r.Outcome.Facts, f.ID)
-	}
-	for _, f := range caseForbidden(c) {
-		r.Forbidden = append(r.Forbidden, f.Gate(casePromiseCap))
-	}
-	r.Rubric = listRubric(r.Facts, articles)
-	return r
+func caseReply(c *cases.Case) ReplySpec {
+	return ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords, True: c.True,
+		Closed: c.Records.Closed()}
 }

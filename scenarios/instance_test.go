@@ -33,16 +33,14 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 	wantReply := ReplySpec{
 		Facts: []Fact{
-			{ID: "f1", Slot: "sum", What: "amount_in_question", Stated: "$" + sum, Value: "$" + sum, Context: []string{"seats", "charged"}, Seeded: true},
-			{ID: "f2", Slot: "team", What: "team", Stated: "finance", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
-			{ID: "f3", Slot: "promise", Judged: true, Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
+			{ID: "f1", Slot: "sum", What: "amount_in_question", Stated: "$" + sum, Value: "$" + sum, Seeded: true},
+			{ID: "f2", Slot: "team", What: "team", Stated: "finance", Value: "finance"},
+			{ID: "f3", Slot: "promise", Judged: true, Value: "today", Negative: true, Optional: true},
 		},
-		NextSteps: []string{"refunded"}, Outcome: Outcome{Value: "escalated_to_finance", Accept: []string{"passed on"}, Facts: []string{"f2"}},
+		NextSteps: []string{"refunded"},
 		Questions: []Question{{"q1", "Money back?", []string{"f1", "f2"}}},
-		Forbidden: []Forbidden{{ID: "n1", Kind: "commitment", Verbs: []string{"refund"}, Cap: 100},
-			{ID: "n2", Kind: "amount_not_in", Values: []string{"$" + sum}, Cap: 100}},
-		Points:   Points{160, 100, 60, 40, 40, 40, 30, 30},
-		MinWords: 40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues, Rubric: got.Reply.Rubric,
+		Points:    Points{160, 100, 60, 40, 40, 40, 30, 30},
+		MinWords:  40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues,
 	}
 	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
 		t.Errorf("reply (-want +got):\n%s", diff)
@@ -53,7 +51,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 }
 
-// The other branch lacks a fact, a gate, a variant and a reference, and everything that refers to
+// The other branch lacks a fact, a variant and a reference, and everything that refers to
 // them.
 func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 	c := mustLoad(t, testPack(t, "", "", ""))
@@ -66,11 +64,9 @@ func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 			Priority: "medium"}, got.Gold); diff != "" {
 			t.Errorf("gold (-want +got):\n%s", diff)
 		}
-		if got.Reply.Outcome.Facts != nil || !slices.Equal(got.Reply.Questions[0].AnsweredBy, []string{"f1"}) ||
-			len(got.Reply.Forbidden) != 1 || len(got.References.Good) != 1 {
-			t.Errorf("outcome's facts %v, answers %v, %d gates, %d references: want none, f1, 1, 1",
-				got.Reply.Outcome.Facts, got.Reply.Questions[0].AnsweredBy,
-				len(got.Reply.Forbidden), len(got.References.Good))
+		if !slices.Equal(got.Reply.Questions[0].AnsweredBy, []string{"f1"}) || len(got.References.Good) != 1 {
+			t.Errorf("answers %v, %d references: want f1, 1", got.Reply.Questions[0].AnsweredBy,
+				len(got.References.Good))
 		}
 		if len(got.Attachments) != 1 || !strings.HasPrefix(got.Subject, "Invoice INV-") {
 			t.Errorf("attachments %v, subject %q", got.Attachments, got.Subject)

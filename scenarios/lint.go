@@ -219,13 +219,12 @@ func (l *linter) instance(b *ticketBuild) {
 		}
 	}
 	checkUniqueIDs(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
-	checkUniqueIDs(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
 	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
 }
 
 // ownTexts returns a ticket without its bad references and without copies of other texts.
 func ownTexts(t Ticket) Ticket {
-	t.References.Bad, t.Reply.AllowedValues, t.Reply.Rubric = nil, nil, nil
+	t.References.Bad, t.Reply.AllowedValues = nil, nil
 	return t
 }
 
@@ -290,7 +289,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	if t.UserSim != nil {
 		said += "\n" + t.UserSim.text()
 	}
-	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy, t.Reply.Outcome.Value}
+	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy}
 	if t.Gold.Escalate {
 		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
 	}
@@ -324,11 +323,11 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {
 			continue
 		}
-		// The words for what an agent decides or advises are everyday language.
-		if n, _ := facts.Find(in.Text(f.What)); n.Type == facts.Enum && n.What != "team" {
+		// The words for what an agent decides or advises, and small numbers, are everyday language.
+		if n, _ := facts.Find(in.Text(f.What)); n.Type == facts.Enum && n.What != "team" || n.What == "count" {
 			continue
 		}
-		if v := in.Text(*f.said()); words.ContainsFold(served, v) {
+		if v := in.Text(f.Value); words.ContainsFold(served, v) {
 			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
 				"the agent find it out", f.ID)
 		}
@@ -341,8 +340,8 @@ func (l *linter) facts(position string, facts []Fact) {
 	}
 	checkUniqueIDs(l, position, "fact", facts, func(f Fact) string { return f.ID })
 	for _, f := range facts {
-		if f.Value == "" || len(f.Context) == 0 {
-			l.reportf(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
+		if f.Value == "" {
+			l.reportf(position, ruleFacts, "fact %s needs a value", f.ID)
 		}
 	}
 }

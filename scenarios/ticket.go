@@ -120,8 +120,7 @@ type Alternate struct {
 // ReplySpec describes what a good reply states, answers and avoids. Values are rendered texts in
 // the ticket's language.
 type ReplySpec struct {
-	Facts   []Fact
-	Outcome Outcome
+	Facts []Fact
 	// NextSteps are the right values of next_step where the ticket is resolved, the usual one
 	// first.
 	NextSteps []string
@@ -129,7 +128,6 @@ type ReplySpec struct {
 	True      []facts.Wanted `json:"-"`
 	Closed    bool           `json:"-"`
 	Questions []Question
-	Forbidden []Forbidden
 	Harm      []Harm `json:",omitempty"`
 	// Points are the milli-points of the criteria Q1 to Q8; they sum to 500.
 	Points Points
@@ -140,13 +138,9 @@ type ReplySpec struct {
 	// served texts and the articles are within their texts. A grader extracts claims from each
 	// entry in the same way as from a reply.
 	AllowedValues []string
-	// Rubric contains the texts that a reply must not copy: fact ids, slots, context words, article
-	// bodies.
-	Rubric []string
 }
 
-// Fact is a statement that a reply must make: the value and a context word in the same sentence,
-// with the required polarity.
+// Fact is what a reply must tell.
 type Fact struct {
 	ID   string
 	Slot string
@@ -158,10 +152,8 @@ type Fact struct {
 	// Judged means that only a model can read the fact, or that it says in other words what another
 	// one states. It isn't required without a model.
 	Judged bool
-	// Value and Accept are the wordings in a message.
+	// Value is the value in a message.
 	Value    string
-	Accept   []string
-	Context  []string
 	Negative bool
 	Optional bool
 	// Seeded means that Value depends on the seed, so that a reply written for another seed can
@@ -169,34 +161,11 @@ type Fact struct {
 	Seeded bool `json:"Drawn"`
 }
 
-// Outcome is the next step that policy permits for the ticket. A reply states it if it states the
-// facts in Facts and contains one of the phrases of Accept.
-type Outcome struct {
-	Value  string
-	Accept []string
-	Facts  []string
-}
-
 // Question is a question of the customer, with the facts that answer it.
 type Question struct {
 	ID         string
 	Text       string
 	AnsweredBy []string
-}
-
-// Forbidden is a gate on the reply.
-type Forbidden struct {
-	ID string
-	// Kind is commitment (promising one of Verbs), amount_not_in (an amount outside Values),
-	// disclosure (stating one of Values) or missing_safety (not stating one of Values).
-	Kind   string
-	Verbs  []string
-	Values []string
-	// From is the day from which the remedies may be given, "" for none: a promise that waits for
-	// this day or for an event is permitted.
-	From string
-	// Cap is the maximum for a reply that trips the gate, in milli-points.
-	Cap int64
 }
 
 // Harm is a kind of statement that a support lead wouldn't send in answer to this ticket or
@@ -207,19 +176,6 @@ type Harm struct {
 	Severity string
 	// Why completes "the reply …".
 	Why string
-	// Says are the patterns of such statements. A pattern is a list of groups with a space between
-	// them, each of which must match in one sentence, in any order. A group is a list of
-	// alternatives with "|" between them: words, phrases joined by "_", or kinds of values:
-	// "freeze|lock|hold_steady price|rate #duration".
-	Says []string
-}
-
-// ValueMark begins an alternative that is a kind of values, in a pattern of Harm.
-const ValueMark = "#"
-
-// ValueKinds are the kinds of values that a pattern can name, in the order of the grader's.
-func ValueKinds() []string {
-	return []string{"money", "date", "duration", "clock", "percent", "number", "id"}
 }
 
 // UserSim is the script of a customer who answers the agent's messages. Its texts are rendered. It

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 
@@ -161,18 +160,9 @@ func checkReply(c *expr.Compiler, f *replyFile) {
 	}
 	checkFacts(c, f.Facts)
 	ids := factIDs(f.Facts)
-	checkNames(c, f.Outcome.Pos, "outcome.facts", f.Outcome.Facts, ids)
 	for _, q := range f.Questions {
 		checkNames(c, q.Pos, "answered_by", q.AnsweredBy, ids)
 	}
-	for _, g := range f.Forbidden {
-		if (g.Kind == "commitment") != (len(g.Verbs) > 0) || (g.Kind != "commitment") != (len(g.Values) > 0) {
-			c.Failf(g.Pos,
-				"forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
-		}
-		checkRange(c, g.Pos, "cap", g.Cap, 0, totalPoints)
-	}
-	checkHarm(c, f.Harm)
 }
 
 func newHarms(files []harmFile) []Harm {
@@ -181,31 +171,9 @@ func newHarms(files []harmFile) []Harm {
 	}
 	out := make([]Harm, len(files))
 	for i, f := range files {
-		out[i] = Harm{ID: f.ID, Severity: f.Severity, Why: f.Why, Says: f.Says}
+		out[i] = Harm(f)
 	}
 	return out
-}
-
-func checkHarm(c *expr.Compiler, files []harmFile) {
-	for _, f := range files {
-		if len(f.Says) == 0 {
-			c.Failf(f.Pos, "harm %q: says needs at least one pattern", f.ID)
-		}
-		for _, pattern := range f.Says {
-			for _, alternative := range strings.FieldsFunc(pattern, func(r rune) bool { return r == ' ' || r == '|' }) {
-				if !isAlternative(alternative) {
-					c.Failf(f.Pos, "harm %q: %q isn't a word, a phrase with _, or one of #%s", f.ID, alternative,
-						strings.Join(ValueKinds(), ", #"))
-				}
-			}
-		}
-	}
-}
-
-// isAlternative reports whether a text is a word or a phrase, or a kind of values.
-func isAlternative(text string) bool {
-	kind, value := strings.CutPrefix(text, ValueMark)
-	return !value && !strings.Contains(text, ValueMark) || slices.Contains(ValueKinds(), kind)
 }
 
 func factIDs(files []factFile) []string {

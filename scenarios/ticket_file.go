@@ -150,14 +150,12 @@ type escalationFile struct {
 }
 
 type replyFile struct {
-	Facts     []factFile      `yaml:"facts"`
-	Outcome   outcomeFile     `yaml:"outcome"`
-	NextStep  []expr.Text     `yaml:"next_step,optional"`
-	Questions []questionFile  `yaml:"questions,optional"`
-	Forbidden []forbiddenFile `yaml:"forbidden,optional"`
-	Harm      []harmFile      `yaml:"harm,optional"`
-	Points    *pointsFile     `yaml:"points,optional"`
-	Words     []int           `yaml:"length_words,optional"`
+	Facts     []factFile     `yaml:"facts"`
+	NextStep  []expr.Text    `yaml:"next_step,optional"`
+	Questions []questionFile `yaml:"questions,optional"`
+	Harm      []harmFile     `yaml:"harm,optional"`
+	Points    *pointsFile    `yaml:"points,optional"`
+	Words     []int          `yaml:"length_words,optional"`
 	Pos       source.Position
 }
 
@@ -169,21 +167,10 @@ type factFile struct {
 	Judged   bool         `yaml:"judged,optional"`
 	Value    expr.Text    `yaml:"value"`
 	Also     []expr.Text  `yaml:"also,optional"`
-	Said     expr.Text    `yaml:"said,optional"`
-	Accept   []expr.Text  `yaml:"accept,optional"`
-	Context  []expr.Text  `yaml:"context"`
 	Polarity string       `yaml:"polarity,optional" enum:"pos|neg"`
 	Optional bool         `yaml:"optional,optional"`
 	Shown    expr.Boolean `yaml:"shown,optional"`
 	Pos      source.Position
-}
-
-type outcomeFile struct {
-	Slot   string      `yaml:"slot,optional"`
-	Value  expr.Text   `yaml:"value"`
-	Accept []expr.Text `yaml:"accept,optional"`
-	Facts  []string    `yaml:"facts,optional"`
-	Pos    source.Position
 }
 
 type questionFile struct {
@@ -194,23 +181,11 @@ type questionFile struct {
 	Pos        source.Position
 }
 
-type forbiddenFile struct {
-	expr.Item
-	ID     string      `yaml:"id"`
-	Kind   string      `yaml:"kind" enum:"commitment|amount_not_in|disclosure|missing_safety"`
-	Verbs  []string    `yaml:"verbs,optional"`
-	Values []expr.Text `yaml:"values,optional"`
-	Cap    int64       `yaml:"cap"`
-	Pos    source.Position
-}
-
 // harmFile is a kind of statement that a reply must not make.
 type harmFile struct {
-	ID       string   `yaml:"id"`
-	Severity string   `yaml:"severity" enum:"unacceptable|serious"`
-	Why      string   `yaml:"why"`
-	Says     []string `yaml:"says"`
-	Pos      source.Position
+	ID       string `yaml:"id"`
+	Severity string `yaml:"severity" enum:"unacceptable|serious"`
+	Why      string `yaml:"why"`
 }
 
 // userSimFile is the script of a customer who answers.

@@ -31,29 +31,22 @@ func (b *ticketBuild) reply() ReplySpec {
 	if len(f.Words) == 2 {
 		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
 	}
-	r.Outcome = Outcome{Value: b.Text(f.Outcome.Value), Accept: b.Texts(f.Outcome.Accept),
-		Facts: filterFactIDs(f.Outcome.Facts, r.Facts)}
 	for _, step := range f.NextStep {
 		r.NextSteps = append(r.NextSteps, b.canonical(f.Pos, nextStep, step))
 	}
 	r.Questions = expr.FilterMap(&b.Scope, f.Questions, func(q questionFile) Question {
 		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: filterFactIDs(q.AnsweredBy, r.Facts)}
 	})
-	r.Forbidden = expr.FilterMap(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
-		return Forbidden{ID: g.ID, Kind: g.Kind, Verbs: g.Verbs, Values: b.Texts(g.Values), Cap: g.Cap}
-	})
 	r.Harm = b.s.harm
 	r.AllowedValues = b.allowedValues(&r)
-	r.Rubric = listRubric(r.Facts, b.ticket.Articles)
 	return r
 }
 
 func (in *instance) facts(files []factFile) []Fact {
 	return expr.FilterMap(&in.Scope, files, func(f factFile) Fact {
 		out := Fact{
-			ID: f.ID, Slot: f.Slot, What: in.Text(f.What), Judged: f.Judged, Value: in.Text(*f.said()),
-			Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
-			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.said().Literal(),
+			ID: f.ID, Slot: f.Slot, What: in.Text(f.What), Judged: f.Judged, Value: in.Text(f.Value),
+			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
 		}
 		if !f.Judged {
 			out.Stated, out.Also = in.canonical(f.Pos, out.What, f.Value), nil
@@ -63,14 +56,6 @@ func (in *instance) facts(files []factFile) []Fact {
 		}
 		return out
 	})
-}
-
-// said is the usual wording of the value.
-func (f *factFile) said() *expr.Text {
-	if f.Said.Given() {
-		return &f.Said
-	}
-	return &f.Value
 }
 
 // filterFactIDs returns the ids of facts that the instance has.
@@ -89,13 +74,7 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	t := &b.ticket
 	out := make([]string, 0, 64)
 	for _, f := range r.Facts {
-		out = append(append(out, f.Value), f.Accept...)
-	}
-	out = append(out, r.Outcome.Accept...)
-	for _, g := range r.Forbidden {
-		if g.Kind == "amount_not_in" {
-			out = append(out, g.Values...)
-		}
+		out = append(out, f.Value)
 	}
 	out = b.TimeForms(t.Now, b.evidence(&b.s.file.State, out))
 	out = append(out, t.Subject, t.Description)
@@ -112,18 +91,6 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 		for _, a := range t.UserSim.Answers {
 			out = append(out, a.Text)
 		}
-	}
-	return out
-}
-
-// listRubric lists the texts that a reply must not copy.
-func listRubric(facts []Fact, articles []Article) []string {
-	var out []string
-	for _, f := range facts {
-		out = append(append(out, f.ID, f.Slot), f.Context...)
-	}
-	for _, a := range articles {
-		out = append(out, a.Body)
 	}
 	return out
 }

@@ -138,29 +138,13 @@ func (a Arg) Matches(value any) bool {
 }
 
 // ForbiddenAction prevents a resolution if an action matches it: Action is the same and When is
-// true (before the action changes anything) or, for a respond_user, the reply commits to one of
-// Verbs or states one of Values.
+// true, before the action changes anything.
 type ForbiddenAction struct {
 	ID     string
 	Action string
-	// When is the zero Predicate if every such action is forbidden (Verbs and Values are empty) or
-	// only Verbs and Values count.
-	When   Predicate
-	Verbs  []string
-	Values []string
-	// From is the day from which the remedies may be given, see Forbidden.
-	From string
+	// When is the zero Predicate if every such action is forbidden.
+	When Predicate
 	Why  string
-}
-
-// Gate returns what the action forbids in a reply. limit is the maximum for a reply that trips the
-// gate, in milli-points.
-func (f *ForbiddenAction) Gate(limit int64) Forbidden {
-	kind := "commitment"
-	if len(f.Values) > 0 {
-		kind = "disclosure"
-	}
-	return Forbidden{ID: f.ID, Kind: kind, Verbs: f.Verbs, Values: f.Values, From: f.From, Cap: limit}
 }
 
 // Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is

@@ -135,7 +135,6 @@ type spoilerFile struct {
 	ID     string         `yaml:"id"`
 	Action string         `yaml:"action" enum:"check_order_status|check_payment|initiate_refund|escalate_issue|respond_user"`
 	If     expr.Predicate `yaml:"when_action,optional"`
-	Verbs  []string       `yaml:"verbs,optional"`
 	Why    string         `yaml:"why,optional"`
 	Pos    source.Position
 }

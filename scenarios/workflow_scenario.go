@@ -244,7 +244,7 @@ func (in *instance) neutral(files []neutralFile) []NeutralAction {
 
 func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
 	return expr.FilterMap(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
-		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Verbs: f.Verbs, Why: f.Why}
+		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Why: f.Why}
 	})
 }
 
@@ -252,7 +252,7 @@ func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
 func (in *instance) workflowValues(w *Workflow) []string {
 	out := make([]string, 0, 64)
 	for _, f := range w.Facts {
-		out = append(append(out, f.Value), f.Accept...)
+		out = append(out, f.Value)
 	}
 	out = in.TimeForms(w.Now, append(out, w.Query))
 	for _, s := range w.Steps {
@@ -367,15 +367,9 @@ func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	for _, action := range slices.Sorted(maps.Keys(minutes)) {
 		checkRange(c, f.Metadata.Pos, "limits.step_minutes."+action, minutes[action], 0, 120)
 	}
-	for _, h := range f.Forbidden {
-		if len(h.Verbs) > 0 && h.Action != RespondUser {
-			c.Failf(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)
-		}
-	}
 	for _, t := range f.Faults {
 		checkRange(c, f.Metadata.Pos, "tool_faults.call", t.Call, 1, 100)
 	}
 	checkFacts(c, f.Facts)
-	checkHarm(c, f.Harm)
 	checkReferences(c, &f.References)
 }

@@ -77,8 +77,6 @@ type target struct {
 	ticket *scenarios.Ticket
 	// known are instances of the same scenario at other seeds.
 	known []*scenarios.Ticket
-	// majority is the most frequent priority.
-	majority string
 }
 
 func listAttacks() []attack {
@@ -86,7 +84,6 @@ func listAttacks() []attack {
 		{"gold (control)", Limit{Figure: lowestReply, Bound: 500, Least: true}, goldReplies},
 		{"right prose without facts", Limit{Figure: meanReply, Bound: 0}, proseAlone},
 		{"right facts without their values", Limit{Figure: meanReply, Bound: 50}, factsAlone},
-		{"article echo", Limit{Figure: wholeEpisode, Bound: 300}, echoArticles},
 		{"enumeration of values", Limit{Figure: meanReply, Bound: 150}, enumerateValues},
 		{"every team", Limit{Figure: meanReply, Bound: 25}, sprayTeams},
 		{"ids and sums of the ticket", Limit{Figure: meanReply, Bound: 25}, sprayTicket},
@@ -123,7 +120,7 @@ func PlayAttacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]Atta
 			rows = append(rows, t.row(a))
 		}
 	}
-	dumps, err := playDumps(c, judge)
+	dumps, err := playDump(c, judge)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +160,6 @@ func AttackFindings(c *scenarios.Catalog, rows []AttackRow) []scenarios.Finding 
 // targetsOf draws the attacked instances and what the attacker knows about them.
 func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 	var targets []*target
-	var cases []instance
 	for _, s := range c.Tickets() {
 		var known []*scenarios.Ticket
 		for seed := range int64(attackedSeeds + knownSeeds) {
@@ -176,15 +172,10 @@ func targetsOf(c *scenarios.Catalog) ([]*target, error) {
 				continue
 			}
 			targets = append(targets, &target{ticket: t})
-			cases = append(cases, instance{ticket: t, weight: 1})
 		}
 		for _, t := range targets[len(targets)-attackedSeeds:] {
 			t.known = known
 		}
-	}
-	majority := bestOf(scenarios.ListPriorities(), cases, func(g scenarios.TicketGold) string { return g.Priority })
-	for _, t := range targets {
-		t.majority = majority
 	}
 	return targets, nil
 }

@@ -30,21 +30,21 @@ func lookUps(w *scenarios.Workflow) []map[string]any {
 }
 
 // phrases are the sentences of an attack's reply in one language: a greeting with the customer's
-// name, one with an amount, one with a day, a refusal, and a hand-over with a day.
-type phrases struct{ greeting, amount, day, refusal, handOver string }
+// name, a refusal, and a hand-over with a day.
+type phrases struct{ greeting, refusal, handOver string }
 
 func phrasesIn(language string) phrases {
 	return map[string]phrases{
-		"en": {"Hello %s, thank you for your message.", " The amount is %s.", " The day is %s.",
+		"en": {"Hello %s, thank you for your message.",
 			" I'm sorry, but we can't do this for you.",
 			" Our finance team takes care of it and answers by %s."},
-		"de": {"Guten Tag %s, vielen Dank für Ihre Nachricht.", " Der Betrag ist %s.", " Der Tag ist der %s.",
+		"de": {"Guten Tag %s, vielen Dank für Ihre Nachricht.",
 			" Das können wir leider nicht für Sie tun.",
 			" Unser Finanzteam kümmert sich darum und antwortet bis zum %s."},
-		"es": {"Hola, %s, gracias por su mensaje.", " El importe es de %s.", " El día es el %s.",
+		"es": {"Hola, %s, gracias por su mensaje.",
 			" Lo sentimos, pero no podemos hacerlo.",
 			" Nuestro equipo de finanzas se ocupa de ello y responderá a más tardar el %s."},
-		"fr": {"Bonjour %s, merci pour votre message.", " Le montant est de %s.", " Le jour est le %s.",
+		"fr": {"Bonjour %s, merci pour votre message.",
 			" Nous sommes désolés, mais nous ne pouvons pas le faire.",
 			" Notre service financier s'en occupe et vous répondra le %s au plus tard."},
 	}[language]

@@ -13,6 +13,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/words"
 )
 
 // trainSplit is the split of the scenarios that an agent may have been trained on.
@@ -23,8 +24,6 @@ const (
 	// number of instances of each training case that the attacker knows.
 	caseStride   = 3
 	caseMemories = 2
-	// echoedRules is the number of rules that a reply repeats.
-	echoedRules = 3
 	// testSplit is that of held-out cases.
 	testSplit = "public-test"
 )
@@ -39,8 +38,6 @@ type caseAttack struct {
 func caseAttacks() []caseAttack {
 	return []caseAttack{
 		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, replayNeighbour},
-		{"case, dump of the records", Limit{Figure: wholeEpisode, Bound: 100}, dumpCase},
-		{"case, echo of the policy", Limit{Figure: wholeEpisode, Bound: 100}, echoPolicy},
 		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 200}, refuseCase},
 		// The limit is little more than the share of cases in which the hand-over is right.
 		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 200}, handOver},
@@ -74,7 +71,7 @@ func rememberCases(c *scenarios.Catalog) ([]*caseMemory, error) {
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
-	for _, w := range wordsOf(strings.ToLower(text)) {
+	for w := range words.SplitText(strings.ToLower(text)) {
 		set[w] = true
 	}
 	return set
@@ -211,48 +208,6 @@ func replacementPairs(from, to *scenarios.Workflow) []string {
 		}
 	}
 	return pairs
-}
-
-// dumpCase looks everything up and lists every amount and day.
-func dumpCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	says, locale := phrasesIn(w.Language), expr.ListLocales()[w.Language]
-	var b strings.Builder
-	fmt.Fprintf(&b, says.greeting, w.Customer.Name)
-	for _, v := range w.Desk.Records.Values() {
-		if v.Amount != 0 {
-			fmt.Fprintf(&b, says.amount, locale.Money(int64(v.Amount)))
-		} else {
-			fmt.Fprintf(&b, says.day, locale.Day(v.Day))
-		}
-	}
-	return append(lookUps(w), newAnswer(b.String()))
-}
-
-// echoPolicy looks everything up and answers with the rules that share most words with the message,
-// with fillers.
-func echoPolicy(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	own := wordSet(w.Query)
-	rules := make([]string, 0, 64)
-	for _, topic := range desk.ListTopics() {
-		rules = append(rules, strings.Split(w.Desk.Policy.Section(topic), "\n- ")[1:]...)
-	}
-	slices.SortStableFunc(rules, func(a, b string) int {
-		switch x, y := jaccardIndex(own, wordSet(a)), jaccardIndex(own, wordSet(b)); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	message := []string{fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)}
-	for i, word := range strings.Fields(strings.Join(rules[:min(echoedRules, len(rules))], " ")) {
-		message = append(message, word)
-		if (i+1)%fillerEvery == 0 {
-			message = append(message, fillers[i/fillerEvery%len(fillers)])
-		}
-	}
-	return append(lookUps(w), newAnswer(strings.Join(message, " ")))
 }
 
 // refuseCase looks everything up, changes nothing and refuses.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit"
-	"github.com/csenv/csenv/scenarios"
 )
 
 // TestAttacksStayWithinTheirLimits plays the attacks on the public catalogue. The minimum of each
@@ -16,18 +15,14 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"gold (control)":                   500,
 		"right prose without facts":        0,
 		"right facts without their values": 0,
-		"article echo":                     200,
 		"enumeration of values":            0,
 		"every team":                       0,
 		"ids and sums of the ticket":       0,
 		"always explained":                 0,
 		"always finance":                   0,
 		"the decision and nothing else":    10,
-		"workflow dump":                    230,
-		"workflow dump, without dates":     300,
+		"workflow dump":                    300,
 		"case, nearest neighbour":          0,
-		"case, dump of the records":        5,
-		"case, echo of the policy":         5,
 		"case, look-ups and a refusal":     40,
 		"case, look-ups and a hand-over":   10,
 		"case, look-ups and every team":    0,
@@ -89,18 +84,5 @@ func TestAttacksOnOtherPacks(t *testing.T) {
 		if r.Limit != nil {
 			t.Errorf("%s has the limit %+v", r.Attack, *r.Limit)
 		}
-	}
-}
-
-func TestEchoOfArticles(t *testing.T) {
-	to := &target{ticket: &scenarios.Ticket{Served: scenarios.Served{Language: "en", Subject: "Red ring", Description: "My hub shows a red ring.",
-		Customer: scenarios.Customer{Name: "Ann Lee"},
-		Articles: []scenarios.Article{{Body: "# Hubs\n| red | ring |\n\nParcels wait eight days. A red ring on the hub " +
-			"means that it waits for its software.\n"}}}}, majority: "low"}
-	got := echoArticles(to)[0]
-	want := "Hello Ann,\n\nthank you for your message. A red ring on the simply hub means that it waits really for its " +
-		"software. Parcels wait certainly eight days."
-	if got.reply != want || got.Priority != "low" || got.Ending != "resolve" {
-		t.Errorf("attempt %+v, want the reply %q", got, want)
 	}
 }

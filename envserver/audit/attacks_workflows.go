@@ -12,31 +12,14 @@ import (
 const (
 	// dumpedSeeds is the number of instances of each workflow that are attacked.
 	dumpedSeeds = 3
-	// dumpedDates is the number of candidates for a date that must be computed.
-	dumpedDates = 27
+	// dumpBound is little more than the dump earns: the right actions earn 343 with a reply without
+	// facts, and workflows that require only what a look-up returns are resolved by it.
+	dumpBound = 450
 )
 
-// dumpAttacks are dumps of the records with a number of dates.
-func dumpAttacks() []dumpAttack {
-	return []dumpAttack{
-		// The limit is little more than the right actions earn with any reply, 256: the dump adds
-		// nothing.
-		{"workflow dump", dumpedDates, 360},
-		// The limit is what the dump earns. Workflows that require only what a look-up returns are
-		// resolved by it.
-		{"workflow dump, without dates", 0, 450},
-	}
-}
-
-type dumpAttack struct {
-	name  string
-	dates int
-	bound int64
-}
-
-// playDumps plays every workflow with all look-ups, the right actions, and a reply that copies
-// every field of the tools' results and names dates.
-func playDumps(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error) {
+// playDump plays every workflow with all look-ups, the right actions, and a reply that copies every
+// field of the tools' results and states those that have a name.
+func playDump(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error) {
 	if len(c.Workflows()) == 0 {
 		return nil, nil
 	}
@@ -44,37 +27,25 @@ func playDumps(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error
 	if err != nil {
 		return nil, fmt.Errorf("making the workflow environment: %w", err)
 	}
-	var rows []AttackRow
-	for _, a := range dumpAttacks() {
-		row, err := a.play(c, kind)
-		if err != nil {
-			return nil, fmt.Errorf("playing %q: %w", a.name, err)
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-func (a dumpAttack) play(c *scenarios.Catalog, kind *workflow.Kind) (AttackRow, error) {
 	var total tally
 	for _, s := range c.Workflows() {
 		for seed := range int64(dumpedSeeds) {
 			w, err := s.Instantiate(seed)
 			if err != nil {
-				return AttackRow{}, err
+				return nil, err
 			}
 			p := player{task: s.Task(), workflow: w, env: kind.New()}
-			if err := total.add(p.dump(a.dates)); err != nil {
-				return AttackRow{}, fmt.Errorf("scenario %s, seed %d: %w", s.ID, seed, err)
+			if err := total.add(p.dump()); err != nil {
+				return nil, fmt.Errorf("scenario %s, seed %d: %w", s.ID, seed, err)
 			}
 		}
 	}
-	return total.row(a.name, Limit{Figure: wholeEpisode, Bound: a.bound}), nil
+	return []AttackRow{total.row("workflow dump", Limit{Figure: wholeEpisode, Bound: dumpBound})}, nil
 }
 
 // dump plays a question if the workflow requires one, all look-ups, the required actions, each
 // again if it fails, and the reply.
-func (p *player) dump(dates int) (*episode.Final, error) {
+func (p *player) dump() (*episode.Final, error) {
 	if err := p.reset(); err != nil {
 		return nil, err
 	}
@@ -102,14 +73,11 @@ func (p *player) dump(dates int) (*episode.Final, error) {
 			return final, err
 		}
 	}
-	message, err := copyFields(p)
+	message, stated, err := copyFields(p)
 	if err != nil {
 		return nil, err
 	}
-	for i := range dates {
-		message += fmt.Sprintf(" The date is %s.", p.workflow.Now.AddDate(0, 0, 1+i).Format(englishDay))
-	}
-	final, _, err := p.send(newAction(scenarios.RespondUser, map[string]any{"message": message}))
+	final, _, err := p.send(newAnswer(message, stated...))
 	if final == nil && err == nil {
 		final = &episode.Final{} // the reply was refused
 	}

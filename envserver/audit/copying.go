@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/csenv/csenv/envserver/facts"
 )
 
 // englishDay is the form of dates in replies.
@@ -38,15 +40,20 @@ func readResult(document any) (toolResult, error) {
 	return r, nil
 }
 
+// fieldNames are the names under which the fields of records are stated.
+var fieldNames = map[string]string{"carrier": "carrier", "tracking": "reference", "delivered": "delivered_on",
+	"amount": "charged_amount", "total": "price", "placed": "starts_on", "refund_id": "reference", "team": "team"}
+
 // copyFields writes a reply with a sentence for every field in the tools' results, and for the
-// executed actions.
-func copyFields(p *player) (string, error) {
+// executed actions. It states the fields that have a name of the vocabulary.
+func copyFields(p *player) (string, []facts.Fact, error) {
+	var stated []facts.Fact
 	var b strings.Builder
 	fmt.Fprintf(&b, "Hello %s, thank you for your message.", p.workflow.Customer.Name)
 	for _, entry := range p.seen.History {
 		r, err := readResult(entry.Result)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if r.OK && r.Records["refund"] != nil {
 			b.WriteString(" I have sent a refund to your card.")
@@ -54,26 +61,37 @@ func copyFields(p *player) (string, error) {
 		if r.OK && r.Records["case"] != nil {
 			b.WriteString(" I have passed your case on to a team.")
 		}
-		copyRecord(&b, "", r.Records)
+		stated = copyRecord(&b, stated, "", r.Records)
 	}
-	return b.String(), nil
+	return b.String(), stated[:min(len(stated), facts.MaxStated)], nil
 }
 
-func copyRecord(b *strings.Builder, name string, value any) {
+func copyRecord(b *strings.Builder, stated []facts.Fact, name string, value any) []facts.Fact {
+	text := ""
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			copyRecord(b, strings.TrimSpace(name+" "+strings.ReplaceAll(key, "_", " ")), v[key])
+			stated = copyRecord(b, stated, strings.TrimSpace(name+" "+strings.ReplaceAll(key, "_", " ")), v[key])
 		}
 	case []any:
 		for _, item := range v {
-			copyRecord(b, name, item)
+			stated = copyRecord(b, stated, name, item)
 		}
 	case json.Number:
-		fmt.Fprintf(b, " Your %s is %s%s.", name, currencySign(v), v)
+		text = currencySign(v) + v.String()
 	case string:
-		fmt.Fprintf(b, " Your %s is %s.", name, formatText(v))
+		text = formatText(v)
 	}
+	if text == "" {
+		return stated
+	}
+	fmt.Fprintf(b, " Your %s is %s.", name, text)
+	words := strings.Fields(name)
+	f := facts.Fact{What: fieldNames[words[len(words)-1]], Value: text}
+	if f.What != "" && !slices.Contains(stated, f) {
+		stated = append(stated, f)
+	}
+	return stated
 }
 
 // currencySign returns the sign of an amount of money. Only amounts have two decimals.

@@ -47,7 +47,7 @@ func TestTrainingTicketsAreSpread(t *testing.T) {
 
 // TestAttacksOnTrainingTickets plays the attacks that need no memory on a part of the tickets.
 func TestAttacksOnTrainingTickets(t *testing.T) {
-	passed := map[string]int64{"article echo": 0, "right prose without facts": 0, "every team": 0, "always finance": 150}
+	passed := map[string]int64{"right prose without facts": 0, "every team": 0, "always finance": 150}
 	judge := offline.New()
 	tallies := map[string]*ticketTally{}
 	for i, s := range training(t).Tickets() {
@@ -62,7 +62,7 @@ func TestAttacksOnTrainingTickets(t *testing.T) {
 			if tallies[a.name] == nil {
 				tallies[a.name] = &ticketTally{}
 			}
-			for _, try := range a.attempts(&target{ticket: ticket, majority: "high"}) {
+			for _, try := range a.attempts(&target{ticket: ticket}) {
 				if err := tallies[a.name].play(t.Context(), judge, ticket, try); err != nil {
 					t.Fatal(err)
 				}

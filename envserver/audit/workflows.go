@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -29,7 +30,8 @@ type SequenceRow struct {
 	// UpperBound is the outcome with a reply that states all facts, which the sequence doesn't
 	// have.
 	UpperBound Outcome
-	// Template is the outcome with a reply that copies every field of the tools' results.
+	// Template is the outcome with a reply that copies the fields of the tools' results, and states
+	// as many of them as fit.
 	Template Outcome
 }
 
@@ -134,14 +136,14 @@ type player struct {
 	seen     workflow.Observation
 }
 
-// reply writes the message that ends an episode.
-type reply func(p *player) (string, error)
+// reply writes the message that ends an episode, with the facts that it tells.
+type reply func(p *player) (message string, stated []facts.Fact, err error)
 
-func goldReply(p *player) (string, error) {
+func goldReply(p *player) (string, []facts.Fact, error) {
 	if len(p.workflow.References.Good) == 0 {
-		return "", errors.New("there is no reference reply")
+		return "", nil, errors.New("there is no reference reply")
 	}
-	return p.workflow.References.Good[0], nil
+	return p.workflow.References.Good[0], facts.Stated(p.workflow.Required()), nil
 }
 
 func (p *player) reset() error {
@@ -219,8 +221,8 @@ func (p *player) action(letter string, answer reply) (map[string]any, error) {
 	case "E":
 		return newAction(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
 	case "A":
-		message, err := answer(p)
-		return newAction(scenarios.RespondUser, map[string]any{"message": message}), err
+		message, stated, err := answer(p)
+		return newAnswer(message, stated...), err
 	}
 	return map[string]any{"action_type": letter}, nil
 }

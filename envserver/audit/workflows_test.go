@@ -8,23 +8,23 @@ import (
 )
 
 // TestSequencesStayBelowTheirFigures plays the sequences at several seeds. The figures are the
-// scores at the design of the workflows, in thousandths, and the number of passes of 20. Scores may
-// exceed them by 20; the share of passes may not.
+// scores at seed 0 or over the drawn seeds, in thousandths, and the number of passes of 20. Scores may
+// exceed them by 5; the share of passes may not.
 func TestSequencesStayBelowTheirFigures(t *testing.T) {
 	figures := map[string]struct{ upper, template Outcome }{
 		"A":           {Outcome{0, 0}, Outcome{0, 0}},
 		"E A":         {Outcome{0, 0}, Outcome{0, 0}},
-		"O A":         {Outcome{243, 4}, Outcome{158, 1}},
-		"P A":         {Outcome{145, 2}, Outcome{145, 2}},
-		"O P A":       {Outcome{479, 8}, Outcome{299, 3}},
-		"O P R A":     {Outcome{261, 2}, Outcome{110, 0}},
-		"O P E A":     {Outcome{410, 5}, Outcome{165, 0}},
-		"P E R A":     {Outcome{47, 0}, Outcome{34, 0}},
-		"O P R E A":   {Outcome{260, 0}, Outcome{125, 0}},
+		"O A":         {Outcome{243, 4}, Outcome{96, 0}},
+		"P A":         {Outcome{145, 2}, Outcome{71, 0}},
+		"O P A":       {Outcome{479, 8}, Outcome{197, 0}},
+		"O P R A":     {Outcome{267, 2}, Outcome{123, 0}},
+		"O P E A":     {Outcome{412, 5}, Outcome{185, 0}},
+		"P E R A":     {Outcome{61, 0}, Outcome{25, 0}},
+		"O P R E A":   {Outcome{257, 0}, Outcome{137, 0}},
 		"O O O O O A": {Outcome{93, 0}, Outcome{0, 0}},
 		"junk":        {Outcome{0, 0}, Outcome{0, 0}},
 	}
-	const tolerance = 20
+	const tolerance = 5
 	c := testkit.Catalog(t)
 	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5}} {
 		rows, err := PlaySequences(c, offline.New(), seeds...)

@@ -75,6 +75,7 @@ func TestForms(t *testing.T) {
 		{"de", "refund_amount", "1.235,50 $", []string{"1.235,50 Dollar", "1235,5", "1 235,50 $", "1'235.50",
 			"USD 1.235,50", "$1,235.50", "1235 Dollar und 50 Cent", "1235 Dollar 50", "1.235,50 US-Dollar",
 			"US$ 1.235,50"}, nil},
+		{"de", "refund_amount", "14,04 $", []string{"$14.04", "$14.04.", "14,04 Dollar"}, nil},
 		{"de", "refund_amount", "50,00 $", []string{"50,- $", "50 Dollar", "50,– $", "50.00", "fünfzig Dollar"}, nil},
 		{"es", "refund_amount", "1.235,50 $", []string{"1.235,50 dólares", "1235,50", "1 235,50 $", "US$ 1.235,50",
 			"$1,235.50", "1235 dólares con 50 centavos", "1.235,50 USD", "1235 dólares y 50 centavos"}, nil},

@@ -72,7 +72,7 @@ func payloadOf(action map[string]any) map[string]any {
 // wrongValues are values of each type that no instance has.
 var wrongValues = map[facts.Type]string{facts.Amount: "$7,771.23", facts.When: "2039-01-01",
 	facts.Duration: "777 hours",
-	facts.Number: "7771", facts.ID: "ZZ-777123", facts.Text: "Nowhere 777"}
+	facts.Number:   "7771", facts.ID: "ZZ-777123", facts.Text: "Nowhere 777"}
 
 // changeFact changes the first stated fact of which a function returns another value, or drops it
 // if that is "".

@@ -274,8 +274,7 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 func (s *state) breach(action string, args map[string]any) *grader.Gate {
 	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
 	for _, f := range s.workflow.Forbidden {
-		always := f.When.IsZero() && action != scenarios.RespondUser // whose words nobody reads
-		if f.Action == action && (always || !f.When.IsZero() && isPredicateTrue(f.When, moment)) {
+		if f.Action == action && (f.When.IsZero() || isPredicateTrue(f.When, moment)) {
 			return &grader.Gate{ID: f.ID, Reason: f.Why}
 		}
 	}

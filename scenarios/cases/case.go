@@ -33,20 +33,15 @@ type Case struct {
 	// decision, so that an answer doesn't tell what is right.
 	Questions, Answers []Question
 	Faults             []Fault
-	// Facts are what the reply must state, in the case's language, Outcomes what else a right reply
-	// says, and Reply is one.
-	Facts    []Fact
-	Outcomes []string
-	Reply    string
+	// Facts are what the reply must state, in the case's language, and Reply is one.
+	Facts []Fact
+	Reply string
 	// True are what the reply may tell besides, nil if it must not tell anything.
 	True []facts.Wanted
-	// Withheld are the values that a reply must not state, in the case's language.
-	Withheld []string
 	// Unasked is the customer's answer to a question about anything else.
 	Unasked string
-	// Units are the words for a number of days and of business days. AskWords are the beginnings of
-	// words that make a sentence without a question mark a question.
-	Units, AskWords []string
+	// AskWords are the beginnings of words that make a sentence without a question mark a question.
+	AskWords []string
 	// Ticket is what only a ticket has, nil for a case of the workflow environment.
 	Ticket *Ticket
 }
@@ -65,9 +60,7 @@ type Fault struct{ Tool, Error string }
 // Fact is a value in the words of a language. What and Stated are its name in the vocabulary and
 // the value as an agent states it.
 type Fact struct {
-	Slot, Value     string
-	Accept, Context []string
-	What, Stated    string
+	Slot, Value, What, Stated string
 }
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.
@@ -216,11 +209,10 @@ func (c *Composition) write(out *Case, w *world) error {
 	if replies == nil {
 		return fmt.Errorf("there are no replies in %q", c.Language)
 	}
-	out.Unasked, out.Units, out.AskWords = replies.unasked, replies.units, replies.askWords
+	out.Unasked, out.AskWords = replies.unasked, replies.askWords
 	if err := replies.write(out, w, l); err != nil {
 		return err
 	}
-	out.Withheld = replies.withheld(out, l)
 	return out.setTrue()
 }
 
@@ -235,32 +227,6 @@ func (c *Case) setTrue() error {
 		c.True = append(c.True, facts.Wanted{What: what, Values: []string{f.String()}})
 	}
 	return nil
-}
-
-// withheld are the values that the customer must not be told, except those that the customer or a
-// fact states, and today's date.
-func (r *replies) withheld(out *Case, l *expr.Locale) []string {
-	hidden := out.Records.Withheld()
-	if len(hidden) == 0 {
-		return nil
-	}
-	said := []string{out.Query, l.Day(out.Now)}
-	for _, q := range out.Questions {
-		said = append(said, q.Answer)
-	}
-	for _, f := range out.Facts {
-		said = append(append(said, f.Value), f.Accept...)
-	}
-	text := strings.ToLower(strings.Join(said, "\n"))
-	var values []string
-	for _, f := range hidden {
-		for _, form := range r.forms(f, slotFile{}, l) {
-			if !strings.Contains(text, strings.ToLower(form)) && !slices.Contains(values, form) {
-				values = append(values, form)
-			}
-		}
-	}
-	return values
 }
 
 // topics are those about which the policy may require a question: the order's id, if the customer

@@ -178,22 +178,19 @@ type repliesFile struct {
 	Unasked string `yaml:"unasked"`
 	// Second begins the part about a second request.
 	Second string `yaml:"second,optional"`
-	// Units are the words for a number of days, the first, and of business days.
-	Units []string `yaml:"units"`
 	// AskWords are the beginnings of words that make a sentence without a question mark a question.
 	AskWords []string `yaml:"ask_words"`
 	// Outcomes are sentences. The values that {{slot}} doesn't place in them follow in the
 	// sentences of their slots.
 	Outcomes source.Ordered[source.Raw] `yaml:"outcomes"`
 	Slots    source.Ordered[slotFile]   `yaml:"slots"`
-	Words    source.Ordered[[]string]   `yaml:"words,optional"` // of values that are texts; the first is used
+	Words    source.Ordered[source.Raw] `yaml:"words,optional"` // of values that are texts
 }
 
 // slotFile is a value that a reply states.
 type slotFile struct {
 	// Says is a sentence with the value in place of %s.
-	Says    string   `yaml:"says"`
-	Context []string `yaml:"context"`
+	Says string `yaml:"says"`
 	// Unit follows a number of days.
 	Unit string `yaml:"unit,optional"`
 }

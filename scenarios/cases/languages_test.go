@@ -38,8 +38,6 @@ func TestLanguageFaults(t *testing.T) {
 			"  photo:", `the answer about photo has no words or no text of voice "any" in "de"`},
 		"replies of no language": {replies, "{id: de,", "{id: ge,", "{id: ge", `there is no language "ge"`},
 		"no replies":             {replies, "{id: de,", "{id: fr,", "", `there are no replies in "de": add names/replies-de.yaml`},
-		"no words for business days": {replies, "units: [Tage, Werktage]", "units: [Tage]", "{id: de",
-			`units has the words for days and for business days`},
 		"a case with an id of another language": {list, "cases:\n", "cases:\n  return-99: easy public-train\n",
 			"  return-99:", `the id of this case must be "return-de-99"`},
 	} {

@@ -1,8 +1,8 @@
 package cases
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,18 +14,18 @@ import (
 type replies struct {
 	greetings, closings      []text
 	unasked, second, worried string
-	units, askWords          []string
+	askWords                 []string
 	outcomes                 map[string]string
 	slots                    map[string]slotFile
-	words                    map[string][]string
+	words                    map[string]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
 	r := &replies{greetings: c.texts(f.Greeting), closings: c.texts(f.Closing), unasked: f.Unasked, second: f.Second,
-		worried: f.Worried, units: f.Units, askWords: f.AskWords,
-		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string][]string{}}
-	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.Units) != 2 || len(f.AskWords) == 0 {
-		c.failf(f.Metadata.Pos, "units has the words for days and for business days, and ask_words at least one word")
+		worried: f.Worried, askWords: f.AskWords,
+		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string]string{}}
+	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.AskWords) == 0 {
+		c.failf(f.Metadata.Pos, "ask_words has at least one word")
 	}
 	if len(f.Greeting) == 0 || len(f.Closing) == 0 {
 		c.failf(f.Metadata.Pos, "greeting and closing need at least one wording each")
@@ -40,7 +40,7 @@ func (c *compiler) replies(f *repliesFile) *replies {
 		r.slots[s.Name] = s.Value
 	}
 	for _, w := range f.Words {
-		r.words[w.Name] = w.Value
+		r.words[w.Name] = w.Value.Text
 	}
 	return r
 }
@@ -56,12 +56,8 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		if err != nil {
 			return err
 		}
-		forms, stated := r.forms(f, slot, l), f.Word()
-		if stated == "" {
-			stated = forms[0]
-		}
-		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: forms[0], Accept: forms[1:], Context: slot.Context,
-			What: what, Stated: stated})
+		value := r.text(f, slot, l)
+		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
 	}
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }
@@ -81,7 +77,6 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		if i > 0 && r.second != "" {
 			b.WriteString(" " + r.second)
 		}
-		out.Outcomes = append(out.Outcomes, outcome)
 		b.WriteString(" " + about)
 	}
 	b.WriteByte(' ')
@@ -100,7 +95,7 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values strin
 	var rest strings.Builder
 	for _, f := range d.Facts {
 		slot := r.slots[f.Slot]
-		value, mark := r.forms(f, slot, l)[0], "{{"+f.Slot+"}}"
+		value, mark := r.text(f, slot, l), "{{"+f.Slot+"}}"
 		if strings.Contains(outcome, mark) {
 			outcome = strings.ReplaceAll(outcome, mark, value)
 		} else {
@@ -114,18 +109,15 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values strin
 	return outcome, rest.String(), nil
 }
 
-// forms are the texts of a value; the first one is used.
-func (r *replies) forms(f desk.Fact, slot slotFile, l *expr.Locale) []string {
+// text is the text of a value.
+func (r *replies) text(f desk.Fact, slot slotFile, l *expr.Locale) string {
 	switch {
 	case f.Amount != 0:
-		return []string{l.Money(int64(f.Amount))}
+		return l.Money(int64(f.Amount))
 	case !f.Day.IsZero():
-		return []string{l.Day(f.Day)}
+		return l.Day(f.Day)
 	case f.Days != 0:
-		return []string{strconv.FormatInt(f.Days, 10) + " " + slot.Unit}
+		return strconv.FormatInt(f.Days, 10) + " " + slot.Unit
 	}
-	if words := r.words[f.Text]; len(words) > 0 {
-		return slices.Clone(words)
-	}
-	return []string{f.Text}
+	return cmp.Or(r.words[f.Text], f.Text)
 }

@@ -258,9 +258,8 @@ func workdaysSinceScan(c *cases.Case) (n int64) {
 }
 
 // TestTextsMatchTheDecision wants a message and a reply without a mark of a template, every value
-// of the decision in the reply, written as an American does, and none that has to be withheld.
+// of the decision in the reply, written as an American does.
 func TestTextsMatchTheDecision(t *testing.T) {
-	withheld := 0
 	instances(t, "en", 2, func(c *cases.Composition, seed int64, got *cases.Case) {
 		fault := func(format string, args ...any) {
 			t.Errorf("%s seed %d: "+format, append([]any{c.Key(), seed}, args...)...)
@@ -290,16 +289,7 @@ func TestTextsMatchTheDecision(t *testing.T) {
 				fault("the reply lacks %s %s: %s", f.Slot, value, got.Reply)
 			}
 		}
-		for _, value := range got.Withheld {
-			withheld++
-			if strings.Contains(strings.ToLower(got.Reply+got.Query), strings.ToLower(value)) {
-				fault("%q is withheld, and in %q or %q", value, got.Query, got.Reply)
-			}
-		}
 	})
-	if withheld == 0 {
-		t.Error("nothing is withheld in any case")
-	}
 }
 
 func dollars(c desk.Cents) string {

@@ -2,7 +2,6 @@ package desk_test
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -185,56 +184,6 @@ func TestShowCustomerNamesNoOrder(t *testing.T) {
 	}
 	if r.Refunds[0].OrderID != "LD-1" || r.Credits[0].OrderID != "LD-1" {
 		t.Error("showing the customer changed the records")
-	}
-}
-
-// TestWithheld wants nothing withheld of a customer's own records, only another customer's order
-// with its parcel and payments, and everything but the customer during a fraud review.
-func TestWithheld(t *testing.T) {
-	foreign := func(w *desk.Desk, _ *desk.Request) {
-		w.Records.Orders[0].Owner = "CU-2"
-		w.Records.Orders = append(w.Records.Orders, desk.Order{ID: "LD-2", Owner: "CU-1", Status: "placed",
-			Placed: at("2026-06-09"), Total: 777, Address: "9 Far Road, Harwick",
-			Items: []desk.Item{{SKU: "B", Name: "Lamp 2", Price: 777, ListPrice: 777, Quantity: 1}}})
-		w.Records.Payments = append(w.Records.Payments, desk.Payment{ID: "P2", OrderID: "LD-2", Amount: 777,
-			At: at("2026-06-09")})
-	}
-	merged := func(w *desk.Desk, _ *desk.Request) { w.Records.Customer.Merged = []string{"CU-2"} }
-	review := func(w *desk.Desk, _ *desk.Request) { w.Records.Customer.Hold = "fraud_review" }
-	// P1, T1, A and 104.90 are of the order LD-1; P2, B and 7.77 are of LD-2; 20.00 is of the plan.
-	for name, tc := range map[string]struct {
-		changes      []change
-		hidden, open string
-	}{
-		"own":        {nil, "", "P1 T1 A CU-2 104.90 2026-06-01 20.00"},
-		"foreign":    {[]change{foreign}, "P1 T1 A CU-2 104.90 Swiftline", "P2 B 7.77 2026-06-09 20.00 Max 2026-06-01"},
-		"merged":     {[]change{foreign, merged}, "", "P1 T1 A CU-2 104.90 P2"},
-		"review":     {[]change{review}, "P1 T1 A 104.90 20.00 Max fraud_review", "CU-1"},
-		"review too": {[]change{foreign, review}, "P1 P2 A B 104.90 7.77 CU-2", "CU-1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := []string{}
-			for _, f := range records(tc.changes...).Withheld() {
-				switch {
-				case f.Amount != 0:
-					got = append(got, f.Amount.String())
-				case !f.Day.IsZero():
-					got = append(got, f.Day.Format("2006-01-02"))
-				default:
-					got = append(got, f.Text)
-				}
-			}
-			for value := range strings.FieldsSeq(tc.hidden) {
-				if !slices.Contains(got, value) {
-					t.Errorf("%s isn't withheld: %v", value, got)
-				}
-			}
-			for value := range strings.FieldsSeq(tc.open) {
-				if slices.Contains(got, value) {
-					t.Errorf("%s is withheld: %v", value, got)
-				}
-			}
-		})
 	}
 }
 

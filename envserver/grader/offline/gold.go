@@ -49,7 +49,7 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 		texts = append(texts, s.Answer)
 	}
 	if !w.Closed {
-		values = slices.Concat(w.AllowedValues, policyValues(w.Desk))
+		values = slices.Concat(w.AllowedValues, deskValues(w.Desk))
 		texts = append(texts, Records(w))
 		if w.Desk != nil {
 			texts = append(texts, desk.PolicyDocument())
@@ -61,14 +61,18 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 	return g
 }
 
-// policyValues are the numbers of the policy with their units, and the days of the year (RET-4,
-// DMG-9).
-func policyValues(d *desk.Desk) []string {
+// deskValues are the amounts and days of the records, the numbers of the policy with their units, and
+// its days of the year (RET-4, DMG-9).
+func deskValues(d *desk.Desk) []string {
 	if d == nil {
 		return nil
 	}
-	return append(d.Policy.Texts(), fmt.Sprintf("January %d", d.Policy.HolidayDay),
+	values := append(d.Policy.Texts(), fmt.Sprintf("January %d", d.Policy.HolidayDay),
 		fmt.Sprintf("December %d", d.Policy.FreezeDay))
+	for _, f := range d.Records.Values() {
+		values = append(values, f.String())
+	}
+	return values
 }
 
 // Records is the JSON of what tools look up.

@@ -165,8 +165,10 @@ func sprays() map[string]struct {
 		}
 	}
 	team := func(name string) spray {
-		return spray{name, func(w *scenarios.Workflow) []fact { return []fact{{What: "team", Value: name},
-			answer(w)} }}
+		return spray{name, func(w *scenarios.Workflow) []fact {
+			return []fact{{What: "team", Value: name},
+				answer(w)}
+		}}
 	}
 	return map[string]spray{
 		"nothing":                {"", func(*scenarios.Workflow) []fact { return nil }},

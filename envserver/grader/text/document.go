@@ -2,7 +2,10 @@
 // [Document] has the tokens, the sentences and the values of a text.
 package text
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
@@ -106,4 +109,13 @@ func (d *Document) InLanguage() bool {
 		most = max(most, n)
 	}
 	return most <= own+2
+}
+
+// ValueAt returns the value that token i is part of, or nil.
+func (d *Document) ValueAt(i int) *Value {
+	k := slices.IndexFunc(d.Values, func(v Value) bool { return v.At.Lo <= i && i < v.At.Hi })
+	if k < 0 {
+		return nil
+	}
+	return &d.Values[k]
 }

@@ -147,7 +147,9 @@ func (s *scanner) take(n int, kind TokenKind, value int64) Token {
 // scanNumeric reads a date, a time, an id or a number that starts with a digit.
 func (s *scanner) scanNumeric() Token {
 	rest := s.text[s.pos:]
-	if n, date := s.lex.readDate(rest); n > 0 {
+	before := strings.TrimRight(s.text[:s.pos], " ")
+	money := strings.HasSuffix(before, "$") || strings.HasSuffix(before, "€") // "$14.04." at a sentence's end
+	if n, date := s.lex.readDate(rest); n > 0 && !money {
 		return s.take(n, DateToken, date)
 	}
 	if n := clockLength(rest); n > 0 {

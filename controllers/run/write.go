@@ -129,8 +129,8 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	span.End(ended)
 }
 
-// writeScores writes the table of scenarios, guarded by its resource version. A sealed one is opened
-// when the run is complete.
+// writeScores writes the table of scenarios, guarded by its resource version. A sealed one is
+// opened when the run is complete.
 func (w *writer) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
 	table := next.Scores
 	if table == nil && snap.SealedTable && meta.IsStatusConditionTrue(next.Status.Conditions,

@@ -195,8 +195,8 @@ type PoolEpisodes struct {
 	// +required
 	Errored Count `json:"errored"`
 
-	// meanScore is the mean score of scored and failed episodes, 0 to 1, four decimals. It is absent
-	// if spec.runs.scores is ResultsOnly.
+	// meanScore is the mean score of scored and failed episodes, 0 to 1, four decimals. It is
+	// absent if spec.runs.scores is ResultsOnly.
 	// +optional
 	MeanScore Decimal `json:"meanScore,omitempty"`
 }

@@ -280,8 +280,9 @@ type RunLimits struct {
 
 	// scores says where the scores of planned runs are: Everywhere, also in the last observation of
 	// each episode, which has the verdicts too, and in stored episodes; or ResultsOnly, in the
-	// status and the table of scores of the run alone, and only once it has ended: until then they
-	// are encrypted with the pool's key. Episodes of trainers keep theirs. Defaults to Everywhere.
+	// status and the table of scores of the run alone, and only once it is complete: until then
+	// they are encrypted with the pool's key. Episodes of trainers keep theirs. Defaults to
+	// Everywhere.
 	// +kubebuilder:default=Everywhere
 	// +optional
 	Scores ScoreDisclosure `json:"scores,omitempty"`

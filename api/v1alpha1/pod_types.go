@@ -18,10 +18,10 @@ type PodOverrides struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. The prefix csenv.dev/ is reserved, and none may loosen a
-	// container's security profile.
+	// annotations are added to the pods. The prefixes csenv.dev/ and batch.kubernetes.io/ are
+	// reserved, and none may loosen a container's security profile.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/') && !k.startsWith('app.kubernetes.io/'))",message="the annotation prefixes csenv.dev/ and app.kubernetes.io/ are reserved"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/') && !k.startsWith('app.kubernetes.io/') && !k.startsWith('batch.kubernetes.io/'))",message="the annotation prefixes csenv.dev/, app.kubernetes.io/ and batch.kubernetes.io/ are reserved"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('container.apparmor.security.beta.kubernetes.io/') && !k.startsWith('container.seccomp.security.alpha.kubernetes.io/') && !k.startsWith('seccomp.security.alpha.kubernetes.io/'))",message="AppArmor and seccomp profiles can't be set: the pods use those of the container runtime"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`

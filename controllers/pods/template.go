@@ -143,10 +143,12 @@ func mergeMetadata(ours, theirs map[string]string) map[string]string {
 	return all
 }
 
-// isReservedKey reports whether a key selects csenv's pods, or once loosened a container's profile.
+// isReservedKey reports whether a key selects csenv's pods, says what a Job did with them, or once
+// loosened a container's profile.
 func isReservedKey(key string) bool {
 	return slices.ContainsFunc([]string{
-		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
+		"csenv.dev/", "app.kubernetes.io/", "batch.kubernetes.io/",
+		"container.apparmor.security.beta.kubernetes.io/",
 		"container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Until a run of a pool that withholds scores has ended, whoever reads its status, its table, its
+// Until a run of a pool that withholds scores is complete, whoever reads its status, its table, its
 // events and the messages of its runners learns no score. Its end is that of any other run.
 func TestScoresAreSealedUntilTheEnd(t *testing.T) {
 	env := runtest.NewPool()
@@ -71,22 +72,40 @@ func TestScoresAreSealedUntilTheEnd(t *testing.T) {
 	w.tableIsWhole()
 }
 
-// A run whose last shard never ends shows what it has when it fails.
-func TestSealedScoresOfAFailedRunAreOpened(t *testing.T) {
+// A run that has failed and can be resumed tells no score either, and goes on with what it had.
+func TestFailedRunsStaySealed(t *testing.T) {
 	env := runtest.NewPool()
 	env.Spec.Runs.Scores = v1alpha1.ScoresInResults
 	w := newWorld(t, env, runtest.NewServer("support-a", "10.0.0.1"), runtest.NewRun())
 	w.mustPass()
-	w.endSealed(w.plan(), 0)
+	plan := w.plan()
+	w.endSealed(plan, 0)
 	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
 	w.mustPass()
-	w.endJob("Failed")
-	w.mustPass()
-	status := w.run().Status
-	if status.Score == nil || score.IsSealed(status.Shards.Accumulator) || score.IsSealed(w.table()) {
-		t.Errorf("%s: %+v, %s, %s", runtest.FormatConditions(status.Conditions), status.Score,
-			status.Shards.Accumulator, w.table())
+	w.endJob(batchv1.JobFailed)
+	for range 2 {
+		w.mustPass()
+		status := w.run().Status
+		if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) || status.Score != nil ||
+			!score.IsSealed(status.Shards.Accumulator) || !score.IsSealed(w.table()) {
+			t.Errorf("%s: %+v, %s, %s", runtest.FormatConditions(status.Conditions), status.Score,
+				status.Shards.Accumulator, w.table())
+		}
 	}
+	w.raise(2)
+	w.mustPass() // deletes the Job of the first attempt
+	w.mustPass()
+	for index, shard := range []int{1, 2, 3} {
+		message := runtest.SummaryOf(t, plan, shard, runtest.Playing{Sealed: true})
+		pod := runtest.EndPod(runtest.RunnerPod(w.run(), shard), corev1.PodSucceeded, message)
+		w.create(ofJob(pod, w.job(), index))
+	}
+	w.mustPass()
+	if got, want := w.run().Status, undisturbed(t); got.Shards.Accumulator != want.Shards.Accumulator ||
+		got.Score == nil || cmp.Diff(want.Score, got.Score) != "" {
+		t.Errorf("%s: %+v, want %+v", runtest.FormatConditions(got.Conditions), got.Score, want.Score)
+	}
+	w.tableIsWhole()
 }
 
 // The table of another run in the place of a run's doesn't tell its scores.

@@ -130,10 +130,11 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 }
 
 // writeScores writes the table of scenarios, guarded by its resource version, and remembers it in
-// case that somebody deletes it. A sealed one is opened when the run ends.
+// case that somebody deletes it. A sealed one is opened when the run is complete.
 func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
 	table := next.Scores
-	if table == nil && snap.SealedTable && evaluation.HasEnded(next.Status.Conditions) {
+	if table == nil && snap.SealedTable && meta.IsStatusConditionTrue(next.Status.Conditions,
+		v1alpha1.ConditionComplete) {
 		table = new(snap.Scores.Data[v1alpha1.ScoresKey])
 	}
 	if table == nil {

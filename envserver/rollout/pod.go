@@ -93,8 +93,8 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 			return place{pod, session, ledger}, false, nil
 		}
 		if refused, ok := errors.AsType[*client.StatusError](err); ok && refused.Status == http.StatusForbidden {
-			err = fmt.Errorf("%w (a server of an earlier release than this runner's also answers so, until it is replaced)",
-				err)
+			err = fmt.Errorf("%w (a server of an earlier release than this runner's also answers so, until it is "+
+				"replaced)", err)
 		}
 		refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
 		waits = waits || classifyError(err) == score.ClassCapacity

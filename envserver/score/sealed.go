@@ -15,8 +15,9 @@ import (
 const (
 	// sealedPrefix begins a sealed text.
 	sealedPrefix = "sealed."
-	// sealedBlock is the number of bytes to a multiple of which what is sealed is filled up, because
-	// the size of a ledger or a receipt depends on its scores. A summary has room for two of them.
+	// sealedBlock is the number of bytes to a multiple of which what is sealed is filled up,
+	// because the size of a ledger or a receipt depends on its scores. A summary has room for two
+	// of them.
 	sealedBlock = 1008
 	// sealedFrame is what sealing adds at least: a nonce, a tag and the first byte of the filling.
 	sealedFrame = 12 + 16 + 1

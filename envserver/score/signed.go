@@ -54,8 +54,8 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return raw, nil
 }
 
-// SignedLedger is an encoded ledger and the pool's signature over it, or both sealed as the payload.
-// Servers send its JSON, and runners relay it.
+// SignedLedger is an encoded ledger and the pool's signature over it, or both sealed as the
+// payload. Servers send its JSON, and runners relay it.
 type SignedLedger struct {
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature,omitempty"`

@@ -63,7 +63,8 @@ func newRig(ctx context.Context, s settings, tell func(string, ...any)) (*rig, e
 // each of its tasks.
 func idleReport(scenarios int) score.Report {
 	report := score.Report{
-		Protocol: score.Protocol, Environment: "ticket", ScenarioDigest: scenarioDigest, GraderVersion: graderVersion, Judge: judgeName,
+		Protocol: score.Protocol, Environment: "ticket", ScenarioDigest: scenarioDigest,
+		GraderVersion: graderVersion, Judge: judgeName,
 		Sessions: score.Sessions{Capacity: sessionsPerPod},
 	}
 	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {

@@ -138,11 +138,14 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 	} else if found {
 		s.Job = job
 	}
+	if err := r.readSealed(ctx, s); err != nil {
+		return err
+	}
 	if s.Closing || evaluation.HasEnded(s.Run.Status.Conditions) {
 		return r.readLate(ctx, s)
 	}
-	if err := errors.Join(r.readSealed(ctx, s), r.readPlanMap(ctx, s), r.readRefusal(ctx, s),
-		r.readLostNodes(ctx, s), r.readCredential(ctx, s)); err != nil {
+	if err := errors.Join(r.readPlanMap(ctx, s), r.readRefusal(ctx, s), r.readLostNodes(ctx, s),
+		r.readCredential(ctx, s)); err != nil {
 		return err
 	}
 	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {

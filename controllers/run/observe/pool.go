@@ -115,7 +115,8 @@ func (r *Reader) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupportE
 
 // errOldServer means that a server would refuse the run's runners.
 var errOldServer = errors.New("it is of a release before the operator's, and doesn't understand its runners; the run " +
-	"begins when a server of this release is ready, for which spec.image of the pool must be unset or name this release")
+	"begins when a server of this release is ready, for which spec.image of the pool must be unset or name this " +
+	"release")
 
 // checkGrader returns an error if a server's scenarios or grader differ from its pool's status.
 func checkGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {

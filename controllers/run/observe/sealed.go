@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -13,14 +14,16 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Until a run has ended whose pool withholds scores, the sums in its status and its table are
-// sealed, and its status has no figures of scores. A pass reads and decides as if they were open.
+// Until a run is complete whose pool withholds scores, the sums in its status and its table are
+// sealed, and its status has no figures of scores: one that has failed may be resumed. A pass reads
+// and decides as if they were open.
 
-// readSealed opens the sums in the status of a run that is being played. A pool that is gone with
+// readSealed opens the sums in the status of a run that isn't complete. A pool that is gone with
 // its key leaves them sealed, and then they can't be read.
 func (r *Reader) readSealed(ctx context.Context, s *Snapshot) error {
-	made := s.Run.Status.Provenance
-	if made == nil || s.Run.Status.Shards == nil {
+	made, complete := s.Run.Status.Provenance, meta.IsStatusConditionTrue(s.Run.Status.Conditions,
+		v1alpha1.ConditionComplete)
+	if made == nil || s.Run.Status.Shards == nil || complete {
 		return nil
 	}
 	s.Withheld = s.Env != nil && s.Env.Spec.Runs.Scores == v1alpha1.ScoresInResults ||
@@ -68,7 +71,7 @@ func (s Snapshot) OpenFigures() {
 	}
 }
 
-// SealStatus seals the status of a run that is being played.
+// SealStatus seals the status of a run that isn't complete.
 func (s Snapshot) SealStatus(status v1alpha1.EvaluationRunStatus) v1alpha1.EvaluationRunStatus {
 	if !s.seals(status) || status.Shards == nil {
 		return status
@@ -81,7 +84,7 @@ func (s Snapshot) SealStatus(status v1alpha1.EvaluationRunStatus) v1alpha1.Evalu
 	return *sealed
 }
 
-// SealTable seals the text of the table of a run with a status that is being played.
+// SealTable seals the text of the table of a run with a status that isn't complete.
 func (s Snapshot) SealTable(text string, status v1alpha1.EvaluationRunStatus) string {
 	if !s.seals(status) {
 		return text
@@ -90,10 +93,10 @@ func (s Snapshot) SealTable(text string, status v1alpha1.EvaluationRunStatus) st
 }
 
 func (s Snapshot) seals(status v1alpha1.EvaluationRunStatus) bool {
-	return s.Withheld && s.Cipher != nil && !evaluation.HasEnded(status.Conditions)
+	return s.Withheld && s.Cipher != nil && !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionComplete)
 }
 
-// openTable opens the table of a run that is being played.
+// openTable opens the table of a run that isn't complete.
 func (s *Snapshot) openTable(table *corev1.ConfigMap) {
 	if table == nil || s.Cipher == nil {
 		return

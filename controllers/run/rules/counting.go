@@ -37,7 +37,8 @@ func (p *pass) countSummaries() {
 		p.d.Tally, p.planErr = tally.Result{Sums: sums, Completed: done}, err
 		return
 	}
-	p.d.Tally = tally.FoldSummaries(plan, p.s.Cipher, sums, done, p.chooseSummaries(done))
+	p.d.Tally = tally.FoldSummaries(tally.Expected{Plan: plan, Cipher: p.s.Cipher,
+		Sessions: int64(runner.ReadConcurrency(p.s.Run))}, sums, done, p.chooseSummaries(done))
 	p.plan = plan
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)

@@ -19,7 +19,7 @@ func TestThresholds(t *testing.T) {
 	for shard := range plan.Shards {
 		addPods(&s, runtest.NewSucceededPod(t, s.Run, plan, shard))
 	}
-	f := tally.FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, s.Pods)
+	f := tally.FoldSummaries(tally.Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, score.IndexSet{}, s.Pods)
 	figures := f.Sums.Figures()
 	if figures.CI95 == nil {
 		t.Fatal("the figures of the test have no interval")

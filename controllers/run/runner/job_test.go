@@ -304,3 +304,23 @@ func TestInputsOfRunners(t *testing.T) {
 		t.Error("each pod would have a copy of large inputs")
 	}
 }
+
+// The author of a run can't have its pods say that runners before them were stopped, whose attempts
+// need no report.
+func TestAnnotationsOfTheJobControllerAreItsOwn(t *testing.T) {
+	run := runtest.NewRun()
+	run.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{
+		batchv1.JobIndexIgnoredFailureCountAnnotation: "1000", batchv1.JobIndexFailureCountAnnotation: "1000",
+		runner.AnnotationJobAttempt: "1000"}}
+	job := runner.MakeJob(run, nil, runner.Options{}, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()})
+	pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta}
+	if got := runner.CountStopped(pod); got != 0 {
+		t.Errorf("%d runners were stopped", got)
+	}
+	pod.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation] = "2"
+	pod.Annotations[batchv1.JobIndexFailureCountAnnotation] = "1"
+	pod.Annotations[runner.AnnotationJobAttempt] = "2"
+	if got := runner.CountStopped(pod); got != 4 {
+		t.Errorf("%d runners were stopped, want 4", got)
+	}
+}

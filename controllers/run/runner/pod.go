@@ -149,7 +149,7 @@ func makeArgs(run *v1alpha1.EvaluationRun, job JobSpec) []string {
 		inputsFlag + job.Digest,
 		"--secrets=" + secretsFolder,
 		"--agent-share=" + strconv.Itoa(int(LimitParallelism(run, int32(job.Shards.Len())))), //nolint:gosec // few
-		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
+		"--concurrency=" + strconv.Itoa(int(ReadConcurrency(run))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
 		"--termination-log=" + corev1.TerminationMessagePathDefault,
 		"--run=" + run.Namespace + "/" + run.Name,

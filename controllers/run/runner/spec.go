@@ -76,6 +76,9 @@ func ReadBackoffLimit(run *v1alpha1.EvaluationRun) int32 {
 	return ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)
 }
 
+// ReadConcurrency is the number of sessions of a runner.
+func ReadConcurrency(run *v1alpha1.EvaluationRun) int32 { return ptr.Deref(run.Spec.Concurrency, 16) }
+
 // LimitParallelism is the number of runners at a time that play so many shards.
 func LimitParallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
 	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)

@@ -77,7 +77,8 @@ func NewReport() score.Report {
 	all := []score.Scenario{scenario("B01", "billing"), scenario("B02", "billing"), scenario("S01", "shipping"),
 		scenario("T01", "technical")}
 	return score.Report{
-		Protocol: score.Protocol, Environment: "ticket", ScenarioDigest: DigestA, GraderVersion: "1", Judge: "offline-v1",
+		Protocol: score.Protocol, Environment: "ticket", ScenarioDigest: DigestA, GraderVersion: "1",
+		Judge: "offline-v1",
 		Tasks: []score.Task{{Name: "ticket-classify", Scenarios: all[:3]}, {Name: "ticket-resolve", Scenarios: all}},
 	}
 }

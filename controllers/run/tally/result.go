@@ -22,6 +22,7 @@ type Result struct {
 	Summaries []score.Summary // of the shards in counted
 	Errored   int64           // errored episodes of those segments
 	Stopped   []Stopped       // shards that have used their share of the budget
+	sessions  int64           // of a runner
 }
 
 // Stopped is what a runner has played of a shard until its share of the budget was used up. It is in
@@ -57,7 +58,7 @@ func (f *Result) add(shard int, pod *corev1.Pod, ledger *score.Ledger, summary s
 	f.Counted = append(f.Counted, Shard{
 		Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
 		Errored: countErrored(summary), Unplayed: summary.Unplayed,
-		Unreported: countUnreported(ledger, summary, runner.CountStopped(pod)),
+		Unreported: countUnreported(ledger, summary, runner.CountStopped(pod), f.sessions),
 	})
 }
 

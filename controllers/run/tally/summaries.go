@@ -45,11 +45,18 @@ func AddFlawless(before *v1alpha1.Shards, f Result) (*v1alpha1.CountedShards, er
 	return &v1alpha1.CountedShards{CompletedIndexes: done.String(), Accumulator: string(text)}, nil
 }
 
+// Expected is what the summaries of a run are checked with.
+type Expected struct {
+	Plan   score.Plan
+	Cipher cipher.AEAD // of sealed ledgers, nil if the pool's key isn't known
+	// Sessions is the number of sessions of a runner.
+	Sessions int64
+}
+
 // FoldSummaries adds the summaries of the pods whose runner has succeeded to the sums, each shard
 // once. It changes only sums. Sealed ledgers wait while there is no cipher for them.
-func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, completed score.IndexSet,
-	list []corev1.Pod) Result {
-	f := Result{Sums: sums, Completed: completed.Clone()}
+func FoldSummaries(of Expected, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) Result {
+	f := Result{Sums: sums, Completed: completed.Clone(), sessions: of.Sessions}
 	for i := range list {
 		pod := &list[i]
 		if !runner.HasSucceeded(pod) {
@@ -62,7 +69,7 @@ func FoldSummaries(plan score.Plan, c cipher.AEAD, sums score.Accumulator, compl
 		var ledger *score.Ledger
 		var summary score.Summary
 		if err == nil {
-			ledger, summary, err = readSummary(plan, c, shard, pods.FindTerminatedState(pod, runner.Container).Message)
+			ledger, summary, err = of.readSummary(shard, pods.FindTerminatedState(pod, runner.Container).Message)
 		}
 		if errors.Is(err, errNoCipher) {
 			continue
@@ -99,11 +106,13 @@ const maxAttempts = 10
 
 // countUnreported counts the attempts that servers have begun and no runner reports. Attempts of
 // runners that were stopped have no report, and are known to the last one as begun. They count as
-// theirs only if the shard had such runners, and up to as many as these could have made. A budget
-// leaves each episode that isn't played begun at most once.
-func countUnreported(l *score.Ledger, s score.Summary, stopped int64) int64 {
+// theirs only if the shard had such runners: all attempts at an episode for each of a runner's
+// sessions, or one at every second episode of the shard, for those that it had repeated before. A
+// budget leaves each episode that isn't played begun at most once.
+func countUnreported(l *score.Ledger, s score.Summary, stopped, sessions int64) int64 {
 	ended := l.Scored + l.Failed + s.ErroredEpisodes()
-	known := min(s.Begun, stopped*(ended+s.Unplayed)*maxAttempts+s.Unplayed)
+	planned := ended + s.Unplayed
+	known := min(s.Begun, stopped*max(min(sessions, planned)*maxAttempts, planned/2)+s.Unplayed)
 	return max(0, l.Opened-ended-s.Retried-known)
 }
 
@@ -126,18 +135,18 @@ func LacksSummary(pod *corev1.Pod) bool {
 }
 
 // readSummary decodes a termination message and checks that the pool graded the planned episodes.
-func readSummary(plan score.Plan, c cipher.AEAD, shard int, message string) (*score.Ledger, score.Summary, error) {
+func (e Expected) readSummary(shard int, message string) (*score.Ledger, score.Summary, error) {
 	summary, err := score.DecodeSummary([]byte(message))
 	if err != nil {
 		return nil, summary, err
 	}
-	if summary.Ledger.IsSealed() && c == nil {
+	if summary.Ledger.IsSealed() && e.Cipher == nil {
 		return nil, summary, errNoCipher
 	}
-	if summary.Ledger, err = summary.Ledger.Open(c); err != nil {
+	if summary.Ledger, err = summary.Ledger.Open(e.Cipher); err != nil {
 		return nil, summary, fmt.Errorf("%w: %w", score.ErrSignature, err)
 	}
-	key, err := score.ParsePublicKey(plan.LedgerKey)
+	key, err := score.ParsePublicKey(e.Plan.LedgerKey)
 	if err != nil {
 		return nil, summary, fmt.Errorf("%w: %w", score.ErrSignature, err)
 	}
@@ -145,5 +154,5 @@ func readSummary(plan score.Plan, c cipher.AEAD, shard int, message string) (*sc
 	if err != nil {
 		return nil, summary, err
 	}
-	return ledger, summary, plan.Check(shard, ledger, summary)
+	return ledger, summary, e.Plan.Check(shard, ledger, summary)
 }

@@ -50,7 +50,7 @@ func TestFoldRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, tc.message)
-			f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
+			f := FoldSummaries(Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 			if tc.want == "" {
 				if len(f.Refused) > 0 || f.Completed.String() != "1" {
 					t.Fatalf("refused %v, completed %q", f.Refused, f.Completed)
@@ -76,7 +76,7 @@ func TestFoldPassesOverLostSummaries(t *testing.T) {
 	honest := runtest.SummaryOf(t, plan, 1, runtest.Playing{})
 	for n := range len(honest) {
 		pod := runtest.EndPod(runtest.RunnerPod(run, 1), corev1.PodSucceeded, honest[:n])
-		f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
+		f := FoldSummaries(Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod})
 		if !LacksSummary(pod) || len(f.Refused)+len(f.Counted) > 0 {
 			t.Fatalf("%d bytes of a summary: lost %v, refused %v, counted %v", n, LacksSummary(pod), f.Refused, f.Counted)
 		}
@@ -117,7 +117,7 @@ func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := runtest.NewSucceededPod(t, run, plan, 1)
 			pod.Annotations[batchv1.JobCompletionIndexAnnotation] = index
-			if f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.Refused) != 1 ||
+			if f := FoldSummaries(Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.Refused) != 1 ||
 				f.Completed.Len() != 0 {
 				t.Errorf("refused %v, completed %q", f.Refused, f.Completed)
 			}
@@ -130,7 +130,7 @@ func TestFoldDoesNotChangeItsArguments(t *testing.T) {
 	var done score.IndexSet
 	done.Add(0)
 	pods := []corev1.Pod{*runtest.NewSucceededPod(t, run, plan, 0), *runtest.NewSucceededPod(t, run, plan, 1), *runtest.RunnerPod(run, 2)}
-	f := FoldSummaries(plan, nil, score.Accumulator{}, done, pods)
+	f := FoldSummaries(Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, done, pods)
 	if done.String() != "0" {
 		t.Errorf("the argument became %q", done)
 	}
@@ -164,7 +164,7 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 			}})
 			runners := []corev1.Pod{*runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message),
 				*runtest.NewSucceededPod(t, run, plan, 1)}
-			f := FoldSummaries(plan, nil, score.Accumulator{}, score.IndexSet{}, runners)
+			f := FoldSummaries(Expected{Plan: plan, Sessions: 2}, score.Accumulator{}, score.IndexSet{}, runners)
 			if len(f.Counted) != 2 || f.Counted[0].Replayed != tc.replayed ||
 				f.Counted[0].Unreported != tc.unreported || f.Counted[1].IsSuspect() {
 				t.Errorf("counted %+v, refused %v", f.Counted, f.Refused)
@@ -173,5 +173,24 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 				t.Errorf("suspect %v, want %v", f.Counted[0].IsSuspect(), tc.suspect)
 			}
 		})
+	}
+}
+
+// What runners that were stopped had begun needs no report, within what these could have begun.
+func TestAttemptsOfStoppedRunners(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ended, begun, stopped, unreported int64
+	}{
+		"no runner was stopped":           {10, 3, 0, 3},
+		"one was":                         {10, 3, 1, 0},
+		"more than its sessions could":    {10, 25, 1, 5},
+		"two were":                        {10, 25, 2, 0},
+		"a large shard with many repeats": {1000, 400, 1, 0},
+		"more than those":                 {1000, 600, 1, 100},
+	} {
+		l, s := &score.Ledger{Scored: tc.ended, Opened: tc.ended + tc.begun}, score.Summary{Begun: tc.begun}
+		if got := countUnreported(l, s, tc.stopped, 2); got != tc.unreported {
+			t.Errorf("%s: %d unreported, want %d", name, got, tc.unreported)
+		}
 	}
 }

@@ -264,6 +264,9 @@ const (
 	// ReasonRolloutsDropped: episodes of trainers are in no figure, because their servers had no
 	// room for them.
 	ReasonRolloutsDropped = "RolloutsDropped"
+	// ReasonRolloutsLost: a server ended, or restarted, before its last episodes were collected. The
+	// message names it.
+	ReasonRolloutsLost = "RolloutsLost"
 	// ReasonRolloutsMissing: a server has released segments that the run hasn't counted. Another
 	// client has collected them.
 	ReasonRolloutsMissing = "RolloutsMissing"

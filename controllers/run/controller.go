@@ -182,6 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return objects.IgnoreExpected(err)
 	}
 	r.metrics.observeDeciding(next.Tally, took)
+	r.reader.ForgetServers(snap, evaluation.HasEnded(next.Status.Conditions))
 
 	// 5. Notify the servers that returned segments when the run has ended.
 	if evaluation.HasEnded(next.Status.Conditions) {

@@ -39,7 +39,8 @@ const shards = 8
 type disturbance struct {
 	name string
 	do   func(ctx SpecContext, evalrun string, held *hold)
-	// warnings are the reasons of the warnings that the run may have. An ordinary operation has none.
+	// warnings are the reasons of the warnings that the run may have. An ordinary operation has
+	// none.
 	warnings []string
 }
 
@@ -210,8 +211,8 @@ func deletePods(ctx SpecContext, pods []corev1.Pod, options ...client.DeleteOpti
 	}
 }
 
-// killManagers kills the manager of a run under way, has half of the shards end while there is none,
-// and kills the managers that count them.
+// killManagers kills the manager of a run under way, has half of the shards end while there is
+// none, and kills the managers that count them.
 func killManagers(ctx SpecContext, evalrun string, held *hold) {
 	GinkgoHelper()
 	k := &killer{dead: map[string]bool{}}

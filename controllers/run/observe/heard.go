@@ -17,8 +17,8 @@ import (
 // drained.
 type LostServer struct {
 	Pod string
-	// Active is the number of episodes that it was playing when it last replied, at Seen, and Largest
-	// the most that it has ever returned at a time.
+	// Active is the number of episodes that it was playing when it last replied, at Seen, and
+	// Largest the most that it has ever returned at a time.
 	Active, Largest int64
 	Seen            time.Time
 }

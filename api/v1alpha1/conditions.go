@@ -131,8 +131,8 @@ const (
 	// ConditionWithinBudget says whether a run that has ended has used more than its budget. It is
 	// absent without one.
 	ConditionWithinBudget = "WithinBudget"
-	// ConditionUnedited is False if somebody has changed the figures of a run that has ended, or has
-	// deleted its table of scores. Figures are restored. It is absent otherwise.
+	// ConditionUnedited is False if somebody has changed the figures of a run that has ended, or
+	// has deleted its table of scores. Figures are restored. It is absent otherwise.
 	ConditionUnedited = "Unedited"
 )
 
@@ -268,6 +268,9 @@ const (
 	// ReasonRolloutsDropped: episodes of trainers are in no figure, because their servers had no
 	// room for them.
 	ReasonRolloutsDropped = "RolloutsDropped"
+	// ReasonRolloutsLost: a server ended, or restarted, before its last episodes were collected.
+	// The message names it.
+	ReasonRolloutsLost = "RolloutsLost"
 	// ReasonRolloutsMissing: a server has released segments that the run hasn't counted. Another
 	// client has collected them.
 	ReasonRolloutsMissing = "RolloutsMissing"

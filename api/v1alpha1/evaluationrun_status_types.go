@@ -209,6 +209,12 @@ type Rollouts struct {
 	// +optional
 	Forked Count `json:"forked,omitempty"`
 
+	// lost bounds the number of tagged episodes that are in no figure, because their servers ended
+	// before they were collected: those that were being played when a server last replied, and as
+	// many as it has ever returned at a time.
+	// +optional
+	Lost Count `json:"lost,omitempty"`
+
 	// ledgerKey is the pool's public key at the start of collecting. It verifies the segments.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

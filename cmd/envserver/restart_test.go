@@ -99,7 +99,7 @@ func status(url string) int {
 	return response.StatusCode
 }
 
-// A server that is told to end before it listens ends at once, although what it loads takes for ever.
+// A server that is told to end before it listens ends at once, although it loads for ever.
 func TestAStartingServerEndsAtOnce(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key.pem")
 	if err := syscall.Mkfifo(key, 0o600); err != nil {

@@ -39,8 +39,8 @@ func (w writer) write(ctx context.Context, d rules.Decision,
 	unmarked := markErr != nil && d.NeedsMarks
 	steps := rules.ListSteps(d, d.Servers(unmarked), accepted)
 	accepted, err := w.apply(ctx, d.Env.Namespace, steps, accepted)
-	return rules.Written{Err: errors.Join(markErr, d.UpdatingErr, err, w.tellAgain(ctx, d.Deaf)), Applied: len(steps) > 0,
-		Unmarked: unmarked}, accepted
+	err = errors.Join(markErr, d.UpdatingErr, err, w.tellAgain(ctx, d.Deaf))
+	return rules.Written{Err: err, Applied: len(steps) > 0, Unmarked: unmarked}, accepted
 }
 
 // tellAgain shortens the grace period of servers that are being deleted, so that the kubelet sends
@@ -48,7 +48,8 @@ func (w writer) write(ctx context.Context, d rules.Decision,
 func (w writer) tellAgain(ctx context.Context, servers []rules.Deaf) error {
 	var failed []error
 	for _, deaf := range servers {
-		logf.FromContext(ctx).Info("A server that is being deleted doesn't drain", "pod", deaf.Pod.Name, "grace", deaf.Grace)
+		logf.FromContext(ctx).Info("A server that is being deleted doesn't drain", "pod", deaf.Pod.Name, "grace",
+			deaf.Grace)
 		err := w.client.Delete(ctx, deaf.Pod, client.Preconditions{UID: &deaf.Pod.UID},
 			client.GracePeriodSeconds(deaf.Grace))
 		if client.IgnoreNotFound(err) != nil {

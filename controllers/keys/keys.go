@@ -86,9 +86,9 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 	return secrets, nil
 }
 
-// Check reads the Secret of a pool's key again. It returns the key if the Secret is gone and the key
-// is known, so that the Secret can be created again, else nil. A key whose Secret has other data is
-// forgotten.
+// Check reads the Secret of a pool's key again. It returns the key if the Secret is gone and the
+// key is known, so that the Secret can be created again, else nil. A key whose Secret has other
+// data is forgotten.
 func (r *Reader) Check(ctx context.Context, pool types.NamespacedName, public string) (ed25519.PrivateKey, error) {
 	r.mu.Lock()
 	found, is := r.known[public]

@@ -88,8 +88,8 @@ func TestStoppedShardsGetWhatOthersLeave(t *testing.T) {
 	}
 }
 
-// A run whose budget is used up ends with what was played of every shard. Resumed with a larger one,
-// it plays the stopped shards on, and counts them once.
+// A run whose budget is used up ends with what was played of every shard. Resumed with a larger
+// one, it plays the stopped shards on, and counts them once.
 func TestBudgetEndsARun(t *testing.T) {
 	for name, stopped := range map[string]map[int]runtest.Playing{
 		"all is used":          {0: {Tokens: 500}, 1: {Tokens: 100}, 2: {Tokens: 400, Unplayed: 1}, 3: {Tokens: 1, Unplayed: 2}},

@@ -109,7 +109,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// isEditAfterEnd selects changes to the status of a run that had ended: most are not the operator's.
+// isEditAfterEnd selects changes to the status of a run that had ended: few are the operator's.
 func isEditAfterEnd(e event.UpdateEvent) bool {
 	before, was := e.ObjectOld.(*v1alpha1.EvaluationRun)
 	after, is := e.ObjectNew.(*v1alpha1.EvaluationRun)
@@ -182,6 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return objects.IgnoreExpected(err)
 	}
 	r.metrics.observeDeciding(next.Tally, took)
+	r.reader.ForgetServers(snap, evaluation.HasEnded(next.Status.Conditions))
 
 	// 5. Notify the servers that returned segments when the run has ended.
 	if evaluation.HasEnded(next.Status.Conditions) {

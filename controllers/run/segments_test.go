@@ -342,3 +342,63 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 		t.Errorf("events: %s", diff)
 	}
 }
+
+// A server that is killed while it plays is named, with a bound of what was lost. One that drains
+// or has nothing to lose is not.
+func TestLostServersAreNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(w *world, a *envServer, pod *corev1.Pod)
+		lost int64
+	}{
+		"it is killed": {func(w *world, _ *envServer, pod *corev1.Pod) {
+			w.remove(pod, pod.Name)
+		}, 5},
+		"it restarts": {func(_ *world, a *envServer, _ *corev1.Pod) { *a = *newEnvServer(a.pod) }, 5},
+		"it is idle when it is killed": {func(w *world, a *envServer, pod *corev1.Pod) {
+			a.active = 0
+			w.mustPass()
+			w.remove(pod, pod.Name)
+		}, 0},
+		"it drains": {func(w *world, _ *envServer, pod *corev1.Pod) {
+			pod.Finalizers = []string{"example.com/hold"}
+			if err := w.client.Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			w.remove(pod, pod.Name)
+			w.mustPass()
+			pod = &corev1.Pod{}
+			if err := w.client.Get(t.Context(), key("support-a"), pod); err != nil {
+				t.Fatal(err)
+			}
+			pod.Finalizers = nil
+			if err := w.client.Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, _ := trainingWorld(t, trainers(0))
+			a.end(t, score.Scored, "B01", 900_000)
+			a.end(t, score.Scored, "B01", 900_000)
+			a.active = 3
+			w.mustPass()
+			w.mustPass()
+			w.events()
+			pod := &corev1.Pod{}
+			if err := w.client.Get(t.Context(), key("support-a"), pod); err != nil {
+				t.Fatal(err)
+			}
+			tc.end(w, a, pod)
+			for range 3 {
+				w.mustPass()
+			}
+			var want []string
+			if tc.lost > 0 {
+				want = []string{"Warning RolloutsLost"}
+			}
+			if diff := cmp.Diff(want, w.events()); diff != "" || w.run().Status.Rollouts.Lost != tc.lost {
+				t.Errorf("events %s, lost %d", diff, w.run().Status.Rollouts.Lost)
+			}
+		})
+	}
+}

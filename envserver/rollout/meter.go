@@ -2,9 +2,13 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -91,4 +95,67 @@ func (m *Meter) end(t score.Tokens, answered bool) {
 	m.largest.Prompt, m.largest.Completion = max(m.largest.Prompt, t.Prompt), max(m.largest.Completion, t.Completion)
 	close(m.changed)
 	m.changed = make(chan struct{})
+}
+
+// isSpent reports whether the budget is used up, so that no episode may go on.
+func (s *shard) isSpent() bool {
+	_, spent := s.Meter.Spent()
+	return spent
+}
+
+// abandon leaves an episode unplayed that the budget doesn't let go on.
+func (s *shard) abandon(j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+	s.wake.Broadcast()
+}
+
+// usageOf returns the tokens that an agent has used, none if it doesn't count them.
+func usageOf(agent policy.Policy) score.Tokens {
+	if metered, ok := agent.(policy.Metered); ok {
+		return metered.Usage()
+	}
+	return score.Tokens{}
+}
+
+// ask has the agent act within the budget, and counts what it uses.
+func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+	s := w.shard
+	if s.Meter != nil {
+		if err := s.Meter.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	action, err := agent.Act(ctx, turn)
+	all := usageOf(agent)
+	used := score.Tokens{Prompt: all.Prompt - w.counted.Prompt, Completion: all.Completion - w.counted.Completion}
+	w.counted = all
+	s.mu.Lock()
+	s.tokens.Add(used)
+	s.mu.Unlock()
+	if s.Meter != nil {
+		s.Meter.end(used, err == nil)
+		s.reportUsed(ctx)
+	}
+	return action, err
+}
+
+// reportTimeout bounds the report of used tokens to the shard's server.
+const reportTimeout = 5 * time.Second
+
+// reportUsed tells the shard's server how many tokens its runners have used, so that a runner that
+// takes this one's place gets only what is left. A stopped runner still does.
+func (s *shard) reportUsed(ctx context.Context) {
+	if s.Credential == "" {
+		return // the server knows nothing of other runners
+	}
+	s.mu.Lock()
+	used := s.tokens
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	if err := client.ReportUsed(ctx, s.pod, s.Plan.Run, s.Shard, used, s.client()); err != nil {
+		s.Log.Warn("The used tokens could not be reported", "shard", s.Shard, "pod", s.pod, "error", err)
+	}
 }

@@ -117,12 +117,6 @@ func (s *shard) take(ctx context.Context) (job, bool) {
 	return next, true
 }
 
-// isSpent reports whether the budget is used up, so that no episode may go on.
-func (s *shard) isSpent() bool {
-	_, spent := s.Meter.Spent()
-	return spent
-}
-
 // workerLost notes why a worker gets no session. It wakes no other worker: those that wait have a
 // session.
 func (s *shard) workerLost(err error) {
@@ -251,14 +245,6 @@ func (s *shard) retry(j job, class string) {
 	s.retriedBy[class]++
 	s.mu.Unlock()
 	s.giveBack(j)
-}
-
-// abandon leaves an episode unplayed that the budget doesn't let go on.
-func (s *shard) abandon(j job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun++
-	s.wake.Broadcast()
 }
 
 // giveBack returns a job whose attempt failed to the queue.
@@ -436,14 +422,6 @@ func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Co
 	return context.WithTimeout(ctx, s.EpisodeTimeout+time.Duration(actions)*s.ActTimeout)
 }
 
-// usageOf returns the tokens that an agent has used, none if it doesn't count them.
-func usageOf(agent policy.Policy) score.Tokens {
-	if metered, ok := agent.(policy.Metered); ok {
-		return metered.Usage()
-	}
-	return score.Tokens{}
-}
-
 // recordTokens adds an attempt's tokens to its span.
 func recordTokens(ctx context.Context, used score.Tokens) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
@@ -560,47 +538,6 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 			err: fmt.Errorf("the policy's action is not JSON: %.200q", action)}
 	}
 	return action, nil
-}
-
-// ask has the agent act within the budget, and counts what it uses.
-func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
-	s := w.shard
-	if s.Meter != nil {
-		if err := s.Meter.begin(ctx); err != nil {
-			return nil, err
-		}
-	}
-	action, err := agent.Act(ctx, turn)
-	all := usageOf(agent)
-	used := score.Tokens{Prompt: all.Prompt - w.counted.Prompt, Completion: all.Completion - w.counted.Completion}
-	w.counted = all
-	s.mu.Lock()
-	s.tokens.Add(used)
-	s.mu.Unlock()
-	if s.Meter != nil {
-		s.Meter.end(used, err == nil)
-		s.reportUsed(ctx)
-	}
-	return action, err
-}
-
-// reportTimeout bounds the report of used tokens to the shard's server.
-const reportTimeout = 5 * time.Second
-
-// reportUsed tells the shard's server how many tokens its runners have used, so that a runner that
-// takes this one's place gets only what is left. A stopped runner still does.
-func (s *shard) reportUsed(ctx context.Context) {
-	if s.Credential == "" {
-		return // the server knows nothing of other runners
-	}
-	s.mu.Lock()
-	used := s.tokens
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-	defer cancel()
-	if err := client.ReportUsed(ctx, s.pod, s.Plan.Run, s.Shard, used, s.client()); err != nil {
-		s.Log.Warn("The used tokens could not be reported", "shard", s.Shard, "pod", s.pod, "error", err)
-	}
 }
 
 // readRefusal is why an action doesn't match the schema, "" for any other error or none. The agent

@@ -15,10 +15,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -29,60 +34,202 @@ const closely = 20 * time.Millisecond
 // shards is the number of shards of the disturbed run.
 const shards = 8
 
-var _ = Describe("A manager that is killed repeatedly", Ordered, func() {
-	inNamespace("csenv-e2e-disturbance")
-	It("counts every shard exactly once", func(ctx SpecContext) {
-		createModelKey(ctx)
-		apply(ctx, poolManifest("support", "Ticket"))
-		awaitPool(ctx, "support")
-		tasks := []string{task("ticket-classify", 50), task("ticket-resolve", 20)}
-		spec := []string{"seed: 11", fmt.Sprintf("parallelism: %d", shards)}
+// disturbance is something that happens to a run under way. Three episodes of each shard are played
+// before it, and the model keeps the others until it is over.
+type disturbance struct {
+	name string
+	do   func(ctx SpecContext, evalrun string, held *hold)
+	// warnings are the reasons of the warnings that the run may have. An ordinary operation has
+	// none.
+	warnings []string
+}
 
-		By("playing an undisturbed run")
-		apply(ctx, serveModel(ctx).runManifest("peace", "support", tasks, spec...))
-		peace := awaitComplete(ctx, "peace")
-		Expect(peace.Status.Shards.Total).To(BeEquivalentTo(shards))
-
-		By("killing a manager while every shard is played")
-		model := serveModel(ctx)
-		held := model.hold(everything)
-		apply(ctx, model.runManifest("war", "support", tasks, spec...))
-		held.await(ctx, "support", "war")
-		k := &killer{dead: map[string]bool{}}
-		k.strike(ctx, func() bool { return true })
-
-		By("ending half of the shards while there is no manager")
-		scaleManager(ctx, 0)
-		DeferCleanup(scaleManager, 1)
-		held.keepOnly(func(p place) bool { return p.shard >= shards/2 })
-		Eventually(ctx, uncounted).WithArguments("war").Should(ConsistOf("0", "1", "2", "3"))
-		Expect(counted(ctx, "war")).To(BeEmpty())
-
-		By("killing the manager that counts them, and the next one")
-		scaleManager(ctx, 1)
-		k.strike(ctx, func() bool { return counted(ctx, "war") != "" })
-		AddReportEntry("killed with these shards counted", counted(ctx, "war"))
-		k.strike(ctx, func() bool { return counted(ctx, "war") == "0-3" })
-		Expect(over(ctx, "war")).To(BeFalse())
-		held.release()
-		war := awaitComplete(ctx, "war")
-		if local {
-			Expect(k.hits).To(BeNumerically(">=", 3), "SIGKILLs that hit a manager")
+// disturbances are what a run must outlive with the figures of an undisturbed one. A further one is
+// a row here.
+var disturbances = []disturbance{
+	{name: "two runners are deleted", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		deletePods(ctx, podsOf(ctx, evalrun)[:2])
+	}},
+	{name: "all runners are deleted by force", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		deletePods(ctx, podsOf(ctx, evalrun), client.GracePeriodSeconds(0))
+	}},
+	{name: "all runners are evicted", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		for _, pod := range podsOf(ctx, evalrun) {
+			Expect(k8s.SubResource("eviction").Create(ctx, &pod, &policyv1.Eviction{})).To(Succeed())
 		}
+	}},
+	{name: "the Job is deleted", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "delete", "job", evalrun, timeout)
+	}},
+	{name: "the run is suspended and resumed with fewer runners", do: func(ctx SpecContext, evalrun string, held *hold) {
+		patch(ctx, "evalrun", evalrun, `{"spec":{"suspend":true}}`)
+		Eventually(ctx, held.kept.Load).Should(BeZero(), "requests whose runner has left")
+		patch(ctx, "evalrun", evalrun, `{"spec":{"suspend":false,"parallelism":3}}`)
+	}},
+	{name: "the quota allows no pods for a while", warnings: []string{v1alpha1.ReasonRunnersRefused},
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
+				Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+			Expect(k8s.Create(ctx, quota)).To(Succeed())
+			deletePods(ctx, podsOf(ctx, evalrun))
+			Eventually(ctx, conditionsOf).WithArguments(evalrun).Should(ContainElement(haveReason(
+				v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonRunnersRefused)))
+			Expect(k8s.Delete(ctx, quota)).To(Succeed())
+		}},
+	{name: "a server is deleted", do: func(ctx SpecContext, _ string, _ *hold) {
+		deletePods(ctx, serversOf(ctx, "support")[:1])
+	}},
+	{name: "all servers are deleted by force", do: func(ctx SpecContext, _ string, _ *hold) {
+		deletePods(ctx, serversOf(ctx, "support"), client.GracePeriodSeconds(0))
+	}},
+	{name: "the servers are replaced", do: func(ctx SpecContext, _ string, _ *hold) {
+		patch(ctx, "cse", "support", `{"spec":{"template":{"annotations":{"example.com/rolled-out":"true"}}}}`)
+	}},
+	{name: "the pool is scaled down and up", do: func(ctx SpecContext, _ string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "scale", "cse", "support", "--replicas=1")
+		Eventually(ctx, wanted).WithArguments("support").Should(BeEquivalentTo(1))
+		kubectl(ctx, "-n", namespace, "scale", "cse", "support", "--replicas=2")
+	}},
+	{name: "all ConfigMaps are deleted", do: func(ctx SpecContext, _ string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "delete", "configmaps", "--all")
+	}},
+	{name: "the credential is deleted, and all runners", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		obj := &v1alpha1.EvaluationRun{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
+		kubectl(ctx, "-n", namespace, "delete", "secret", runner.NameCredential(obj))
+		deletePods(ctx, podsOf(ctx, evalrun))
+	}},
+	{name: "the ledger key's Secret is deleted, and all servers", do: func(ctx SpecContext, _ string, _ *hold) {
+		name := keys.SecretName("support", poolNamed(ctx, "support").Status.LedgerPublicKey)
+		kubectl(ctx, "-n", namespace, "delete", "secret", name)
+		Eventually(ctx, func() bool {
+			return exists(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+		}).Should(BeTrue(), "the Secret is there again")
+		deletePods(ctx, serversOf(ctx, "support"))
+	}},
+	{name: "the figures in the status are edited", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "patch", "evalrun", evalrun, "--subresource=status", "--type=merge", "-p",
+			`{"status":{"passRate":"1.0000","progress":"400/400"}}`)
+	}},
+	{name: "managers are killed while they count", do: killManagers},
+	{name: "the API server is killed", do: func(ctx SpecContext, _ string, _ *hold) {
+		if !local {
+			Skip("the processes of the cluster are not on this machine")
+		}
+		strikeAPIServer(ctx)
+	}},
+}
 
-		Expect(war.Status.Shards).To(HaveField("CompletedIndexes", peace.Status.Shards.CompletedIndexes))
-		Expect(war.Status.Episodes).To(HaveField("Scored", peace.Status.Episodes.Scored))
-		Expect(war.Status.Episodes).To(HaveField("Failed", peace.Status.Episodes.Failed))
-		Expect(war.Status.Score).To(Equal(peace.Status.Score))
-		Expect(war.Status.Tasks).To(Equal(peace.Status.Tasks))
-		Expect(war.Status.Categories).To(Equal(peace.Status.Categories))
-		Expect(war.Status.PassHatK).To(Equal(peace.Status.PassHatK))
-		Expect(model.wrong()).To(BeEmpty())
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(podsOf(ctx, "war")).To(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
-		}).Should(Succeed())
+var _ = Describe("A disturbed run", Ordered, func() {
+	inNamespace("csenv-e2e-disturbance")
+	tasks := []string{task("ticket-classify", 10)}
+	spec := []string{"seed: 11", fmt.Sprintf("parallelism: %d", shards), "concurrency: 4",
+		"retries: {shardBackoffLimit: 5, maxErroredPercent: 0}"}
+	var peace *v1alpha1.EvaluationRun
+
+	BeforeAll(func(ctx SpecContext) {
+		createModelKey(ctx)
+		apply(ctx, pooled("support", "replicas: 2", "drainTimeoutSeconds: 30"))
+		awaitPool(ctx, "support")
+		apply(ctx, serveModel(ctx).runManifest("undisturbed", "support", tasks, spec...))
+		peace = awaitComplete(ctx, "undisturbed")
+		Expect(peace.Status.Shards.Total).To(BeEquivalentTo(shards))
+	}, NodeTimeout(specBound))
+
+	for i, d := range disturbances {
+		It("has the figures of an undisturbed one: "+d.name, func(ctx SpecContext) {
+			name, model := fmt.Sprintf("disturbed-%d", i), serveModel(ctx)
+			held := model.hold(func(p place) bool { return p.episode >= 3 })
+			apply(ctx, model.runManifest(name, "support", tasks, spec...))
+			held.await(ctx, "support", name)
+			d.do(ctx, name, held)
+			Expect(over(ctx, name)).To(BeFalse())
+			held.release()
+			expectFigures(awaitEnd(ctx, name), peace)
+			Expect(model.wrong()).To(BeEmpty())
+			Expect(slices.DeleteFunc(warningsOf(ctx, name), func(reason string) bool {
+				return slices.Contains(d.warnings, reason)
+			})).To(BeEmpty(), "warnings of the run")
+			Eventually(ctx, func(g Gomega) {
+				g.Expect(podsOf(ctx, name)).To(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
+			}).Should(Succeed())
+			awaitServers(ctx, "support", 2)
+		}, SpecTimeout(specBound+chaosTimeout))
+	}
+})
+
+var _ = Describe("A pool that is scaled up and down at once", Ordered, func() {
+	inNamespace("csenv-e2e-flaps")
+	It("has no server left after a minute", func(ctx SpecContext) {
+		apply(ctx, pooled("flapping", "replicas: 0"))
+		for range 10 {
+			kubectl(ctx, "-n", namespace, "scale", "cse", "flapping", "--replicas=10")
+			Eventually(ctx, func() []corev1.Pod { return serversOf(ctx, "flapping") }).WithPolling(closely).ShouldNot(BeEmpty())
+			kubectl(ctx, "-n", namespace, "scale", "cse", "flapping", "--replicas=0")
+		}
+		Eventually(ctx, func() []string { return podNames(serversOf(ctx, "flapping")) }).WithTimeout(time.Minute).Should(
+			BeEmpty())
 	}, SpecTimeout(specBound))
 })
+
+// expectFigures compares all figures of a disturbed run with those of the undisturbed one.
+func expectFigures(war, peace *v1alpha1.EvaluationRun) {
+	GinkgoHelper()
+	w, p := war.Status, peace.Status
+	Expect(w.Episodes.Errored).To(BeZero())
+	Expect([]int64{w.Episodes.Total, w.Episodes.Scored, w.Episodes.Failed}).To(Equal(
+		[]int64{p.Episodes.Total, p.Episodes.Scored, p.Episodes.Failed}))
+	Expect(w.Shards.CompletedIndexes).To(Equal(p.Shards.CompletedIndexes))
+	Expect(w.Score).To(Equal(p.Score))
+	Expect(w.PassRate).To(Equal(p.PassRate))
+	Expect(w.PassRateCI95).To(Equal(p.PassRateCI95))
+	Expect(w.PassHatK).To(Equal(p.PassHatK))
+	Expect(w.Tasks).To(Equal(p.Tasks))
+	Expect(w.Categories).To(Equal(p.Categories))
+	Expect(w.Difficulties).To(Equal(p.Difficulties))
+	Expect(w.Languages).To(Equal(p.Languages))
+}
+
+// warningsOf lists the reasons of the warnings of a run.
+func warningsOf(ctx SpecContext, evalrun string) (reasons []string) {
+	GinkgoHelper()
+	list := &corev1.EventList{}
+	Expect(k8s.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+	for _, e := range list.Items {
+		if e.InvolvedObject.Kind == "EvaluationRun" && e.InvolvedObject.Name == evalrun && e.Type == corev1.EventTypeWarning {
+			reasons = append(reasons, e.Reason)
+		}
+	}
+	return reasons
+}
+
+// deletePods deletes pods, some of which may be gone.
+func deletePods(ctx SpecContext, pods []corev1.Pod, options ...client.DeleteOption) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, &pod, options...))).To(Succeed())
+	}
+}
+
+// killManagers kills the manager of a run under way, has half of the shards end while there is
+// none, and kills the managers that count them.
+func killManagers(ctx SpecContext, evalrun string, held *hold) {
+	GinkgoHelper()
+	k := &killer{dead: map[string]bool{}}
+	k.strike(ctx, func() bool { return true })
+	scaleManager(ctx, 0)
+	DeferCleanup(scaleManager, 1)
+	held.keepOnly(func(p place) bool { return p.shard >= shards/2 })
+	Eventually(ctx, uncounted).WithArguments(evalrun).Should(ConsistOf("0", "1", "2", "3"))
+	Expect(counted(ctx, evalrun)).To(BeEmpty())
+	scaleManager(ctx, 1)
+	k.strike(ctx, func() bool { return counted(ctx, evalrun) != "" })
+	AddReportEntry("killed with these shards counted", counted(ctx, evalrun))
+	k.strike(ctx, func() bool { return counted(ctx, evalrun) == "0-3" })
+	if local {
+		Expect(k.hits).To(BeNumerically(">=", 3), "SIGKILLs that hit a manager")
+	}
+}
 
 // killer kills each manager once.
 type killer struct {

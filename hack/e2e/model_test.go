@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -126,6 +127,45 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
 		Expect(model.wrong()).To(BeEmpty())
 	}, SpecTimeout(specBound))
+})
+
+var _ = Describe("A budget", Ordered, func() {
+	const answers = 60 // of 200
+	inNamespace("csenv-e2e-budget")
+	BeforeAll(func(ctx SpecContext) {
+		createModelKey(ctx)
+		apply(ctx, pooled("limited", "drainTimeoutSeconds: 5"))
+		awaitPool(ctx, "limited")
+	}, NodeTimeout(specBound))
+
+	limits := map[string]string{
+		"tokens": fmt.Sprintf("budget: {maxTokens: %d}", answers*(scripted.PromptTokens+scripted.CompletionTokens)),
+		"money":  `budget: {maxCost: "0.0102"}`, // 170 millionths an answer
+	}
+	for _, what := range slices.Sorted(maps.Keys(limits)) {
+		for _, parallelism := range []int64{1, 4, 16} {
+			for _, concurrency := range []int64{1, 16} {
+				It(fmt.Sprintf("of %s stops %d runners of %d sessions", what, parallelism, concurrency), func(ctx SpecContext) {
+					name, model := fmt.Sprintf("%s-%d-%d", what, parallelism, concurrency), serveModel(ctx)
+					apply(ctx, model.runManifest(name, "limited", []string{task("ticket-classify", 5)},
+						fmt.Sprintf("parallelism: %d", parallelism), fmt.Sprintf("concurrency: %d", concurrency),
+						`prices: {input: "1", output: "10"}`, limits[what]))
+					Eventually(ctx, conditionsOf).WithArguments(name).Should(ContainElement(haveReason(
+						v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonBudgetExceeded)))
+					obj := &v1alpha1.EvaluationRun{}
+					Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)).To(Succeed())
+					played := obj.Status.Episodes.Scored + obj.Status.Episodes.Failed
+					AddReportEntry("overshoot", fmt.Sprintf("%d requests, cost %s", played-answers, obj.Status.Cost))
+					Expect(played).To(And(BeNumerically(">=", answers), BeNumerically("<=", answers+parallelism)))
+					Expect(obj.Status.Tokens).To(HaveValue(Equal(v1alpha1.Tokens{Prompt: played * scripted.PromptTokens,
+						Completion: played * scripted.CompletionTokens})))
+					Expect(obj.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionWithinBudget,
+						map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[played == answers],
+						map[bool]string{true: v1alpha1.ReasonWithinBudget, false: v1alpha1.ReasonBudgetExceeded}[played == answers])))
+				}, SpecTimeout(specBound))
+			}
+		}
+	}
 })
 
 // mood is the behaviour of the endpoint in an episode: errors that a retry within the attempt

@@ -19,7 +19,8 @@ const ReasonInterrupted = "Interrupted"
 func (g *game) isDone() bool { return g.done.Len() == int64(g.plan.Shards) }
 
 // conclude sets the conditions of a run that has ended. The cause is nil if the plan was played, or
-// the part of it for which the budget sufficed, and otherwise errDeadline or the error of a cancelled context.
+// the part of it for which the budget sufficed, and otherwise errDeadline or the error of a
+// cancelled context.
 func (g *game) conclude(cause error) {
 	outcome := g.outcome(cause)
 	var conditions []metav1.Condition

@@ -63,6 +63,7 @@ type Reader struct {
 	Contents *Contents
 	Clock    clock.PassiveClock
 	Version  string // of the operator, for a run's provenance
+	heard    heard
 }
 
 // New returns a reader of the manager's cluster.

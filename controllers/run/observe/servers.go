@@ -88,7 +88,18 @@ func (r *Reader) readSegments(ctx context.Context, s *Snapshot) error {
 		return err
 	}
 	s.Segments = answer.segments
+	s.Lost = r.heard.note(s.Run.UID, s.Segments, alive, s.Now)
 	return r.findGone(ctx, s, alive)
+}
+
+// ForgetServers forgets what the servers of a run have replied: those that its status has as lost,
+// or all of a run that has ended.
+func (r *Reader) ForgetServers(s Snapshot, ended bool) {
+	if ended {
+		r.heard.forget(s.Run.UID, nil)
+	} else if len(s.Lost) > 0 {
+		r.heard.forget(s.Run.UID, s.Lost)
+	}
 }
 
 // NotifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for

@@ -100,6 +100,7 @@ type Snapshot struct {
 	Token          string                  // of the servers' operations port, read with the segments
 	Segments       []tally.Reply           // the servers' replies to a run that collects, ordered by pod
 	Gone           []string                // pods of status.rollouts.servers that no longer exist
+	Lost           []LostServer            // that ended without their last episodes
 
 	Pools     []v1alpha1.CustomerSupportEnv // of the run's namespace, read only until the run begins
 	LostNodes map[string]bool               // nodes of overdue pods, true for those that don't answer

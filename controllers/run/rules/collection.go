@@ -96,6 +96,9 @@ func (p *pass) countSegments() {
 	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.Servers = text, c.Servers
 	p.d.Status.Rollouts.Dropped += c.Dropped
 	p.d.Status.Rollouts.Forked += c.Forked
+	for _, lost := range p.s.Lost {
+		p.d.Status.Rollouts.Lost += lost.Active + lost.Largest
+	}
 	p.writeCollected(c.Sums)
 	p.showActive()
 	p.announceCollected()
@@ -140,6 +143,13 @@ func (p *pass) announceCollected() {
 	for _, r := range c.Refused {
 		p.d.Events = append(p.d.Events, Event{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRolloutsRefused,
 			About: r.Pod, Action: "Collect", Note: describeRefusedSegment(r)})
+	}
+	for _, lost := range p.s.Lost {
+		note := fmt.Sprintf("Server %s ended without its last episodes: %d were being played %s before, and up to %d "+
+			"may have ended since. They are in no figure. Servers that are told to end wait until theirs are "+
+			"collected.", lost.Pod, lost.Active, p.s.Now.Sub(lost.Seen).Round(time.Second), lost.Largest)
+		p.d.Events = append(p.d.Events, Event{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRolloutsLost,
+			Action: "Lose" + lost.Pod, Note: note})
 	}
 	if c.Dropped > 0 {
 		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not "+

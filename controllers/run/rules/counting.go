@@ -70,8 +70,8 @@ func (p *pass) writeCounted() {
 	}
 }
 
-// isStoppedByBudget reports whether the budget leaves the missing shards unplayed: it is used up, or
-// all of them have used their share of what the counted ones have left.
+// isStoppedByBudget reports whether the budget leaves the missing shards unplayed: it is used up,
+// or all of them have used their share of what the counted ones have left.
 func (p *pass) isStoppedByBudget() bool {
 	missing, spec := p.d.Tally.Missing(p.d.Status.Shards.Total), &p.s.Run.Spec
 	if spec.Budget == nil || missing.Len() == 0 {

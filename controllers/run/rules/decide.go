@@ -296,7 +296,8 @@ func (p *pass) restoreFigures() {
 func (p *pass) noteEdited(what string) {
 	c := evaluation.NewCondition(v1alpha1.ConditionUnedited, metav1.ConditionFalse, v1alpha1.ReasonEditedByHand,
 		"The status was changed by hand after the end of the run: "+what)
-	if before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type); before == nil || before.Message != c.Message {
+	before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type)
+	if before == nil || before.Message != c.Message {
 		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
 	}
 	p.set(c)

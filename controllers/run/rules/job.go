@@ -101,9 +101,9 @@ func (p *pass) playAgain() {
 			runner.ReadBackoffLimit(p.s.Run))
 	}
 	p.d.announce(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+
-		"of them were refused, the pods of %d were removed, the runners of %d left no summary, as when a node fails, and "+
-		"%d have used their share of the budget and get what others left. %s", pods.QuoteMessage(why.shards.String()),
-		why.refused, why.removed, why.unwritten, why.stopped, cost))
+		"of them were refused, the pods of %d were removed, the runners of %d left no summary, as when a node fails, "+
+		"and %d have used their share of the budget and get what others left. %s",
+		pods.QuoteMessage(why.shards.String()), why.refused, why.removed, why.unwritten, why.stopped, cost))
 }
 
 // missing are the shards that a complete Job leaves, and how many of them are missing why.

@@ -25,8 +25,8 @@ type Result struct {
 	sessions  int64           // of a runner
 }
 
-// Stopped is what a runner has played of a shard until its share of the budget was used up. It is in
-// the figures of a run only if the run ends so, because the shard may go on.
+// Stopped is what a runner has played of a shard until its share of the budget was used up. It is
+// in the figures of a run only if the run ends so, because the shard may go on.
 type Stopped struct {
 	Shard   int
 	Pod     *corev1.Pod
@@ -73,8 +73,8 @@ type Shard struct {
 	Unplayed             int64            // episodes that the budget left
 }
 
-// IsSuspect reports whether the servers have begun more attempts than the shard's runners report. An
-// episode that ended again is no reason: its runner lost the answer to its last action.
+// IsSuspect reports whether the servers have begun more attempts than the shard's runners report.
+// An episode that ended again is no reason: its runner lost the answer to its last action.
 func (c Shard) IsSuspect() bool { return c.Unreported > 0 }
 
 // isFlawed reports whether episodes of the shard errored or were not played.

@@ -175,7 +175,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Create the ledger key first: the servers start with it, and only the status stores its
 	// public half.
-	keyErr := r.secrets.ensureKey(ctx, env)
+	keyErr := r.secrets.ensureKey(ctx, env, memory)
 	if keyErr != nil && (env.Status.LedgerPublicKey == "" || apierrors.IsConflict(keyErr)) {
 		return r.reportNoKey(ctx, env, memory, keyErr)
 	}

@@ -27,6 +27,7 @@ type memory struct {
 	// the public key of that time.
 	token    time.Time
 	tokenKey string
+	pair     *keyPair // a ledger key that may or may not be in the status
 }
 
 // maxDeleted bounds the deleted pods that are kept for the next pass.

@@ -38,8 +38,9 @@ type keyKeeper struct {
 // The status stores the public half, from which the Secret's name is derived (keys.SecretName). A
 // pass over a stale status creates a second Secret, fails to write the status because of the
 // resource version, and deletes that Secret. If it isn't known whether the status was written, the
-// next pass uses the same pair, so that none is left over. If the annotation AnnotationReplaceLedgerKey names the
-// public key, or somebody clears it in the status, the servers are replaced with a new pair.
+// next pass uses the same pair, so that none is left over. If the annotation
+// AnnotationReplaceLedgerKey names the public key, or somebody clears it in the status, the servers
+// are replaced with a new pair.
 func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory) error {
 	if old := env.Status.LedgerPublicKey; old != "" && env.Annotations[v1alpha1.AnnotationReplaceLedgerKey] != old {
 		m.pair = nil
@@ -58,7 +59,7 @@ func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportE
 	if err := controllerutil.SetControllerReference(env, secret, k.client.Scheme()); err != nil {
 		return fmt.Errorf("owning the ledger key: %w", err)
 	}
-	if err := k.client.Create(ctx, secret); err != nil && !(known && apierrors.IsAlreadyExists(err)) {
+	if err := k.client.Create(ctx, secret); err != nil && (!known || !apierrors.IsAlreadyExists(err)) {
 		return fmt.Errorf("creating the ledger key's Secret: %w", err)
 	}
 	updated := env.DeepCopy()

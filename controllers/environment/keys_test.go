@@ -130,8 +130,8 @@ func TestReconcileReplacesTheKey(t *testing.T) {
 	}
 }
 
-// A key whose public half may or may not have been written is used again, so that no other Secret is
-// left over, whichever of both has happened.
+// A key whose public half may or may not have been written is used again, so that no other Secret
+// is left over, whichever of both has happened.
 func TestReconcileLeavesNoKeyOver(t *testing.T) {
 	t.Parallel()
 	timeout := apierrors.NewTimeoutError("the server was unable to return a response in time", 1)

@@ -23,6 +23,9 @@ const (
 // EnvironmentChanged. With another value it has no effect, so it acts once.
 const AnnotationReplaceLedgerKey = "csenv.dev/replace-ledger-key"
 
+// FinalizerSummary keeps a runner's pod until its summary is counted.
+const FinalizerSummary = "csenv.dev/summary"
+
 // Values of labels.
 const (
 	// LabelNameValue is the value of LabelName.

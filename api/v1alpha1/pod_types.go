@@ -27,7 +27,9 @@ type PodOverrides struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// resources replace the requests and limits of csenv's container. GOMEMLIMIT, the memory limit
-	// of the Go runtime, is nine tenths of limits.memory.
+	// of the Go runtime, is nine tenths of limits.memory, which is at least 64Mi.
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('64Mi')) >= 0",message="limits.memory must be at least 64Mi: csenv's container can't work with less"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || ['cpu', 'memory'].all(r, !(r in self.limits) || !(r in self.requests) || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",message="requests of cpu and memory can't exceed their limits"
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
@@ -50,6 +52,7 @@ type PodOverrides struct {
 	// tolerations are the node taints that the pods tolerate.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.operator) || t.operator in ['Exists', 'Equal', 'Lt', 'Gt'])",message="the operator of a toleration is Exists, Equal, Lt or Gt"
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 

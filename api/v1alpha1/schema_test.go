@@ -344,8 +344,9 @@ func TestPrintedColumns(t *testing.T) {
 		"a run": {run("printed"),
 			`{"agent": "Noop", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", ` +
 				`"conditions": [` + condition("Complete", "True", "Completed") + `,` +
-				condition("ThresholdsMet", "False", "ThresholdsMissed") + `]}`,
-			"evaluationruns", "printed support Noop 38/40 0.7312 0.5000 False Completed"},
+				condition("ThresholdsMet", "False", "ThresholdsMissed") + `,` +
+				condition("Ready", "False", "ThresholdsMissed") + `]}`,
+			"evaluationruns", "printed support Noop 38/40 0.7312 0.5000 False ThresholdsMissed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

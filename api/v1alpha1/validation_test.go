@@ -72,6 +72,16 @@ func TestValidation(t *testing.T) {
 			"exactly one of configMap, secret"},
 		"a mount of no volume": {pool("bad", "{template: {volumeMounts: [{name: a, mountPath: /mnt/a}]}}"),
 			"names a volume that is not in volumes"},
+		"too little memory": {pool("bad", "{template: {resources: {limits: {memory: 16Mi}}}}"),
+			"limits.memory must be at least 64Mi"},
+		"too little memory in bytes": {run("bad", "template: {resources: {limits: {memory: 4194304}}}"),
+			"limits.memory must be at least 64Mi"},
+		"memory enough": {pool("enough", "{template: {resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {cpu: 1, "+
+			"memory: 67108864}}}}"), ""},
+		"requests above limits": {run("bad", "template: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}"),
+			"requests of cpu and memory can't exceed their limits"},
+		"another toleration": {run("bad", "template: {tolerations: [{operator: Exist}]}"),
+			"the operator of a toleration is Exists, Equal, Lt or Gt"},
 		"a pod of root": {pool("bad", "{template: {securityContext: {runAsUser: 0}}}"), "greater than or equal to 1"},
 		"a pool of special pods": {pool("special", "{template: {labels: {team: a}, annotations: "+
 			"{prometheus.io/scrape: 'true'}, env: [{name: HTTPS_PROXY, value: x}], "+

@@ -176,7 +176,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Create the ledger key first, or its Secret again: the servers start with it, and only the
 	// status stores its public half.
-	keyErr := r.secrets.ensureKey(ctx, env)
+	keyErr := r.secrets.ensureKey(ctx, env, memory)
 	if keyErr == nil {
 		keyErr = r.secrets.restoreKey(ctx, env, memory, r.reader.Clock.Now())
 	}

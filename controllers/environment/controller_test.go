@@ -437,7 +437,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 	stale := w.pool(t)
 	w.mustReconcile(t)
 	key := w.pool(t).Status.LedgerPublicKey
-	if err := w.reconciler.secrets.ensureKey(t.Context(), stale); !apierrors.IsConflict(err) {
+	if err := w.reconciler.secrets.ensureKey(t.Context(), stale, &memory{}); !apierrors.IsConflict(err) {
 		t.Fatalf("error = %v, want a conflict", err)
 	}
 	if got := w.pool(t).Status.LedgerPublicKey; got != key {

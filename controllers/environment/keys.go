@@ -79,35 +79,51 @@ func (k keyKeeper) createKey(ctx context.Context, env *v1alpha1.CustomerSupportE
 //
 // The status stores the public half, from which the Secret's name is derived (keys.SecretName). A
 // pass over a stale status creates a second Secret, fails to write the status because of the
-// resource version, and deletes that Secret. If the annotation AnnotationReplaceLedgerKey names the
-// public key, or somebody clears it in the status, the servers are replaced with a new pair.
-func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
+// resource version, and deletes that Secret. If it isn't known whether the status was written, the
+// next pass uses the same pair, so that none is left over. If the annotation
+// AnnotationReplaceLedgerKey names the public key, or somebody clears it in the status, the servers
+// are replaced with a new pair.
+func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv, m *memory) error {
 	if old := env.Status.LedgerPublicKey; old != "" && env.Annotations[v1alpha1.AnnotationReplaceLedgerKey] != old {
+		m.pair = nil
 		return nil
 	}
-	public, private, err := newKeyPair(k.entropy)
-	if err != nil {
-		return err
+	known := m.pair != nil
+	if !known {
+		public, private, err := newKeyPair(k.entropy)
+		if err != nil {
+			return err
+		}
+		m.pair = &keyPair{public, private}
 	}
-	secret := children.BuildKeySecret(env, public, private)
-	if err := k.createKey(ctx, env, secret); err != nil {
+	public := m.pair.public
+	secret := children.BuildKeySecret(env, public, m.pair.private)
+	if err := k.createKey(ctx, env, secret); err != nil && (!known || !apierrors.IsAlreadyExists(err)) {
 		return err
 	}
 	updated := env.DeepCopy()
 	updated.Status.LedgerPublicKey = public
 	if err := k.client.Status().Update(ctx, updated); err != nil {
-		return k.discard(ctx, secret, fmt.Errorf("writing the ledger's public key to status: %w", err))
+		err = fmt.Errorf("writing the ledger's public key to status: %w", err)
+		if known || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err // the pair may be in the status
+		}
+		m.pair = nil
+		return k.discard(ctx, secret, err)
 	}
+	m.pair = nil
 	updated.DeepCopyInto(env)
 	return nil
 }
 
-// discard deletes the Secret if the error proves that the public half wasn't written. After another
-// error it may be in use.
+// keyPair is a ledger key: the public half in base64, the private half as PKCS#8 in PEM.
+type keyPair struct {
+	public  string
+	private []byte
+}
+
+// discard deletes a Secret whose public half wasn't written because of an error.
 func (k keyKeeper) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
-	if !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) {
-		return cause
-	}
 	if err := k.client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing an unused ledger key: %w", err)
 	}

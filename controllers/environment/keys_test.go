@@ -129,3 +129,35 @@ func TestReconcileReplacesTheKey(t *testing.T) {
 		t.Errorf("the key %s was replaced by %s, and then by %s", old, replaced, again)
 	}
 }
+
+// A key whose public half may or may not have been written is used again, so that no other Secret
+// is left over, whichever of both has happened.
+func TestReconcileLeavesNoKeyOver(t *testing.T) {
+	t.Parallel()
+	timeout := apierrors.NewTimeoutError("the server was unable to return a response in time", 1)
+	for name, lost := range map[string]faults{"not written": {status: timeout}, "written": {statusAfterSuccess: timeout}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pool(keyless))
+			w.faults = lost
+			if _, err := w.reconcile(t); err == nil {
+				t.Fatal("no error: the pass isn't repeated")
+			}
+			w.faults = faults{}
+			w.mustReconcile(t)
+			list := &corev1.SecretList{}
+			if err := w.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for i := range list.Items {
+				if strings.Contains(list.Items[i].Name, "-ledger-key-") {
+					names = append(names, list.Items[i].Name)
+				}
+			}
+			if want := keys.SecretName("support", w.pool(t).Status.LedgerPublicKey); len(names) != 1 || names[0] != want {
+				t.Errorf("there are the keys %v, and the pool uses %s", names, want)
+			}
+		})
+	}
+}

@@ -29,6 +29,7 @@ type memory struct {
 	tokenKey string
 	// keyChecked is when the Secret of the ledger key was last looked at.
 	keyChecked time.Time
+	pair       *keyPair // a ledger key that may or may not be in the status
 }
 
 // maxDeleted bounds the deleted pods that are kept for the next pass.

@@ -79,8 +79,8 @@ func listRefusals(of makeRemedy) []Remedy {
 			"a LimitRange excludes the requests or limits",
 			"Change the namespace's LimitRange, or CONTAINER.resources"),
 		of(APIServer, `violates PodSecurity "([^"]+)"`, "the namespace enforces a Pod Security Standard",
-			"csenv's own containers meet the level restricted: have the sidecar that is added to the pods left out, or "+
-				"admit it by the namespace's label pod-security.kubernetes.io/enforce, which is $1 now"),
+			"csenv's own containers meet the level restricted: have the sidecar that is added to the pods left out, "+
+				"or admit it by the namespace's label pod-security.kubernetes.io/enforce, which is $1 now"),
 		of(APIServer, `admission webhook "([^"]+)" denied`, "an admission webhook denies it",
 			"Do what webhook $1 asks for, or have it admit csenv's objects"),
 		of(APIServer, `failed calling webhook "([^"]+)"`, "an admission webhook doesn't answer",
@@ -112,29 +112,33 @@ func listUnschedulable(of makeRemedy) []Remedy {
 		of(Scheduler, `topology spread constraints`, "spread constraints exclude every node",
 			"Add or label nodes, or TEMPLATE.topologySpreadConstraints"),
 		of(Scheduler, `untolerated taint|taints that the pod didn't tolerate`, "taints aren't tolerated",
-			"Repair a node that isn't ready, remove the taint from one (`kubectl describe nodes`), or TEMPLATE.tolerations"),
+			"Repair a node that isn't ready, remove the taint from one (`kubectl describe nodes`), or "+
+				"TEMPLATE.tolerations"),
 		of(Scheduler, `persistentvolumeclaim "([^"]+)" not found`, "the volume claim doesn't exist",
 			"Create PersistentVolumeClaim $1, or TEMPLATE.volumes"),
 		of(Scheduler, `unbound immediate PersistentVolumeClaims|storageclass\S* "?[^"]*"? not found|non-existent pv`,
-			"a volume claim isn't bound", "Correct the claim's StorageClass, or create a volume for it (`kubectl describe "+
-				"pvc` shows what it waits for)"),
+			"a volume claim isn't bound", "Correct the claim's StorageClass, or create a volume for it (`kubectl "+
+				"describe pvc` shows what it waits for)"),
 		of(Scheduler, `volume node affinity conflict|no available volume zone|max volume count|ReadWriteOncePod`,
-			"the volume can't be used on a node", "Use a volume that the nodes can mount, and that several pods can, if "+
-				"there are several"),
+			"the volume can't be used on a node", "Use a volume that the nodes can mount, and that several pods "+
+				"can, if there are several"),
 	}
 }
 
 func listImages(of makeRemedy) []Remedy {
 	return []Remedy{
-		of(Registry, `InvalidImageName|[cC]ouldn't parse image|invalid reference format`, "the name isn't valid", "IMAGE"),
+		of(Registry, `InvalidImageName|[cC]ouldn't parse image|invalid reference format`, "the name isn't valid",
+			"IMAGE"),
 		of(Registry, `ErrImageNeverPull|is not present with pull policy of Never`,
-			"the node lacks the image, and may not pull it", "Load the image onto the nodes, or TEMPLATE.imagePullPolicy"),
+			"the node lacks the image, and may not pull it",
+			"Load the image onto the nodes, or TEMPLATE.imagePullPolicy"),
 		of(Registry, `(?i)toomanyrequests|429|rate limit`, "the registry limits pulls",
 			"Wait, or give a pull Secret: TEMPLATE.imagePullSecrets"),
-		of(Registry, `(?i)unauthorized|authentication required|authorization failed|no basic auth|access denied|\b403\b`,
+		of(Registry, `(?i)unauthorized|authentication required|authorization failed|no basic auth|access denied|`+
+			`\b403\b`,
 			"the registry refuses the credentials, or there are none",
-			"Correct the Secret that imagePullSecrets names or add it to the pods' ServiceAccount (`kubectl create secret "+
-				"docker-registry`), or, if the image has another name, IMAGE"),
+			"Correct the Secret that imagePullSecrets names or add it to the pods' ServiceAccount (`kubectl create "+
+				"secret docker-registry`), or, if the image has another name, IMAGE"),
 		of(Registry, `(?i)no match for platform|exec format`, "the image is of another architecture",
 			"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
 		of(Registry, `(?i)not found|manifest unknown|name unknown|does not exist`, "the registry has no such image",

@@ -139,8 +139,8 @@ func operatorEdits() map[string][]edit {
         {{- end }}`},
 			{line: "        resources:", block: true, with: `        resources:
           {{- toYaml .Values.resources | nindent 10 }}`},
-			{line: "      topologySpreadConstraints:", block: true, with: "      {{- if and (gt (int .Values.replicas) 1) " +
-				"(not .Values.topologySpreadConstraints) }}\n" + original + "\n      {{- end }}"},
+			{line: "      topologySpreadConstraints:", block: true, with: "      {{- " + manyReplicas +
+				" | and (not .Values.topologySpreadConstraints) }}\n" + original + "\n      {{- end }}"},
 		}...),
 	}
 }
@@ -227,8 +227,8 @@ func appended(value string, indent int) string {
 func optional(value string, indent int, name ...string) string {
 	space := strings.Repeat(" ", indent)
 	field := cmp.Or(strings.Join(name, ""), value)
-	return fmt.Sprintf("\n%s{{- with $.Values.%s }}\n%s%s:\n%s  {{- toYaml . | nindent %d }}\n%s{{- end }}", space, value,
-		space, field, space, indent+2, space)
+	return fmt.Sprintf("\n%s{{- with $.Values.%s }}\n%s%s:\n%s  {{- toYaml . | nindent %d }}\n%s{{- end }}", space,
+		value, space, field, space, indent+2, space)
 }
 
 // annotate adds annotations to an object without any.

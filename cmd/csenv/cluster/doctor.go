@@ -29,7 +29,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -167,8 +166,8 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	}
 }
 
-// releaseRunners is the command that has pods of runs deleted, as docs/install.md and the chart's notes
-// have it: it removes csenv's finalizer and leaves the others.
+// releaseRunners is the command that has pods of runs deleted, as docs/install.md and the chart's
+// notes have it: it removes csenv's finalizer and leaves the others.
 const releaseRunners = `kubectl get pods --all-namespaces --no-headers ` +
 	`-l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner ` +
 	`-o custom-columns=:metadata.namespace,:metadata.name | xargs -rn2 sh -c 'kubectl patch pod -n $0 $1 ` +
@@ -177,11 +176,13 @@ const releaseRunners = `kubectl get pods --all-namespaces --no-headers ` +
 // releaseTime is how long an operator may take to remove the finalizer of a pod that is deleted.
 const releaseTime = 10 * time.Minute
 
-// checkRunners reports pods of runs that aren't deleted, because no operator removes their finalizer.
+// checkRunners reports pods of runs that aren't deleted, because no operator removes their
+// finalizer.
 func (c *Connection) checkRunners(ctx context.Context, add func(string, finding)) {
 	list := &corev1.PodList{}
-	if c.List(ctx, list, "", labels.FormatLabels(map[string]string{
-		v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue, v1alpha1.LabelComponent: v1alpha1.ComponentRunner})) != nil {
+	runners := labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue,
+		v1alpha1.LabelComponent: v1alpha1.ComponentRunner}
+	if c.List(ctx, list, "", runners.String()) != nil {
 		return // other checks say which rights are missing
 	}
 	if stuck := countStuck(list.Items, time.Now()); stuck > 0 {
@@ -195,7 +196,7 @@ func countStuck(list []corev1.Pod, now time.Time) (stuck int) {
 	for i := range list {
 		deleted := list[i].DeletionTimestamp
 		if deleted != nil && now.Sub(deleted.Time) > releaseTime &&
-			slices.Contains(list[i].Finalizers, runner.SummaryFinalizer) {
+			slices.Contains(list[i].Finalizers, v1alpha1.FinalizerSummary) {
 			stuck++
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/api/v1alpha1"
 )
 
 // The command for pods that an uninstalled operator has left behind patches each of them, and the
@@ -41,7 +41,7 @@ func TestTheCommandThatReleasesRunners(t *testing.T) {
 		t.Fatalf("kubectl was called with %q", lines)
 	}
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Finalizers: []string{runner.SummaryFinalizer, batchv1.JobTrackingFinalizer}}}
+		Finalizers: []string{v1alpha1.FinalizerSummary, batchv1.JobTrackingFinalizer}}}
 	before, err := json.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -77,10 +77,10 @@ func TestCountStuck(t *testing.T) {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{finalizer},
 			DeletionTimestamp: &metav1.Time{Time: now.Add(-ago)}}}
 	}
-	alive := pod(0, runner.SummaryFinalizer)
+	alive := pod(0, v1alpha1.FinalizerSummary)
 	alive.DeletionTimestamp = nil
-	if got := countStuck([]corev1.Pod{alive, pod(time.Minute, runner.SummaryFinalizer), pod(time.Hour, "another"),
-		pod(time.Hour, runner.SummaryFinalizer)}, now); got != 1 {
+	if got := countStuck([]corev1.Pod{alive, pod(time.Minute, v1alpha1.FinalizerSummary), pod(time.Hour, "another"),
+		pod(time.Hour, v1alpha1.FinalizerSummary)}, now); got != 1 {
 		t.Errorf("%d pods are stuck, want 1", got)
 	}
 }

@@ -189,7 +189,8 @@ func listVerdicts(run *v1alpha1.EvaluationRun) []Verdict {
 	for _, name := range []string{v1alpha1.ConditionThresholdsMet, v1alpha1.ConditionCompared,
 		v1alpha1.ConditionResultsStored} {
 		c := meta.FindStatusCondition(conditions, name)
-		if c == nil || c.Reason == state || name != v1alpha1.ConditionThresholdsMet && c.Status == metav1.ConditionTrue {
+		if c == nil || c.Reason == state ||
+			name != v1alpha1.ConditionThresholdsMet && c.Status == metav1.ConditionTrue {
 			continue
 		}
 		out = append(out, Verdict{c.Reason, kinds[c.Status], c.Message})

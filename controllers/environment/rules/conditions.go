@@ -34,7 +34,7 @@ var availableRules = []Rule{
 	{v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady,
 		"a server accepts sessions", "", func(f facts) (what, detail string) {
 			return describeNumbers(f.counts.Ready > 0, "%d of %d servers accept sessions at %s.", f.counts.Ready,
-				f.wanted, FormatEndpoint(f.env))
+				max(f.wanted, f.counts.Ready), FormatEndpoint(f.env))
 		}},
 	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersFull,
 		"no server has a free slot", "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",
@@ -73,12 +73,11 @@ var progressingRules = []Rule{
 	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
 		"a fault hinders servers that are created, replaced or removed", seeDegraded,
 		func(f facts) (what, detail string) {
-			return describeNumbers(f.degraded && isRollingOut(f), rollingOut, f.counts.Updated, f.wanted,
-				f.counts.Ready)
+			return describeRollout(f, f.degraded)
 		}},
 	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
 		"servers are created, replaced or removed", noAction, func(f facts) (what, detail string) {
-			return describeNumbers(isRollingOut(f), rollingOut, f.counts.Updated, f.wanted, f.counts.Ready)
+			return describeRollout(f, true)
 		}},
 	{v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended,
 		"`operatingMode` is `Suspended`", "",
@@ -89,7 +88,15 @@ var progressingRules = []Rule{
 		}},
 }
 
-const rollingOut = "%d of %d servers run the newest template and %d are ready."
+// describeRollout tells how many servers are as they should be, and how many are too many.
+func describeRollout(f facts, holds bool) (what, detail string) {
+	if surplus := f.counts.Exist - f.wanted; surplus > 0 && f.counts.Updated > f.wanted {
+		return describeNumbers(holds && isRollingOut(f), "%d of %d servers are removed, and %d are ready.", surplus,
+			f.counts.Exist, f.counts.Ready)
+	}
+	return describeNumbers(holds && isRollingOut(f), "%d of %d servers run the newest template and %d are ready.",
+		f.counts.Updated, f.wanted, f.counts.Ready)
+}
 
 func isRollingOut(f facts) bool {
 	return f.changing || f.counts.Exist != f.wanted || f.counts.Updated != f.wanted ||

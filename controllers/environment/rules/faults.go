@@ -97,19 +97,22 @@ var degradedRules = slices.Concat([]Rule{
 // of their names.
 var serverRules = []Rule{
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNodeLost,
-		"the node of a server doesn't answer", "Repair it, or, if it is gone, delete it (`kubectl delete node NODE`): " +
-			"the server is replaced at once then, and else after the tolerance for unreachable nodes", checkNode},
+		"the node of a server doesn't answer", "Repair it, or, if it is gone, delete it (`kubectl delete node " +
+			"NODE`): the server is replaced at once then, and else after the tolerance for unreachable nodes",
+		checkNode},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonUnschedulable,
 		"no node can run a server", "Add nodes, or lower spec.replicas", checkScheduled},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonUnschedulable,
-		"no scheduler has looked at a server", "Run that scheduler, or change spec.template.schedulerName", checkClaimed},
+		"no scheduler has looked at a server", "Run that scheduler, or change spec.template.schedulerName",
+		checkClaimed},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
 		"the image can't be pulled", "Correct spec.image, or make the image available to the nodes", checkImage},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
 		"the kubelet can't create a server's container", "Correct what it names", checkContainer},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
 		"a server's container isn't created in time", "`kubectl describe pod -n NAMESPACE SERVER` shows the cause, " +
-			"such as a RuntimeClass that the node lacks. If Secret KEY_SECRET doesn't exist, create a new key: " + replaceKey, checkCreation},
+			"such as a RuntimeClass that the node lacks. If Secret KEY_SECRET doesn't exist, create a new key: " +
+			replaceKey, checkCreation},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonStartFailed,
 		"a server's container can't start", "Correct what it names", checkStart},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonCrashLoop,

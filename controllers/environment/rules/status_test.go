@@ -66,6 +66,7 @@ func TestAvailable(t *testing.T) {
 	}{
 		"all ready": {func(*pass) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady,
 			"2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
+		"more than wanted": {wants(1), wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2 servers"}},
 		"one ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }),
 			wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
 		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }),
@@ -109,6 +110,7 @@ func TestProgressing(t *testing.T) {
 			"All 2 servers"}},
 		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
 		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
+		"too many":    {wants(1), rolling("1 of 2 servers are removed, and 2 are ready.")},
 		// The Deployment was read before the apply, so its counts are outdated.
 		"just applied": {func(s *pass) { s.Applied = true }, rolling("2 of 2")},
 		"not yet observed": {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }),
@@ -123,7 +125,7 @@ func TestProgressing(t *testing.T) {
 		"stuck": {withDeployment(stuck),
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "is stuck: 1 of 2"}},
 		"held up by a full server": {func(s *pass) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
-		"suspending":               {suspended, rolling("2 of 0")},
+		"suspending":               {suspended, rolling("2 of 2 servers are removed")},
 		"suspended": {func(s *pass) {
 			suspended(s)
 			withDeployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1} })(s)

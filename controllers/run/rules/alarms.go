@@ -57,7 +57,8 @@ func awaitCreation(p *pass, _ Facts) time.Duration {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		left := pods.CreationPatience - p.s.Now.Sub(runner.ReadScheduledTime(pod))
-		if left > 0 && (runner.IsCreating(pod) || pods.IsUnclaimed(pod)) && p.isJobCurrent() && (next == 0 || left < next) {
+		waits := runner.IsCreating(pod) || pods.IsUnclaimed(pod)
+		if left > 0 && waits && p.isJobCurrent() && (next == 0 || left < next) {
 			next = left
 		}
 	}

@@ -356,9 +356,9 @@ func describeUnscheduled(list []corev1.Pod, now time.Time) string {
 func describeLostNode(list []corev1.Pod) string {
 	for i := range list {
 		if node := pods.FindLostNode(&list[i]); node != "" {
-			return fmt.Sprintf("Node %s of runner pod %s doesn't answer. If it comes back, the runner goes on; otherwise "+
-				"its shard is played again after the tolerance for unreachable nodes, or as soon as the node is deleted: "+
-				"`kubectl delete node %s`.", node, list[i].Name, node)
+			return fmt.Sprintf("Node %s of runner pod %s doesn't answer. If it comes back, the runner goes on. "+
+				"Otherwise its shard is played again after the tolerance for unreachable nodes, or as soon as the "+
+				"node is deleted: `kubectl delete node %s`.", node, list[i].Name, node)
 		}
 	}
 	return ""

@@ -132,7 +132,7 @@ func listJobFailures() []Rule {
 	const ended = evaluation.Failed
 	return []Rule{
 		{Reason: v1alpha1.ReasonJobRefused, State: ended, asked: Refused, check: checkInvalid,
-			When:   "the API server doesn't accept what the spec has in `template` or `agent`, such as requests above limits",
+			When:   "the API server doesn't accept what the spec has in `template` or `agent`, as in an affinity",
 			Advice: "the message names the field: delete the run and create it again"},
 		{Reason: v1alpha1.ReasonAgentRefused, State: ended, asked: Counted,
 			check:  checkFailure(v1alpha1.ReasonAgentRefused),
@@ -145,8 +145,8 @@ func listJobFailures() []Rule {
 		{Reason: v1alpha1.ReasonShardsFailed, State: ended, asked: Counted,
 			check: checkFailure(v1alpha1.ReasonShardsFailed),
 			When:  "a shard failed more often than `shardBackoffLimit`",
-			Advice: "the message quotes the runner; correct the cause and resume the run, or, if it is in `template`, " +
-				"create the run again"},
+			Advice: "the message quotes the runner; correct the cause and resume the run, or, if it is in " +
+				"`template`, create the run again"},
 		{Reason: v1alpha1.ReasonRunnersNotStarted, State: ended, asked: Counted, check: checkStuck,
 			When: "a scheduled runner could not start for ten minutes: an image cannot be pulled, or the agent's " +
 				"container ends before it listens",

@@ -50,8 +50,8 @@ func describePod(pod *corev1.Pod, now time.Time) Trouble {
 	}
 	if IsCreating(pod) && now.Sub(ReadScheduledTime(pod)) >= pods.CreationPatience {
 		return Trouble{Why: fmt.Sprintf("its containers haven't been created for more than %s. `kubectl describe pod "+
-			"-n %s %s` shows the cause, such as a volume whose Secret or ConfigMap doesn't exist, or a RuntimeClass that "+
-			"the node lacks%s",
+			"-n %s %s` shows the cause, such as a volume whose Secret or ConfigMap doesn't exist, or a RuntimeClass "+
+			"that the node lacks%s",
 			pods.CreationPatience, pod.Namespace, pod.Name, listSecrets(pod))}
 	}
 	if trouble := describeWaiting(pod, runner, pods.Runner); trouble.Why != "" {

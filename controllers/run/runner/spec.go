@@ -24,7 +24,7 @@ func NameCredential(run *v1alpha1.EvaluationRun) string {
 
 // Names on the objects of a run, and in the pods of its runners.
 const (
-	SummaryFinalizer = "csenv.dev/summary" // keeps a runner's pod until its summary is counted
+	SummaryFinalizer = v1alpha1.FinalizerSummary
 	LabelRunUID      = "csenv.dev/run-uid" // distinguishes runs of one name
 	// LabelQueue names a queue of Kueue, which keeps the Job suspended until it admits it.
 	LabelQueue  = queuePrefix + "queue-name"

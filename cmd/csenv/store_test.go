@@ -319,7 +319,7 @@ func TestEvalWithoutItsStore(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored",
-		"000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
+		"000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "Score 0.")} {
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
 			t.Errorf("the output does not contain %q:\n%s", want, out)
 		}

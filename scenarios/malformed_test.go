@@ -88,6 +88,11 @@ func TestMalformedPacks(t *testing.T) {
 		strings.Repeat("9", 400), "[]", "{}", "[[]]", "{a: {b: c}}", "[0, 0]", fmt.Sprintf("[%d, %d]", math.MinInt64, math.MaxInt64),
 		fmt.Sprintf("{int: [%d, %d]}", math.MinInt64, math.MaxInt64), "'{{'", "'{{ 1/0 }}'", "'{{ now }}'", "\"\\0\"",
 		"2026-01-01", "99999-99-99T99:99:99Z", "'0.00'", "'-99999999999999999999.99'", "x"}
+	wide := fmt.Sprintf("{int: [%d, %d]}", math.MinInt64, math.MaxInt64)
+	if _, err := loadOne(testPack(t, "tickets/T1.yaml", "{branch: [true, false], pair: toggle}", wide)); err == nil ||
+		!strings.Contains(err.Error(), "less than 2^63 wide") {
+		t.Errorf("a range that overflows: %v", err)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		files := maps.Clone(base)
 		name := rapid.SampledFrom(names).Draw(t, "file")

@@ -14,7 +14,8 @@ const maxReadOnly = 45
 // minWorkflows is the number of workflows from which that percentage is meaningful.
 const minWorkflows = 8
 
-// cues checks that keywords indicate the cue in at least half of the wordings of each ticket.
+// cues checks that keywords indicate the cue in at least half of the wordings of each ticket, and
+// that something besides tells of another right category.
 func (l *linter) cues(tickets []*TicketScenario) {
 	for _, s := range tickets {
 		if s.Generated() {
@@ -25,8 +26,9 @@ func (l *linter) cues(tickets []*TicketScenario) {
 			continue // a finding of the rule instance
 		}
 		var read []string
-		right := 0
+		right, hints := 0, 0
 		for _, t := range wordings {
+			hints += countHits(servedText(t), lexicons()[t.Language[:2]][t.Gold.Category])
 			read = append(read, ReadKeywords(t))
 			if read[len(read)-1] == s.Cue {
 				right++
@@ -36,6 +38,11 @@ func (l *linter) cues(tickets []*TicketScenario) {
 			l.findings = append(l.findings, Finding{Position: s.File, Rule: ruleCue,
 				Message: fmt.Sprintf("metadata.cue is %s, a reader of keywords says %v of its wordings: reword them, "+
 					"or correct the cue", s.Cue, read)})
+		}
+		if gold := wordings[0].Gold.Category; gold != s.Cue && gold != "general" && hints == 0 {
+			l.findings = append(l.findings, Finding{Position: s.File, Rule: ruleCue,
+				Message: fmt.Sprintf("gold.category is %s, metadata.cue %s, and no text has a keyword of %[1]s: "+
+					"correct the category, or say in the ticket what it follows from", gold, s.Cue)})
 		}
 	}
 }

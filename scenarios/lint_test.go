@@ -81,6 +81,9 @@ func TestLintFinds(t *testing.T) {
 			ruleDraws, "draws on average until the constraints hold"},
 		"cue that keywords don't show": {ticket, "cue: billing", "cue: shipping", ruleCue,
 			"metadata.cue is shipping, a reader of keywords says [billing billing] of its wordings"},
+		"category that nothing tells": {ticket, "category: {value: billing, alternates: [{value: general,",
+			"category: {value: shipping, alternates: [{value: general,", ruleCue,
+			"gold.category is shipping, metadata.cue billing, and no text has a keyword of shipping"},
 		"fault at seed 12 only": {ticket, "since {{ day(due) }}", "since {{ 1 / (price - 4500) }}", ruleInstance,
 			"division by zero, at seed 12"},
 	}

@@ -211,14 +211,6 @@ type document struct {
 	root *yaml.Node
 }
 
-// kind returns the kind of a file, "" if it can't be read.
-func (y document) kind(data []byte) string {
-	if y.root == nil {
-		return source.KindOf(data)
-	}
-	return source.KindAt(y.root)
-}
-
 func parseFile(f pack.File) document {
 	d := &source.Decoder{File: f.File}
 	if f.Folder == "kb" {
@@ -229,11 +221,15 @@ func parseFile(f pack.File) document {
 
 // source decodes a file.
 func (l *loader) source(pack *openPack, s pack.File, y document) {
+	if s.Folder != "kb" && y.root == nil {
+		l.errs = append(l.errs, y.Errs...)
+		return
+	}
 	switch s.Folder {
 	case "families", "modifiers":
 		l.caseFile(pack, s, y)
 	case "names":
-		if cases.IsKind(y.kind(s.Data)) {
+		if cases.IsKind(source.KindAt(y.root)) {
 			l.caseFile(pack, s, y)
 			return
 		}

@@ -136,7 +136,7 @@ func TestLoadFaults(t *testing.T) {
 		"two documents": {ticket, "language: en", "---\nlanguage: en",
 			"a second document: keep one per file"},
 		"broken second document": {ticket, "language: en", "---\nlanguage: [",
-			"tickets/T1.yaml: reading after the first document: yaml: line "},
+			"tickets/T1.yaml:10: reading YAML: did not find expected"},
 		"not YAML": {ticket, "language: en", "language: [", "reading YAML"},
 		"file and id": {ticket, "id: T1", "id: T2",
 			`tickets/T1.yaml:4: id "T2" must be the file's name, "T1"`},

@@ -253,7 +253,7 @@ func TestPackFaults(t *testing.T) {
 		"flat, no kind": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.yaml", "a: b")}},
 			"mine/more.yaml: unknown kind of file: set kind to"},
 		"flat, bad YAML": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.yaml", "kind: [")}},
-			"mine/more.yaml: unknown kind of file"},
+			"mine/more.yaml:1: reading YAML: did not find expected"},
 		"flat, other": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.txt", "a")}},
 			"mine/more.txt: unexpected here: a flat pack holds files named"},
 		"flat, folder": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.md/a.md", "a")}},

@@ -97,8 +97,10 @@ func TestEvalErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":      {nil, "nothing to play: give --task"},
-		"unknown task": {[]string{"--task", "chess"}, `there is no task "chess": choose one of ticket-classify`},
+		"nothing":       {nil, "nothing to play: give --task"},
+		"misspelt task": {[]string{"ticket-reslove"}, `there is no task "ticket-reslove": did you mean "ticket-resolve"?`},
+		"misspelt flag": {[]string{"--models", "m"}, "did you mean --model?"},
+		"unknown task":  {[]string{"--task", "chess"}, `there is no task "chess": known are ticket-classify`},
 		"unknown agent": {[]string{"--task", "refund", "--agent", "genius"},
 			`--agent is "genius": choose one of heuristic`},
 		"no model": {[]string{"--task", "refund", "--agent", "openai"}, "--agent openai requires --model"},

@@ -96,6 +96,8 @@ type Result struct {
 	Done bool
 	// Final is set only on the step that ended the episode.
 	Final *Final
+	// Ignored are the names of options of the reset that aren't known.
+	Ignored []string
 }
 
 // Final contains the figures of an ended episode.

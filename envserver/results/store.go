@@ -20,8 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -50,6 +52,8 @@ const (
 // Store is a location of stored runs. It is safe for concurrent use.
 type Store struct {
 	bucket *blob.Bucket
+	// folder is that of a store of files, "" for a bucket.
+	folder string
 }
 
 // Open opens a folder, PATH or file:///PATH, which it creates.
@@ -102,7 +106,7 @@ func openFolder(folder string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the result store: %w", err)
 	}
-	return &Store{bucket: bucket}, nil
+	return &Store{bucket, absolute}, nil
 }
 
 // Close closes the store's connections.
@@ -141,16 +145,17 @@ type Manifest struct {
 	Limits json.RawMessage `json:"limits,omitempty"`
 	// Runner is the version of the program that played.
 	Runner string `json:"runner"`
-	// Written is when the manifest was written, before the first episode, according to its store.
-	Written time.Time `json:"-"`
+	// Written is when the manifest was written, before the first episode. Those of older releases
+	// have the time of their object.
+	Written time.Time `json:"written,omitzero"`
 }
 
 const layoutVersion = 1
 
-// WriteManifest writes a run's manifest, unless there is one. The run is a folder below the store,
-// or "" for the store itself.
+// WriteManifest writes a run's manifest, unless there is one. The run is a
+// folder below the store, or "" for the store itself.
 func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error {
-	m.Version = layoutVersion
+	m.Version, m.Written = layoutVersion, m.Written.UTC().Truncate(time.Second)
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
@@ -167,9 +172,12 @@ func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	m := Manifest{Written: written}
+	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Manifest{}, fmt.Errorf("reading the manifest of %s: %w", run, err)
+	}
+	if m.Written.IsZero() {
+		m.Written = written
 	}
 	if m.Version != layoutVersion {
 		return Manifest{}, fmt.Errorf("reading the manifest of %s: its layout has version %d, not %d: it was written "+
@@ -242,7 +250,7 @@ func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]stri
 		switch {
 		case err != nil:
 			return nil, err
-		case object.IsDir:
+		case object.IsDir && !strings.HasPrefix(path.Base(object.Key), "."):
 			folders = append(folders, strings.TrimSuffix(object.Key, "/"))
 		case path.Base(object.Key) == manifestName:
 			return []string{folder}, nil
@@ -261,9 +269,13 @@ func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]stri
 	return runs, nil
 }
 
-// list yields the objects and folders of a folder.
+// list yields the objects and folders of a folder. Symbolic links count as what they lead to.
 func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
+		if s.folder != "" {
+			s.listFiles(folder, yield)
+			return
+		}
 		options := &blob.ListOptions{Delimiter: "/"}
 		if folder != "" {
 			options.Prefix = folder + "/"
@@ -280,6 +292,26 @@ func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObj
 					return
 				}
 			}
+		}
+	}
+}
+
+// listFiles is list of a store of files: the bucket's own list follows no links.
+func (s *Store) listFiles(folder string, yield func(*blob.ListObject, error) bool) {
+	at := filepath.Join(s.folder, filepath.FromSlash(folder))
+	files, err := os.ReadDir(at)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		yield(nil, err)
+		return
+	}
+	for _, f := range files {
+		info, err := os.Stat(filepath.Join(at, f.Name()))
+		if err != nil {
+			continue // it was removed, or is a link to nothing
+		}
+		if !yield(&blob.ListObject{Key: path.Join(folder, f.Name()), IsDir: info.IsDir(), Size: info.Size(),
+			ModTime: info.ModTime()}, nil) {
+			return
 		}
 	}
 }

@@ -217,23 +217,26 @@ func (r *packReader) flat(entries []string) []File {
 		}
 		s := File{Folder: "kb", ID: id, File: path.Join(r.Name, name), Data: data}
 		if ext == ".yaml" {
-			s.Folder = folderOf(data)
-		}
-		if s.Folder == "" {
-			r.failf(name, "unknown kind of file: set kind to TicketScenario, WorkflowScenario or NameList")
-			continue
+			d := source.Decoder{File: s.File}
+			root := d.Root(data)
+			if root == nil {
+				r.errs = append(r.errs, d.Errs...)
+				continue
+			}
+			if s.Folder = folders[source.KindAt(root)]; s.Folder == "" {
+				r.failf(name, "unknown kind of file: set kind to TicketScenario, WorkflowScenario or NameList")
+				continue
+			}
 		}
 		sources = append(sources, s)
 	}
 	return sources
 }
 
-// folderOf returns the folder of a YAML file by its kind, or "" for an unknown kind.
-func folderOf(data []byte) string {
-	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
-		"CaseWorld": "names", "CaseReplies": "names", "CaseFamily": "families", "CaseList": "families",
-		"CaseModifier": "modifiers"}[source.KindOf(data)]
-}
+// folders are the folders of YAML files by their kind.
+var folders = map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
+	"CaseWorld": "names", "CaseReplies": "names", "CaseFamily": "families", "CaseList": "families",
+	"CaseModifier": "modifiers"}
 
 func (r *packReader) isFolder(name string) bool {
 	info, err := fs.Stat(r.FS, name)

@@ -105,11 +105,13 @@ func (c *Compiler) param(e source.Entry[paramFile]) (param, bool) {
 
 // steps makes a param that is uniform over lo, lo+step, …, hi.
 func (c *Compiler) steps(p *param, lo, hi, step int64, wrap func(expr.Values, int64) ref.Val) {
-	if step <= 0 || hi < lo || (hi-lo)%step != 0 {
-		c.Failf(p.pos, "param %q: the range must go upwards in whole steps above 0", p.name)
+	span := hi - lo // negative after an overflow
+	if step <= 0 || hi < lo || span < 0 || span%step != 0 {
+		c.Failf(p.pos, "param %q: the range must go upwards in whole steps above 0, and be less than 2^63 wide",
+			p.name)
 		return
 	}
-	n := uint64((hi-lo)/step) + 1 //nolint:gosec // hi >= lo and step > 0
+	n := uint64(span/step) + 1 //nolint:gosec // span >= 0 and step > 0
 	p.draw = func(vals expr.Values, s *expr.Stream) (ref.Val, error) {
 		return wrap(vals, lo+step*int64(s.Below(n))), nil //nolint:gosec // below n, which came from an int64
 	}

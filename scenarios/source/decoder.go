@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -36,15 +38,7 @@ type head struct {
 	Kind string `yaml:"kind"`
 }
 
-// KindOf returns the kind of a file, "" for an invalid file or one without a kind: the strict
-// decoder reports the faults later.
-func KindOf(data []byte) string {
-	var h head
-	_ = yaml.Unmarshal(data, &h)
-	return h.Kind
-}
-
-// KindAt is KindOf for a document that is parsed already.
+// KindAt returns the kind of a document, "" for one without a kind.
 func KindAt(root *yaml.Node) string {
 	var h head
 	_ = root.Decode(&h)
@@ -85,7 +79,7 @@ func (d *Decoder) Root(data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {
-		d.Errs = append(d.Errs, fmt.Errorf("%s: reading YAML: %w", d.File, err))
+		d.syntax(data, err)
 		return nil
 	}
 	switch err := dec.Decode(&second); {
@@ -93,8 +87,7 @@ func (d *Decoder) Root(data []byte) *yaml.Node {
 		d.Failf(&second, "a second document: keep one per file")
 		return nil
 	case !errors.Is(err, io.EOF):
-		// The parser's error contains the line.
-		d.Errs = append(d.Errs, fmt.Errorf("%s: reading after the first document: %w", d.File, err))
+		d.syntax(data, err)
 		return nil
 	}
 	root := doc.Content[0]
@@ -104,14 +97,43 @@ func (d *Decoder) Root(data []byte) *yaml.Node {
 	return root
 }
 
+var parserError = regexp.MustCompile(`(?s)^yaml: line ([0-9]+): (.*)$`)
+
+// syntax records an error of the parser with its line, which the parser doesn't name for bytes that
+// no text has.
+func (d *Decoder) syntax(data []byte, err error) {
+	if errors.Is(err, io.EOF) {
+		d.Errs = append(d.Errs, fmt.Errorf("%s: the file is empty", d.File))
+		return
+	}
+	line, what := 1, strings.TrimPrefix(err.Error(), "yaml: ")
+	if found := parserError.FindStringSubmatch(err.Error()); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		what = found[2] + ": check the quotes, the indentation and the colons there and in the lines above"
+	} else if at := slices.IndexFunc([]rune(string(data)), func(r rune) bool {
+		return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\u0085", r)
+	}); at >= 0 {
+		line += strings.Count(string([]rune(string(data))[:at]), "\n")
+		what += ": save the file as UTF-8, without control characters"
+	}
+	d.Errs = append(d.Errs, Position{d.File, line}.Errorf("reading YAML: %s", what))
+}
+
 // plain refuses anchors, aliases and duplicate keys: an alias could expand a small file to a huge
-// one, and the first of two equal keys would be ignored silently.
+// one, and the first of two equal keys would be ignored silently. It brings the spellings of a
+// boolean, such as True, to one.
 func (d *Decoder) plain(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		d.Failf(n, "anchors and aliases are not allowed: write the value out")
 		return false
 	}
 	ok := true
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		if n.Value = strings.ToLower(n.Value); n.Value != "true" && n.Value != "false" {
+			d.Failf(n, "want true or false, got %q", n.Value)
+			ok = false
+		}
+	}
 	seen := map[string]bool{}
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
@@ -356,16 +378,21 @@ func (r Raw) Given() bool { return r.Tag != "" }
 
 // SuggestWord suggests the known word nearest to a misspelt one.
 func SuggestWord(word string, known []string) string {
+	if best := NearestWord(word, known); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return ": known are " + strings.Join(known, ", ")
+}
+
+// NearestWord returns the known word of which a word may be a misspelling, "" if there is none.
+func NearestWord(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
 		if d := EditDistance(word, k); d < distance && d < utf8.RuneCountInString(word) {
 			best, distance = k, d
 		}
 	}
-	if best == "" {
-		return ": known are " + strings.Join(known, ", ")
-	}
-	return fmt.Sprintf(": did you mean %q?", best)
+	return best
 }
 
 // EditDistance returns the Levenshtein distance in bytes.

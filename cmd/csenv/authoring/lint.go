@@ -14,7 +14,10 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/grader/offline"
+	tickets "github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/printable"
+	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
@@ -86,7 +89,37 @@ func lintScenarios(ctx context.Context, packs, dirs []string, progress io.Writer
 	for _, f := range found {
 		r.Findings = append(r.Findings, finding(f))
 	}
-	return r, nil
+	return r, r.gradeReferences(ctx, c)
+}
+
+// gradedSeeds is the number of instances of each ticket whose good replies are graded.
+const gradedSeeds = 8
+
+// gradeReferences grades the first good reply of tickets, and reports those that lose points, at
+// their first seed.
+func (r *report) gradeReferences(ctx context.Context, c *scenarios.Catalog) error {
+	judge := offline.New()
+	for _, s := range c.Tickets() {
+		for seed := range int64(gradedSeeds) {
+			t, err := s.Instantiate(seed)
+			if err != nil {
+				break // a finding of the rule instance
+			}
+			t.References.Good = t.References.Good[:1] // which the oracle sends; others may tell less
+			_, faults, err := tickets.Prove(ctx, t, judge)
+			if err != nil {
+				return err
+			}
+			for _, fault := range faults {
+				r.Findings = append(r.Findings, finding{s.File, "reference",
+					fmt.Sprintf("%s, at seed %d", fault, seed)})
+			}
+			if len(faults) > 0 {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // listFaults converts the errors of loading to findings.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // IsAmong reports whether wanted contains a value or is empty.
@@ -37,8 +39,8 @@ var ErrOutcome = errors.New("the outcome is not the one asked for")
 
 // PlainFlagError replaces the parser's message for unknown flags, invalid numbers and durations.
 func PlainFlagError(cmd *cobra.Command, err error) error {
-	if _, unknown := errors.AsType[*pflag.NotExistError](err); unknown {
-		return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return fmt.Errorf("%w%s: see `%s --help`", err, nearFlag(cmd, unknown.GetSpecifiedName()), cmd.CommandPath())
 	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -51,6 +53,16 @@ func PlainFlagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s is %q: give a duration such as 30s or 5m", f.Name, invalid.GetValue())
 	}
 	return err
+}
+
+// nearFlag suggests the flag of the command that is nearest to a misspelt one.
+func nearFlag(cmd *cobra.Command, name string) string {
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if near := source.NearestWord(name, known); near != "" {
+		return ": did you mean --" + near + "?"
+	}
+	return ""
 }
 
 // RequireArguments accepts exactly the named arguments.

@@ -33,6 +33,7 @@ const (
 // Flags select a cluster and a namespace, as in kubectl.
 type Flags struct {
 	kubeconfig, context, Namespace string
+	asked                          bool
 }
 
 // Add adds the flags to a command.
@@ -45,6 +46,17 @@ func (c *Flags) Add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("namespace", c.Complete(&corev1.NamespaceList{}))
 }
 
+// AddCluster adds the flag that asks for the cluster, to a command that reads stores too.
+func (c *Flags) AddCluster(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.asked, "cluster", false, "read the runs of the cluster, not those that csenv eval has "+
+		"stored; --context, --kubeconfig and -n do it too")
+}
+
+// Asked reports whether a flag asks for the cluster.
+func (c *Flags) Asked() bool {
+	return c.asked || c.kubeconfig != "" || c.context != "" || c.Namespace != ""
+}
+
 // Connection is a connection to a cluster.
 type Connection struct {
 	Client
@@ -55,9 +67,14 @@ type Connection struct {
 	Namespace string
 }
 
+// String names the cluster and the namespace for people.
+func (c *Connection) String() string {
+	return "the cluster " + c.config.Host + ", namespace " + c.Namespace
+}
+
 // ErrNoCluster means that no kubeconfig exists.
-var ErrNoCluster = errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG to a kubeconfig file, or " +
-	"read stored runs with --results; `csenv eval` needs no cluster")
+var ErrNoCluster = errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG to a kubeconfig file; " +
+	"`csenv eval` needs no cluster")
 
 // Connect reads the kubeconfig. It sends no request.
 func (c *Flags) Connect() (*Connection, error) {

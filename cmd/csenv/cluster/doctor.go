@@ -78,7 +78,9 @@ func NewDoctorCommand() *cobra.Command {
 		var c checkup
 		c.machine()
 		c.models(cmd.Context(), &tried, cmd.ErrOrStderr())
-		c.cluster(cmd.Context(), &from)
+		if from.Asked() || !tried.named() {
+			c.cluster(cmd.Context(), &from)
+		}
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
 			output.Name == "table" && view.HasColours(cmd.OutOrStdout())); err != nil {
 			return err

@@ -42,6 +42,9 @@ func (m *models) add(f *pflag.FlagSet) {
 	f.StringVar(&m.judge.BaseURL, "judge-base-url", "https://api.openai.com/v1", "`URL` of the judge's endpoint")
 }
 
+// named reports whether the flags name a model.
+func (m *models) named() bool { return m.agent.Model != "" || m.judge.Model != "" }
+
 // models tries the models of the flags.
 func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 	if m.agent.Model != "" {

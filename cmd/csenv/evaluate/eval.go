@@ -33,6 +33,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
@@ -88,7 +89,7 @@ func NewEvalCommand() *cobra.Command {
 			return fmt.Errorf("the task %s can't be combined with -f: change the manifest, or omit -f", tasks[0])
 		}
 		e.spec.tasks = append(e.spec.tasks, tasks...)
-		e.store = cmp.Or(e.store, os.Getenv(envvars.Results), source.DefaultStore)
+		e.store = cmp.Or(e.store, source.StoreOfEval())
 		return e.eval(cmd)
 	}
 	return cmd
@@ -140,12 +141,16 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 		view.WriteParagraph(errs, "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.FormatCount(int(resumed), "episode"), e.store))
 	}
-	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil, ""); err != nil {
+	if e.output.Name == "table" && options.Store != nil {
+		from := ""
+		if cmd.Flags().Changed("results") {
+			from = " --results " + e.store
+		}
+		name := results.RunFolder("", run.Name, string(run.UID))
+		figures.PrintSummary(cmd.OutOrStdout(), run, fmt.Sprintf("`csenv results %s%[2]s` shows all figures, `csenv "+
+			"ui%[2]s` the conversations. Stored in %s.", name, from, run.Status.Results))
+	} else if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil, ""); err != nil {
 		return err
-	}
-	if options.Store != nil && !cmd.Flags().Changed("results") {
-		view.WriteParagraph(errs, "", fmt.Sprintf("episodes stored in %s: `csenv report --results %s` shows them",
-			run.Status.Results, e.store))
 	}
 	return figures.OutcomeOf(run)
 }

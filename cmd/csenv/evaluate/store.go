@@ -6,13 +6,17 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/record"
@@ -20,9 +24,6 @@ import (
 	"github.com/csenv/csenv/envserver/results/buckets"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-// noStore is the value of --results that stores nothing.
-const noStore = "none"
 
 // keep opens the store and chooses the run's UID. A run that was interrupted is continued. A
 // complete one is reused if the user named its store, and otherwise played again.
@@ -33,14 +34,18 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 		return nil, err
 	}
 	run.UID = base
-	if e.store == noStore {
+	if e.store == source.NoStore {
 		return func() {}, nil
 	}
 	if o.Store, err = buckets.Open(ctx, e.store); err != nil {
 		return nil, err
 	}
 	o.Location = e.store
-	closeStore = func() { _ = o.Store.Close() }
+	unlock := func() {}
+	closeStore = func() {
+		unlock()
+		_ = o.Store.Close()
+	}
 	key, err := local.MachineKey()
 	if err != nil {
 		view.WriteParagraph(e.errs, "", fmt.Sprintf("%v. The episodes are stored, but no leaderboard ranks them: set "+
@@ -52,7 +57,12 @@ func (e *evalCommand) keep(ctx context.Context, run *v1alpha1.EvaluationRun, o *
 		}
 		return key
 	}
-	if run.UID, o.Shards, err = e.turn(ctx, o.Store, run, base, named, keyOf); err != nil {
+	run.UID, o.Shards, err = e.turn(ctx, o.Store, run, base, named, keyOf)
+	if folder := strings.TrimPrefix(e.store, "file://"); err == nil && !strings.Contains(folder, "://") {
+		folder = filepath.Join(folder, results.RunFolder(run.Namespace, run.Name, string(run.UID)))
+		unlock, err = cli.LockFolder(folder)
+	}
+	if err != nil {
 		closeStore()
 		return nil, err
 	}
@@ -72,10 +82,12 @@ func (e *evalCommand) turn(ctx context.Context, store *results.Store, run *v1alp
 	uid, next, m := types.UID(""), base, results.Manifest{}
 	for n := 1; slices.Contains(stored, folder(next)); n++ {
 		found, err := store.Manifest(ctx, folder(next))
-		if err != nil {
-			return "", 0, err
+		if ctx.Err() != nil {
+			return "", 0, ctx.Err()
 		}
-		if found.Plan.LedgerKey == score.FormatPublicKey(keyOf(next).Public().(ed25519.PublicKey)) {
+		if err != nil {
+			view.WriteParagraph(e.errs, "", fmt.Sprintf("%v: %s is played again beside it", err, run.Name))
+		} else if found.Plan.LedgerKey == score.FormatPublicKey(keyOf(next).Public().(ed25519.PublicKey)) {
 			uid, m = next, found
 		}
 		next = deriveUID(base, n)

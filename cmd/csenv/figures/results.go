@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -39,6 +40,38 @@ func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []s
 	}
 	return f.Print(w, view.Result{Value: value, Header: header, Rows: view.MapItems(rows, figureRow.cells),
 		Document: document})
+}
+
+// PrintSummary writes for people what a run found: the verdict, the score, the dimensions, what was
+// missed or failed, and where there is more.
+func PrintSummary(w io.Writer, run *v1alpha1.EvaluationRun, more string) {
+	d := view.Document{Title: VerdictOf(run) + "\n" + summarizeRun(run)}
+	if s := run.Status.Score; s != nil {
+		ci := ptr.Deref(s.CI95, v1alpha1.Interval{})
+		d.Title += "\nScore " + RoundToInterval(s.Mean, ci)
+		if ci.Low != "" {
+			d.Title += fmt.Sprintf(", 95 %% interval %s to %s", RoundToInterval(ci.Low, ci),
+				RoundToInterval(ci.High, ci))
+		}
+		dimensions := view.Section{Header: []string{"task", "dimension", "points", "of", "share"}}
+		for _, r := range runRows(run) {
+			if r.Scope == "dimension" {
+				dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), roundFigure(r.Mean, 2),
+					roundFigure(r.Offered, 2), r.Bar().Text(20)})
+			}
+		}
+		d.Sections = []view.Section{dimensions, thresholdSection(run), baselineSection(&run.Status),
+			errorSection(&run.Status)}
+	}
+	if cost := costOf(run); cost != "" {
+		d.Title += "\nCost " + cost
+	}
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAgentReady); c != nil {
+		d.Title += "\n" + c.Message // no store keeps it
+	}
+	d.Print(w, "table")
+	fmt.Fprintln(w)
+	view.WriteParagraph(w, "", more)
 }
 
 // runDocument presents the figures of a run.

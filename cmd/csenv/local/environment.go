@@ -22,6 +22,7 @@ import (
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // NewKind makes the environment of a pool from a catalogue that includes its packs, and a judge of
@@ -120,5 +121,5 @@ func EnvironmentOf(name string) (v1alpha1.EnvironmentType, error) {
 	case tasks.Workflow:
 		return v1alpha1.WorkflowEnvironment, nil
 	}
-	return "", fmt.Errorf("there is no task %q: choose one of %s", name, strings.Join(tasks.Names(), ", "))
+	return "", fmt.Errorf("there is no task %q%s", name, source.SuggestWord(name, tasks.Names()))
 }

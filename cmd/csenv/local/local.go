@@ -127,7 +127,7 @@ func (g *game) openStore(ctx context.Context) error {
 	}
 	g.run.Status.Results = results.JoinLocation(g.Location, g.folder())
 	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan,
-		Agent: agent, Limits: limits, Runner: g.Version})
+		Agent: agent, Limits: limits, Runner: g.Version, Written: g.Clock.Now()})
 }
 
 func (g *game) folder() string {

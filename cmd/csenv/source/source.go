@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -27,27 +28,49 @@ import (
 // ToMicroPoints converts a score to micro-points.
 func ToMicroPoints(points float64) int64 { return int64(points*score.One + 0.5) }
 
-// DefaultStore is the folder in which csenv eval stores episodes without --results.
-const DefaultStore = "csenv-results"
-
 // Flags select the source of runs: the cluster or a store of episodes.
 type Flags struct {
 	cluster.Flags
 	store string
 	keys  []string
+	// cmd is the command, whose first line says what is read.
+	cmd *cobra.Command
+	// unread means that runs of the store couldn't be read and were left out.
+	unread bool
 }
 
-// Add adds the flags to a command that takes names of runs.
+// Add adds the flags to a command that takes names of runs. The command exits with 1 if it left out
+// runs that can't be read.
 func (s *Flags) Add(cmd *cobra.Command) {
 	s.Flags.Add(cmd)
-	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read instead of the "+
-		"cluster; without a cluster, that of csenv eval")
+	s.AddCluster(cmd)
+	s.cmd = cmd
+	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes; by default that of csenv "+
+		"eval, or without one the cluster")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
-		if s.store == "" {
-			return s.Complete(&v1alpha1.EvaluationRunList{})(cmd, args, to)
+		if store := s.chosen(); store != "" {
+			return storedNames(cmd.Context(), store), cobra.ShellCompDirectiveNoFileComp
 		}
-		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
+		return s.Complete(&v1alpha1.EvaluationRunList{})(cmd, args, to)
 	}
+	cmd.PostRunE = func(*cobra.Command, []string) error {
+		if s.unread {
+			return cli.ErrOutcome
+		}
+		return nil
+	}
+}
+
+// chosen returns the store that is read, "" for the cluster.
+func (s *Flags) chosen() string {
+	var named []string
+	if s.store != "" {
+		named = []string{s.store}
+	}
+	if stores, _ := Choose(named, s.Asked(), FindLocal()); len(stores) > 0 {
+		return stores[0]
+	}
+	return ""
 }
 
 // AddKeys adds the flag of the keys for which the user vouches, to a command that says which runs
@@ -97,63 +120,73 @@ type LoadedRun struct {
 type StoredFigures struct {
 	// Claimed counts the episodes with a score and no valid receipt, which are in no figure.
 	Claimed int
+	// Broken counts the lines that are no records, which are left out. Problem is about the first.
+	Broken  int
+	Problem error
 }
 
 // Find reads runs by name, in the order of the names.
 func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error) {
-	if s.store != "" {
-		return s.findStored(ctx, names)
+	return s.All(ctx, "", names)
+}
+
+// All reads the named runs or, without names, the runs that match a selector, and says where. An
+// error names the other source.
+func (s *Flags) All(ctx context.Context, selector string, names []string) (runs []*LoadedRun, err error) {
+	switch {
+	case len(names) > 0 && selector != "":
+		return nil, errors.New("give names of runs or -l, not both")
+	case s.store != "" && s.Asked():
+		return nil, errors.New("--results reads a store, and --cluster, --context, --kubeconfig and -n read a " +
+			"cluster: give one of them")
 	}
-	c, err := s.connect()
-	if c == nil && err == nil {
-		return s.findStored(ctx, names)
+	store := s.chosen()
+	if store == "" {
+		if runs, err = s.findInCluster(ctx, selector, names); err != nil {
+			return nil, fmt.Errorf("%w (--results reads stored runs; %s has none)", err, StoreOfEval())
+		}
+		return runs, nil
 	}
+	s.say(store)
+	switch {
+	case selector != "":
+		err = errors.New("stored runs have no labels: name runs, or omit -l for all")
+	default:
+		runs, err = s.findStored(ctx, store, names)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w (--cluster reads those of a cluster)", err)
+	}
+	return runs, nil
+}
+
+// say says what is read, on standard output before text for people, or else on standard error.
+func (s *Flags) say(source string) {
+	w := s.cmd.ErrOrStderr()
+	if f := s.cmd.Flags().Lookup("output"); f != nil && (f.Value.String() == "table" || f.Value.String() == "text") {
+		w = s.cmd.OutOrStdout()
+	}
+	view.WriteParagraph(w, "", "runs of "+source)
+}
+
+func (s *Flags) findInCluster(ctx context.Context, selector string, names []string) ([]*LoadedRun, error) {
+	c, err := s.Connect()
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*LoadedRun, len(names))
-	for i, name := range names {
+	s.say(c.String())
+	var runs []*v1alpha1.EvaluationRun
+	for _, name := range names {
 		run, err := c.Run(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		found[i] = FromCluster(c, run)
+		runs = append(runs, run)
 	}
-	return found, nil
-}
-
-// connect connects to the cluster. Without one it selects the store of csenv eval, if there is one,
-// and returns nil.
-func (s *Flags) connect() (*cluster.Connection, error) {
-	c, err := s.Connect()
-	if folder := FindFallback(err); folder != "" {
-		s.store = folder
-		return nil, nil
-	}
-	return c, err
-}
-
-// All reads the named runs or, without names, the runs that match a selector.
-func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*LoadedRun, error) {
-	if len(names) > 0 && selector != "" {
-		return nil, errors.New("give names of runs or -l, not both")
-	}
-	if len(names) > 0 || s.store != "" {
-		if selector != "" {
-			return nil, errors.New("stored runs have no labels: name runs, or omit -l for all")
+	if len(names) == 0 {
+		if runs, err = c.Runs(ctx, selector); err != nil {
+			return nil, err
 		}
-		return s.Find(ctx, names...)
-	}
-	c, err := s.connect()
-	if c == nil && err == nil {
-		return s.All(ctx, selector, names)
-	}
-	if err != nil {
-		return nil, err
-	}
-	runs, err := c.Runs(ctx, selector)
-	if err != nil {
-		return nil, err
 	}
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+

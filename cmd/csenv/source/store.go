@@ -84,7 +84,7 @@ func (s *Stored) runName(folder string) string {
 
 // findStored reads runs by name, or all runs if there are no names. If several runs have the same
 // name, the name of the folder selects one.
-func (f *Flags) findStored(ctx context.Context, names []string) ([]*LoadedRun, error) {
+func (f *Flags) findStored(ctx context.Context, location string, names []string) ([]*LoadedRun, error) {
 	own, err := local.ReadPublicKey()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,6 @@ func (f *Flags) findStored(ctx context.Context, names []string) ([]*LoadedRun, e
 	if err != nil {
 		return nil, err
 	}
-	location := f.store
 	s, err := OpenStored(ctx, location)
 	if err != nil {
 		return nil, err
@@ -105,23 +104,37 @@ func (f *Flags) findStored(ctx context.Context, names []string) ([]*LoadedRun, e
 	if len(folders) == 0 {
 		return nil, fmt.Errorf("%s contains no runs: `csenv eval --results %s` stores one", location, location)
 	}
-	if len(names) == 0 {
+	all := len(names) == 0
+	if all {
 		names = folders
 	}
-	found := make([]*LoadedRun, len(names))
-	for i, name := range names {
+	var found []*LoadedRun
+	for _, name := range names {
 		folder, err := s.folder(ctx, folders, name)
 		if err != nil {
 			return nil, err
 		}
 		run, err := s.Load(ctx, folder)
-		if err != nil {
+		if err != nil && (!all || ctx.Err() != nil) {
 			return nil, err
 		}
-		found[i] = vouchers.Signed(run)
+		if err != nil {
+			f.leaveOut("run "+folder, err)
+			continue
+		}
+		if n := run.Stored.Broken; n > 0 {
+			f.leaveOut(view.FormatCount(n, "line")+" of run "+folder, run.Stored.Problem)
+		}
+		found = append(found, vouchers.Signed(run))
 	}
 	tellApart(found)
 	return found, nil
+}
+
+// leaveOut says what of a store isn't read.
+func (f *Flags) leaveOut(what string, err error) {
+	f.unread = true
+	view.WriteParagraph(f.cmd.ErrOrStderr(), "", fmt.Sprintf("left out %s: %v", what, err))
 }
 
 // tellApart gives runs of the same name the names of their folders.
@@ -242,7 +255,15 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	}
 	run.Status.Provenance.SpecHash = "" // the spec is known in part
 	run.Status.Results = results.JoinLocation(s.location, folder)
-	episodes := func(ctx context.Context) iter.Seq2[record.Episode, error] { return s.Episodes(ctx, folder) }
+	episodes := func(ctx context.Context) iter.Seq2[record.Episode, error] {
+		return func(yield func(record.Episode, error) bool) {
+			for e, err := range s.Episodes(ctx, folder) {
+				if !errors.Is(err, record.ErrNotRecord) && !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
 	sum, err := s.Sum(ctx, folder, m.Plan)
 	if err != nil {
 		return nil, err
@@ -250,7 +271,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	sum.conclude(run, m.Plan)
 	table := tableOf(sum.Ledger)
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Lost: sum.lostPoints(), table: table,
-		Stored: &StoredFigures{Claimed: sum.Claimed},
+		Stored: &StoredFigures{sum.Claimed, sum.Broken, sum.Problem},
 		Scores: func(context.Context) ([]score.ScenarioScore, error) { return table.Rows(), nil }}, nil
 }
 

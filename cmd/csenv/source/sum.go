@@ -1,8 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/record"
@@ -93,6 +95,10 @@ type Sum struct {
 	Counts score.Counts
 	// Lost are the points that were lost, by reason.
 	Lost map[string]tally
+	// Broken counts the lines that are no records, and Problem is about the first. An index has
+	// them beside its sums.
+	Broken  int   `json:"-"`
+	Problem error `json:"-"`
 }
 
 // NewSum is the sum of no episode of a plan.
@@ -151,6 +157,10 @@ func (s summing) Sum(ctx context.Context, run string, plan score.Plan) (*Sum, er
 	}
 	sum := NewSum(plan)
 	for e, err := range s.Episodes(ctx, run) {
+		if errors.Is(err, record.ErrNotRecord) {
+			sum.Broken, sum.Problem = sum.Broken+1, cmp.Or(sum.Problem, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

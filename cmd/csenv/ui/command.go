@@ -7,11 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -75,8 +74,11 @@ func NewUICommand() *cobra.Command {
 		if o.bundle != "" {
 			return s.writeBundle(cmd.Context(), o.bundle, cmd.ErrOrStderr())
 		}
-		if s.games, err = s.playground(cmd.Context(),
-			newArena(cmd.Context(), s.catalog, o.servers, o.from.Connect, s.log)); err != nil {
+		arena := newArena(cmd.Context(), s.catalog, o.servers, s.log)
+		if s.sources.cluster != nil {
+			arena.connect = o.from.Connect
+		}
+		if s.games, err = s.playground(cmd.Context(), arena); err != nil {
 			return err
 		}
 		return servePages(cmd.Context(), o.listen, s.handler(), func(url string) {
@@ -91,24 +93,18 @@ func NewUICommand() *cobra.Command {
 
 func (c *selected) add(cmd *cobra.Command) {
 	c.Add(cmd)
-	c.flags = cmd.Flags()
-	c.flags.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "show pools and runs of all namespaces")
-	c.flags.StringArrayVar(&c.stores, "results", nil, "`folder or URL` of stored episodes, which may be repeated; "+
-		"the cluster is read too if -n, -A, --context or --kubeconfig selects it")
-	c.flags.StringVar(&c.index, "index", "", "`file` of the index of stored episodes; by default below your "+
-		"cache folder")
-	source.KeysFlag(c.flags, &c.keys)
+	c.AddCluster(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&c.allNamespaces, "all-namespaces", "A", false, "show pools and runs of all namespaces of the cluster")
+	f.StringArrayVar(&c.stores, "results", nil, "`folder or URL` of stored episodes, which may be repeated; by "+
+		"default that of csenv eval, or without one the cluster; with a flag that asks for the cluster, both")
+	f.StringVar(&c.index, "index", "", "`file` of the index of stored episodes; by default below your cache folder")
+	source.KeysFlag(f, &c.keys)
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 }
 
-// readsCluster reports whether the flags select the cluster.
-func (c *selected) readsCluster() bool {
-	selecting := []string{"namespace", "all-namespaces", "context", "kubeconfig"}
-	return len(c.stores) == 0 || slices.ContainsFunc(selecting, c.flags.Changed)
-}
-
 // open opens the sources, which follow the cluster until the context ends.
-func (c *selected) open(ctx context.Context) (*sources, error) {
+func (c *selected) open(ctx context.Context, errs io.Writer) (*sources, error) {
 	own, err := local.ReadPublicKey()
 	if err != nil {
 		return nil, err
@@ -118,21 +114,15 @@ func (c *selected) open(ctx context.Context) (*sources, error) {
 		return nil, err
 	}
 	changed := func() { s.version.Add(1) }
-	locations := c.stores
-	if c.readsCluster() {
-		watcher, err := c.Watch(ctx, c.allNamespaces, changed)
-		fallback := source.FindFallback(err)
-		switch {
-		case err == nil:
-			s.cluster = watcher
-		case len(locations) == 0 && fallback != "":
-			locations = []string{fallback}
-		default:
-			return nil, err
+	locations, inCluster := source.Choose(c.stores, c.allNamespaces || c.Asked(), source.FindLocal())
+	if inCluster {
+		if s.cluster, err = c.Watch(ctx, c.allNamespaces, changed); err != nil {
+			return nil, fmt.Errorf("%w (--results reads stored runs; %s has none)", err, source.StoreOfEval())
 		}
+		fmt.Fprintln(errs, "runs of", s.cluster.Connection())
 	}
 	if len(locations) > 0 {
-		var err error
+		fmt.Fprintln(errs, "runs of", strings.Join(locations, ", "))
 		if s.stored, err = openStored(ctx, c.index, locations, changed); err != nil {
 			return nil, err
 		}
@@ -155,7 +145,7 @@ func (o *settings) site(ctx context.Context, errs io.Writer) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := o.from.open(ctx)
+	found, err := o.from.open(ctx, errs)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +168,6 @@ type selected struct {
 	stores        []string
 	index         string
 	keys          []string
-	flags         *pflag.FlagSet
 }
 
 // describeScenarios returns the scenarios that a catalogue offers in any task, by id.

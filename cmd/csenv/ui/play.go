@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,16 +37,15 @@ const poolsTimeout = 3 * time.Second
 // arena has the places to play at: this machine, servers by URL, and the pools of the cluster.
 type arena struct {
 	here []play.Target
-	// connect connects to the cluster, nil without one.
+	// connect connects to the cluster, nil if only stores are read.
 	connect func() (*cluster.Connection, error)
 	token   string
 }
 
 // newArena makes the places to play at. The servers of this machine start when they are first used
 // and end with the context.
-func newArena(ctx context.Context, catalog *scenarios.Catalog, servers []string,
-	connect func() (*cluster.Connection, error), log *slog.Logger) *arena {
-	a := &arena{connect: connect, token: os.Getenv(envvars.PoolToken)}
+func newArena(ctx context.Context, catalog *scenarios.Catalog, servers []string, log *slog.Logger) *arena {
+	a := &arena{token: os.Getenv(envvars.PoolToken)}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {
 		started := sync.OnceValues(func() (*openenv.Server, error) { return serveHere(ctx, environment, catalog, log) })
 		name := strings.ToLower(string(environment))
@@ -98,9 +96,6 @@ func (a *arena) targets(r *http.Request) ([]play.Target, error) {
 		return targets, nil
 	}
 	c, err := a.connect()
-	if errors.Is(err, cluster.ErrNoCluster) {
-		return targets, nil
-	}
 	if err != nil {
 		return targets, err
 	}

@@ -32,7 +32,7 @@ func TestPlayground(t *testing.T) {
 		"This site is public": {true, "ticket"}, "connection refused": {false, "server-1"},
 	} {
 		s := &site{pages: pages, sources: &sources{}, public: test.public, log: log}
-		games, err := s.playground(t.Context(), newArena(t.Context(), catalog, []string{"http://127.0.0.1:1"}, nil, log))
+		games, err := s.playground(t.Context(), newArena(t.Context(), catalog, []string{"http://127.0.0.1:1"}, log))
 		if err != nil {
 			t.Fatal(err)
 		}

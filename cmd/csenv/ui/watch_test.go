@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -67,7 +68,7 @@ func opened(t testing.TB, args ...string) (*site, *httptest.Server) {
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	found, err := from.open(t.Context())
+	found, err := from.open(t.Context(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

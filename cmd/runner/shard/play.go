@@ -143,7 +143,7 @@ func openStore(ctx context.Context, cfg *rollout.Config, o options, log *slog.Lo
 		return nil, err
 	}
 	manifest := results.Manifest{Environment: cfg.Environment, Plan: cfg.Plan, Agent: []byte(o.agent),
-		Limits: []byte(o.limits), Runner: version}
+		Limits: []byte(o.limits), Runner: version, Written: cfg.Clock.Now()}
 	if err := s.WriteManifest(ctx, "", manifest); err != nil {
 		return nil, err
 	}

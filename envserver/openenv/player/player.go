@@ -217,6 +217,7 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 		p.logFailure("A reset failed", err)
 		return p.fail(err)
 	}
+	result.Ignored = o.Ignored
 	p.playing, p.task, p.last, p.penalty, p.answered = true, o.Task, result, o.Penalty, 0
 	p.forked, p.log = false, actionLog{options: o.Options}
 	p.setTag(o.Tag, recorder)

@@ -98,15 +98,18 @@ func appendFixed(b []byte, v int64, places int) []byte {
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
 }
 
-// WriteResult appends {"observation", "reward", "done"}. At the end of an episode it adds
-// "metadata", which is repeated in the observation.
+// WriteResult appends {"observation", "reward", "done"}. At the end of an episode, and after a
+// reset with unknown options, it adds "metadata", which is repeated in the observation.
 func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)
 	var metadata []byte
 	err := EncodeJSON(out, r.Observation)
-	if err == nil && r.Final != nil {
+	switch {
+	case err == nil && r.Final != nil:
 		metadata, err = json.Marshal(newFinal(kind, r.Final))
+	case err == nil && len(r.Ignored) > 0:
+		metadata, err = json.Marshal(map[string][]string{"ignored_options": r.Ignored})
 	}
 	if err == nil {
 		err = embedMetadata(out, mark+len(`{"observation":`), metadata)

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/object"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
 // Namespace is the member of a reset whose value is an object of options. With it, nothing else in
@@ -85,6 +88,8 @@ type ResetOptions struct {
 	Penalty *int64
 	// Flat is true for options outside the namespace, which may be columns of a data set.
 	Flat bool
+	// Ignored are the first names of members that are no options, in the order of the request.
+	Ignored []string
 }
 
 // Advise adds to the refusal of an option how to send a column of a data set with its name.
@@ -102,19 +107,36 @@ type resetData struct {
 	passScore, turn, credential, row, evaluation, penalty jsontext.Value
 }
 
-func (d *resetData) read(members object.Object) (others object.Object) {
-	return members.Take(map[string]*jsontext.Value{
+// options are the known members by name.
+func (d *resetData) options() map[string]*jsontext.Value {
+	return map[string]*jsontext.Value{
 		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
 		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
 		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore, "turn": &d.turn,
 		"run_credential": &d.credential, "row_index": &d.row, "evaluation": &d.evaluation, PenaltyOption: &d.penalty,
-	})
+	}
 }
 
-// readFlat reads the options outside the namespace. Members of a type that the option never has
-// are columns of a data set.
-func (d *resetData) readFlat(members object.Object) {
-	d.read(members)
+// maxIgnored is the maximum number of ignored names that an answer has.
+const maxIgnored = 16
+
+// readFlat reads the options outside the namespace, and returns the names of other members. One
+// that may be a misspelt option is a fault. Members of a type that the option never has are columns
+// of a data set.
+func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []string) {
+	known := d.options()
+	names := slices.Sorted(maps.Keys(known))
+	for _, m := range members.Take(known) {
+		at := slices.IndexFunc(names, func(name string) bool {
+			return !IsGiven(*known[name]) && isMisspelt(m.Name, name)
+		})
+		switch {
+		case at >= 0:
+			r.Faultf("extra_forbidden", m.Name, nil, "a reset has no option %q: did you mean %q?", m.Name, names[at])
+		case len(ignored) < maxIgnored && m.Name != Namespace:
+			ignored = append(ignored, ClipMessage(m.Name))
+		}
+	}
 	for _, text := range []*jsontext.Value{&d.task, &d.scenario, &d.taskID, &d.rewardMode, &d.split, &d.run} {
 		if text.Kind() != '"' {
 			*text = nil
@@ -125,6 +147,18 @@ func (d *resetData) readFlat(members object.Object) {
 	if d.episodeID.Kind() == '0' {
 		d.episodeID = jsontext.Value(`"` + string(d.episodeID) + `"`)
 	}
+	return ignored
+}
+
+// isMisspelt reports whether a name differs from an option's in one letter, in case or separators,
+// or has its letters in another order. Misspelt words keep their first letter, unlike the column
+// mask beside the option task; and run is near to too many words.
+func isMisspelt(name, option string) bool {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	name, option = plain(name), plain(option)
+	letters := func(s string) []byte { return slices.Sorted(slices.Values([]byte(s))) }
+	return len(name) > 3 && name[0] == option[0] && option != "run" && (source.EditDistance(name, option) < 2 ||
+		slices.Equal(letters(name), letters(option)))
 }
 
 // flatFlag returns a boolean or the text of one, which the URL of an MCP client has, else nil.
@@ -157,7 +191,7 @@ func (d *resetData) readNamespace(members object.Object, r *OptionReader) {
 		r.Faultf("dict_type", Namespace, nil, "%s should be a JSON object of options: %v", Namespace, err)
 		return
 	}
-	others := d.read(own)
+	others := own.Take(d.options())
 	if d.episodeID == nil {
 		d.episodeID = members.Get("episode_id")
 	}
@@ -183,6 +217,7 @@ type OptionReader struct {
 func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
 	var d resetData
 	r, flat := OptionReader{Where: where}, true
+	var ignored []string
 	if len(data) > 0 {
 		members, err := object.Read(data, object.Unique)
 		if err != nil {
@@ -191,8 +226,8 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 		}
 		flat = !IsGiven(members.Get(Namespace))
 		if flat {
-			d.readFlat(members)
 			r.advice = flatAdvice
+			ignored = d.readFlat(members, &r)
 		} else {
 			d.readNamespace(members, &r)
 			if IsGiven(d.seed) {
@@ -206,7 +241,7 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 		Seed: r.seed(d.seed, rule), EpisodeID: r.Text("episode_id", d.episodeID), Task: r.Text("task", d.task),
 		Scenario: r.Text("scenario", d.scenario), RewardMode: r.rewardMode(d.rewardMode),
 		Pressure: r.flag("pressure", d.pressure),
-	}, Flat: flat, Evaluation: r.flag("evaluation", d.evaluation), Penalty: r.penalty(d.penalty)}
+	}, Flat: flat, Ignored: ignored, Evaluation: r.flag("evaluation", d.evaluation), Penalty: r.penalty(d.penalty)}
 	if IsGiven(d.row) {
 		o.Row = new(r.Integer("row_index", d.row, math.MaxInt32))
 	}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -133,6 +134,36 @@ func TestFlatOptionsFaults(t *testing.T) {
 			strings.Contains(items[0].Msg, `add "csenv": {} to the reset`) != (want != "seed") {
 			t.Errorf("%s: %v", data, items)
 		}
+	}
+}
+
+// A member that may be a misspelt option is refused, unless the option is there too. Others are
+// named.
+func TestMisspeltOptions(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"spilt":"public-train"}`: "split", `{"Split":"x"}`: "split", `{"sed":1}`: "", `{"seeds":1}`: "seed",
+		`{"rewardMode":"dense"}`: "reward_mode", `{"reward_mod":"dense"}`: "reward_mode", `{"taks":"talk"}`: "task",
+		`{"scenarios":"B01"}`: "scenario", `{"taskid":"B01"}`: "task_id", `{"task":"talk","tasks":1}`: "",
+		`{"mask":[1],"runs":1,"difficulty":"hard","prompt":"x","answer":"y","need":1,"":1,"é":1}`: "",
+	} {
+		o, items := ParseReset([]byte(data), LenientSeed, "data")
+		if (len(items) == 0) != (want == "") || want != "" && !strings.Contains(items[0].Msg, "did you mean \""+want+"\"?") {
+			t.Errorf("%s: %+v", data, items)
+		}
+		if want == "" && len(o.Ignored) == 0 {
+			t.Errorf("%s: nothing is named", data)
+		}
+	}
+	o, _ := ParseReset([]byte(`{"csenv":null,"b":1,"difficulty":"hard"}`), LenientSeed, "data")
+	if diff := cmp.Diff([]string{"b", "difficulty"}, o.Ignored); diff != "" {
+		t.Error(diff)
+	}
+	var many strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&many, `"column %d":1,`, i)
+	}
+	if o, _ = ParseReset([]byte("{"+many.String()+`"z":1}`), LenientSeed, "data"); len(o.Ignored) != maxIgnored {
+		t.Errorf("%d names", len(o.Ignored))
 	}
 }
 

@@ -60,7 +60,8 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 func caseFacts(c *cases.Case) []Fact {
 	facts := make([]Fact, len(c.Facts))
 	for i, f := range c.Facts {
-		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value, Seeded: true}
+		facts[i] = Fact{ID: "f" + strconv.Itoa(i+1), Slot: f.Slot, What: f.What, Stated: f.Stated, Value: f.Value,
+			Seeded: true}
 	}
 	return facts
 }

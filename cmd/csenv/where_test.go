@@ -235,7 +235,7 @@ func TestSameCommandTwiceAtOnce(t *testing.T) {
 func TestLintGradesReferences(t *testing.T) {
 	for name, tt := range map[string]struct{ old, replacement, want string }{
 		"a poor reply": {"the sum is {{ money(sum) }}, says finance.", "it is.", "the right reply earns"},
-		"another sum":  {`value: "{{ money(sum) }}", context`, `value: "$77,771.13", context`, "the right reply earns"},
+		"another sum":  {`value: "{{ money(sum) }}"`, `value: "$77,771.13"`, "the right reply earns"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inPack(t)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestSequencesStayBelowTheirFigures plays the sequences at several seeds. The figures are the
-// scores at seed 0 or over the drawn seeds, in thousandths, and the number of passes of 20. Scores may
-// exceed them by 5; the share of passes may not.
+// scores at seed 0 or over the drawn seeds, in thousandths, and the number of passes of 20. Scores
+// may exceed them by 5; the share of passes may not.
 func TestSequencesStayBelowTheirFigures(t *testing.T) {
 	figures := map[string]struct{ upper, template Outcome }{
 		"A":           {Outcome{0, 0}, Outcome{0, 0}},

@@ -237,8 +237,8 @@ func TestForms(t *testing.T) {
 			if !equal(s) {
 				t.Errorf("%s, %s: %q isn't read as %q", c.language, c.what, s, c.required)
 			}
-			// A word such as "nothing" is a price of 0 only as the whole value, and English alone isn't
-			// read in a message in another language.
+			// A word such as "nothing" is a price of 0 only as the whole value, and English alone
+			// isn't read in a message in another language.
 			whole := c.what == "price" && slices.Contains([]string{"nothing", "nichts", "nada", "rien", "free"}, s)
 			if !whole && !ctx.NewMessage("- "+s+" -").has(&required) {
 				t.Errorf("%s, %s: %q isn't found in %q", c.language, c.what, c.required, s)

@@ -127,7 +127,8 @@ func (l *Library) Read(c *Context, texts, values []string) *Served {
 // add adds values that the agent may state.
 func (s *Served) add(values ...text.Value) {
 	for _, v := range values {
-		if slices.ContainsFunc(s.values, func(known text.Value) bool { return known.Kind == v.Kind && known.Equal(v) }) {
+		isSame := func(known text.Value) bool { return known.Kind == v.Kind && known.Equal(v) }
+		if slices.ContainsFunc(s.values, isSame) {
 			continue
 		}
 		s.values = append(s.values, v)

@@ -84,7 +84,8 @@ func (c *Context) readOne(of Type, cleaned string, lex *text.Lexicon) ([]reading
 	}
 	found := slices.DeleteFunc(p.readings, func(r reading) bool { return !isOf(of, r) })
 	found = dropBeside(found)
-	if of == Amount && len(found) == 0 && (isFree(p.doc) || slices.Contains(words.zero, strings.Trim(cleaned, " .,;"))) {
+	isZero := slices.Contains(words.zero, strings.Trim(cleaned, " .,;"))
+	if of == Amount && len(found) == 0 && (isZero || isFree(p.doc)) {
 		found = append(found, reading{Value: text.Value{Kind: text.MoneyValue}})
 	}
 	found = upperEnds(found, p.doc, words)

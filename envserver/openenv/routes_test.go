@@ -276,7 +276,7 @@ func TestOps(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := score.Report{
-		Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
+		Protocol: score.Protocol, Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
 		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000},
 		Tasks: echo.Kind{}.Tasks(),
 		Runs:  []score.RunReport{{Run: "u", Opened: 1, Scored: 1, ScoreSum: 250_000}},

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// endings are ways to end a generated case at once, by name: a reply that says nothing, the same with
-// guessed facts, and after an action.
+// endings are ways to end a generated case at once, by name: a reply that says nothing, the same
+// with guessed facts, and after an action.
 func endings(w *scenarios.Workflow) map[string][]string {
 	reply := func(stated ...map[string]any) string {
 		return testkit.EncodeJSON(map[string]any{"action_type": scenarios.RespondUser, "payload": map[string]any{

@@ -61,8 +61,8 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 	return g
 }
 
-// deskValues are the amounts and days of the records, the numbers of the policy with their units, and
-// its days of the year (RET-4, DMG-9).
+// deskValues are the amounts and days of the records, the numbers of the policy with their units,
+// and its days of the year (RET-4, DMG-9).
 func deskValues(d *desk.Desk) []string {
 	if d == nil {
 		return nil

@@ -214,8 +214,8 @@ func sprays() map[string]struct {
 	}
 }
 
-// TestSpraysEarnNothing states facts that need no reading of a case. A spray earns what its facts do
-// where what it changes is right. It may earn .05, or its share of the cases if it hands over.
+// TestSpraysEarnNothing states facts that need no reading of a case. A spray earns what its facts
+// do where what it changes is right. It may earn .05, or its share of the cases if it hands over.
 func TestSpraysEarnNothing(t *testing.T) {
 	j, n := New(), 0
 	all := sprays()

@@ -2,7 +2,8 @@ package text
 
 import "strings"
 
-// readHourWord reads a time of day with "Uhr" or "o'clock" at token j after the number i: "16 Uhr 30".
+// readHourWord reads a time of day with "Uhr" or "o'clock" at token j after the number i, such as
+// "16 Uhr 30".
 func (r *valueReader) readHourWord(i, j int) Value {
 	c := Value{Kind: ClockValue, Amount: clockMinutes(r.at(i).Value), At: Span{i, j + 1}}
 	if r.at(j).Text == "o" {

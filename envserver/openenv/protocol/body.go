@@ -120,7 +120,7 @@ const SessionHeader = "X-Session-Id"
 
 // SessionIDOf returns the session that a request names in its query or else in a header.
 func SessionIDOf(r *http.Request) string {
-	if id := r.URL.Query().Get("session_id"); id != "" {
+	if id := r.URL.Query().Get(sessionOption); id != "" {
 		return id
 	}
 	return r.Header.Get(SessionHeader)
@@ -130,7 +130,7 @@ func SessionIDOf(r *http.Request) string {
 func SessionIDIn(body []byte) (string, []episode.ErrorItem) {
 	r := OptionReader{Where: "body"}
 	if members, err := object.Read(body, object.Unique); err == nil {
-		return r.Text("session_id", members.Get("session_id")), r.Items
+		return r.Text(sessionOption, members.Get(sessionOption)), r.Items
 	}
 	return "", nil
 }

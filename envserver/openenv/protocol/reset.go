@@ -117,6 +117,9 @@ func (d *resetData) options() map[string]*jsontext.Value {
 	}
 }
 
+// sessionOption is the member of an HTTP request that names its session.
+const sessionOption = "session_id"
+
 // maxIgnored is the maximum number of ignored names that an answer has.
 const maxIgnored = 16
 
@@ -133,7 +136,7 @@ func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []
 		switch {
 		case at >= 0:
 			r.Faultf("extra_forbidden", m.Name, nil, "a reset has no option %q: did you mean %q?", m.Name, names[at])
-		case len(ignored) < maxIgnored && m.Name != Namespace:
+		case len(ignored) < maxIgnored && m.Name != Namespace && m.Name != sessionOption:
 			ignored = append(ignored, ClipMessage(m.Name))
 		}
 	}

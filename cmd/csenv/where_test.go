@@ -250,6 +250,9 @@ func TestLintGradesReferences(t *testing.T) {
 
 // A hang-up ends a command as SIGTERM does, unless it is ignored.
 func TestHangUp(t *testing.T) {
+	heeded := make(chan os.Signal, 1)
+	signal.Notify(heeded, syscall.SIGHUP) // the test itself may run under nohup
+	defer signal.Stop(heeded)
 	if !slices.Contains(stopSignals(), os.Signal(syscall.SIGHUP)) {
 		t.Error("a closed terminal loses episodes")
 	}

@@ -71,7 +71,7 @@ var _ = Describe("A run under random kills", Ordered, Label("chaos"), func() {
 			name, model := fmt.Sprintf("disturbed-%d", seed), serveModel(ctx)
 			held := model.hold(func(p place) bool { return p.episode >= 100 })
 			apply(ctx, model.runManifest(name, "shaken", tasks, spec...))
-			held.await(ctx, "shaken", name)
+			held.await(ctx, name)
 			c.disturb(ctx, name)
 			Expect(over(ctx, name)).To(BeFalse())
 			held.release()

@@ -141,7 +141,7 @@ var _ = Describe("A disturbed run", Ordered, func() {
 			name, model := fmt.Sprintf("disturbed-%d", i), serveModel(ctx)
 			held := model.hold(func(p place) bool { return p.episode >= 3 })
 			apply(ctx, model.runManifest(name, "support", tasks, spec...))
-			held.await(ctx, "support", name)
+			held.await(ctx, name)
 			d.do(ctx, name, held)
 			Expect(over(ctx, name)).To(BeFalse())
 			held.release()

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csenv/csenv/controllers/objects"
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
@@ -92,9 +92,9 @@ func (h *hold) keepOnly(keeps func(place) bool) {
 func (h *hold) release() { h.keepOnly(func(place) bool { return false }) }
 
 // await waits until requests are kept: the run is under way, and stays so until the release.
-func (h *hold) await(ctx SpecContext, pool, evalrun string) {
+func (h *hold) await(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
-	h.places = placesBySeed(ctx, pool, evalrun)
+	h.places = placesBySeed(ctx, evalrun)
 	close(h.planned)
 	Eventually(ctx, h.kept.Load).Should(BeNumerically(">", 0), "requests of %s that the model keeps", evalrun)
 }
@@ -106,13 +106,13 @@ func playHeld(ctx SpecContext, evalrun, pool string) *hold {
 	model := serveModel(ctx)
 	held := model.hold(everything)
 	apply(ctx, model.runManifest(evalrun, pool, []string{task("ticket-resolve", 1)}))
-	held.await(ctx, pool, evalrun)
+	held.await(ctx, evalrun)
 	return held
 }
 
-// placesBySeed waits for the plan of a run on a pool, NAME or NAMESPACE/NAME, and returns the place
-// of each episode, keyed by the seed that the model receives.
-func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
+// placesBySeed waits for the plan of a run, whichever release made it, and returns the place of each
+// episode, keyed by the seed that the model receives.
+func placesBySeed(ctx SpecContext, evalrun string) map[int64]place {
 	GinkgoHelper()
 	job := &batchv1.Job{}
 	Eventually(ctx, func() error {
@@ -126,14 +126,16 @@ func placesBySeed(ctx SpecContext, pool, evalrun string) map[int64]place {
 	}
 	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
 	Expect(err).NotTo(HaveOccurred())
-	at := client.ObjectKey{Namespace: namespace, Name: pool}
-	if of, name, elsewhere := strings.Cut(pool, "/"); elsewhere {
-		at = client.ObjectKey{Namespace: of, Name: name}
+	secrets := &corev1.SecretList{}
+	Expect(k8s.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRun: evalrun})).
+		To(Succeed())
+	ids := ""
+	for _, secret := range secrets.Items {
+		if strings.HasPrefix(secret.Name, evalrun+"-credential-") {
+			ids = poolkey.IDKey(string(secret.Data[runner.CredentialKey]))
+		}
 	}
-	secrets, err := objects.NewKeyReader(k8s).Secrets(ctx, at, plan.LedgerKey)
-	Expect(err).NotTo(HaveOccurred())
-	ids := secrets.IDKey(secrets.RunCredential(plan.Run, poolkey.Grant{
-		Plan: score.FingerprintOf([]byte(inputs[runner.PlanKey])), Namespace: namespace}))
+	Expect(ids).NotTo(BeEmpty(), "the credential of %s", evalrun)
 	places := map[int64]place{}
 	for shard := range plan.Shards {
 		episode := 0

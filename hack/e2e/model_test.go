@@ -93,7 +93,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		model := serveModel(ctx)
 		held := model.hold(func(p place) bool { return p.shard >= slow })
 		apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
-		held.await(ctx, "asked", "paused")
+		held.await(ctx, "paused")
 		Eventually(ctx, counted).WithArguments("paused").Should(Equal("0-1"))
 
 		By("suspending the run")

@@ -86,7 +86,7 @@ var _ = Describe("Bad input", Ordered, func() {
 			model := serveModel(ctx)
 			held := model.hold(everything)
 			apply(ctx, model.runManifest("tampered", "support", tasks, spec...))
-			held.await(ctx, "support", "tampered")
+			held.await(ctx, "tampered")
 			scaleManager(ctx, 0)
 			DeferCleanup(scaleManager, 1)
 			held.release()

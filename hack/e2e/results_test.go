@@ -41,7 +41,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		model := serveModel(ctx)
 		held := model.hold(func(p place) bool { return p.episode >= 100 })
 		apply(ctx, model.runManifest(name, "storing", tasks, spec("right")...))
-		held.await(ctx, "storing", name)
+		held.await(ctx, name)
 		Eventually(ctx, func() int { return s3.lines(name) }).Should(BeNumerically(">", 0), "stored episodes of %s", name)
 		return held
 	}

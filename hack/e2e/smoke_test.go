@@ -87,7 +87,7 @@ var _ = Describe("An installation from its beginning to its end", Ordered, Seria
 		model := serveModel(ctx)
 		held := model.hold(func(p place) bool { return p.shard >= 2 })
 		apply(ctx, model.runManifest("war", "support", tasks, spec...))
-		held.await(ctx, "support", "war")
+		held.await(ctx, "war")
 		Eventually(ctx, counted).WithArguments("war").Should(Equal("0-1"))
 		k := &killer{dead: map[string]bool{}}
 		k.strike(ctx, func() bool { return true })

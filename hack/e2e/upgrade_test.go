@@ -180,7 +180,7 @@ func (u *upgrade) change(ctx SpecContext, evalrun string, from, to release) {
 	model := serveModel(ctx)
 	held := model.hold(func(p place) bool { return p.shard >= 2 })
 	apply(ctx, stayingRun(model, evalrun))
-	held.await(ctx, stayingPool, evalrun)
+	held.await(ctx, evalrun)
 	Eventually(ctx, counted).WithArguments(evalrun).Should(Equal("0-1"))
 	servers := podNames(serversOf(ctx, stayingPool))
 	stored := kubectl(ctx, "-n", namespace, "get", "cse,evalrun", "-o", "json")

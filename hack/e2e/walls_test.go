@@ -154,7 +154,7 @@ spec:
 			fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: bucket}}", s3.url("runs"))),
 			"environmentRef: {name: acme}", "environmentRef: {name: acme, namespace: "+host+"}", 1)
 		asTeam(ctx, again, "apply", "-f", "-")
-		held.await(ctx, host+"/acme", "again")
+		held.await(ctx, "again")
 		Eventually(ctx, func() int { return s3.lines("again") }).Should(BeNumerically(">", 0))
 
 		asTeam(ctx, "", "patch", "evalrun", "again", "--type=merge", "-p", `{"spec":{"suspend":true}}`)

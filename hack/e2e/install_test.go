@@ -56,8 +56,7 @@ var _ = Describe("The Helm chart", Ordered, Serial, Label("helm"), func() {
 			stream(ctx, clusterTool, "load", "--layout", filepath.Join(releaseFolder, "image"))
 		}
 		By("removing what kubectl has installed")
-		removeRunsAndPools(ctx)
-		kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", timeout)
+		undeploy(ctx)
 		DeferCleanup(func(ctx SpecContext) {
 			By("installing the operator with kubectl again")
 			helm(ctx, "uninstall", "csenv", "--ignore-not-found", "--no-hooks", "--wait")

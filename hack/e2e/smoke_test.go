@@ -136,7 +136,8 @@ var ofNode = regexp.MustCompile(`^(Node|CSINode|Lease kube-node-lease) `)
 // undeploy removes csenv as users do.
 func undeploy(ctx context.Context) {
 	GinkgoHelper()
-	run(ctx, "make", "--no-print-directory", "-C", "../..", "undeploy", "CLUSTER="+clusterTool)
+	removeRunsAndPools(ctx)
+	kubectl(ctx, "delete", "--ignore-not-found", "-k", "../../config/default", timeout)
 	installed = false
 }
 
